@@ -1,0 +1,86 @@
+// args.h: the run-time arguments of every kernel, as structs passed by value.
+// The same text is compiled by the host (C11) and by the device (OpenCL C 1.2), so a field cannot drift; both
+// sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/plan/knobs.def instead.
+#ifndef CLATTN_ARGS_H
+#define CLATTN_ARGS_H
+
+#if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
+typedef long args_i64;
+typedef int args_i32;
+typedef float args_f32;
+#else
+#include <stdint.h>
+typedef int64_t args_i64;
+typedef int32_t args_i32;
+typedef float args_f32;
+#endif
+
+// A strided view, in elements: item (b, h, n, c) is at offset + b*batch + h*head + n*row + c*column.
+// A stride of 0 broadcasts. Tensors (q, k, v, out) have column = 1.
+typedef struct args_view {
+    args_i64 offset, batch, head, row, column;
+} args_view;
+
+// What the score pipeline of one call does; or-ed into attention_args.flags.
+#define ARGS_SOFTCAP 1    // s = softcap * tanh(s / softcap)
+#define ARGS_BIAS 2       // additive bias
+#define ARGS_ALIBI 4      // slopes are in the table
+#define ARGS_MASK 8       // boolean mask, true keeps
+#define ARGS_SINK 16      // sink logits are in the table
+#define ARGS_BATCH_ROWS 32 // the table holds shift, q_length, kv_length of each batch item
+#define ARGS_LSE 64       // write the log-sum-exp
+#define ARGS_WEIGHTS 128  // write the attention weights
+// Which score tap the `scores` kernel writes.
+#define ARGS_TAP_RAW 0
+#define ARGS_TAP_SOFTCAP 1
+#define ARGS_TAP_MASKED 2
+
+// The table is int32 words: [batch][4] = shift, q_length, kv_length, 0 (present with ARGS_BATCH_ROWS, else
+// absent) and then [heads][2] = slope, sink as float bits (present with ARGS_ALIBI or ARGS_SINK).
+typedef struct attention_args {
+    args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
+    args_view lse;                 // [B, H, Nq], column unused
+    args_view mask, bias, weights; // [B, H, Nq, Nkv]
+    args_i32 batch, heads, kv_heads, group;
+    args_i32 n_q, n_kv, head_dim, head_dim_v;
+    args_i32 shift;                     // position of row 0 among the keys where no table says it
+    args_i32 window_left, window_right; // -1 is unbounded; causality is window_right = 0
+    args_i32 flags, tap;
+    args_i32 first_item, first_row; // where this chunk of the unfused path starts: item b*heads + h, and row
+    args_i32 chunk_rows;            // rows of scores that one item of the chunk has
+    args_f32 scale, softcap;
+    args_i32 splits, split_keys;        // key ranges computed apart and merged later; keys in each
+    args_i64 split_out, split_lse;      // elements between the partial results of two ranges, in out and in lse
+} attention_args;
+
+// Two partial results over disjoint keys, merged into `a`.
+typedef struct merge_args {
+    args_view out_a, lse_a, out_b, lse_b;
+    args_i32 batch, heads, n_q, head_dim_v;
+} merge_args;
+
+// Rotary embedding of one tensor [B, H, N, D] into another of the same shape.
+typedef struct rope_args {
+    args_view x, y;
+    args_i32 batch, heads, n, head_dim;
+    args_i32 rotary_dim, interleaved;
+    args_i32 position; // of row 0, where no table gives shift
+    args_i32 flags;    // ARGS_BATCH_ROWS: add the table's shift
+    args_f32 amplitude; // YaRN's factor on cos and sin, else 1
+    args_i32 unused;
+} rope_args;
+
+// y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
+typedef struct convert_args {
+    args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;
+    args_i64 rows; // of a batch item
+    args_i32 batch, columns, flags, unused;
+} convert_args;
+
+// Local memory of a work-group of the portable flash kernel: tiles of Q, of K or V, and of scores, each row padded
+// by one float so that a column does not fall on one memory bank. The planner and the kernel share this formula.
+#define FLASH_KV_WIDTH(d, dv) ((d) > (dv) ? (d) : (dv))
+#define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                            \
+    ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
+
+#endif

@@ -1,0 +1,282 @@
+// decode_lanes.cl: attention of few query rows over many keys, for devices whose work-item owns vector registers.
+// It is bound by reading K and V, so all query rows that read one K/V head (its group of query heads times Nq)
+// share one pass over it, each row of K and V is read once and in order, and the head dimension is in the lanes.
+// The keys may be split over work-items; combine.cl then merges the partial results. Called by the decode path.
+// Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B). With splits > 1 out and lse are float32
+// partial results of a normal form: range s is at split_out * s and split_lse * s.
+// Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
+#include "mask.clh"
+#include "lanes_pair.clh"
+
+#ifndef HEAD_DIM
+#define HEAD_DIM 128
+#endif
+#ifndef HEAD_DIM_V
+#define HEAD_DIM_V HEAD_DIM
+#endif
+#ifndef ROWS
+#define ROWS 4 // query rows of one pass, 1 to 8
+#endif
+
+// A head is pairs of vectors and a rest shorter than a pair.
+#define SPAN (2 * LANES)
+#define PAIRS (HEAD_DIM / SPAN)
+#define REST (HEAD_DIM % SPAN)
+#define PAIRS_V (HEAD_DIM_V / SPAN)
+#define REST_V (HEAD_DIM_V % SPAN)
+#define ALL_PAIRS (PAIRS + (REST > 0))
+#define ALL_PAIRS_V (PAIRS_V + (REST_V > 0))
+
+// Keys whose scores, and pairs of value columns whose sums, are in registers at once: about 16 accumulators.
+#if ROWS <= 2
+#define KEY_BLOCK 8
+#elif ROWS <= 4
+#define KEY_BLOCK 4
+#else
+#define KEY_BLOCK 2
+#endif
+#if ROWS <= 2 && ALL_PAIRS_V % 4 == 0
+#define VALUE_PAIRS 4
+#elif ROWS <= 4 && ALL_PAIRS_V % 2 == 0
+#define VALUE_PAIRS 2
+#elif ROWS <= 4 && ALL_PAIRS_V % 3 == 0
+#define VALUE_PAIRS 3
+#else
+#define VALUE_PAIRS 1
+#endif
+#define KEY_TILE 64 // keys between two looks at the maximum; bits of a ulong
+
+
+typedef __global const ELEMENT(TYPE_KV) *kv_pointer;
+
+// The query rows of a work-item; what it knows of each, in units of log2.
+typedef struct query_rows {
+    vec_pair query[ROWS][ALL_PAIRS], out[ROWS][ALL_PAIRS_V];
+    float score[ROWS][KEY_TILE]; // of the current tile: scores, then exp2(score - most)
+    ulong seen[ROWS];            // bit j: the tile's key j is visible; kept only where `hidden`
+    bool hidden;                 // some row does not see some key of the tile
+    int head[ROWS], row[ROWS], first[ROWS], last[ROWS]; // keys [first, last) by position
+    float slope[ROWS], most[ROWS], sum[ROWS], rescale[ROWS];
+    int b, shift;
+} query_rows;
+
+// Keys [first, first + count) of K or V.
+typedef struct key_tile {
+    kv_pointer k, v;
+    long k_row, v_row;
+    int first, count;
+} key_tile;
+
+inline void load_query(__global const ELEMENT(TYPE_Q) *q, float scale, vec_pair query[ALL_PAIRS]) {
+    float x[ALL_PAIRS * SPAN];
+    for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) * scale : 0.0f;
+    for (int c = 0; c < ALL_PAIRS; c++) {
+        const vec_pair natural = {VLOAD(2 * c, x), VLOAD(2 * c + 1, x)};
+        query[c] = natural;
+        if (c < PAIRS) query[c] = ORDER_PAIR(TYPE_KV, natural);
+    }
+}
+
+// Scores of KEY_BLOCK keys from `key` on. Keys from tile->count on repeat the last, so nothing past it is read.
+inline void score_block(query_rows *rows, const key_tile *tile, int key) {
+    kv_pointer k[KEY_BLOCK];
+    VEC acc[ROWS][KEY_BLOCK];
+#pragma unroll
+    for (int j = 0; j < KEY_BLOCK; j++) {
+        k[j] = tile->k + min(key + j, tile->count - 1) * tile->k_row;
+#pragma unroll
+        for (int r = 0; r < ROWS; r++) acc[r][j] = (VEC)(0.0f);
+    }
+    for (int c = 0; c < ALL_PAIRS; c++) {
+#pragma unroll
+        for (int j = 0; j < KEY_BLOCK; j++) {
+            const vec_pair x = c < PAIRS ? LOAD_PAIR(TYPE_KV, k[j], c * SPAN)
+                                         : LOAD_PART(TYPE_KV, k[j], PAIRS * SPAN, REST);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++)
+                acc[r][j] = fma(x.b, rows->query[r][c].b, fma(x.a, rows->query[r][c].a, acc[r][j]));
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+        for (int j = 0; j < KEY_BLOCK; j++) rows->score[r][key + j] = sum_lanes(acc[r][j]);
+    }
+}
+
+// Row r of a tile in which a key may be hidden: -inf there; the options of EXTRAS on the others.
+inline void mask_row(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
+                     query_rows *rows, const key_tile *tile, int r) {
+    const int h = rows->head[r], i = rows->row[r];
+    (void)a, (void)mask, (void)bias, (void)h, (void)i; // for the options only
+    rows->seen[r] = 0;
+    for (int j = 0; j < tile->count; j++) {
+        const int key = tile->first + j;
+        float s = rows->score[r][j];
+        bool seen = key >= rows->first[r] && key < rows->last[r];
+#if EXTRAS
+        seen = seen && mask_keeps(a, mask, rows->b, h, i, key);
+        if (seen)
+            s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key) * LOG2E;
+#endif
+        rows->seen[r] |= (ulong)seen << j;
+        rows->score[r][j] = seen ? s : -INFINITY;
+    }
+}
+
+inline float largest_lane(VEC x) {
+    float t[LANES], most = -INFINITY;
+    VSTORE(x, 0, t);
+    for (int j = 0; j < LANES; j++) most = fmax(most, t[j]);
+    return most;
+}
+
+// Scores of row r become exp2(score - maximum), and its running maximum and sum follow.
+inline void softmax_row(query_rows *rows, int r, int count) {
+    float *score = rows->score[r];
+    const int padded = (count + LANES - 1) / LANES * LANES;
+    for (int j = count; j < padded; j++) score[j] = -INFINITY;
+    VEC top = (VEC)(-INFINITY);
+    for (int j = 0; j < padded; j += LANES) top = max_lanes(VLOAD(0, score + j), top);
+    const float most = fmax(rows->most[r], largest_lane(top));
+    const float base = most == -INFINITY ? 0.0f : most; // -inf minus -inf would be a NaN
+    VEC total = (VEC)(0.0f);
+    for (int j = 0; j < padded; j += LANES) {
+        const VEC p = exp2_lanes(VLOAD(0, score + j) - base);
+        VSTORE(p, 0, score + j);
+        total += p;
+    }
+    rows->rescale[r] = exp2(rows->most[r] - base);
+    rows->sum[r] = fma(rows->sum[r], rows->rescale[r], sum_lanes(total));
+    rows->most[r] = most;
+}
+
+inline vec_pair load_value(const key_tile *tile, int j, int pair) {
+    kv_pointer v = tile->v + j * tile->v_row;
+    return pair < PAIRS_V ? LOAD_PAIR(TYPE_KV, v, pair * SPAN) : LOAD_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
+}
+
+// A pair of value columns of row r without the keys it does not see.
+inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
+    vec_pair o = rows->out[r][pair];
+    o.a *= rows->rescale[r], o.b *= rows->rescale[r];
+    for (int j = 0; j < tile->count; j++) {
+        if (!((rows->seen[r] >> j) & 1ul)) continue;
+        const vec_pair x = load_value(tile, j, pair);
+        o.a = fma((VEC)(rows->score[r][j]), x.a, o.a);
+        o.b = fma((VEC)(rows->score[r][j]), x.b, o.b);
+    }
+    return o;
+}
+
+// out = rescale * out + P V for `VALUE_PAIRS` pairs of columns of all rows. Where keys are hidden their weight is 0,
+// which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with care.
+inline void add_values(query_rows *rows, const key_tile *tile, int pair) {
+    vec_pair acc[ROWS][VALUE_PAIRS];
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+        for (int c = 0; c < VALUE_PAIRS; c++) {
+            acc[r][c].a = rows->out[r][pair + c].a * rows->rescale[r];
+            acc[r][c].b = rows->out[r][pair + c].b * rows->rescale[r];
+        }
+    }
+    for (int j = 0; j < tile->count; j++) {
+#pragma unroll
+        for (int c = 0; c < VALUE_PAIRS; c++) {
+            const vec_pair x = load_value(tile, j, pair + c);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) {
+                acc[r][c].a = fma((VEC)(rows->score[r][j]), x.a, acc[r][c].a);
+                acc[r][c].b = fma((VEC)(rows->score[r][j]), x.b, acc[r][c].b);
+            }
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+        for (int c = 0; c < VALUE_PAIRS; c++) {
+            if (rows->hidden && any(isnan(acc[r][c].a + acc[r][c].b))) acc[r][c] = add_seen(rows, tile, r, pair + c);
+            rows->out[r][pair + c] = acc[r][c];
+        }
+    }
+}
+
+inline void add_tile(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
+                     query_rows *rows, const key_tile *tile) {
+    rows->hidden = EXTRAS;
+    for (int r = 0; r < ROWS; r++)
+        rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
+    for (int j = 0; j < tile->count; j += KEY_BLOCK) score_block(rows, tile, j);
+    for (int r = 0; r < ROWS; r++) {
+        if (rows->hidden) mask_row(a, mask, bias, rows, tile, r);
+        softmax_row(rows, r, tile->count);
+    }
+    for (int c = 0; c < ALL_PAIRS_V; c += VALUE_PAIRS) add_values(rows, tile, c);
+}
+
+// What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
+inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r, int kv_head,
+                      int index) {
+    const batch_row bounds = batch_row_of(a, table, rows->b);
+    const int h = kv_head * a->group + index / a->n_q, i = index % a->n_q;
+    const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * LOG2E : -INFINITY;
+    rows->head[r] = h, rows->row[r] = i;
+    rows->first[r] = first_key(a, &bounds, i), rows->last[r] = last_key(a, &bounds, i);
+    rows->slope[r] = alibi_slope(a, table, h);
+    rows->most[r] = sink;
+    rows->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
+    for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
+}
+
+inline void store_row(__global ELEMENT(TYPE_OUT) *out, const query_rows *rows, int r) {
+    const float factor = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
+    for (int c = 0; c < ALL_PAIRS_V; c++) {
+        const vec_pair y = c < PAIRS_V ? UNORDER_PAIR(TYPE_KV, rows->out[r][c]) : rows->out[r][c];
+        float x[SPAN];
+        VSTORE(y.a * factor, 0, x);
+        VSTORE(y.b * factor, 1, x);
+        for (int d = 0; d < SPAN && c * SPAN + d < HEAD_DIM_V; d++)
+            STORE(TYPE_OUT, out, c * SPAN + d, rows->sum[r] == 0.0f ? 0.0f : x[d]);
+    }
+}
+
+__kernel void decode_lanes(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k,
+                           __global const ELEMENT(TYPE_KV) *v, __global ELEMENT(TYPE_OUT) *out,
+                           __global float *lse, __global const uchar *mask,
+                           __global const ELEMENT(TYPE_BIAS) *bias, __global const int *table,
+                           attention_args args) {
+    const int all_rows = args.group * args.n_q, passes = (all_rows + ROWS - 1) / ROWS;
+    const int split = (int)get_group_id(0), kv_head = (int)get_group_id(1) / passes;
+    const int first_row = (int)get_group_id(1) % passes * ROWS;
+    query_rows rows;
+    rows.b = (int)get_group_id(2);
+    const batch_row bounds = batch_row_of(&args, table, rows.b);
+    rows.shift = bounds.shift;
+    int begin = INT_MAX, end = 0; // the keys that some row sees
+    for (int r = 0; r < ROWS; r++) {
+        // Rows past the end repeat the last one; they are not stored.
+        start_row(&args, table, &rows, r, kv_head, min(first_row + r, all_rows - 1));
+        load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), args.scale * (EXTRAS ? 1.0f : LOG2E),
+                   rows.query[r]);
+        begin = min(begin, rows.first[r]);
+        end = max(end, rows.last[r]);
+    }
+    if (args.splits > 1) {
+        begin = (int)max((long)begin, (long)split * args.split_keys);
+        end = (int)min((long)end, (long)(split + 1) * args.split_keys);
+    }
+    for (int j = begin; j < end; j += KEY_TILE) {
+        const key_tile tile = {k + view_row(&args.k, rows.b, kv_head, j), v + view_row(&args.v, rows.b, kv_head, j),
+                               args.k.row, args.v.row, j, min(KEY_TILE, end - j)};
+        add_tile(&args, mask, bias, &rows, &tile);
+    }
+    for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
+        const int h = rows.head[r], i = rows.row[r];
+        if (i >= bounds.q_length) continue;
+        store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r);
+        if (args.splits > 1 || (args.flags & ARGS_LSE))
+            lse[view_row(&args.lse, rows.b, h, i) + split * args.split_lse] =
+                rows.sum[r] == 0.0f ? -INFINITY : rows.most[r] * LN2 + log(rows.sum[r]);
+    }
+}

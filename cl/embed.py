@@ -1,0 +1,47 @@
+#!/usr/bin/env python3
+"""Embed the kernels: flatten each .cl file's #include lines and write all of them as C byte arrays.
+
+    embed.py OUT.c NAME.cl [NAME.cl ...]
+
+Bytes, not string literals: C11 promises only 4,095 characters for one literal.
+"""
+import os
+import re
+import sys
+
+
+def flatten(path, seen):
+    """The text of `path` with every quoted include replaced by its file, each file once."""
+    lines = []
+    for number, line in enumerate(open(path, encoding="utf-8"), 1):
+        include = re.match(r'\s*#include "([^"]+)"', line)
+        if not include:
+            lines.append(line)
+            continue
+        target = os.path.join(os.path.dirname(path), include.group(1))
+        if target not in seen:
+            seen.add(target)
+            lines.append(f'#line 1 "{os.path.basename(target)}"\n')
+            lines.append(flatten(target, seen))
+            lines.append(f'#line {number + 1} "{os.path.basename(path)}"\n')
+    return "".join(lines)
+
+
+def main(out, *sources):
+    parts = ['#include "core/kernels.h"\n']
+    for path in sources:
+        name = os.path.splitext(os.path.basename(path))[0]
+        data = flatten(path, set()).encode()
+        rows = [", ".join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
+        parts.append(f"static const unsigned char text_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
+    parts.append("const struct kernel_source clattn_kernel_sources[KERNEL_COUNT] = {\n")
+    for path in sources:
+        name = os.path.splitext(os.path.basename(path))[0]
+        parts.append(f'    [KERNEL_{name.upper()}] = {{"{name}", text_{name}, sizeof text_{name}}},\n')
+    parts.append("};\n")
+    with open(out, "w", encoding="utf-8") as f:
+        f.write("".join(parts))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,22 @@
+// linear_args.h: the run-time arguments of the projection kernels, in the manner of args.h.
+#ifndef CLATTN_LINEAR_ARGS_H
+#define CLATTN_LINEAR_ARGS_H
+#include "args.h"
+
+// y[b,r,n] = sum_k x[b,r,k] w[n,k] + bias[n], in elements:
+//   x[b,r,k] at x_offset + b*x_batch + (k / x_head_columns)*x_head + r*x_row + k % x_head_columns
+//   w[n,k]   at w_offset + n*w_row + k
+//   y[b,r,n] at y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
+// so that splitting columns into heads and joining heads into columns cost nothing. A plain matrix has
+// x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1.
+typedef struct linear_args {
+    args_i64 x_offset, x_batch, x_head, x_row;
+    args_i64 w_offset, w_row, bias_offset;
+    args_i64 y_offset, y_batch, y_head, y_row;
+    args_i32 batch, rows;        // B, rows of a batch item
+    args_i32 columns, reduction; // of y; of x and w
+    args_i32 x_head_columns, y_head_columns;
+    args_i32 flags, unused; // ARGS_BIAS: there is a bias
+} linear_args;
+
+#endif

@@ -1,0 +1,173 @@
+// linear_lanes.cl: y = x W^T + bias for many rows, on devices whose work-item owns vector registers.
+// Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all rows, and y is
+// transposed back when it is stored. A work-item owns ROW_PANELS panels of LANES * ROW_VECTORS rows times
+// COLUMN_TILE columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all batch
+// items are one row set. Local size 1; global size (ceil(B*rows / TILE_ROWS), ceil(columns / COLUMN_TILE)).
+// Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
+#include "lanes.clh"
+#include "linear_args.h"
+
+#ifndef ROW_VECTORS
+#define ROW_VECTORS 3 // vectors of rows in registers at once
+#endif
+#ifndef COLUMN_BLOCK
+#define COLUMN_BLOCK 8 // columns in registers at once; ROW_VECTORS * COLUMN_BLOCK accumulators
+#endif
+#ifndef ROW_PANELS
+#define ROW_PANELS 2 // panels that share a block of W while it is in the first-level cache
+#endif
+#ifndef COLUMN_TILE
+#define COLUMN_TILE 96 // a multiple of LANES and of COLUMN_BLOCK
+#endif
+#ifndef REDUCTION_TILE
+#define REDUCTION_TILE 256 // a multiple of LANES
+#endif
+#if COLUMN_TILE % LANES || COLUMN_TILE % COLUMN_BLOCK || REDUCTION_TILE % LANES
+#error "COLUMN_TILE is a multiple of LANES and COLUMN_BLOCK, REDUCTION_TILE of LANES"
+#endif
+#define TILE_VECTORS (ROW_PANELS * ROW_VECTORS)
+#define TILE_ROWS (TILE_VECTORS * LANES)
+// Rows of a block of W lie a whole number of pages apart where K is a power of two; packed with this padding they do
+// not meet in one set of the first-level cache.
+#define W_STRIDE (REDUCTION_TILE + LANES)
+
+#define ALIGNED __attribute__((aligned(4 * LANES)))
+
+typedef __global const ELEMENT(TYPE_Q) *x_pointer;
+typedef __global const ELEMENT(TYPE_KV) *w_pointer;
+typedef __global ELEMENT(TYPE_OUT) *y_pointer;
+
+// Columns [first, first + LANES) of a matrix whose columns are cut into heads: where they start, and whether they
+// are contiguous and all exist.
+typedef struct lane_columns {
+    long at;
+    bool whole;
+} lane_columns;
+
+inline long column_at(int column, int head_columns, long head) {
+    return column / head_columns * head + column % head_columns;
+}
+inline lane_columns lane_columns_at(int first, int columns, int head_columns, long head) {
+    const bool whole = first + LANES <= columns && first % head_columns + LANES <= head_columns;
+    return (lane_columns){column_at(first, head_columns, head), whole};
+}
+
+// x[row, k .. k + LANES), zero from the reduction's end on.
+inline VEC load_x(const linear_args *a, x_pointer x, long row_at, lane_columns c, int k) {
+    if (c.whole) return LOAD_LANES(TYPE_Q, x, row_at + c.at);
+    float t[LANES];
+    for (int j = 0; j < LANES; j++)
+        t[j] = k + j < a->reduction
+                   ? LOAD(TYPE_Q, x, row_at + column_at(k + j, a->x_head_columns, a->x_head))
+                   : 0.0f;
+    return VLOAD(0, t);
+}
+
+// Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows.
+inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
+                   VEC tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS]) {
+    for (int d = 0; d < depth; d += LANES) {
+        const lane_columns c = lane_columns_at(k + d, a->reduction, a->x_head_columns, a->x_head);
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            VEC t[LANES];
+#pragma unroll
+            for (int j = 0; j < LANES; j++) t[j] = load_x(a, x, row_at[v * LANES + j], c, k + d);
+            transpose_lanes(t);
+#pragma unroll
+            for (int j = 0; j < LANES; j++) tile[v / ROW_VECTORS][d + j][v % ROW_VECTORS] = t[j];
+        }
+    }
+}
+
+// Copy a block of W as float32, zero from the reduction's end on; columns past the last repeat it.
+inline void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth,
+                   float block[COLUMN_BLOCK][W_STRIDE]) {
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+        w_pointer p = w + a->w_offset + min(column + n, a->columns - 1) * a->w_row + k;
+        const int exist = min(depth, a->reduction - k), whole = exist / LANES * LANES;
+        for (int d = 0; d < whole; d += LANES) VSTORE(LOAD_LANES(TYPE_KV, p, d), 0, block[n] + d);
+        for (int d = whole; d < depth; d++) block[n][d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
+    }
+}
+
+// The micro-kernel: y += x w for one panel and one block of columns.
+inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float w[COLUMN_BLOCK][W_STRIDE],
+                           int depth, VEC y[COLUMN_TILE][ROW_VECTORS]) {
+    VEC acc[COLUMN_BLOCK][ROW_VECTORS];
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+#pragma unroll
+        for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];
+    }
+#pragma unroll 2
+    for (int d = 0; d < depth; d++) {
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) {
+#pragma unroll
+            for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = fma((VEC)(w[n][d]), x[d][v], acc[n][v]);
+        }
+    }
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+#pragma unroll
+        for (int v = 0; v < ROW_VECTORS; v++) y[n][v] = acc[n][v];
+    }
+}
+
+// Store LANES columns of the tile's rows; rows from `rows` on do not exist.
+inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int column,
+                    VEC tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS]) {
+    const int first = column % COLUMN_TILE;
+    const lane_columns c = lane_columns_at(column, a->columns, a->y_head_columns, a->y_head);
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        VEC t[LANES];
+#pragma unroll
+        for (int j = 0; j < LANES; j++) t[j] = tile[v / ROW_VECTORS][first + j][v % ROW_VECTORS];
+        transpose_lanes(t);
+        VEC lines[LANES];
+#pragma unroll
+        for (int j = 0; j < LANES; j++) lines[j] = t[j];
+        for (int j = 0; j < LANES && v * LANES + j < rows; j++) {
+            const long at = row_at[v * LANES + j];
+            if (c.whole) {
+                STORE_LANES(TYPE_OUT, y, at + c.at, lines[j]);
+                continue;
+            }
+            const float *line = (const float *)&lines[j];
+            for (int n = 0; n < LANES && column + n < a->columns; n++)
+                STORE(TYPE_OUT, y, at + column_at(column + n, a->y_head_columns, a->y_head), line[n]);
+        }
+    }
+}
+
+__kernel void linear_lanes(__global const ELEMENT(TYPE_Q) *x, __global const ELEMENT(TYPE_KV) *w,
+                           __global const ELEMENT(TYPE_BIAS) *bias, __global ELEMENT(TYPE_OUT) *y,
+                           linear_args args) {
+    const int first_column = (int)get_group_id(1) * COLUMN_TILE;
+    const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
+    const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
+    const int columns = min(args.columns - first_column, COLUMN_TILE);
+    VEC x_tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS], y_tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS];
+    float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
+    long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
+    for (int r = 0; r < TILE_ROWS; r++) {
+        const long row = first_row + min(r, rows - 1); // rows past the end repeat the last; they are not stored
+        const int b = (int)(row / args.rows), i = (int)(row % args.rows);
+        x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;
+        y_row_at[r] = args.y_offset + b * args.y_batch + i * args.y_row;
+    }
+    for (int n = 0; n < COLUMN_TILE; n++) {
+        const bool biased = (args.flags & ARGS_BIAS) && n < columns;
+        const VEC start = (VEC)(biased ? LOAD(TYPE_BIAS, bias, args.bias_offset + first_column + n) : 0.0f);
+        for (int v = 0; v < TILE_VECTORS; v++) y_tile[v / ROW_VECTORS][n][v % ROW_VECTORS] = start;
+    }
+    for (int k = 0; k < args.reduction; k += REDUCTION_TILE) {
+        const int exist = min(REDUCTION_TILE, args.reduction - k), depth = (exist + LANES - 1) / LANES * LANES;
+        pack_x(&args, x, x_row_at, k, depth, x_tile);
+        for (int n = 0; n < columns; n += COLUMN_BLOCK) {
+            pack_w(&args, w, first_column + n, k, depth, w_block);
+            for (int p = 0; p < ROW_PANELS; p++) multiply_block(x_tile[p], w_block, depth, &y_tile[p][n]);
+        }
+    }
+    for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column + n, y_tile);
+}

@@ -1,0 +1,28 @@
+// rope.cl: rotary position embedding (Su et al. 2021): pair d of a row at position n turns by n * frequency[d].
+// The angle is reduced in integers: `turns[d]` is the frequency as a fraction of a full turn, scaled by 2^64, so that
+// n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
+// would be off by 0.06 radians at position 1,000,000.
+#include "mask.clh"
+
+// Global size: (pairs + passed-through columns, rows, batch * heads).
+__kernel void rope(__global const ELEMENT(TYPE_Q) *x, __global ELEMENT(TYPE_OUT) *y, __global const ulong *turns,
+                   __global const int *table, const rope_args args) {
+    const int pair = (int)get_global_id(0), n = (int)get_global_id(1);
+    const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;
+    const int pairs = args.rotary_dim / 2;
+    const long from = view_row(&args.x, b, h, n), to = view_row(&args.y, b, h, n);
+    if (pair >= pairs) {
+        const int d = pair + pairs;
+        STORE(TYPE_OUT, y, to + d, LOAD(TYPE_Q, x, from + d));
+        return;
+    }
+    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[4 * b] : 0;
+    const ulong part = (ulong)((long)args.position + n + shift) * turns[pair];
+    const float half_turns = (float)(long)part * 0x1.0p-63f; // in [-1, 1): the angle in units of pi
+    const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;
+
+    const int d0 = args.interleaved ? 2 * pair : pair, d1 = args.interleaved ? d0 + 1 : pair + pairs;
+    const float x0 = LOAD(TYPE_Q, x, from + d0), x1 = LOAD(TYPE_Q, x, from + d1);
+    STORE(TYPE_OUT, y, to + d0, x0 * c - x1 * s);
+    STORE(TYPE_OUT, y, to + d1, x1 * c + x0 * s);
+}

@@ -1,0 +1,44 @@
+// softmax.cl: row softmax of the unfused path: weights = exp(s - lse), lse = m + ln l.
+// One work-group a row: each work-item runs the online softmax over every WORK_GROUP-th score, then the states are
+// merged in a tree, always in the same order, so the same call gives the same bits.
+#include "mask.clh"
+#include "softmax.clh"
+
+#ifndef WORK_GROUP
+#define WORK_GROUP 1 // a power of two; 1 on a CPU device, where one core walks a row
+#endif
+
+// scores and weights may be one buffer: a work-item writes only the elements that it alone has read.
+// Global size: (WORK_GROUP, rows of the chunk, items of the chunk); args.weights views the scores, args.out the
+// weights.
+__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
+softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) *weights, __global float *lse,
+        __global const int *table, const attention_args args) {
+    __local softmax_state part[WORK_GROUP];
+    const int lane = (int)get_local_id(0);
+    const int item = args.first_item + (int)get_group_id(2);
+    const int b = item / args.heads, h = item % args.heads;
+    const int i = args.first_row + (int)get_group_id(1);
+    const batch_row rows = batch_row_of(&args, table, b);
+    const int first = first_key(&args, &rows, i), last = last_key(&args, &rows, i);
+
+    softmax_state x = {-INFINITY, 0.0f};
+    for (int j = first + lane; j < last; j += WORK_GROUP)
+        x = softmax_add(x, scores[view_at(&args.weights, b, h, i, j)]);
+    part[lane] = x;
+    for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); // the states of the upper half must be there before they are merged
+        if (lane < half_size) part[lane] = softmax_merge(part[lane], part[lane + half_size]);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    x = part[0];
+    if (args.flags & ARGS_SINK) x = softmax_add(x, sink_logit(&args, table, h));
+    if (i >= rows.q_length) return;
+
+    if ((args.flags & ARGS_LSE) && lane == 0) lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+    for (int j = lane; j < args.n_kv; j += WORK_GROUP) {
+        const bool seen = j >= first && j < last;
+        const float p = seen ? softmax_weight(x, scores[view_at(&args.weights, b, h, i, j)]) : 0.0f;
+        STORE(TYPE_WEIGHTS, weights, view_at(&args.out, b, h, i, j), p);
+    }
+}

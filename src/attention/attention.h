@@ -1,0 +1,11 @@
+// attention.h: attention as the layer uses it: one call in the middle of a chain of commands.
+#ifndef CLATTN_ATTENTION_ATTENTION_H
+#define CLATTN_ATTENTION_ATTENTION_H
+#include "attention/call.h"
+
+// Compile what a checked call needs; enqueue it onto `chain`.
+clattn_status attention_prepare_call(call *c);
+clattn_status attention_enqueue_call(call *c, chain *chain);
+
+clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clattn_plan *plan);
+#endif

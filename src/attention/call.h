@@ -1,0 +1,48 @@
+// call.h: one attention call after all checks: what the kernels need, and nothing of the caller's structs any
+// more but the buffers. Made by call_check (call.c); used by flash.c and unfused.c.
+#ifndef CLATTN_ATTENTION_CALL_H
+#define CLATTN_ATTENTION_CALL_H
+#include "attention/tensor.h"
+#include "core/chain.h"
+#include "plan/variant.h"
+
+typedef struct call {
+    clattn_context *context;
+    const clattn_attention_params *params;
+    problem problem;
+    variant variant;
+    attention_args args;
+    cl_mem q, k, v; // what the kernels read: the caller's, or the workspace with turned copies
+    cl_mem table;   // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem workspace;
+    size_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
+    size_t variant_workspace;  // bytes from the workspace's start of the variant's own part
+    size_t workspace_bytes;    // all of it
+    bool empty;                // nothing to do: B, H or Nq is 0
+} call;
+
+// Check everything and plan. With `planning`, buffers may be NULL.
+clattn_status call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
+                         call *c);
+
+// Bytes rounded up so that the next part of a workspace is aligned for any type.
+size_t workspace_round(size_t bytes);
+
+// Take the caller's workspace after checking its size, or make one; NULL where none is needed. Release it
+// with clReleaseMemObject after enqueueing: OpenCL keeps it until the commands are done.
+clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
+
+// Make a call's small table buffer, where it has one.
+clattn_status call_table(call *c);
+
+// The kernels of a call, for prepare and for the enqueue.
+clattn_status flash_prepare(call *c);
+clattn_status flash_enqueue(call *c, chain *chain);
+clattn_status unfused_prepare(call *c);
+clattn_status unfused_enqueue(call *c, chain *chain);
+
+// RoPE of q and k into the workspace.
+clattn_status rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
+clattn_status rope_prepare(call *c);
+clattn_status rope_enqueue(call *c, chain *chain);
+#endif

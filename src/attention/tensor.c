@@ -1,0 +1,225 @@
+// tensor.c: views: constructors, and the checks of tensor.h.
+#include "attention/tensor.h"
+
+#include <stdio.h>
+
+size_t clattn_type_size(clattn_type type) {
+    switch (type) {
+    case CLATTN_TYPE_F32:
+        return 4;
+    case CLATTN_TYPE_F16:
+    case CLATTN_TYPE_BF16:
+        return 2;
+    case CLATTN_TYPE_BOOL:
+        return 1;
+    default:
+        return 0;
+    }
+}
+
+clattn_tensor clattn_tensor_dense(cl_mem buffer, clattn_type type, int rank, const int64_t *shape) {
+    clattn_tensor t = {.buffer = buffer, .type = type, .rank = rank};
+    int64_t stride = 1;
+    for (int i = (rank < CLATTN_MAX_RANK ? rank : CLATTN_MAX_RANK) - 1; i >= 0; i--) {
+        t.shape[i] = shape[i];
+        t.stride[i] = stride;
+        if (shape[i] > 0 && stride <= INT64_MAX / shape[i]) stride *= shape[i];
+    }
+    return t;
+}
+
+clattn_tensor clattn_tensor_bhsd(cl_mem buffer, clattn_type type, int64_t b, int64_t h, int64_t n,
+                                 int64_t d) {
+    const int64_t shape[4] = {b, h, n, d};
+    return clattn_tensor_dense(buffer, type, 4, shape);
+}
+
+clattn_tensor clattn_tensor_bshd(cl_mem buffer, clattn_type type, int64_t b, int64_t h, int64_t n,
+                                 int64_t d) {
+    const int64_t memory[4] = {b, n, h, d};
+    clattn_tensor t = clattn_tensor_dense(buffer, type, 4, memory);
+    const int64_t row = t.stride[1];
+    t.shape[1] = h, t.shape[2] = n;
+    t.stride[1] = t.stride[2], t.stride[2] = row;
+    return t;
+}
+
+bool tensor_given(const clattn_tensor *t) {
+    return t->rank != 0 || t->buffer != NULL;
+}
+
+int64_t tensor_count(const clattn_tensor *t) {
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] == 0) return 0;
+    int64_t n = 1;
+    for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // tensor_check has bounded it
+    return n;
+}
+
+static void print_numbers(const int64_t *x, int count, char *text, size_t size) {
+    size_t used = 0;
+    text[0] = '\0';
+    for (int i = 0; i < count && used < size; i++) {
+        const int n = snprintf(text + used, size - used, "%s%lld", i ? "," : "[", (long long)x[i]);
+        if (n > 0) used += (size_t)n;
+    }
+    if (used < size) snprintf(text + used, size - used, "]");
+}
+
+static const char *const type_names[CLATTN_TYPE_COUNT] = {"f32", "f16", "bf16", "bool"};
+
+static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+    const unsigned type = (unsigned)t->type;
+    if (type < CLATTN_TYPE_COUNT && (rule->types >> type & 1u)) return CLATTN_OK;
+    return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
+                        rule->name, type < CLATTN_TYPE_COUNT ? type_names[type] : "(unknown)",
+                        rule->types == TYPES_F32    ? "f32"
+                        : rule->types == TYPES_BOOL ? "bool"
+                                                    : "f32, f16 or bf16");
+}
+
+// Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.
+static int64_t last_index(const clattn_tensor *t) {
+    int64_t index = t->offset;
+    for (int i = 0; i < t->rank; i++) {
+        const int64_t steps = t->shape[i] - 1;
+        if (steps > 0 && t->stride[i] > (INT64_MAX / 16 - index) / steps) return -1;
+        index += steps * t->stride[i];
+    }
+    return index;
+}
+
+static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+    char text[128];
+    int64_t elements = 1;
+    for (int i = 0; i < t->rank; i++) {
+        print_numbers(t->shape, t->rank, text, sizeof text);
+        if (t->shape[i] < 0 || t->shape[i] > INT32_MAX)
+            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s: each size must be 0 to 2^31-1",
+                                rule->name, text);
+        if (t->shape[i] && elements > (INT64_MAX / 16) / t->shape[i])
+            return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: shape %s has more elements than 64 bits count", rule->name, text);
+        if (t->shape[i]) elements *= t->shape[i];
+        print_numbers(t->stride, t->rank, text, sizeof text);
+        if (t->stride[i] < 0)
+            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: strides %s: a stride must not be negative",
+                                rule->name, text);
+    }
+    if (t->offset < 0 || t->offset > INT64_MAX / 16)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^59", rule->name,
+                            (long long)t->offset);
+    return CLATTN_OK;
+}
+
+// Sorted by stride, each axis must step over all that the smaller ones span.
+static bool elements_overlap(const clattn_tensor *t) {
+    int64_t span = 0;
+    bool used[CLATTN_MAX_RANK] = {false};
+    for (int n = 0; n < t->rank; n++) {
+        int best = -1;
+        for (int i = 0; i < t->rank; i++)
+            if (!used[i] && (best < 0 || t->stride[i] < t->stride[best] ||
+                             (t->stride[i] == t->stride[best] && t->shape[i] < t->shape[best])))
+                best = i;
+        used[best] = true;
+        if (t->shape[best] <= 1) continue;
+        if (t->stride[best] <= span) return true;
+        span += (t->shape[best] - 1) * t->stride[best];
+    }
+    return false;
+}
+
+static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+    cl_context of = NULL;
+    size_t bytes = 0;
+    if (clGetMemObjectInfo(t->buffer, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
+        clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) != CL_SUCCESS)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", rule->name);
+    if (of != c->opencl)
+        return context_fail(
+            c, CLATTN_INVALID_ARGUMENT,
+            "%s: its buffer belongs to another cl_context: create it with clattn_context_opencl()",
+            rule->name);
+    const uint64_t needed = ((uint64_t)last_index(t) + 1) * clattn_type_size(t->type);
+    if (needed > bytes)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: its last element ends at byte %llu of a buffer of %llu bytes", rule->name,
+                            (unsigned long long)needed, (unsigned long long)bytes);
+    return CLATTN_OK;
+}
+
+clattn_status tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule) {
+    if (!tensor_given(t))
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is absent: a view %s is needed", rule->name,
+                            rule->axes);
+    if (t->rank != rank)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: rank %d: %s has rank %d", rule->name, t->rank,
+                            rule->axes, rank);
+    clattn_status status = check_type(c, t, rule);
+    if (status == CLATTN_OK) status = check_numbers(c, t, rule);
+    if (status != CLATTN_OK) return status;
+    if (tensor_count(t) == 0) return CLATTN_OK;
+    if (last_index(t) < 0)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
+                            rule->name);
+    if (rule->output && elements_overlap(t))
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: elements of an output must not overlap: its strides step on each other",
+                            rule->name);
+    if (t->buffer) return check_buffer(c, t, rule);
+    if (rule->planning) return CLATTN_OK;
+    return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
+}
+
+static clattn_status check_last_stride(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+    const int last = t->rank - 1;
+    if (t->shape[last] <= 1 || t->stride[last] == 1) return CLATTN_OK;
+    return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                        "%s: last stride %lld: the last axis must be contiguous (1)", rule->name,
+                        (long long)t->stride[last]);
+}
+
+clattn_status tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
+                                 const tensor_rule *rule) {
+    for (int i = 0; i < t->rank; i++) {
+        if (shape[i] < 0 || t->shape[i] == shape[i]) continue;
+        char got[128], need[128];
+        print_numbers(t->shape, t->rank, got, sizeof got);
+        print_numbers(shape, t->rank, need, sizeof need);
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s does not fit: %s must be %s",
+                            rule->name, got, rule->axes, need);
+    }
+    return check_last_stride(c, t, rule);
+}
+
+clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
+                                     const tensor_rule *rule, args_view *view) {
+    if (t->rank < 1 || t->rank > 4)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: rank %d: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv] is needed", rule->name,
+                            t->rank);
+    const clattn_status status = tensor_check(c, t, t->rank, rule);
+    if (status != CLATTN_OK) return status;
+    int64_t stride[4] = {0};
+    for (int i = 0; i < t->rank; i++) {
+        const int axis = 4 - t->rank + i;
+        if (t->shape[i] == shape[axis])
+            stride[axis] = t->shape[i] == 1 ? 0 : t->stride[i];
+        else if (t->shape[i] != 1) {
+            char got[128], need[128];
+            print_numbers(t->shape, t->rank, got, sizeof got);
+            print_numbers(shape, 4, need, sizeof need);
+            return context_fail(
+                c, CLATTN_INVALID_ARGUMENT,
+                "%s: shape %s does not broadcast to [B,H,Nq,Nkv] = %s: each size must be that or 1",
+                rule->name, got, need);
+        }
+    }
+    *view = (args_view){t->offset, stride[0], stride[1], stride[2], stride[3]};
+    return CLATTN_OK;
+}
+
+args_view tensor_view(const clattn_tensor *t) {
+    return (args_view){t->offset, t->stride[0], t->stride[1], t->stride[2], t->rank > 3 ? 1 : 0};
+}

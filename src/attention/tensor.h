@@ -1,0 +1,37 @@
+// tensor.h: checking the caller's views, before anything is enqueued. Each failure is one line that names the
+// view, what was seen and what would be accepted.
+#ifndef CLATTN_ATTENTION_TENSOR_H
+#define CLATTN_ATTENTION_TENSOR_H
+#include "args.h"
+#include "core/context.h"
+
+#define TYPES_FLOAT (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16)
+#define TYPES_F32 (1u << CLATTN_TYPE_F32)
+#define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
+
+typedef struct tensor_rule {
+    const char *name, *axes; // such as "k", "[B, Hkv, Nkv, D]"
+    unsigned types;          // TYPES_...
+    bool output;             // elements must not overlap
+    bool planning;           // a NULL buffer is fine
+} tensor_rule;
+
+// A view counts as given when it has a rank or a buffer.
+bool tensor_given(const clattn_tensor *t);
+int64_t tensor_count(const clattn_tensor *t);
+
+// Check everything about a view that does not depend on other views; its rank must be `rank`.
+clattn_status tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
+
+// Check that the shape is `shape`; sizes of -1 are free.
+clattn_status tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
+                                 const tensor_rule *rule);
+
+// A mask or bias: rank 1 to 4, each size that of `shape` [B,H,Nq,Nkv] from the right, or 1. Gives the view
+// with a stride of 0 where it repeats.
+clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
+                                     const tensor_rule *rule, args_view *view);
+
+// The strides of a [B, H, N, ...] view; a [B, H, N] view has column 0.
+args_view tensor_view(const clattn_tensor *t);
+#endif

@@ -1,0 +1,131 @@
+// unfused.c: scores, softmax and P*V as three kernels, a chunk of (batch, head) items and rows at a time. It
+// returns weights and score taps, and is the plain baseline of the fused paths. Scores are float32 in the
+// caller's weights where those are float32, else in scratch memory of one chunk.
+#include "attention/call.h"
+
+typedef struct unfused {
+    program *scores, *softmax, *softmax_out, *values;
+} unfused;
+
+static clattn_status get_programs(call *c, unfused *u) {
+    const problem *m = &c->problem;
+    knobs scores = {.type_q = (int)m->type_q, .type_kv = (int)m->type_kv, .type_bias = (int)m->type_bias};
+    knobs softmax = {.work_group = c->variant.softmax_group};
+    knobs softmax_out = {.work_group = c->variant.softmax_group, .type_weights = (int)m->type_weights};
+    knobs values = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out};
+    clattn_status status = program_get(c->context, KERNEL_SCORES, &scores, &u->scores);
+    if (status == CLATTN_OK) status = program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax);
+    if (status == CLATTN_OK && m->wants_weights)
+        status = program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out);
+    if (status == CLATTN_OK) status = program_get(c->context, KERNEL_VALUES, &values, &u->values);
+    return status;
+}
+
+clattn_status unfused_prepare(call *c) {
+    unfused u = {0};
+    return get_programs(c, &u);
+}
+
+static size_t blocks(int n, int size) {
+    return ((size_t)n + (size_t)size - 1) / (size_t)size;
+}
+
+static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
+                                    cl_mem s, int items) {
+    launch l = {.program = u->scores,
+                .global = {blocks(a->n_kv, 4), blocks(a->chunk_rows, 4), (size_t)items}};
+    if (a->n_kv == 0) return CLATTN_OK;
+    launch_buffer(&l, &c->q);
+    launch_buffer(&l, &c->k);
+    launch_buffer(&l, &s);
+    launch_buffer(&l, &c->params->mask.buffer);
+    launch_buffer(&l, &c->params->bias.buffer);
+    launch_buffer(&l, &c->table);
+    launch_value(&l, a, sizeof *a);
+    return launch_enqueue(steps, &l);
+}
+
+// Scores s become weights w; s and w may be one buffer with one view.
+static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a, cl_mem s,
+                                     cl_mem w, int items) {
+    const size_t group = (size_t)c->variant.softmax_group;
+    launch l = {
+        .program = p, .global = {group, (size_t)a->chunk_rows, (size_t)items}, .local = {group, 1, 1}};
+    launch_buffer(&l, &s);
+    launch_buffer(&l, &w);
+    launch_buffer(&l, &c->params->lse.buffer);
+    launch_buffer(&l, &c->table);
+    launch_value(&l, a, sizeof *a);
+    return launch_enqueue(steps, &l);
+}
+
+static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
+                                    cl_mem s, int items) {
+    launch l = {.program = u->values,
+                .global = {(size_t)a->head_dim_v, blocks(a->chunk_rows, 4), (size_t)items}};
+    launch_buffer(&l, &s);
+    launch_buffer(&l, &c->v);
+    launch_buffer(&l, &c->params->out.buffer);
+    launch_buffer(&l, &c->params->mask.buffer);
+    launch_buffer(&l, &c->table);
+    launch_value(&l, a, sizeof *a);
+    return launch_enqueue(steps, &l);
+}
+
+// The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
+static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, int items) {
+    const clattn_attention_params *p = c->params;
+    static const int taps[] = {ARGS_TAP_RAW, ARGS_TAP_SOFTCAP, ARGS_TAP_MASKED};
+    if (!c->problem.wants_scores || p->scores_at == CLATTN_TAP_SOFTMAX) return CLATTN_OK;
+    a.weights = tensor_view(&p->scores);
+    a.tap = taps[p->scores_at];
+    return enqueue_scores(c, steps, u, &a, p->scores.buffer, items);
+}
+
+static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, attention_args *a, int items) {
+    const clattn_attention_params *p = c->params;
+    const problem *m = &c->problem;
+    const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
+    cl_mem s = in_place ? p->weights.buffer : c->workspace;
+    a->weights = tensor_view(&p->weights);
+    if (!in_place) {
+        const int64_t row = a->n_kv, head = row * a->chunk_rows;
+        const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
+        a->weights =
+            (args_view){start - a->first_item * head - a->first_row * row, head * a->heads, head, row, 1};
+    }
+    clattn_status status = enqueue_tap(c, steps, u, *a, items);
+    a->tap = ARGS_TAP_MASKED;
+    if (status == CLATTN_OK) status = enqueue_scores(c, steps, u, a, s, items);
+
+    attention_args soft = *a; // softmax.cl writes through `out`
+    if (status == CLATTN_OK && m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
+        soft.out = tensor_view(&p->scores);
+        status = enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items);
+    }
+    if (status == CLATTN_OK && m->wants_weights && !in_place) {
+        soft.out = tensor_view(&p->weights);
+        status = enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items);
+    }
+    soft.out = a->weights;
+    if (status == CLATTN_OK) status = enqueue_softmax(c, steps, u->softmax, &soft, s, s, items);
+    if (status == CLATTN_OK) status = enqueue_values(c, steps, u, a, s, items);
+    return status;
+}
+
+clattn_status unfused_enqueue(call *c, chain *steps) {
+    unfused u = {0};
+    clattn_status status = get_programs(c, &u);
+    attention_args a = c->args;
+    const int items = a.batch * a.heads;
+    for (int item = 0; status == CLATTN_OK && item < items; item += c->variant.chunk_items)
+        for (int row = 0; status == CLATTN_OK && row < a.n_q; row += c->variant.chunk_rows) {
+            const int rest = items - item, rows = a.n_q - row;
+            a.first_item = item;
+            a.first_row = row;
+            a.chunk_rows = rows < c->variant.chunk_rows ? rows : c->variant.chunk_rows;
+            status = enqueue_chunk(c, steps, &u, &a,
+                                   rest < c->variant.chunk_items ? rest : c->variant.chunk_items);
+        }
+    return status;
+}

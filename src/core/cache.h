@@ -1,0 +1,34 @@
+/* cache.h: key -> bytes on disk, one file an entry. Knows no OpenCL: program.c makes the key from everything
+ * that a binary depends on, and keeps the driver's binary as the bytes. Left out: a limit on the folder's
+ * size, and eviction. A cache that cannot be used is NULL and misses; nothing here is an error, because an
+ * entry can be made again. Threads: any, on one cache or several; processes may share a folder. */
+#ifndef CLATTN_CORE_CACHE_H
+#define CLATTN_CORE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CACHE_KEY_BYTES = 32 };
+#define CACHE_ENTRY_MAX_BYTES                                                                                \
+    ((size_t)256 << 20) /* of a whole file: a damaged folder must not fill the memory */
+
+typedef struct cache cache;
+
+/* Open a folder; it is created where missing, its parent is not. NULL without a cache: dir is NULL, or the
+ * folder is one that os_folder_open refuses. */
+cache *cache_open(const char *dir);
+
+/* Find an entry and check it. On true the caller frees *bytes, which is a pointer for an empty payload too;
+ * on false both are untouched. A damaged entry is a miss and is removed; one that may not even be read (a
+ * link, another user's) is a miss and the next store replaces it. */
+bool cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count);
+
+/* Keep an entry, replacing the one of the same key. One that is too large or cannot be written is not kept.
+ */
+void cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
+
+/* NULL is allowed. */
+void cache_close(cache *c);
+
+#endif

@@ -1,0 +1,105 @@
+// chain.c: see chain.h.
+#include "core/chain.h"
+
+static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
+    cl_context context = NULL;
+    cl_device_id device = NULL;
+    if (!queue)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "queue: is NULL, a command queue of the context is needed");
+    if (clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS ||
+        clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
+    if (context != c->opencl || device != c->device)
+        return context_fail(
+            c, CLATTN_INVALID_ARGUMENT,
+            "queue: belongs to another context or device than clattn's context: create it with "
+            "clattn_context_opencl() and clattn_context_device()");
+    return CLATTN_OK;
+}
+
+clattn_status chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                          const cl_event *wait_list) {
+    const clattn_status status = check_queue(context, queue);
+    if (status != CLATTN_OK) return status;
+    if ((wait_count == 0) != (wait_list == NULL))
+        return context_fail(context, CLATTN_INVALID_ARGUMENT,
+                            "wait_list: is %s with wait_count %u: give both or neither",
+                            wait_list ? "set" : "NULL", (unsigned)wait_count);
+    for (cl_uint i = 0; i < wait_count; i++) {
+        cl_context of = NULL;
+        if (!wait_list[i] ||
+            clGetEventInfo(wait_list[i], CL_EVENT_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
+            of != context->opencl)
+            return context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "wait_list: entry %u is not an event of the context's cl_context",
+                                (unsigned)i);
+    }
+    return CLATTN_OK;
+}
+
+void chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                 const cl_event *wait_list) {
+    *c = (chain){context, queue, wait_count, wait_list, NULL};
+}
+
+void chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
+    *count = c->last ? 1 : c->wait_count;
+    *list = c->last ? &c->last : c->wait_list;
+}
+
+void chain_took(chain *c, cl_event event) {
+    if (c->last) clReleaseEvent(c->last);
+    c->last = event;
+}
+
+clattn_status chain_end(chain *c, clattn_status status, cl_event *event) {
+    if (event) *event = NULL;
+    if (status == CLATTN_OK && event && !c->last) {
+        const cl_int code = clEnqueueMarkerWithWaitList(c->queue, c->wait_count, c->wait_list, &c->last);
+        if (code != CL_SUCCESS) status = context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
+    }
+    if (status == CLATTN_OK && event)
+        *event = c->last;
+    else if (c->last)
+        clReleaseEvent(c->last);
+    c->last = NULL;
+    return status;
+}
+
+void launch_value(launch *l, const void *value, size_t bytes) {
+    l->args[l->count].bytes = bytes;
+    l->args[l->count++].value = value;
+}
+
+void launch_buffer(launch *l, const cl_mem *buffer) {
+    l->args[l->count].bytes = sizeof *buffer;
+    l->args[l->count++].value = *buffer ? buffer : NULL;
+}
+
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_event *event, const char **call) {
+    cl_uint wait_count;
+    const cl_event *wait_list;
+    chain_waits(c, &wait_count, &wait_list);
+    *call = "clSetKernelArg";
+    for (int i = 0; i < l->count; i++) {
+        const cl_int code =
+            clSetKernelArg(l->program->kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
+        if (code != CL_SUCCESS) return code;
+    }
+    *call = "clEnqueueNDRangeKernel";
+    return clEnqueueNDRangeKernel(c->queue, l->program->kernel, 3, NULL, l->global,
+                                  l->local[0] ? l->local : NULL, wait_count, wait_list, event);
+}
+
+clattn_status launch_enqueue(chain *c, const launch *l) {
+    const char *call = "";
+    cl_event event = NULL;
+    os_mutex_lock(&l->program->lock);
+    const cl_int code = set_and_enqueue(c, l, &event, &call);
+    os_mutex_unlock(&l->program->lock);
+    if (code != CL_SUCCESS) return context_fail_opencl(c->context, code, call);
+    chain_took(c, event);
+    context_mark_run(c->context);
+    return CLATTN_OK;
+}

@@ -1,0 +1,127 @@
+// context.c: creating and destroying a context. What it holds is in context.h.
+#include "core/context.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/program.h"
+#include "layer/clblast.h"
+
+// Before there is a context, a failure can only go to the log.
+static clattn_status refuse(const clattn_log *log, clattn_status status, const char *why) {
+    log_send(log, CLATTN_LOG_ERROR, "context: %s", why);
+    return status;
+}
+
+static bool context_holds_device(cl_context context, cl_device_id device) {
+    size_t bytes = 0;
+    if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes) != CL_SUCCESS || !bytes) return false;
+    cl_device_id *devices = malloc(bytes);
+    bool found = false;
+    if (devices && clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, devices, NULL) == CL_SUCCESS)
+        for (size_t i = 0; i < bytes / sizeof *devices; i++) found |= devices[i] == device;
+    free(devices);
+    return found;
+}
+
+static clattn_status open_opencl(clattn_context *c, const clattn_context_params *params) {
+    if (params->context) {
+        if (!context_holds_device(params->context, params->device))
+            return refuse(&c->log, CLATTN_INVALID_ARGUMENT,
+                          "the given cl_context does not hold the given device");
+        clRetainContext(params->context);
+        c->opencl = params->context;
+        return CLATTN_OK;
+    }
+    cl_int code = CL_SUCCESS;
+    cl_platform_id platform = NULL;
+    clGetDeviceInfo(c->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
+    c->opencl = clCreateContext(properties, 1, &c->device, NULL, NULL, &code);
+    if (c->opencl) return CLATTN_OK;
+    log_send(&c->log, CLATTN_LOG_ERROR, "context: clCreateContext: OpenCL error %d (%s)", (int)code,
+             opencl_error_name(code));
+    return code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
+                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE
+               ? CLATTN_OUT_OF_MEMORY
+               : CLATTN_DRIVER;
+}
+
+static char *copy_text(const char *text) {
+    const size_t bytes = strlen(text) + 1;
+    char *copy = malloc(bytes);
+    if (copy) memcpy(copy, text, bytes);
+    return copy;
+}
+
+static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
+    c->log = params->log;
+    c->device = params->device;
+    if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
+    if (!c->capabilities.available)
+        return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
+    if (!c->capabilities.little_endian)
+        return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not little-endian");
+    if (!os_mutex_init(&c->error_lock)) return CLATTN_OUT_OF_MEMORY;
+    if (!os_mutex_init(&c->program_lock)) {
+        os_mutex_destroy(&c->error_lock);
+        return CLATTN_OUT_OF_MEMORY;
+    }
+    c->locks_ready = true;
+    if (params->tuned_rows && !(c->tuned_rows = copy_text(params->tuned_rows)))
+        return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the tuned rows");
+    c->cache = cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
+    return open_opencl(c, params);
+}
+
+clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context) {
+    if (context) *context = NULL;
+    if (!params) return CLATTN_INVALID_ARGUMENT;
+    if (!context) return refuse(&params->log, CLATTN_INVALID_ARGUMENT, "the result pointer is NULL");
+    if (!params->device)
+        return refuse(&params->log, CLATTN_INVALID_ARGUMENT,
+                      "device is NULL: take one from clattn_device_list()");
+    clattn_context *c = calloc(1, sizeof *c);
+    if (!c) return refuse(&params->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
+    const clattn_status status = context_open(c, params);
+    if (status == CLATTN_OK)
+        *context = c;
+    else
+        clattn_context_destroy(c);
+    return status;
+}
+
+void clattn_context_destroy(clattn_context *context) {
+    if (!context) return;
+    programs_release(context);
+    // CLBlast keeps programs of every context it has seen; they must go before the context does.
+    if (context->projection_used) clblast_clear();
+    if (context->opencl) clReleaseContext(context->opencl);
+    cache_close(context->cache);
+    if (context->locks_ready) {
+        os_mutex_destroy(&context->program_lock);
+        os_mutex_destroy(&context->error_lock);
+    }
+    free(context->tuned_rows);
+    free(context);
+}
+
+cl_context clattn_context_opencl(const clattn_context *context) {
+    return context ? context->opencl : NULL;
+}
+cl_device_id clattn_context_device(const clattn_context *context) {
+    return context ? context->device : NULL;
+}
+const clattn_capabilities *clattn_context_capabilities(const clattn_context *context) {
+    return context ? &context->capabilities : NULL;
+}
+
+void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats) {
+    if (!stats) return;
+    *stats = (clattn_context_stats){0};
+    if (!context) return;
+    os_mutex_lock(&context->program_lock);
+    *stats = context->stats;
+    os_mutex_unlock(&context->program_lock);
+}

@@ -1,0 +1,13 @@
+// opencl.h: the one door to OpenCL. Every file that calls it includes this header and no other, so that
+// finding the library at run time one day is a change here alone.
+#ifndef CLATTN_CORE_OPENCL_H
+#define CLATTN_CORE_OPENCL_H
+#include <clattn/clattn.h>
+
+// The loader's own code for "no platform" (cl_khr_icd), and NVIDIA's for a kernel that touched a bad address.
+#define OPENCL_PLATFORM_NOT_FOUND (-1001)
+#define OPENCL_ILLEGAL_ACCESS (-9999)
+
+// The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.
+const char *opencl_error_name(cl_int code);
+#endif

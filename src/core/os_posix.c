@@ -1,0 +1,190 @@
+/* os_posix.c: os.h on POSIX.1-2008 systems.
+ * Files are reached only relative to the folder's descriptor and never through a symbolic link, so what was
+ * checked when the folder was opened still holds when a file in it is used. */
+#define _POSIX_C_SOURCE 200809L
+#include "os.h"
+
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+uint64_t os_time_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(os_mutex), "os_mutex holds a pthread mutex");
+_Static_assert(alignof(pthread_mutex_t) <= alignof(os_mutex), "os_mutex is aligned for a pthread mutex");
+
+static pthread_mutex_t *native(os_mutex *mutex) {
+    return (pthread_mutex_t *)(void *)mutex;
+}
+
+bool os_mutex_init(os_mutex *mutex) {
+    return pthread_mutex_init(native(mutex), NULL) == 0;
+}
+void os_mutex_lock(os_mutex *mutex) {
+    (void)pthread_mutex_lock(native(mutex));
+}
+void os_mutex_unlock(os_mutex *mutex) {
+    (void)pthread_mutex_unlock(native(mutex));
+}
+void os_mutex_destroy(os_mutex *mutex) {
+    (void)pthread_mutex_destroy(native(mutex));
+}
+
+struct os_folder {
+    int fd;
+};
+
+static bool ours_alone(const struct stat *info) {
+    return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* A copy without the trailing "/" and "/." through which the system would follow a link in the last
+ * component. */
+static char *without_trailing_slashes(const char *path) {
+    char *copy = strdup(path);
+    size_t length = copy ? strlen(copy) : 0;
+    while (length > 1 &&
+           (copy[length - 1] == '/' || (length > 2 && copy[length - 1] == '.' && copy[length - 2] == '/')))
+        copy[--length] = '\0';
+    return copy;
+}
+
+static int open_directory(const char *path) {
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int open_or_make_directory(const char *path) {
+    const int fd = open_directory(path);
+    if (fd >= 0 || errno != ENOENT) return fd;
+    /* EEXIST: another process made it just now; the second open judges what is there. */
+    if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST) return -1;
+    return open_directory(path);
+}
+
+os_folder *os_folder_open(const char *path) {
+    char *bare = without_trailing_slashes(path);
+    if (!bare) return NULL;
+    const int fd = open_or_make_directory(bare);
+    free(bare);
+    if (fd < 0) return NULL;
+    struct stat info;
+    os_folder *folder = fstat(fd, &info) == 0 && ours_alone(&info) ? malloc(sizeof *folder) : NULL;
+    if (folder)
+        folder->fd = fd;
+    else
+        (void)close(fd);
+    return folder;
+}
+
+void os_folder_close(os_folder *folder) {
+    if (!folder) return;
+    (void)close(folder->fd);
+    free(folder);
+}
+
+/* Read up to `capacity` bytes, fewer only at the end of the file; -1 on an error. */
+static ssize_t read_up_to(int fd, unsigned char *bytes, size_t capacity) {
+    size_t done = 0;
+    while (done < capacity) {
+        const ssize_t n = read(fd, bytes + done, capacity - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+static bool read_open_file(int fd, size_t max_bytes, unsigned char **bytes, size_t *count) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !ours_alone(&info)) return false;
+    if (info.st_size < 0 || (uint64_t)info.st_size > max_bytes) return false;
+    const size_t size = (size_t)info.st_size;
+    /* One byte more than the size seen: a file that has grown since is told from a whole one. */
+    unsigned char *buffer = malloc(size + 1);
+    if (!buffer) return false;
+    if (read_up_to(fd, buffer, size + 1) != (ssize_t)size) {
+        free(buffer);
+        return false;
+    }
+    *bytes = buffer;
+    *count = size;
+    return true;
+}
+
+bool os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                    size_t *count) {
+    /* O_NONBLOCK: opening a pipe that was put there would wait for a writer. */
+    const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return false;
+    const bool done = read_open_file(fd, max_bytes, bytes, count);
+    (void)close(fd);
+    return done;
+}
+
+enum { TEMPORARY_NAME_BYTES = 64, TEMPORARY_NAME_TRIES = 100 };
+
+/* O_EXCL makes the name unique; process and time only make a second try rare, also between containers that
+ * share the folder and count processes alike. */
+static int create_temporary(const os_folder *folder, char name[TEMPORARY_NAME_BYTES]) {
+    int fd = -1;
+    for (int i = 0; i < TEMPORARY_NAME_TRIES && fd < 0; i++) {
+        (void)snprintf(name, TEMPORARY_NAME_BYTES, "tmp-%lx-%llx", (unsigned long)getpid(),
+                       (unsigned long long)os_time_ns());
+        fd =
+            openat(folder->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+        if (fd < 0 && errno != EEXIST && errno != EINTR) break;
+    }
+    return fd;
+}
+
+static bool write_all(int fd, const unsigned char *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        const ssize_t n = write(fd, bytes + done, count - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+bool os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
+    char temporary[TEMPORARY_NAME_BYTES];
+    const int fd = create_temporary(folder, temporary);
+    if (fd < 0) return false;
+    /* The data is on the disk before the name points at it, else a power cut could leave a file of zeros. */
+    bool done = write_all(fd, bytes, count) && fsync(fd) == 0;
+    done = close(fd) == 0 && done;
+    done = done && renameat(folder->fd, temporary, folder->fd, name) == 0;
+    if (!done) (void)unlinkat(folder->fd, temporary, 0);
+    return done;
+}
+
+void os_folder_remove(os_folder *folder, const char *name) {
+    (void)unlinkat(folder->fd, name, 0);
+}
+
+void *os_library_open(const char *name) {
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+void *os_library_symbol(void *library, const char *name) {
+    return dlsym(library, name);
+}
+
+void os_library_close(void *library) {
+    if (library) (void)dlclose(library);
+}

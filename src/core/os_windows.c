@@ -1,0 +1,230 @@
+/* os_windows.c: os.h on Windows Vista and later.
+ * Compiled but not yet run. Owner and mode bits have no counterpart here that is as simple: a folder takes
+ * the access list of its parent, so the caller chooses one below the user's profile. What is kept is that
+ * neither the folder nor a file in it may be a reparse point (symbolic link, junction), and that the folder
+ * cannot be swapped while open. */
+#define WIN32_LEAN_AND_MEAN
+#define UNICODE
+#include "os.h"
+
+#include <windows.h>
+#include <stdalign.h>
+#include <stdlib.h>
+#include <string.h>
+
+uint64_t os_time_ns(void) {
+    LARGE_INTEGER ticks, per_second;
+    (void)QueryPerformanceCounter(&ticks);
+    (void)QueryPerformanceFrequency(&per_second);
+    const uint64_t t = (uint64_t)ticks.QuadPart, f = (uint64_t)per_second.QuadPart;
+    /* Whole seconds apart: ticks * 10^9 leaves 64 bits after half an hour at 10 MHz. */
+    return t / f * 1000000000u + t % f * 1000000000u / f;
+}
+
+_Static_assert(sizeof(SRWLOCK) <= sizeof(os_mutex), "os_mutex holds an SRWLOCK");
+_Static_assert(alignof(SRWLOCK) <= alignof(os_mutex), "os_mutex is aligned for an SRWLOCK");
+
+static SRWLOCK *native(os_mutex *mutex) {
+    return (SRWLOCK *)(void *)mutex;
+}
+
+bool os_mutex_init(os_mutex *mutex) {
+    InitializeSRWLock(native(mutex));
+    return true;
+}
+void os_mutex_lock(os_mutex *mutex) {
+    AcquireSRWLockExclusive(native(mutex));
+}
+void os_mutex_unlock(os_mutex *mutex) {
+    ReleaseSRWLockExclusive(native(mutex));
+}
+void os_mutex_destroy(os_mutex *mutex) {
+    (void)mutex;
+}
+
+struct os_folder {
+    HANDLE handle; /* open without FILE_SHARE_DELETE, so that the path keeps naming this folder */
+    wchar_t *path; /* absolute: the current directory may change */
+};
+
+static wchar_t *wide_of(const char *utf8) {
+    const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, NULL, 0);
+    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+    if (wide) (void)MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, wide, count);
+    return wide;
+}
+
+static wchar_t *absolute_path(const char *utf8) {
+    wchar_t *wide = wide_of(utf8), *path = NULL;
+    const DWORD count = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
+    if (count) path = malloc(count * sizeof *path);
+    const DWORD length = path ? GetFullPathNameW(wide, count, path, NULL) : 0;
+    free(wide);
+    if (length && length < count) return path;
+    free(path);
+    return NULL;
+}
+
+static wchar_t *path_of_file(const os_folder *folder, const char *name) {
+    wchar_t *wide = wide_of(name);
+    const size_t head = wcslen(folder->path), tail = wide ? wcslen(wide) : 0;
+    wchar_t *path = wide ? malloc((head + tail + 2) * sizeof *path) : NULL;
+    if (path) {
+        memcpy(path, folder->path, head * sizeof *path);
+        path[head] = L'\\';
+        memcpy(path + head + 1, wide, (tail + 1) * sizeof *path);
+    }
+    free(wide);
+    return path;
+}
+
+static bool is_plain(HANDLE handle, DWORD directory, uint64_t *size) {
+    BY_HANDLE_FILE_INFORMATION info;
+    if (GetFileType(handle) != FILE_TYPE_DISK || !GetFileInformationByHandle(handle, &info)) return false;
+    if (info.dwFileAttributes & FILE_ATTRIBUTE_REPARSE_POINT) return false;
+    if (size) *size = (uint64_t)info.nFileSizeHigh << 32 | info.nFileSizeLow;
+    return (info.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) == directory;
+}
+
+static HANDLE open_directory(const wchar_t *path) {
+    /* Backup semantics is what Windows calls leave to open a directory. */
+    return CreateFileW(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE, NULL, OPEN_EXISTING,
+                       FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
+}
+
+os_folder *os_folder_open(const char *path) {
+    os_folder *folder = malloc(sizeof *folder);
+    if (!folder) return NULL;
+    folder->handle = INVALID_HANDLE_VALUE;
+    folder->path = absolute_path(path);
+    if (folder->path) {
+        /* A folder that exists already, or a missing parent, is seen by opening it. */
+        (void)CreateDirectoryW(folder->path, NULL);
+        folder->handle = open_directory(folder->path);
+    }
+    if (folder->handle != INVALID_HANDLE_VALUE && is_plain(folder->handle, FILE_ATTRIBUTE_DIRECTORY, NULL))
+        return folder;
+    os_folder_close(folder);
+    return NULL;
+}
+
+void os_folder_close(os_folder *folder) {
+    if (!folder) return;
+    if (folder->handle != INVALID_HANDLE_VALUE) (void)CloseHandle(folder->handle);
+    free(folder->path);
+    free(folder);
+}
+
+static DWORD chunk_of(size_t count) {
+    return count < (1u << 20) ? (DWORD)count : 1u << 20;
+}
+
+/* Read up to `capacity` bytes, fewer only at the end of the file or on an error. */
+static size_t read_up_to(HANDLE file, unsigned char *bytes, size_t capacity) {
+    size_t done = 0;
+    DWORD n = 0;
+    while (done < capacity && ReadFile(file, bytes + done, chunk_of(capacity - done), &n, NULL) && n)
+        done += n;
+    return done;
+}
+
+static bool read_open_file(HANDLE file, size_t max_bytes, unsigned char **bytes, size_t *count) {
+    uint64_t size = 0;
+    if (!is_plain(file, 0, &size) || size > max_bytes) return false;
+    /* One byte more than the size seen: a file that has grown since is told from a whole one. */
+    unsigned char *buffer = malloc((size_t)size + 1);
+    if (!buffer) return false;
+    if (read_up_to(file, buffer, (size_t)size + 1) != size) {
+        free(buffer);
+        return false;
+    }
+    *bytes = buffer;
+    *count = (size_t)size;
+    return true;
+}
+
+bool os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                    size_t *count) {
+    wchar_t *path = path_of_file(folder, name);
+    if (!path) return false;
+    const HANDLE file =
+        CreateFileW(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                    OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
+    free(path);
+    if (file == INVALID_HANDLE_VALUE) return false;
+    const bool done = read_open_file(file, max_bytes, bytes, count);
+    (void)CloseHandle(file);
+    return done;
+}
+
+static bool write_all(HANDLE file, const unsigned char *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        DWORD n = 0;
+        if (!WriteFile(file, bytes + done, chunk_of(count - done), &n, NULL) || !n) return false;
+        done += n;
+    }
+    return true;
+}
+
+static void append_hex(char *text, uint64_t value) {
+    char *end = text + strlen(text);
+    for (int shift = 60; shift >= 0; shift -= 4) *end++ = "0123456789abcdef"[value >> shift & 15];
+    *end = '\0';
+}
+
+/* CREATE_NEW makes the name unique; process, thread and time only make a clash, and so a lost store, rare. */
+static wchar_t *temporary_path(const os_folder *folder) {
+    char name[64] = "tmp-";
+    append_hex(name, (uint64_t)GetCurrentProcessId() << 32 | GetCurrentThreadId());
+    append_hex(name, os_time_ns());
+    return path_of_file(folder, name);
+}
+
+static bool write_new_file(const wchar_t *path, const void *bytes, size_t count) {
+    const HANDLE file = CreateFileW(path, GENERIC_WRITE, 0, NULL, CREATE_NEW, FILE_ATTRIBUTE_NORMAL, NULL);
+    if (file == INVALID_HANDLE_VALUE) return false;
+    bool done = write_all(file, bytes, count) && FlushFileBuffers(file);
+    done = CloseHandle(file) && done;
+    if (!done) (void)DeleteFileW(path);
+    return done;
+}
+
+bool os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
+    wchar_t *path = path_of_file(folder, name), *temporary = temporary_path(folder);
+    bool done = path && temporary && write_new_file(temporary, bytes, count);
+    if (done && !MoveFileExW(temporary, path, MOVEFILE_REPLACE_EXISTING)) {
+        (void)DeleteFileW(temporary);
+        done = false;
+    }
+    free(path);
+    free(temporary);
+    return done;
+}
+
+void os_folder_remove(os_folder *folder, const char *name) {
+    wchar_t *path = path_of_file(folder, name);
+    if (path) (void)DeleteFileW(path);
+    free(path);
+}
+
+void *os_library_open(const char *name) {
+    wchar_t *wide = wide_of(name);
+    /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that
+     * name. */
+    void *library = wide ? (void *)LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS) : NULL;
+    free(wide);
+    return library;
+}
+
+void *os_library_symbol(void *library, const char *name) {
+    const FARPROC function = GetProcAddress((HMODULE)library, name);
+    void *symbol = NULL;
+    _Static_assert(sizeof symbol == sizeof function, "a function's address fits an object pointer");
+    memcpy(&symbol, &function, sizeof symbol); /* ISO C has no cast between the two */
+    return symbol;
+}
+
+void os_library_close(void *library) {
+    if (library) (void)FreeLibrary((HMODULE)library);
+}

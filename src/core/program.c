@@ -1,0 +1,194 @@
+// program.c: knobs and source become a kernel, through the driver's compiler or the cache of binaries.
+// The key of an entry is everything that could change the binary: source, options, device, driver, platform
+// and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
+// rebuilt.
+#include "core/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/sha256.h"
+
+#define MAX_OPTIONS 1024
+
+static void add_text(sha256_state *h, const char *text) {
+    sha256_add(h, text, strlen(text) + 1);
+}
+
+static void cache_key(const clattn_context *c, enum kernel_id id, const char *options, uint8_t key[32]) {
+    const struct kernel_source *source = &clattn_kernel_sources[id];
+    sha256_state h;
+    sha256_begin(&h);
+    sha256_add(&h, source->text, source->bytes);
+    add_text(&h, source->name);
+    add_text(&h, options);
+    add_text(&h, c->capabilities.name);
+    add_text(&h, c->capabilities.vendor);
+    add_text(&h, c->capabilities.driver);
+    add_text(&h, c->capabilities.version);
+    add_text(&h, c->capabilities.platform);
+    add_text(&h, CLATTN_VERSION_STRING);
+    sha256_end(&h, key);
+}
+
+// Sends the build log, which may be long, whole.
+static void send_build_log(clattn_context *c, cl_program built) {
+    size_t bytes = 0;
+    if (!c->log.fn ||
+        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
+        bytes < 2)
+        return;
+    char *text = calloc(bytes + 1, 1);
+    if (!text) return;
+    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
+        c->log.fn(c->log.user, CLATTN_LOG_ERROR, text);
+    free(text);
+}
+
+// The program from the cache, built; NULL on any miss.
+static cl_program load_binary(clattn_context *c, const uint8_t key[32], const char *options) {
+    unsigned char *bytes = NULL;
+    size_t count = 0;
+    if (!cache_load(c->cache, key, &bytes, &count)) return NULL;
+    cl_int each = CL_SUCCESS, code = CL_SUCCESS;
+    const unsigned char *binary = bytes;
+    cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
+    free(bytes);
+    if (built && code == CL_SUCCESS && each == CL_SUCCESS &&
+        clBuildProgram(built, 1, &c->device, options, NULL, NULL) == CL_SUCCESS)
+        return built;
+    if (built) clReleaseProgram(built);
+    return NULL;
+}
+
+// Keep the binary of this context's device; a program may hold one for each device of the caller's context.
+static void store_binary(clattn_context *c, cl_program built, const uint8_t key[32]) {
+    cl_uint devices = 0;
+    if (!c->cache ||
+        clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
+        !devices)
+        return;
+    cl_device_id *ids = calloc(devices, sizeof *ids);
+    size_t *sizes = calloc(devices, sizeof *sizes);
+    unsigned char **binaries = calloc(devices, sizeof *binaries);
+    cl_uint mine = devices;
+    if (ids && sizes && binaries &&
+        clGetProgramInfo(built, CL_PROGRAM_DEVICES, devices * sizeof *ids, ids, NULL) == CL_SUCCESS &&
+        clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, devices * sizeof *sizes, sizes, NULL) == CL_SUCCESS)
+        for (cl_uint i = 0; i < devices; i++)
+            if (ids[i] == c->device) mine = i;
+    // A NULL entry asks for no binary of that device.
+    if (mine < devices && sizes[mine] && (binaries[mine] = malloc(sizes[mine])) &&
+        clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
+            CL_SUCCESS)
+        cache_store(c->cache, key, binaries[mine], sizes[mine]);
+    if (binaries && mine < devices) free(binaries[mine]);
+    free(binaries);
+    free(sizes);
+    free(ids);
+}
+
+static clattn_status build_source(clattn_context *c, enum kernel_id id, const char *options,
+                                  cl_program *result) {
+    const struct kernel_source *source = &clattn_kernel_sources[id];
+    const char *text = (const char *)source->text;
+    cl_int code = CL_SUCCESS;
+    cl_program built = clCreateProgramWithSource(c->opencl, 1, &text, &source->bytes, &code);
+    if (!built) return context_fail_opencl(c, code, "clCreateProgramWithSource");
+    code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
+    if (code == CL_SUCCESS) {
+        *result = built;
+        return CLATTN_OK;
+    }
+    send_build_log(c, built);
+    clReleaseProgram(built);
+    if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
+        code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
+        return context_fail_opencl(c, code, "clBuildProgram");
+    return context_fail(
+        c, CLATTN_BUILD_FAILED,
+        "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
+        "to the log callback",
+        source->name, (int)code, opencl_error_name(code), options);
+}
+
+// Compile or load, and make the kernel object. The caller holds program_lock.
+static clattn_status program_build(clattn_context *c, program *p) {
+    char options[MAX_OPTIONS] = "-cl-std=CL1.2 ";
+    const size_t used = strlen(options);
+    if (!knobs_print(&p->knobs, options + used, sizeof options - used))
+        return context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit",
+                            clattn_kernel_sources[p->id].name);
+    uint8_t key[32];
+    cache_key(c, p->id, options, key);
+    const uint64_t start = os_time_ns();
+    p->program = load_binary(c, key, options);
+    const bool cached = p->program != NULL;
+    if (!cached) {
+        const clattn_status status = build_source(c, p->id, options, &p->program);
+        if (status != CLATTN_OK) return status;
+    }
+    cl_int code = CL_SUCCESS;
+    p->kernel = clCreateKernel(p->program, clattn_kernel_sources[p->id].name, &code);
+    if (!p->kernel) return context_fail_opencl(c, code, "clCreateKernel");
+    if (!cached) store_binary(c, p->program, key);
+    const uint64_t time_ns = os_time_ns() - start;
+    c->stats.build_time_ns += time_ns;
+    if (cached)
+        c->stats.programs_cached++;
+    else
+        c->stats.programs_built++;
+    log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", clattn_kernel_sources[p->id].name,
+             cached ? "loaded" : "built", (double)time_ns / 1e6, options);
+    return CLATTN_OK;
+}
+
+static void program_release(program *p) {
+    if (p->kernel) clReleaseKernel(p->kernel);
+    if (p->program) clReleaseProgram(p->program);
+    os_mutex_destroy(&p->lock);
+    free(p);
+}
+
+// The caller holds program_lock.
+static clattn_status program_find(clattn_context *c, enum kernel_id id, const knobs *k, program **result) {
+    for (program *p = c->programs; p; p = p->next)
+        if (p->id == id && knobs_equal(&p->knobs, k)) {
+            *result = p;
+            return CLATTN_OK;
+        }
+    program *p = calloc(1, sizeof *p);
+    if (!p || !os_mutex_init(&p->lock)) {
+        free(p);
+        return context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
+                            clattn_kernel_sources[id].name);
+    }
+    p->id = id;
+    p->knobs = *k;
+    const clattn_status status = program_build(c, p);
+    if (status != CLATTN_OK) {
+        program_release(p);
+        return status;
+    }
+    p->next = c->programs;
+    c->programs = p;
+    *result = p;
+    return CLATTN_OK;
+}
+
+clattn_status program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
+    *result = NULL;
+    os_mutex_lock(&context->program_lock);
+    const clattn_status status = program_find(context, id, k, result);
+    os_mutex_unlock(&context->program_lock);
+    return status;
+}
+
+void programs_release(clattn_context *context) {
+    while (context->programs) {
+        program *p = context->programs;
+        context->programs = p->next;
+        program_release(p);
+    }
+}

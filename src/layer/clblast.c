@@ -1,0 +1,63 @@
+// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list goes in front of it;
+// inside a call it orders its own kernels by events. It only knows one product at a time: rows, columns,
+// inner size.
+#include "layer/clblast.h"
+
+#ifdef CLATTN_HAVE_CLBLAST
+#include <clblast_c.h>
+
+bool clblast_available(void) {
+    return true;
+}
+void clblast_clear(void) {
+    CLBlastClearCache();
+}
+
+static clattn_status enqueue_barrier(chain *c) {
+    cl_uint count;
+    const cl_event *list;
+    cl_event event = NULL;
+    chain_waits(c, &count, &list);
+    const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, &event);
+    if (code != CL_SUCCESS) return context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
+    chain_took(c, event);
+    return CLATTN_OK;
+}
+
+clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                               const int64_t size[3]) {
+    clattn_status status = enqueue_barrier(c);
+    if (status != CLATTN_OK) return status;
+    os_mutex_lock(&c->context->program_lock);
+    c->context->projection_used = true;
+    os_mutex_unlock(&c->context->program_lock);
+    cl_event event = NULL;
+    cl_command_queue queue = c->queue;
+    const CLBlastStatusCode code = CLBlastSgemm(
+        CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0], (size_t)size[1],
+        (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride, w->buffer, (size_t)w->offset,
+        (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset, (size_t)y->stride, &queue, &event);
+    if (code == CLBlastOpenCLBuildProgramFailure)
+        return context_fail(c->context, CLATTN_BUILD_FAILED,
+                            "CLBlast: the driver's compiler refused its GEMM kernel");
+    if (code == CLBlastUnexpectedError || code == CLBlastUnknownError)
+        return context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", (int)code);
+    // Its codes are OpenCL's where an OpenCL call failed, and below -1024 where CLBlast itself refused.
+    if (code != CLBlastSuccess && (int)code <= -1024)
+        return context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", (int)code);
+    if (code != CLBlastSuccess) return context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
+    chain_took(c, event);
+    context_mark_run(c->context);
+    return CLATTN_OK;
+}
+#else
+bool clblast_available(void) {
+    return false;
+}
+void clblast_clear(void) {}
+clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                               const int64_t size[3]) {
+    (void)x, (void)w, (void)y, (void)size;
+    return context_fail(c->context, CLATTN_UNSUPPORTED, "projection: this build has no CLBlast");
+}
+#endif

@@ -1,0 +1,221 @@
+// layer.c: a multi-head attention layer: three projections, attention, one projection.
+// q, k, v and the heads' result live in one workspace as [B, N, heads * size], which is what a projection
+// writes; attention reads them as strided views, so no pass over memory only moves heads.
+#include "layer/layer.h"
+
+static clattn_status check_matrix(clattn_context *c, const clattn_tensor *w, const clattn_tensor *b,
+                                  const int64_t shape[2], const char *const names[2], bool planning) {
+    const tensor_rule weight = {names[0], "[out, in]", TYPES_FLOAT, false, planning};
+    const tensor_rule bias = {names[1], "[out]", TYPES_FLOAT, false, planning};
+    clattn_status status = tensor_check(c, w, 2, &weight);
+    if (status == CLATTN_OK) status = tensor_check_shape(c, w, shape, &weight);
+    if (status != CLATTN_OK || !tensor_given(b)) return status;
+    status = tensor_check(c, b, 1, &bias);
+    return status == CLATTN_OK ? tensor_check_shape(c, b, shape, &bias) : status;
+}
+
+// The head sizes follow from the rows of wq and wv.
+static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
+    clattn_context *c = l->context;
+    l->heads = p->heads;
+    l->kv_heads = p->kv_heads ? p->kv_heads : p->heads;
+    if (l->heads < 1 || l->kv_heads < 1 || l->heads % l->kv_heads)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "heads: H = %d must be a multiple of Hkv = %d, both 1 or more", l->heads,
+                            l->kv_heads);
+    if (p->wq.rank != 2 || p->wv.rank != 2 || p->wo.rank != 2)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: is absent or not [out, in]: a matrix of rank 2 is needed",
+                            p->wq.rank != 2   ? "wq"
+                            : p->wv.rank != 2 ? "wv"
+                                              : "wo");
+    if (p->wq.shape[0] < 1 || p->wq.shape[0] % l->heads)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "wq: %lld rows are not a multiple of H = %d",
+                            (long long)p->wq.shape[0], l->heads);
+    if (p->wv.shape[0] < 1 || p->wv.shape[0] % l->kv_heads)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "wv: %lld rows are not a multiple of Hkv = %d",
+                            (long long)p->wv.shape[0], l->kv_heads);
+    l->head_dim = p->wq.shape[0] / l->heads;
+    l->head_dim_v = p->wv.shape[0] / l->kv_heads;
+    return CLATTN_OK;
+}
+
+static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool planning) {
+    clattn_context *c = l->context;
+    const tensor_rule x = {"x", "[B, Nq, M]", TYPES_FLOAT, false, planning};
+    const tensor_rule y = {"y", "[B, Nkv, My]", TYPES_FLOAT, false, planning};
+    const tensor_rule out = {"out", "[B, Nq, Mo]", TYPES_FLOAT, true, planning};
+    clattn_status status = find_sizes(l, p);
+    if (status == CLATTN_OK) status = tensor_check(c, &p->x, 3, &x);
+    if (status == CLATTN_OK) status = tensor_check_shape(c, &p->x, p->x.shape, &x);
+    if (status == CLATTN_OK && tensor_given(&p->y)) status = tensor_check(c, &p->y, 3, &y);
+    if (status != CLATTN_OK) return status;
+    l->y = tensor_given(&p->y) ? p->y : p->x;
+    const int64_t y_shape[3] = {p->x.shape[0], -1, -1},
+                  out_shape[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
+    status = tensor_check_shape(c, &l->y, y_shape, &y);
+    if (status == CLATTN_OK) status = tensor_check(c, &p->out, 3, &out);
+    if (status == CLATTN_OK) status = tensor_check_shape(c, &p->out, out_shape, &out);
+    if (status != CLATTN_OK) return status;
+    if (p->x.shape[2] == 0 || l->y.shape[2] == 0 || p->wo.shape[0] == 0)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "layer: a model width is 0: must be 1 or more");
+    const int64_t m = p->x.shape[2], my = l->y.shape[2];
+    const int64_t q[2] = {l->heads * l->head_dim, m}, k[2] = {l->kv_heads * l->head_dim, my};
+    const int64_t v[2] = {l->kv_heads * l->head_dim_v, my}, o[2] = {p->wo.shape[0], l->heads * l->head_dim_v};
+    status = check_matrix(c, &p->wq, &p->bq, q, (const char *const[]){"wq", "bq"}, planning);
+    if (status == CLATTN_OK)
+        status = check_matrix(c, &p->wk, &p->bk, k, (const char *const[]){"wk", "bk"}, planning);
+    if (status == CLATTN_OK)
+        status = check_matrix(c, &p->wv, &p->bv, v, (const char *const[]){"wv", "bv"}, planning);
+    if (status == CLATTN_OK)
+        status = check_matrix(c, &p->wo, &p->bo, o, (const char *const[]){"wo", "bo"}, planning);
+    return status;
+}
+
+static clattn_status check_options(clattn_context *c, const clattn_layer_params *p) {
+    const clattn_attention_params *a = &p->attention;
+    if (tensor_given(&a->q) || tensor_given(&a->k) || tensor_given(&a->v) || tensor_given(&a->out))
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "attention: its q, k, v and out must be absent: the layer makes them");
+    if (tensor_given(&p->q_norm) || tensor_given(&p->k_norm))
+        return context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
+                            tensor_given(&p->q_norm) ? "q_norm" : "k_norm");
+    if ((unsigned)p->projection >= CLATTN_PROJECTION_COUNT)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
+                            (int)p->projection);
+    if (p->projection == CLATTN_PROJECTION_NATIVE)
+        return context_fail(c, CLATTN_UNSUPPORTED,
+                            "projection: native is not built yet: take auto or clblast");
+    if (!clblast_available())
+        return context_fail(c, CLATTN_UNSUPPORTED,
+                            "projection: this build of clattn has no CLBlast, the layer needs it");
+    return CLATTN_OK;
+}
+
+// A [B, N, heads * size] part of the workspace and its [B, heads, N, size] view for attention.
+static clattn_tensor part(layer *l, int64_t batch, int64_t n, int64_t width) {
+    const int64_t shape[3] = {batch, n, width};
+    clattn_tensor t = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, shape);
+    t.offset = (int64_t)(l->workspace_bytes / sizeof(float));
+    l->workspace_bytes += workspace_round((size_t)tensor_count(&t) * sizeof(float));
+    return t;
+}
+
+static clattn_tensor heads_view(const clattn_tensor *t, int64_t heads) {
+    clattn_tensor v =
+        clattn_tensor_bshd(t->buffer, t->type, t->shape[0], heads, t->shape[1], t->shape[2] / heads);
+    v.offset = t->offset;
+    return v;
+}
+
+// The attention call between the projections, on the parts of the workspace, checked.
+static clattn_status check_attention(layer *l, const clattn_layer_params *p, bool planning) {
+    l->attention = p->attention;
+    l->attention.q = heads_view(&l->q.y, l->heads);
+    l->attention.k = heads_view(&l->k.y, l->kv_heads);
+    l->attention.v = heads_view(&l->v.y, l->kv_heads);
+    l->attention.out = heads_view(&l->o.x, l->heads);
+    l->attention.workspace = l->workspace;
+    return call_check(l->context, &l->attention, planning, &l->call);
+}
+
+// Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
+static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
+    const int64_t b = p->x.shape[0], nq = p->x.shape[1], nkv = l->y.shape[1];
+    l->q = (linear){p->x, p->wq, p->bq, part(l, b, nq, l->heads * l->head_dim)};
+    l->k = (linear){l->y, p->wk, p->bk, part(l, b, nkv, l->kv_heads * l->head_dim)};
+    l->v = (linear){l->y, p->wv, p->bv, part(l, b, nkv, l->kv_heads * l->head_dim_v)};
+    l->o = (linear){part(l, b, nq, l->heads * l->head_dim_v), p->wo, p->bo, p->out};
+    const clattn_status status = check_attention(l, p, true);
+    if (status != CLATTN_OK) return status;
+
+    const size_t own = workspace_round(l->call.workspace_bytes);
+    clattn_tensor *const parts[] = {&l->q.y, &l->k.y, &l->v.y, &l->o.x};
+    for (int i = 0; i < 4; i++) parts[i]->offset += (int64_t)(own / sizeof(float));
+    l->scratch = own + l->workspace_bytes;
+    const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
+    size_t most = 0; // the projections run one after another and share the scratch memory
+    for (int i = 0; i < 4; i++) most = linear_scratch(all[i]) > most ? linear_scratch(all[i]) : most;
+    l->workspace_bytes = l->scratch + most;
+    return CLATTN_OK;
+}
+
+static clattn_status layer_check(clattn_context *context, const clattn_layer_params *p, bool planning,
+                                 layer *l) {
+    *l = (layer){.context = context};
+    if (!p) return context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) status = check_options(context, p);
+    if (status == CLATTN_OK) status = check_layer(l, p, planning);
+    return status == CLATTN_OK ? plan_layer(l, p) : status;
+}
+
+clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
+                                     size_t *bytes) {
+    layer l;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (!bytes) return context_fail(context, CLATTN_INVALID_ARGUMENT, "bytes: is NULL");
+    const clattn_status status = layer_check(context, params, true, &l);
+    if (status == CLATTN_OK) *bytes = l.workspace_bytes;
+    return status;
+}
+
+clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
+                                clattn_plan *plan) {
+    layer l;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (!plan) return context_fail(context, CLATTN_INVALID_ARGUMENT, "plan: is NULL");
+    const clattn_status status = layer_check(context, params, true, &l);
+    return status == CLATTN_OK ? attention_fill_plan(&l.call.variant, l.workspace_bytes, plan) : status;
+}
+
+static clattn_status prepare_layer(layer *l) {
+    const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
+    clattn_status status = attention_prepare_call(&l->call);
+    for (int i = 0; status == CLATTN_OK && i < 4; i++) status = linear_prepare(l->context, all[i]);
+    return status;
+}
+
+clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params) {
+    layer l;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    const clattn_status status = layer_check(context, params, true, &l);
+    return status == CLATTN_OK ? prepare_layer(&l) : status;
+}
+
+static clattn_status enqueue_layer(layer *l, chain *steps) {
+    clattn_status status = linear_enqueue(steps, &l->q, l->workspace, l->scratch);
+    if (status == CLATTN_OK) status = linear_enqueue(steps, &l->k, l->workspace, l->scratch);
+    if (status == CLATTN_OK) status = linear_enqueue(steps, &l->v, l->workspace, l->scratch);
+    if (status == CLATTN_OK) status = attention_enqueue_call(&l->call, steps);
+    return status == CLATTN_OK ? linear_enqueue(steps, &l->o, l->workspace, l->scratch) : status;
+}
+
+// Everything that can refuse happens here, before the first command.
+static clattn_status ready_layer(layer *l, const clattn_layer_params *p) {
+    clattn_status status = prepare_layer(l);
+    if (status == CLATTN_OK)
+        status = workspace_take(l->context, p->attention.workspace, l->workspace_bytes, &l->workspace);
+    l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
+    return status == CLATTN_OK ? check_attention(l, p, false) : status;
+}
+
+clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
+                                   const clattn_layer_params *params, cl_uint wait_count,
+                                   const cl_event *wait_list, cl_event *event) {
+    layer l;
+    chain steps;
+    if (event) *event = NULL;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    clattn_status status = context_check(context);
+    if (status == CLATTN_OK) status = chain_check(context, queue, wait_count, wait_list);
+    if (status == CLATTN_OK) status = layer_check(context, params, false, &l);
+    if (status != CLATTN_OK) return status;
+    chain_begin(&steps, context, queue, wait_count, wait_list);
+    if (!l.call.empty) {
+        status = ready_layer(&l, params);
+        if (status == CLATTN_OK) status = enqueue_layer(&l, &steps);
+        if (l.workspace) clReleaseMemObject(l.workspace);
+    }
+    return chain_end(&steps, status, event);
+}

@@ -1,0 +1,18 @@
+// layer.h: one layer call after its checks; only layer.c makes and uses it.
+#ifndef CLATTN_LAYER_LAYER_H
+#define CLATTN_LAYER_LAYER_H
+#include "attention/attention.h"
+#include "layer/linear.h"
+
+typedef struct layer {
+    clattn_context *context;
+    int heads, kv_heads;
+    int64_t head_dim, head_dim_v;
+    clattn_tensor y;                   // the key/value side: the caller's y, or x
+    linear q, k, v, o;                 // the four projections
+    clattn_attention_params attention; // the options, with the parts of the workspace as tensors
+    call call;                         // attention, checked
+    cl_mem workspace;
+    size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
+} layer;
+#endif

@@ -1,0 +1,16 @@
+// knobs.h: the knobs of one compiled kernel as a struct, and as a -D string.
+#ifndef CLATTN_PLAN_KNOBS_H
+#define CLATTN_PLAN_KNOBS_H
+#include <stdbool.h>
+#include <stddef.h>
+
+typedef struct knobs {
+#define KNOB(macro, field) int field;
+#include "plan/knobs.def"
+#undef KNOB
+} knobs;
+
+// Write "-DTILE_Q=16 -DTILE_KV=32 ..." into text[size]; false when it does not fit.
+bool knobs_print(const knobs *k, char *text, size_t size);
+bool knobs_equal(const knobs *a, const knobs *b);
+#endif

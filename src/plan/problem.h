@@ -1,0 +1,17 @@
+// problem.h: an attention call as the planner sees it: sizes, types and which options are on. No OpenCL
+// handles.
+#ifndef CLATTN_PLAN_PROBLEM_H
+#define CLATTN_PLAN_PROBLEM_H
+#include <clattn/clattn.h>
+
+typedef struct problem {
+    int batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
+    clattn_type type_q, type_kv, type_out, type_bias, type_weights;
+    bool extras;          // softcap, bias, ALiBi or boolean mask
+    bool causal;          // a rough half of the keys is hidden
+    bool wants_weights;   // attention weights are returned
+    bool wants_scores;    // a score tap is returned
+    clattn_kernel kernel; // what the caller asks for
+    int splits;           // likewise, 0: any
+} problem;
+#endif
