@@ -27,25 +27,15 @@
 #define ALL_PAIRS (PAIRS + (REST > 0))
 #define ALL_PAIRS_V (PAIRS_V + (REST_V > 0))
 
-// Keys whose scores, and pairs of value columns whose sums, are in registers at once: about 16 accumulators.
-#if ROWS <= 2
-#define KEY_BLOCK 8
-#elif ROWS <= 4
-#define KEY_BLOCK 4
+#define KEY_TILE 16 // keys between two looks at the maximum
+// Query rows whose output is in registers at once while a tile of V is read: 32 accumulators.
+#if 16 / ALL_PAIRS_V >= ROWS
+#define VALUE_ROWS ROWS
+#elif ALL_PAIRS_V <= 16
+#define VALUE_ROWS (16 / ALL_PAIRS_V)
 #else
-#define KEY_BLOCK 2
+#define VALUE_ROWS 1
 #endif
-#if ROWS <= 2 && ALL_PAIRS_V % 4 == 0
-#define VALUE_PAIRS 4
-#elif ROWS <= 4 && ALL_PAIRS_V % 2 == 0
-#define VALUE_PAIRS 2
-#elif ROWS <= 4 && ALL_PAIRS_V % 3 == 0
-#define VALUE_PAIRS 3
-#else
-#define VALUE_PAIRS 1
-#endif
-#define KEY_TILE 64 // keys between two looks at the maximum; bits of a ulong
-
 
 typedef __global const ELEMENT(TYPE_KV) *kv_pointer;
 
@@ -53,7 +43,7 @@ typedef __global const ELEMENT(TYPE_KV) *kv_pointer;
 typedef struct query_rows {
     vec_pair query[ROWS][ALL_PAIRS], out[ROWS][ALL_PAIRS_V];
     float score[ROWS][KEY_TILE]; // of the current tile: scores, then exp2(score - most)
-    ulong seen[ROWS];            // bit j: the tile's key j is visible; kept only where `hidden`
+    uint seen[ROWS];             // bit j: the tile's key j is visible; kept only where `hidden`
     bool hidden;                 // some row does not see some key of the tile
     int head[ROWS], row[ROWS], first[ROWS], last[ROWS]; // keys [first, last) by position
     float slope[ROWS], most[ROWS], sum[ROWS], rescale[ROWS];
@@ -77,31 +67,22 @@ inline void load_query(__global const ELEMENT(TYPE_Q) *q, float scale, vec_pair 
     }
 }
 
-// Scores of KEY_BLOCK keys from `key` on. Keys from tile->count on repeat the last, so nothing past it is read.
-inline void score_block(query_rows *rows, const key_tile *tile, int key) {
-    kv_pointer k[KEY_BLOCK];
-    VEC acc[ROWS][KEY_BLOCK];
+// Scores of key j of the tile for all rows.
+inline void score_key(query_rows *rows, const key_tile *tile, int j) {
+    kv_pointer k = tile->k + j * tile->k_row;
+    VEC acc[ROWS];
 #pragma unroll
-    for (int j = 0; j < KEY_BLOCK; j++) {
-        k[j] = tile->k + min(key + j, tile->count - 1) * tile->k_row;
+    for (int r = 0; r < ROWS; r++) acc[r] = (VEC)(0.0f);
 #pragma unroll
-        for (int r = 0; r < ROWS; r++) acc[r][j] = (VEC)(0.0f);
-    }
     for (int c = 0; c < ALL_PAIRS; c++) {
+        const vec_pair x =
+            c < PAIRS ? LOAD_PAIR(TYPE_KV, k, c * SPAN) : LOAD_PART(TYPE_KV, k, PAIRS * SPAN, REST);
 #pragma unroll
-        for (int j = 0; j < KEY_BLOCK; j++) {
-            const vec_pair x = c < PAIRS ? LOAD_PAIR(TYPE_KV, k[j], c * SPAN)
-                                         : LOAD_PART(TYPE_KV, k[j], PAIRS * SPAN, REST);
-#pragma unroll
-            for (int r = 0; r < ROWS; r++)
-                acc[r][j] = fma(x.b, rows->query[r][c].b, fma(x.a, rows->query[r][c].a, acc[r][j]));
-        }
+        for (int r = 0; r < ROWS; r++)
+            acc[r] = fma(x.b, rows->query[r][c].b, fma(x.a, rows->query[r][c].a, acc[r]));
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
-#pragma unroll
-        for (int j = 0; j < KEY_BLOCK; j++) rows->score[r][key + j] = sum_lanes(acc[r][j]);
-    }
+    for (int r = 0; r < ROWS; r++) rows->score[r][j] = sum_lanes(acc[r]);
 }
 
 // Row r of a tile in which a key may be hidden: -inf there; the options of EXTRAS on the others.
@@ -119,7 +100,7 @@ inline void mask_row(const attention_args *a, __global const uchar *mask, __glob
         if (seen)
             s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key) * LOG2E;
 #endif
-        rows->seen[r] |= (ulong)seen << j;
+        rows->seen[r] |= (uint)seen << j;
         rows->score[r][j] = seen ? s : -INFINITY;
     }
 }
@@ -161,7 +142,7 @@ inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, in
     vec_pair o = rows->out[r][pair];
     o.a *= rows->rescale[r], o.b *= rows->rescale[r];
     for (int j = 0; j < tile->count; j++) {
-        if (!((rows->seen[r] >> j) & 1ul)) continue;
+        if (!((rows->seen[r] >> j) & 1u)) continue;
         const vec_pair x = load_value(tile, j, pair);
         o.a = fma((VEC)(rows->score[r][j]), x.a, o.a);
         o.b = fma((VEC)(rows->score[r][j]), x.b, o.b);
@@ -169,36 +150,39 @@ inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, in
     return o;
 }
 
-// out = rescale * out + P V for `VALUE_PAIRS` pairs of columns of all rows. Where keys are hidden their weight is 0,
-// which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with care.
-inline void add_values(query_rows *rows, const key_tile *tile, int pair) {
-    vec_pair acc[ROWS][VALUE_PAIRS];
+// out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is
+// enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with care.
+inline void add_values(query_rows *rows, const key_tile *tile, int first) {
+    vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
+    int row[VALUE_ROWS];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        row[r] = min(first + r, ROWS - 1); // the last group may overlap the one before: the same sums again
 #pragma unroll
-        for (int c = 0; c < VALUE_PAIRS; c++) {
-            acc[r][c].a = rows->out[r][pair + c].a * rows->rescale[r];
-            acc[r][c].b = rows->out[r][pair + c].b * rows->rescale[r];
+        for (int c = 0; c < ALL_PAIRS_V; c++) {
+            acc[r][c].a = rows->out[row[r]][c].a * rows->rescale[row[r]];
+            acc[r][c].b = rows->out[row[r]][c].b * rows->rescale[row[r]];
         }
     }
     for (int j = 0; j < tile->count; j++) {
 #pragma unroll
-        for (int c = 0; c < VALUE_PAIRS; c++) {
-            const vec_pair x = load_value(tile, j, pair + c);
+        for (int c = 0; c < ALL_PAIRS_V; c++) {
+            const vec_pair x = load_value(tile, j, c);
 #pragma unroll
-            for (int r = 0; r < ROWS; r++) {
-                acc[r][c].a = fma((VEC)(rows->score[r][j]), x.a, acc[r][c].a);
-                acc[r][c].b = fma((VEC)(rows->score[r][j]), x.b, acc[r][c].b);
+            for (int r = 0; r < VALUE_ROWS; r++) {
+                acc[r][c].a = fma((VEC)(rows->score[row[r]][j]), x.a, acc[r][c].a);
+                acc[r][c].b = fma((VEC)(rows->score[row[r]][j]), x.b, acc[r][c].b);
             }
         }
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) {
+    for (int r = 0; r < VALUE_ROWS; r++) {
 #pragma unroll
-        for (int c = 0; c < VALUE_PAIRS; c++) {
-            if (rows->hidden && any(isnan(acc[r][c].a + acc[r][c].b))) acc[r][c] = add_seen(rows, tile, r, pair + c);
-            rows->out[r][pair + c] = acc[r][c];
+        for (int c = 0; c < ALL_PAIRS_V; c++) {
+            if (rows->hidden && any(isnan(acc[r][c].a + acc[r][c].b))) acc[r][c] = add_seen(rows, tile, row[r], c);
         }
+#pragma unroll
+        for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[row[r]][c] = acc[r][c];
     }
 }
 
@@ -207,12 +191,12 @@ inline void add_tile(const attention_args *a, __global const uchar *mask, __glob
     rows->hidden = EXTRAS;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
-    for (int j = 0; j < tile->count; j += KEY_BLOCK) score_block(rows, tile, j);
+    for (int j = 0; j < tile->count; j++) score_key(rows, tile, j);
     for (int r = 0; r < ROWS; r++) {
         if (rows->hidden) mask_row(a, mask, bias, rows, tile, r);
         softmax_row(rows, r, tile->count);
     }
-    for (int c = 0; c < ALL_PAIRS_V; c += VALUE_PAIRS) add_values(rows, tile, c);
+    for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
 
 // What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.

@@ -33,41 +33,74 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
         x->m[b] = m_new[b];
         sum[b] = (VEC)(0.0f);
     }
-    for (int j = 0; j < count; j++)
+#if DOT_BF16
+    // A pair of weights takes the place of the first score of the two before it: never past what was read.
+    if (count % 2 != 0)
+        for (int b = 0; b < ROW_VECTORS; b++) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
+#endif
+    for (int j = 0; j < count; j += STEP)
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
-            const VEC p = exp2_lanes(s_tile[j * ROW_VECTORS + b] - base[b]);
-            s_tile[j * ROW_VECTORS + b] = p;
+            VEC p = exp2_lanes(s_tile[j * ROW_VECTORS + b] - base[b]);
             sum[b] += p;
+#if DOT_BF16
+            const VEC next = exp2_lanes(s_tile[(j + 1) * ROW_VECTORS + b] - base[b]);
+            sum[b] += next;
+            p = bf16_pair(p, next);
+#endif
+            s_tile[j / STEP * ROW_VECTORS + b] = p;
         }
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
 
 // add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const value_rows *values,
-                                const tile_rows *t, const uchar *seen, int k0) {
+inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const key_rows *kv,
+                                const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
-            for (int j = 0; j < values->count; j++) {
-                const VEC_INT seen_j = sees(t, seen + (j * ROW_VECTORS + b) * LANES, b, k0 + j);
-                const VEC v = (VEC)(values->v[j * values->stride + d]);
-                o = select(o, fma(v, p_tile[j * ROW_VECTORS + b], o), seen_j);
+            for (int j = 0; j < t->count; j++) {
+                const VEC v = (VEC)(LOAD(TYPE_KV, kv->v, (t->k0 + j) * kv->v_stride + d));
+                VEC p = p_tile[j / STEP * ROW_VECTORS + b];
+#if DOT_BF16
+                p = AS_VEC(j % 2 != 0 ? AS_VEC_UINT(p) & 0xffff0000u : AS_VEC_UINT(p) << 16);
+#endif
+                o = select(o, fma(v, p, o), sees(t, b, j));
             }
             o_tile[d * ROW_VECTORS + b] = o;
         }
 }
 
-// The sink joins the softmax; keep[b] then normalises the output: 0 where a row saw nothing.
-REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, float sink) {
+// Q, transposed and scaled; empty sums.
+inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
+                       const tile_rows *t) {
+    q += view_row(&t->args->q, t->b, t->h, t->i0);
+#if DOT_BF16
+    LOAD_ROWS(PAIRS, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
+#else
+    LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
+    const float scale = t->args->scale * SCORE_UNIT;
+    for (int d = 0; d < HEAD_DIM * ROW_VECTORS; d++) q_tile[d] *= scale;
+#endif
+    for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
+    for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
+}
+
+// The sink joins the softmax; keep[b] then normalises the output, which is 0 where a row saw nothing.
+REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float sink) {
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC m = max_lanes(x->m[b], (VEC)(sink)), base = softmax_base_lanes(m);
         const VEC scale = exp2_lanes(x->m[b] - base);
         x->m[b] = m;
         x->l[b] = fma(x->l[b], scale, exp2_lanes(sink - base));
-        keep[b] = x->l[b] == 0.0f ? (VEC)(0.0f) : scale / x->l[b];
+        const VEC_INT empty = x->l[b] == 0.0f;
+        keep[b] = select(scale / x->l[b], (VEC)(1.0f), empty);
+        // All weights were 0: a NaN in a value they met does not count.
+        if (any(empty))
+            for (int d = 0; d < HEAD_DIM_V; d++)
+                o_tile[d * ROW_VECTORS + b] = select(o_tile[d * ROW_VECTORS + b], (VEC)(0.0f), empty);
     }
 }
 
@@ -86,72 +119,53 @@ __kernel void flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELE
                           __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
                           const attention_args args) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
-    const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0);
-    const int b = (int)get_group_id(2), h = (int)get_group_id(1), split = group % args.splits;
+    const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
+    const int b = (int)get_group_id(2), h = (int)get_group_id(1);
     const batch_row batch = batch_row_of(&args, table, b);
-    tile_rows t;
-    t.b = b, t.h = h, t.i0 = group / args.splits * ROWS, t.shift = batch.shift;
-    t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
-    t.slope = alibi_slope(&args, table, h);
-    if (t.rows <= 0) return;
-    const long split_begin = (long)split * args.split_keys;
-    find_intervals(&t, &args, &batch, (int)min(split_begin, (long)batch.kv_length),
-                   (int)min(split_begin + args.split_keys, (long)batch.kv_length));
-    const bool masked = EXTRAS && (args.flags & ARGS_MASK);
-
-    VEC q_tile[HEAD_DIM * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
+    VEC q_tile[STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
-    uchar seen[EXTRAS ? TILE_KV * ROWS : 1] LANES_ALIGNED;
-    PACK_TILES(pack_k, pack_v)
+    VEC bias_tile[EXTRA_VECTORS] LANES_ALIGNED, seen_tile[EXTRA_VECTORS] LANES_ALIGNED;
+    float pack_k[PACK_K ? KEY_BLOCK * PITCH_K : 1] LANES_ALIGNED;
+    float pack_v[PACK_V ? STEPS(TILE_KV) * PITCH_V : 1] LANES_ALIGNED;
+
+    tile_rows t;
+    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * ROWS, t.shift = batch.shift;
+    t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
+    t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
+    if (t.rows <= 0) return;
+    const long split_begin = (long)split * args.split_keys, keys = batch.kv_length;
+    find_intervals(&t, &batch, (int)min(split_begin, keys), (int)min(split_begin + args.split_keys, keys));
+    const key_rows kv = {k + view_row(&args.k, b, h / args.group, 0),
+                         v + view_row(&args.v, b, h / args.group, 0),
+                         args.k.row,
+                         args.v.row,
+                         t.end,
+                         pack_k,
+                         pack_v};
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    load_rows(q_tile, q + view_row(&args.q, b, h, t.i0), args.q.row, t.rows,
-              args.scale * (EXTRAS ? 1.0f : LOG2E));
-    for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
-    for (int c = 0; c < ROW_VECTORS; c++) x.m[c] = (VEC)(-INFINITY), x.l[c] = (VEC)(0.0f);
-    const key_rows kv = {k + view_row(&args.k, b, h / args.group, 0),
-                         v + view_row(&args.v, b, h / args.group, 0), args.k.row, args.v.row, t.end};
+    start_rows(q_tile, o_tile, &x, q, &t);
 
-    for (int k0 = t.begin; k0 < t.end; k0 += TILE_KV) {
-        const int count = min(TILE_KV, t.end - k0);
+    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += TILE_KV) {
+        t.count = min(TILE_KV, t.end - t.k0);
 #if EXTRAS
-        load_mask(seen, &t, &args, mask, k0, count);
-        load_bias(s_tile, &t, &args, bias, k0, count);
+        load_extras(&t, mask, bias);
 #endif
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
-        for (int j = 0; j < count; j += KEY_BLOCK) {
-            VEC s[KEY_BLOCK][ROW_VECTORS];
-            kv_floats keys[KEY_BLOCK];
-            find_keys(keys, &kv, pack_k, k0 + j);
-            score_block(s, q_tile, keys);
-            const bool hide = masked || k0 + j < t.all_begin || k0 + j + KEY_BLOCK > t.all_end;
-#pragma unroll
-            for (int a = 0; a < KEY_BLOCK; a++)
-#pragma unroll
-                for (int c = 0; c < ROW_VECTORS; c++) {
-                    const int at = (j + a) * ROW_VECTORS + c;
-#if EXTRAS
-                    s[a][c] = finish_score(&t, &args, s[a][c], s_tile[at], c, k0 + j + a);
-#endif
-                    if (hide)
-                        s[a][c] =
-                            select((VEC)(-INFINITY), s[a][c], sees(&t, seen + at * LANES, c, k0 + j + a));
-                    m[c] = max_lanes(s[a][c], m[c]);
-                    s_tile[at] = s[a][c];
-                }
-        }
-        scores_to_weights(s_tile, &x, m, keep, count);
-        const value_rows values = find_values(&kv, pack_v, k0, count);
-        const bool partial = masked || k0 < t.all_begin || k0 + count > t.all_end;
-        if (partial && !values_finite(&values))
-            add_values_selected(o_tile, s_tile, keep, &values, &t, seen, k0);
-        else
+#pragma unroll 1
+        for (int j = 0; j < t.count; j += KEY_BLOCK) score_keys(s_tile, m, q_tile, &kv, &t, j);
+        scores_to_weights(s_tile, &x, m, keep, t.count);
+        if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
+            add_values_selected(o_tile, s_tile, keep, &kv, &t);
+        } else {
+            const value_rows values = find_values(&kv, t.k0, t.count);
             add_values(o_tile, s_tile, keep, &values);
+        }
     }
 
-    finish_rows(&x, keep, split == 0 ? sink_logit(&args, table, h) * LOG2E : -INFINITY);
+    finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * LOG2E : -INFINITY);
     store_rows(out + split * args.split_out + view_row(&args.out, b, h, t.i0), args.out.row, t.rows, o_tile,
                keep);
     if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);

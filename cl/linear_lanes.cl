@@ -52,26 +52,32 @@ inline lane_columns lane_columns_at(int first, int columns, int head_columns, lo
     return (lane_columns){column_at(first, head_columns, head), whole};
 }
 
-// x[row, k .. k + LANES), zero from the reduction's end on.
-inline VEC load_x(const linear_args *a, x_pointer x, long row_at, lane_columns c, int k) {
-    if (c.whole) return LOAD_LANES(TYPE_Q, x, row_at + c.at);
+// x[row, k .. k + LANES) where that is not one piece; zero from the reduction's end on.
+inline VEC gather_x(const linear_args *a, x_pointer row, int k) {
     float t[LANES];
     for (int j = 0; j < LANES; j++)
-        t[j] = k + j < a->reduction
-                   ? LOAD(TYPE_Q, x, row_at + column_at(k + j, a->x_head_columns, a->x_head))
-                   : 0.0f;
+        t[j] = k + j < a->reduction ? LOAD(TYPE_Q, row, column_at(k + j, a->x_head_columns, a->x_head)) : 0.0f;
     return VLOAD(0, t);
 }
 
-// Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows.
+// Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows. LANES rows at a time walk
+// along the reduction, so that the hardware prefetcher follows them.
 inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
                    VEC tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS]) {
-    for (int d = 0; d < depth; d += LANES) {
-        const lane_columns c = lane_columns_at(k + d, a->reduction, a->x_head_columns, a->x_head);
-        for (int v = 0; v < TILE_VECTORS; v++) {
+    lane_columns c[REDUCTION_TILE / LANES];
+    for (int d = 0; d < depth; d += LANES)
+        c[d / LANES] = lane_columns_at(k + d, a->reduction, a->x_head_columns, a->x_head);
+    for (int v = 0; v < TILE_VECTORS; v++) {
+        for (int d = 0; d < depth; d += LANES) {
             VEC t[LANES];
+            if (c[d / LANES].whole) {
+                x_pointer p = x + c[d / LANES].at;
 #pragma unroll
-            for (int j = 0; j < LANES; j++) t[j] = load_x(a, x, row_at[v * LANES + j], c, k + d);
+                for (int j = 0; j < LANES; j++) t[j] = LOAD_LANES(TYPE_Q, p, row_at[v * LANES + j]);
+            } else {
+#pragma unroll 1
+                for (int j = 0; j < LANES; j++) t[j] = gather_x(a, x + row_at[v * LANES + j], k + d);
+            }
             transpose_lanes(t);
 #pragma unroll
             for (int j = 0; j < LANES; j++) tile[v / ROW_VECTORS][d + j][v % ROW_VECTORS] = t[j];

@@ -362,7 +362,7 @@ typedef struct clattn_attention_params {
 /* Which kernel a call will take, and why. */
 typedef struct clattn_plan {
     clattn_kernel kernel;
-    char kernel_name[32];   /* the .cl file, such as "flash" */
+    char kernel_name[32];   /* the .cl file, such as "flash"; "unfused" for the three of that path */
     int tile_q, tile_kv;    /* query rows and keys of a tile; 0 where there is none */
     int work_group;         /* work-items */
     int splits;             /* key ranges computed apart; 1: none */

@@ -11,7 +11,8 @@ clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clat
                           .splits = v->splits,
                           .local_bytes = v->local_bytes,
                           .workspace_bytes = workspace_bytes};
-    strncpy(plan->kernel_name, clattn_kernel_sources[v->id].name, sizeof plan->kernel_name - 1);
+    const char *name = v->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->id].name;
+    strncpy(plan->kernel_name, name, sizeof plan->kernel_name - 1);
     memcpy(plan->why, v->why, sizeof plan->why);
     return CLATTN_OK;
 }

@@ -318,7 +318,7 @@ clattn_status call_check(clattn_context *context, const clattn_attention_params 
     if (status == CLATTN_OK) status = rope_check(context, params, c->problem.head_dim);
     if (status != CLATTN_OK) return status;
     fill_args(c);
-    if (variant_choose(&context->capabilities, &c->problem, &c->variant) != CLATTN_OK)
+    if (variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
         return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.why);
     lay_out_workspace(c);
     return CLATTN_OK;

@@ -1,34 +1,89 @@
-// flash.c: the fused path: one kernel, no scratch memory.
+// flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the keys are
+// split it writes partial results into scratch memory, and combine.cl makes one of them.
 #include "attention/call.h"
 
-static size_t round_up(size_t n, size_t to) {
-    return (n + to - 1) / to;
+static size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
+
+static knobs combine_knobs(const call *c) {
+    return (knobs){.type_out = (int)c->problem.type_out,
+                   .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
 }
 
 clattn_status flash_prepare(call *c) {
     program *p = NULL;
-    return program_get(c->context, c->variant.id, &c->variant.knobs, &p);
+    const knobs k = combine_knobs(c);
+    const clattn_status status = program_get(c->context, c->variant.id, &c->variant.knobs, &p);
+    if (status != CLATTN_OK || c->variant.splits == 1) return status;
+    return program_get(c->context, KERNEL_COMBINE, &k, &p);
+}
+
+// Dense float32 views of the partial results in the workspace, all splits apart.
+static void partial_views(const call *c, attention_args *a) {
+    const int64_t n = c->problem.n_q, dv = c->problem.head_dim_v, heads = c->problem.heads;
+    const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
+    a->out = (args_view){start, heads * n * dv, n * dv, dv, 1};
+    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)), heads * n, n, 1, 0};
+    a->split_out = c->problem.batch * heads * n * dv;
+    a->split_lse = c->problem.batch * heads * n;
+    a->flags |= ARGS_LSE;
+}
+
+static clattn_status enqueue_combine(call *c, chain *steps) {
+    const clattn_attention_params *p = c->params;
+    const knobs k = combine_knobs(c);
+    attention_args partial = c->args, a = c->args;
+    launch l = {0};
+    const clattn_status status = program_get(c->context, KERNEL_COMBINE, &k, &l.program);
+    if (status != CLATTN_OK) return status;
+    partial_views(c, &partial);
+    a.v = partial.out, a.k = partial.lse; // where combine.cl looks for them
+    a.split_out = partial.split_out, a.split_lse = partial.split_lse;
+    a.splits = c->variant.splits;
+    launch_buffer(&l, &c->workspace);
+    launch_buffer(&l, &c->workspace);
+    launch_buffer(&l, &p->out.buffer);
+    launch_buffer(&l, &p->lse.buffer);
+    launch_buffer(&l, &c->table);
+    launch_value(&l, &a, sizeof a);
+    l.global[0] = divide_up((size_t)c->problem.head_dim_v, k.combine_columns ? (size_t)k.combine_columns : 4);
+    l.global[1] = (size_t)c->problem.n_q;
+    l.global[2] = (size_t)c->problem.batch * (size_t)c->problem.heads;
+    return launch_enqueue(steps, &l);
+}
+
+static void set_grid(const call *c, launch *l) {
+    const variant *v = &c->variant;
+    const size_t splits = (size_t)v->splits, group = (size_t)v->work_group;
+    l->local[0] = group, l->local[1] = 1, l->local[2] = 1;
+    l->global[0] = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group) * splits * group;
+    l->global[1] = (size_t)c->problem.heads;
+    l->global[2] = (size_t)c->problem.batch;
+    if (v->passes == 0) return;
+    l->global[0] = splits;
+    l->global[1] = (size_t)c->problem.kv_heads * (size_t)v->passes;
 }
 
 clattn_status flash_enqueue(call *c, chain *steps) {
     const clattn_attention_params *p = c->params;
     const variant *v = &c->variant;
+    const bool split = v->splits > 1;
+    attention_args a = c->args;
     launch l = {0};
     const clattn_status status = program_get(c->context, v->id, &v->knobs, &l.program);
     if (status != CLATTN_OK) return status;
+    a.splits = v->splits;
+    a.split_keys = v->split_keys;
+    if (split) partial_views(c, &a);
     launch_buffer(&l, &c->q);
     launch_buffer(&l, &c->k);
     launch_buffer(&l, &c->v);
-    launch_buffer(&l, &p->out.buffer);
-    launch_buffer(&l, &p->lse.buffer);
+    launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
+    launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
     launch_buffer(&l, &p->mask.buffer);
     launch_buffer(&l, &p->bias.buffer);
     launch_buffer(&l, &c->table);
-    launch_value(&l, &c->args, sizeof c->args);
-    const size_t tiles = round_up((size_t)c->problem.n_q, (size_t)v->rows_per_group);
-    l.local[0] = (size_t)v->work_group, l.local[1] = 1, l.local[2] = 1;
-    l.global[0] = tiles * (size_t)v->work_group;
-    l.global[1] = (size_t)c->problem.heads;
-    l.global[2] = (size_t)c->problem.batch;
-    return launch_enqueue(steps, &l);
+    launch_value(&l, &a, sizeof a);
+    set_grid(c, &l);
+    const clattn_status done = launch_enqueue(steps, &l);
+    return done == CLATTN_OK && split ? enqueue_combine(c, steps) : done;
 }

@@ -2,7 +2,6 @@
 #include "core/context.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 #include "core/program.h"
 #include "layer/clblast.h"
@@ -47,11 +46,13 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
                : CLATTN_DRIVER;
 }
 
-static char *copy_text(const char *text) {
-    const size_t bytes = strlen(text) + 1;
-    char *copy = malloc(bytes);
-    if (copy) memcpy(copy, text, bytes);
-    return copy;
+static clattn_status parse_rows(clattn_context *c, const char *own) {
+    char why[256];
+    if (own && !tuned_parse(own, &c->own_rows, why, sizeof why)) return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
+    if (!tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
+        return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
+    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows};
+    return CLATTN_OK;
 }
 
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
@@ -69,8 +70,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
         return CLATTN_OUT_OF_MEMORY;
     }
     c->locks_ready = true;
-    if (params->tuned_rows && !(c->tuned_rows = copy_text(params->tuned_rows)))
-        return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the tuned rows");
+    const clattn_status status = parse_rows(c, params->tuned_rows);
+    if (status != CLATTN_OK) return status;
     c->cache = cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
     return open_opencl(c, params);
 }
@@ -103,7 +104,8 @@ void clattn_context_destroy(clattn_context *context) {
         os_mutex_destroy(&context->program_lock);
         os_mutex_destroy(&context->error_lock);
     }
-    free(context->tuned_rows);
+    tuned_free(&context->own_rows);
+    tuned_free(&context->shipped_rows);
     free(context);
 }
 

@@ -4,6 +4,7 @@
 #include "core/cache.h"
 #include "core/opencl.h"
 #include "core/os.h"
+#include "plan/variant.h"
 
 struct program;
 
@@ -13,7 +14,8 @@ struct clattn_context {
     clattn_capabilities capabilities;
     clattn_log log;
     cache *cache;
-    char *tuned_rows;
+    tuned_rows own_rows, shipped_rows;
+    plan_input planner; // points at the three above
 
     os_mutex error_lock; // guards the next three
     char last_error[1024];

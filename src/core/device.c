@@ -83,7 +83,10 @@ static void describe_extensions(cl_device_id device, clattn_capabilities *c) {
     clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL);
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
-    c->subgroups = has_word(list, "cl_khr_subgroups");
+    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have.
+    cl_uint most = 0;
+    clGetDeviceInfo(device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
+    c->subgroups = has_word(list, "cl_khr_subgroups") || has_word(list, "cl_intel_subgroups") || most > 0;
     free(list);
 }
 

@@ -8,6 +8,8 @@
 #define OPENCL_PLATFORM_NOT_FOUND (-1001)
 #define OPENCL_ILLEGAL_ACCESS (-9999)
 
+#define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C // OpenCL 2.1
+
 // The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.
 const char *opencl_error_name(cl_int code);
 #endif

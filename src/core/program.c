@@ -115,15 +115,14 @@ static clattn_status build_source(clattn_context *c, enum kernel_id id, const ch
 
 // Compile or load, and make the kernel object. The caller holds program_lock.
 static clattn_status program_build(clattn_context *c, program *p) {
-    char options[MAX_OPTIONS] = "-cl-std=CL1.2 ";
+    char options[MAX_OPTIONS] = "-cl-std=CL1.2 -w ";
     const size_t used = strlen(options);
     if (!knobs_print(&p->knobs, options + used, sizeof options - used))
         return context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit",
                             clattn_kernel_sources[p->id].name);
-    uint8_t key[32];
-    cache_key(c, p->id, options, key);
+    cache_key(c, p->id, options, p->key);
     const uint64_t start = os_time_ns();
-    p->program = load_binary(c, key, options);
+    p->program = load_binary(c, p->key, options);
     const bool cached = p->program != NULL;
     if (!cached) {
         const clattn_status status = build_source(c, p->id, options, &p->program);
@@ -132,7 +131,8 @@ static clattn_status program_build(clattn_context *c, program *p) {
     cl_int code = CL_SUCCESS;
     p->kernel = clCreateKernel(p->program, clattn_kernel_sources[p->id].name, &code);
     if (!p->kernel) return context_fail_opencl(c, code, "clCreateKernel");
-    if (!cached) store_binary(c, p->program, key);
+    if (!cached) store_binary(c, p->program, p->key);
+    p->unsaved = !cached;
     const uint64_t time_ns = os_time_ns() - start;
     c->stats.build_time_ns += time_ns;
     if (cached)
@@ -188,6 +188,8 @@ clattn_status program_get(clattn_context *context, enum kernel_id id, const knob
 void programs_release(clattn_context *context) {
     while (context->programs) {
         program *p = context->programs;
+        // PoCL compiles for a work-group size at the first launch: only a binary taken afterwards has that code.
+        if (p->unsaved && context->has_run) store_binary(context, p->program, p->key);
         context->programs = p->next;
         program_release(p);
     }

@@ -12,6 +12,8 @@ typedef struct program {
     knobs knobs;
     cl_program program;
     cl_kernel kernel;
+    uint8_t key[32];
+    bool unsaved; // built here: what the driver compiles at the first launch is not in the cache's binary yet
     // clSetKernelArg on a shared kernel is the one OpenCL call that is not safe across threads: hold this
     // from the first argument to the enqueue.
     os_mutex lock;

@@ -92,46 +92,55 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
     return CLATTN_OK;
 }
 
-// A [B, N, heads * size] part of the workspace and its [B, heads, N, size] view for attention.
-static clattn_tensor part(layer *l, int64_t batch, int64_t n, int64_t width) {
-    const int64_t shape[3] = {batch, n, width};
-    clattn_tensor t = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, shape);
-    t.offset = (int64_t)(l->workspace_bytes / sizeof(float));
-    l->workspace_bytes += workspace_round((size_t)tensor_count(&t) * sizeof(float));
+// A [B, heads, N, size] part of the workspace. CLBlast writes rows of all heads, the native kernel a head after the
+// other, which keeps a head's rows close together in the caches.
+static clattn_tensor part(layer *l, bool native, int64_t heads, int64_t n, int64_t size) {
+    const clattn_type type = native ? l->type : CLATTN_TYPE_F32;
+    clattn_tensor t = native ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
+                             : clattn_tensor_bshd(NULL, type, l->y.shape[0], heads, n, size);
+    t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
+    l->workspace_bytes += workspace_round((size_t)tensor_count(&t) * clattn_type_size(type));
     return t;
-}
-
-static clattn_tensor heads_view(const clattn_tensor *t, int64_t heads) {
-    clattn_tensor v =
-        clattn_tensor_bshd(t->buffer, t->type, t->shape[0], heads, t->shape[1], t->shape[2] / heads);
-    v.offset = t->offset;
-    return v;
 }
 
 // The attention call between the projections, on the parts of the workspace, checked.
 static clattn_status check_attention(layer *l, const clattn_layer_params *p, bool planning) {
     l->attention = p->attention;
-    l->attention.q = heads_view(&l->q.y, l->heads);
-    l->attention.k = heads_view(&l->k.y, l->kv_heads);
-    l->attention.v = heads_view(&l->v.y, l->kv_heads);
-    l->attention.out = heads_view(&l->o.x, l->heads);
+    l->attention.q = l->q.y;
+    l->attention.k = l->k.y;
+    l->attention.v = l->v.y;
+    l->attention.out = l->o.x;
     l->attention.workspace = l->workspace;
     return call_check(l->context, &l->attention, planning, &l->call);
 }
 
+// CLBlast or native, for all four projections alike: the layout between them follows from it.
+static clattn_status choose_projection(layer *l, const clattn_layer_params *p) {
+    const linear o = {.x = linear_one_head(&p->x), .w = p->wq, .b = p->bq, .y = linear_one_head(&p->x)};
+    l->native = linear_prefers_native(l->context, &o, p->projection);
+    if (l->native || clblast_available()) return CLATTN_OK;
+    return context_fail(l->context, CLATTN_UNSUPPORTED,
+                        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
+}
+
 // Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
 static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
-    const int64_t b = p->x.shape[0], nq = p->x.shape[1], nkv = l->y.shape[1];
-    l->q = (linear){p->x, p->wq, p->bq, part(l, b, nq, l->heads * l->head_dim)};
-    l->k = (linear){l->y, p->wk, p->bk, part(l, b, nkv, l->kv_heads * l->head_dim)};
-    l->v = (linear){l->y, p->wv, p->bv, part(l, b, nkv, l->kv_heads * l->head_dim_v)};
-    l->o = (linear){part(l, b, nq, l->heads * l->head_dim_v), p->wo, p->bo, p->out};
-    const clattn_status status = check_attention(l, p, true);
+    clattn_status status = choose_projection(l, p);
+    if (status != CLATTN_OK) return status;
+    const bool native = l->native;
+    const int64_t nq = p->x.shape[1], nkv = l->y.shape[1];
+    const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y), out = linear_one_head(&p->out);
+    l->type = p->x.type;
+    l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false};
+    l->k = (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false};
+    l->v = (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false};
+    l->o = (linear){part(l, native, l->heads, nq, l->head_dim_v), p->wo, p->bo, out, native, NULL, p->attention.q_lengths != NULL};
+    status = check_attention(l, p, true);
     if (status != CLATTN_OK) return status;
 
     const size_t own = workspace_round(l->call.workspace_bytes);
     clattn_tensor *const parts[] = {&l->q.y, &l->k.y, &l->v.y, &l->o.x};
-    for (int i = 0; i < 4; i++) parts[i]->offset += (int64_t)(own / sizeof(float));
+    for (int i = 0; i < 4; i++) parts[i]->offset += (int64_t)(own / clattn_type_size(parts[i]->type));
     l->scratch = own + l->workspace_bytes;
     const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
     size_t most = 0; // the projections run one after another and share the scratch memory
@@ -197,7 +206,12 @@ static clattn_status ready_layer(layer *l, const clattn_layer_params *p) {
     if (status == CLATTN_OK)
         status = workspace_take(l->context, p->attention.workspace, l->workspace_bytes, &l->workspace);
     l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
-    return status == CLATTN_OK ? check_attention(l, p, false) : status;
+    if (status == CLATTN_OK) status = check_attention(l, p, false);
+    if (status != CLATTN_OK || !l->o.has_lengths) return status;
+    call lengths = l->call; // a table of its own, because attention releases the one it makes
+    status = call_table(&lengths);
+    l->o.lengths = lengths.table;
+    return status;
 }
 
 clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
@@ -215,6 +229,7 @@ clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue que
     if (!l.call.empty) {
         status = ready_layer(&l, params);
         if (status == CLATTN_OK) status = enqueue_layer(&l, &steps);
+        if (l.o.lengths) clReleaseMemObject(l.o.lengths);
         if (l.workspace) clReleaseMemObject(l.workspace);
     }
     return chain_end(&steps, status, event);

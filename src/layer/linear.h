@@ -1,18 +1,29 @@
-// linear.h: the seam of the projections: y = x W^T + b. CLBlast stands behind it; what beats it on a device
-// goes here.
+// linear.h: the seam of the projections: y = x W^T + b. Behind it stand CLBlast and, where a tuned row says that it is
+// faster, clattn's own kernels.
 #ifndef CLATTN_LAYER_LINEAR_H
 #define CLATTN_LAYER_LINEAR_H
 #include "attention/tensor.h"
 #include "layer/clblast.h"
 
+// x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is element
+// c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
-    clattn_tensor x; // [B, N, K], last stride 1
+    clattn_tensor x; // [B, G, N, K / G]
     clattn_tensor w; // [M, K], last stride 1
     clattn_tensor b; // optional [M]
-    clattn_tensor y; // [B, N, M], last stride 1
+    clattn_tensor y; // [B, H, N, M / H]
+    bool native;     // clattn's own kernel
+    cl_mem lengths;  // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
+    bool has_lengths;
 } linear;
 
-// Scratch bytes of one call, for conversions that CLBlast needs.
+// [B, N, M] as [B, 1, N, M].
+clattn_tensor linear_one_head(const clattn_tensor *t);
+
+// Whether the native kernel is the one to take: a tuned row prefers it, or `wanted` asks for it.
+bool linear_prefers_native(const clattn_context *context, const linear *l, clattn_projection wanted);
+
+// Scratch bytes of one call, for conversions.
 size_t linear_scratch(const linear *l);
 
 // Compile what a call needs besides CLBlast's own kernels.
@@ -20,4 +31,9 @@ clattn_status linear_prepare(clattn_context *context, const linear *l);
 
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
 clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at);
+
+// The native kernel (linear_native.c); y is written whole.
+clattn_status linear_native_prepare(clattn_context *context, const linear *l);
+clattn_status linear_native_enqueue(chain *c, const linear *l);
+bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id, knobs *k);
 #endif

@@ -2,6 +2,7 @@
 #include "plan/knobs.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static const struct {
     const char *macro;
@@ -35,4 +36,20 @@ bool knobs_equal(const knobs *a, const knobs *b) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (knob_value(a, i) != knob_value(b, i)) return false;
     return true;
+}
+
+static int *knob_place(knobs *k, size_t index) { return (int *)(void *)((char *)k + knob_list[index].offset); }
+
+bool knobs_set(knobs *k, const char *macro, int value) {
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        if (!strcmp(knob_list[i].macro, macro)) {
+            *knob_place(k, i) = value;
+            return true;
+        }
+    return false;
+}
+
+void knobs_override(knobs *k, const knobs *from) {
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        if (knob_value(from, i) != 0) *knob_place(k, i) = knob_value(from, i);
 }

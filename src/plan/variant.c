@@ -1,6 +1,6 @@
-// variant.c: which kernel a call takes. The order of preference is: what the caller asks for; the unfused
-// path where scores or weights are wanted; else flash, with the largest tile that the device's local memory
-// and work-group hold.
+// variant.c: which kernel a call takes. The order of preference is: what the caller asks for; the unfused path where
+// scores or weights are wanted; decode for few query rows; else flash. Which kernel of a family, and its tile, is what
+// the tuned rows say, checked against the device's limits; without a row the portable kernel.
 #include "plan/variant.h"
 
 #include <stdio.h>
@@ -8,30 +8,46 @@
 
 #include "args.h"
 
-// Scores that the unfused path holds at once when the caller does not keep the weights. 64 MiB: measured on
-// PoCL, larger chunks gain nothing because a chunk no longer fits any cache.
+// Scores that the unfused path holds at once when the caller does not keep the weights. 64 MiB: measured on PoCL,
+// larger chunks gain nothing because a chunk no longer fits any cache.
 #define UNFUSED_CHUNK_BYTES ((uint64_t)64 << 20)
-#define ROW_BLOCK 4 // rows that a work-item of scores.cl and values.cl owns
+#define ROW_BLOCK 4           // rows that a work-item of scores.cl and values.cl owns
+#define MAX_HEAD 576          // beyond this a head does not fit a tile; the unfused path takes any
+#define GROUPS_PER_UNIT 4     // work-groups a compute unit should get before keys are split for more
+#define MIN_SPLIT_KEYS 256    // fewer keys are not worth a partial result
+#define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
+#define DECODE_MAX_ROWS 16    // query rows of the decode kernels
 
 static clattn_status cannot(variant *v, const char *why) {
     snprintf(v->why, sizeof v->why, "%s", why);
     return CLATTN_UNSUPPORTED;
 }
 
-static void type_knobs(const problem *p, knobs *k) {
+int variant_lanes(const clattn_capabilities *device) {
+    return device->float_vector_width >= 16 ? 16 : device->float_vector_width >= 8 ? 8 : 4;
+}
+
+static void attention_knobs(const problem *p, knobs *k) {
     k->type_q = (int)p->type_q;
     k->type_kv = (int)p->type_kv;
     k->type_out = (int)p->type_out;
     k->type_bias = p->extras ? (int)p->type_bias : 0;
     k->extras = p->extras;
+    k->head_dim = p->head_dim;
+    k->head_dim_v = p->head_dim_v;
+}
+
+static const tuned_row *find_row(const plan_input *in, const problem *p, unsigned kernels) {
+    const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_kv,
+                           p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, p->n_q};
+    return tuned_find(in->own, in->shipped, kernels, &key);
 }
 
 // A power of two not above the device's limit; one work-item on a CPU, where a core walks a row alone.
 static int softmax_group(const clattn_capabilities *device) {
     int group = 64;
     if (device->is_cpu) return 1;
-    while (group > 1 &&
-           ((uint64_t)group > device->max_work_group || (uint64_t)group > device->max_work_item[0]))
+    while (group > 1 && ((uint64_t)group > device->max_work_group || (uint64_t)group > device->max_work_item[0]))
         group /= 2;
     return group;
 }
@@ -44,8 +60,8 @@ static clattn_status choose_unfused(const clattn_capabilities *device, const pro
     const uint64_t items = (uint64_t)p->batch * (uint64_t)p->heads;
     const uint64_t row = (uint64_t)p->n_kv * sizeof(float), item = row * (uint64_t)p->n_q;
     v->chunk_rows = p->n_q;
-    v->chunk_items = (int)(items < INT32_MAX ? items : INT32_MAX);
-    const bool scores_have_a_home = (p->wants_weights && p->type_weights == CLATTN_TYPE_F32);
+    v->chunk_items = (int)items;
+    const bool scores_have_a_home = p->wants_weights && p->type_weights == CLATTN_TYPE_F32;
     if (scores_have_a_home || item == 0) return CLATTN_OK;
     if (item > UNFUSED_CHUNK_BYTES) {
         const uint64_t rows = UNFUSED_CHUNK_BYTES / row / ROW_BLOCK * ROW_BLOCK;
@@ -59,71 +75,168 @@ static clattn_status choose_unfused(const clattn_capabilities *device, const pro
     return CLATTN_OK;
 }
 
-static clattn_status choose_flash_portable(const clattn_capabilities *device, const problem *p, variant *v) {
+// Split the keys where `groups` work-groups are too few for the device, or as the caller says; then lay out the
+// partial results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq].
+static void choose_splits(const plan_input *in, const problem *p, uint64_t groups, variant *v) {
+    const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * in->device->compute_units;
+    const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads * (uint64_t)p->n_q;
+    const uint64_t bytes = rows * ((uint64_t)p->head_dim_v + 1) * sizeof(float);
+    uint64_t splits = 1;
+    if (p->splits > 0)
+        splits = (uint64_t)p->splits;
+    else if (groups && groups < wanted) {
+        splits = (wanted + groups - 1) / groups;
+        const uint64_t most = (uint64_t)p->n_kv / MIN_SPLIT_KEYS;
+        if (splits > most) splits = most;
+        while (splits > 1 && splits * bytes > MAX_PARTIAL_BYTES) splits--;
+    }
+    if (splits < 1) splits = 1;
+    if (splits > (uint64_t)p->n_kv) splits = p->n_kv > 0 ? (uint64_t)p->n_kv : 1;
+    v->splits = (int)splits;
+    v->split_keys = (int)(((uint64_t)p->n_kv + splits - 1) / splits);
+    if (v->splits == 1) return;
+    v->knobs.type_out = CLATTN_TYPE_F32;
+    v->partial_lse = (size_t)(splits * rows * (uint64_t)p->head_dim_v * sizeof(float));
+    v->workspace_bytes = v->partial_lse + (size_t)(splits * rows * sizeof(float));
+}
+
+static uint64_t row_tiles(const problem *p, int rows) {
+    return (uint64_t)p->batch * (uint64_t)p->heads * (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
+}
+
+// The largest tile that local memory and work-group hold.
+static clattn_status choose_flash_portable(const plan_input *in, const problem *p, variant *v) {
     static const struct {
         int tile_q, tile_kv, row_items;
     } tiles[] = {{16, 32, 8}, {16, 16, 8}, {8, 16, 8}, {8, 8, 8}, {4, 8, 8}, {2, 8, 8}, {1, 8, 8}, {1, 1, 1}};
-    v->kernel = CLATTN_KERNEL_FLASH;
+    const clattn_capabilities *device = in->device;
     v->id = KERNEL_FLASH;
-    v->splits = 1;
-    v->split_keys = p->n_kv;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const int group = tiles[i].tile_q * tiles[i].row_items;
         const uint64_t bytes = sizeof(float) * (uint64_t)FLASH_LOCAL_FLOATS(tiles[i].tile_q, tiles[i].tile_kv,
-                                                                            p->head_dim, p->head_dim_v);
+                                                                             p->head_dim, p->head_dim_v);
         if (bytes > device->local_memory_bytes || (uint64_t)group > device->max_work_group ||
             (uint64_t)group > device->max_work_item[0])
             continue;
-        type_knobs(p, &v->knobs);
-        v->knobs.head_dim = p->head_dim;
-        v->knobs.head_dim_v = p->head_dim_v;
+        attention_knobs(p, &v->knobs);
         v->knobs.tile_q = tiles[i].tile_q;
         v->knobs.tile_kv = tiles[i].tile_kv;
         v->knobs.row_items = tiles[i].row_items;
         v->work_group = group;
         v->rows_per_group = tiles[i].tile_q;
         v->local_bytes = (size_t)bytes;
+        choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
+        snprintf(v->why, sizeof v->why, "a tile of %d rows and %d keys takes %llu of %llu bytes of local memory",
+                 tiles[i].tile_q, tiles[i].tile_kv, (unsigned long long)bytes,
+                 (unsigned long long)device->local_memory_bytes);
         return CLATTN_OK;
     }
     return cannot(v, "flash: no tile of this head size fits the device's local memory");
 }
 
-// A whole head must fit a tile; beyond this the unfused path is the one that works.
-#define FLASH_MAX_HEAD 576
-
-static clattn_status choose_flash(const clattn_capabilities *device, const problem *p, variant *v) {
-    if (p->wants_weights || p->wants_scores)
-        return cannot(v, "flash: returns no weights and no score taps: the unfused kernel does");
-    if (p->head_dim > FLASH_MAX_HEAD || p->head_dim_v > FLASH_MAX_HEAD)
-        return cannot(v, "flash: head sizes up to 576: the unfused kernel takes any");
-    return choose_flash_portable(device, p, v);
+// Query rows in vector lanes, for devices whose work-item owns vector registers.
+static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    v->id = KERNEL_FLASH_LANES;
+    attention_knobs(p, &v->knobs);
+    v->knobs.lanes = variant_lanes(in->device);
+    v->knobs.row_vectors = 1, v->knobs.key_block = 8, v->knobs.tile_kv = 64;
+    knobs_override(&v->knobs, &row->knobs);
+    v->work_group = 1;
+    v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
+    choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
+    snprintf(v->why, sizeof v->why, "a tuned row: query rows in %d vectors of %d lanes", v->knobs.row_vectors, v->knobs.lanes);
+    return CLATTN_OK;
 }
 
-clattn_status variant_choose(const clattn_capabilities *device, const problem *p, variant *v) {
+static clattn_status choose_flash(const plan_input *in, const problem *p, variant *v) {
+    v->kernel = CLATTN_KERNEL_FLASH;
+    if (p->wants_weights || p->wants_scores)
+        return cannot(v, "flash: returns no weights and no score taps: the unfused kernel does");
+    if (p->head_dim > MAX_HEAD || p->head_dim_v > MAX_HEAD)
+        return cannot(v, "flash: head sizes up to 576: the unfused kernel takes any");
+    const tuned_row *row = find_row(in, p, 1u << KERNEL_FLASH_LANES | 1u << KERNEL_FLASH);
+    if (row && row->id == KERNEL_FLASH_LANES) return choose_flash_lanes(in, p, row, v);
+    return choose_flash_portable(in, p, v);
+}
+
+// A key/value head's query rows (its group times Nq) share a pass over the keys, at most eight a pass.
+static clattn_status choose_decode_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int rows = p->kv_heads ? p->heads / p->kv_heads * p->n_q : p->n_q;
+    v->id = KERNEL_DECODE_LANES;
+    attention_knobs(p, &v->knobs);
+    v->knobs.lanes = variant_lanes(in->device);
+    v->knobs.rows = (rows + (rows + 7) / 8 - 1) / ((rows + 7) / 8); // even passes
+    knobs_override(&v->knobs, &row->knobs);
+    v->work_group = 1;
+    v->rows_per_group = v->knobs.rows;
+    v->passes = (rows + v->knobs.rows - 1) / v->knobs.rows;
+    choose_splits(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * (uint64_t)v->passes, v);
+    snprintf(v->why, sizeof v->why, "a tuned row: %d query rows share a pass over the keys, in %d ranges", v->knobs.rows,
+             v->splits);
+    return CLATTN_OK;
+}
+
+// Without a lanes kernel, decode is the portable flash kernel with its keys split.
+static clattn_status choose_decode(const plan_input *in, const problem *p, variant *v) {
+    v->kernel = CLATTN_KERNEL_DECODE;
+    if (p->wants_weights || p->wants_scores)
+        return cannot(v, "decode: returns no weights and no score taps: the unfused kernel does");
+    if (p->n_q > DECODE_MAX_ROWS) return cannot(v, "decode: at most 16 query rows: take flash or auto");
+    if (p->head_dim > MAX_HEAD || p->head_dim_v > MAX_HEAD)
+        return cannot(v, "decode: head sizes up to 576: the unfused kernel takes any");
+    const tuned_row *row = find_row(in, p, 1u << KERNEL_DECODE_LANES | 1u << KERNEL_FLASH);
+    if (row && row->id == KERNEL_DECODE_LANES) return choose_decode_lanes(in, p, row, v);
+    return choose_flash_portable(in, p, v);
+}
+
+// Sharing a pass over the keys pays while the rows of a key/value head fit one or two passes.
+static bool prefers_decode(const problem *p) {
+    const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
+    return p->n_q <= DECODE_MAX_ROWS && group * p->n_q <= DECODE_MAX_ROWS && p->n_kv > 0;
+}
+
+static clattn_status choose_fused(const plan_input *in, const problem *p, variant *v) {
+    if (p->kernel == CLATTN_KERNEL_DECODE || (p->kernel == CLATTN_KERNEL_AUTO && prefers_decode(p))) {
+        const clattn_status status = choose_decode(in, p, v);
+        if (status == CLATTN_OK || p->kernel == CLATTN_KERNEL_DECODE) return status;
+        memset(v, 0, sizeof *v);
+    }
+    return choose_flash(in, p, v);
+}
+
+clattn_status variant_choose(const plan_input *in, const problem *p, variant *v) {
+    static const char *const names[CLATTN_KERNEL_COUNT] = {"auto", "unfused", "flash", "decode"};
+    char reason[sizeof v->why] = "as asked";
     memset(v, 0, sizeof *v);
-    if (p->splits > 1 && p->kernel != CLATTN_KERNEL_DECODE)
+    if (p->splits > 0 && p->kernel != CLATTN_KERNEL_DECODE)
         return cannot(v, "splits: only the decode kernel splits keys on request");
-    if (p->kernel == CLATTN_KERNEL_DECODE)
-        return cannot(v, "kernel: decode is not built yet: take auto, flash or unfused");
-    if (p->kernel == CLATTN_KERNEL_FLASH) {
-        const clattn_status status = choose_flash(device, p, v);
-        if (status == CLATTN_OK) snprintf(v->why, sizeof v->why, "flash: as asked");
-        return status;
+    if (p->kernel != CLATTN_KERNEL_UNFUSED) {
+        const clattn_status status = choose_fused(in, p, v);
+        memcpy(reason, v->why, sizeof reason);
+        if (status == CLATTN_OK)
+            snprintf(v->why, sizeof v->why, "%s: %s%.200s", names[v->kernel],
+                     p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", reason);
+        if (status == CLATTN_OK || p->kernel != CLATTN_KERNEL_AUTO) return status;
+        memset(v, 0, sizeof *v);
     }
-    if (p->kernel == CLATTN_KERNEL_AUTO && choose_flash(device, p, v) == CLATTN_OK) {
-        snprintf(
-            v->why, sizeof v->why,
-            "flash: no weights are wanted, and a tile of %d rows and %d keys fits %llu bytes of local memory",
-            v->knobs.tile_q, v->knobs.tile_kv, (unsigned long long)device->local_memory_bytes);
-        return CLATTN_OK;
-    }
-    char reason[sizeof v->why];
-    memcpy(reason, v->why, sizeof reason);
-    memset(v, 0, sizeof *v);
-    const clattn_status status = choose_unfused(device, p, v);
-    snprintf(v->why, sizeof v->why, "unfused: %.200s",
-             p->kernel == CLATTN_KERNEL_UNFUSED    ? "as asked"
-             : p->wants_weights || p->wants_scores ? "weights or scores are wanted"
-                                                   : reason);
+    const clattn_status status = choose_unfused(in->device, p, v);
+    snprintf(v->why, sizeof v->why, "unfused: %.200s", p->wants_weights || p->wants_scores ? "weights or scores are wanted" : reason);
     return status;
+}
+
+bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id, knobs *k) {
+    static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
+    const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
+    const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_w,
+                           (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX), rows};
+    const tuned_row *row =
+        tuned_find(in->own, in->shipped, 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES, &key);
+    if (!row && !forced) return false;
+    if (!row) row = &any_device;
+    *id = row->id;
+    *k = (knobs){.type_q = (int)p->type_x, .type_kv = (int)p->type_w, .type_out = (int)p->type_y,
+                 .type_bias = (int)p->type_bias, .lanes = variant_lanes(in->device), .column_tile = 96};
+    if (row->id == KERNEL_LINEAR_LANES) k->row_vectors = 1, k->column_block = 8, k->row_panels = 2, k->reduction_tile = 256;
+    knobs_override(k, &row->knobs);
+    return true;
 }

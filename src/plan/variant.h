@@ -1,25 +1,44 @@
-// variant.h: the planner: a pure function from capabilities and problem to a kernel, its tile, and why. It
-// knows no OpenCL handle and never looks at a name.
+// variant.h: the planner: a pure function from capabilities, problem and tuned rows to a kernel, its knobs, and why.
+// It knows no OpenCL handle and never looks at a name.
 #ifndef CLATTN_PLAN_VARIANT_H
 #define CLATTN_PLAN_VARIANT_H
-#include "core/kernels.h"
-#include "plan/knobs.h"
 #include "plan/problem.h"
+#include "plan/tuned.h"
+
+// What the planner knows besides the problem.
+typedef struct plan_input {
+    const clattn_capabilities *device;
+    const tuned_rows *own, *shipped; // the caller's rows, then the library's
+} plan_input;
 
 typedef struct variant {
     clattn_kernel kernel;
-    enum kernel_id id;           // the main kernel: flash or scores
+    enum kernel_id id;           // the main kernel
     knobs knobs;                 // of the main kernel
     int work_group;              // work-items of a group of the main kernel
     int rows_per_group;          // query rows of a group
-    int splits, split_keys;      // key ranges computed apart; 1: none
+    int passes;                  // decode_lanes: groups that share the rows of a key/value head; else 0
+    int splits, split_keys;      // key ranges computed apart and then combined; 1: none
     int softmax_group;           // work-items of a softmax group, unfused path
     int chunk_items, chunk_rows; // what the unfused path has scores of at once
     size_t local_bytes;
-    size_t workspace_bytes; // scores of a chunk, or partial results of the splits
+    size_t partial_lse;          // bytes from the start of the variant's workspace to the splits' log-sum-exps
+    size_t workspace_bytes;      // scores of a chunk, or partial results of the splits
     char why[256];
 } variant;
 
-// Choose. On UNSUPPORTED `why` says what cannot be done.
-clattn_status variant_choose(const clattn_capabilities *device, const problem *p, variant *v);
+// Choose for attention. On UNSUPPORTED `why` says what cannot be done.
+clattn_status variant_choose(const plan_input *in, const problem *p, variant *v);
+
+// The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
+int variant_lanes(const clattn_capabilities *device);
+
+// A projection of `rows` rows: the lanes kernel and its knobs, or false where no row says that it beats CLBlast; when
+// `forced`, always true.
+typedef struct linear_problem {
+    clattn_type type_x, type_w, type_y, type_bias;
+    int64_t rows, columns, reduction;
+} linear_problem;
+bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
+                           knobs *k);
 #endif

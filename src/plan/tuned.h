@@ -1,0 +1,44 @@
+// tuned.h: tuned rows: which kernel and knobs suit which device class and problem. Data, not code: a text with one
+// row a line, made by `clattn tune`, given to a context, or shipped in tuned_rows.c. The first row that fits wins.
+//
+//     flash_lanes cpu=1 lanes=16 type=f32 d=1..96 nq=33.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64
+//
+// Before the colon: the kernel, and conditions that must all hold; a number or a range with open ends. After it: knobs
+// that replace the planner's defaults. # starts a comment.
+#ifndef CLATTN_PLAN_TUNED_H
+#define CLATTN_PLAN_TUNED_H
+#include "core/kernels.h"
+#include "plan/knobs.h"
+
+typedef struct tuned_range {
+    int least, most;
+} tuned_range;
+
+typedef struct tuned_row {
+    enum kernel_id id;
+    tuned_range cpu, lanes, type, d, nq; // device is a CPU; its vector width; storage of k, v or W; max(D, Dv) or the
+                                         // reduction; query rows or rows
+    knobs knobs;
+} tuned_row;
+
+typedef struct tuned_rows {
+    tuned_row *rows;
+    int count;
+} tuned_rows;
+
+// What a row's conditions are compared with.
+typedef struct tuned_key {
+    int cpu, lanes, type, d, nq;
+} tuned_key;
+
+// Parse a text. False: why[size] has one line with the number of the bad row; no memory counts as such.
+bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
+void tuned_free(tuned_rows *rows);
+
+// The first row for one of the kernels in the bit set `kernels` (1 << id) that fits, in the caller's rows, then in
+// the shipped ones; NULL where none does.
+const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels, const tuned_key *key);
+
+// The rows that the library ships, as text.
+extern const char clattn_tuned_rows_text[];
+#endif

@@ -1,0 +1,13 @@
+// tuned_rows.c: the rows that the library ships, as `clattn tune` printed them. Measured with PoCL 3.1 and Intel's CPU
+// runtime 2026.2 on an AVX-512 machine of two cores; the rows for 8 and 4 lanes with the same vectors cut in two and four.
+#include "plan/tuned.h"
+
+const char clattn_tuned_rows_text[] =
+    // Few rows leave lanes of a second and third vector idle.
+    "flash_lanes cpu=1 nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64\n"
+    "flash_lanes cpu=1 : ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=64\n"
+    "decode_lanes cpu=1 nq=..16 :\n"
+    "linear_few_lanes cpu=1 nq=..16 : ROW_BLOCK=4 COLUMN_BLOCK=4 COLUMN_TILE=8\n"
+    "linear_lanes cpu=1 lanes=16.. : ROW_VECTORS=3 COLUMN_BLOCK=8 ROW_PANELS=2 COLUMN_TILE=96 REDUCTION_TILE=256\n"
+    "linear_lanes cpu=1 : ROW_VECTORS=2 COLUMN_BLOCK=4 ROW_PANELS=2 COLUMN_TILE=96 REDUCTION_TILE=256\n";

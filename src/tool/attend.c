@@ -1,0 +1,210 @@
+// attend.c: clattn attend: attention on files.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/report.h"
+#include "tool/score_options.h"
+
+enum {
+    ATTEND_Q = 200,
+    ATTEND_K,
+    ATTEND_V,
+    ATTEND_LAYOUT,
+    ATTEND_OUT,
+    ATTEND_LSE,
+    ATTEND_WEIGHTS,
+    ATTEND_SCORES,
+    ATTEND_SCORES_AT,
+    ATTEND_KV_TYPE,
+    ATTEND_DTYPE
+};
+
+typedef struct attend {
+    const char *q, *k, *v, *out, *lse, *weights, *scores;
+    bool bshd;
+    int scores_at, kv_type, dtype; // indices into the names below; types -1: the files' own
+    array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
+    common_options common;
+    score_options score;
+} attend;
+
+static const char *const tap_names[] = {"raw", "softcap", "masked", "softmax", NULL};
+static const char *const layout_names[] = {"bhsd", "bshd", NULL};
+static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
+static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
+static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
+
+static bool take_attend(void *target, int id, const char *value, char why[256]) {
+    attend *a = target;
+    int index = 0;
+    switch (id) {
+    case ATTEND_Q:
+        a->q = value;
+        return true;
+    case ATTEND_K:
+        a->k = value;
+        return true;
+    case ATTEND_V:
+        a->v = value;
+        return true;
+    case ATTEND_OUT:
+        a->out = value;
+        return true;
+    case ATTEND_LSE:
+        a->lse = value;
+        return true;
+    case ATTEND_WEIGHTS:
+        a->weights = value;
+        return true;
+    case ATTEND_SCORES:
+        a->scores = value;
+        return true;
+    case ATTEND_LAYOUT:
+        if (!option_choice(value, layout_names, &index, why)) return false;
+        a->bshd = index == 1;
+        return true;
+    case ATTEND_SCORES_AT:
+        return option_choice(value, tap_names, &a->scores_at, why);
+    case ATTEND_KV_TYPE:
+        return option_choice(value, kv_type_names, &a->kv_type, why);
+    default:
+        return option_choice(value, dtype_names, &a->dtype, why);
+    }
+}
+
+static const option_row attend_rows[] = {
+    {"q", "FILE", ATTEND_Q, "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR"},
+    {"k", "FILE", ATTEND_K, "[B,Hkv,Nkv,D]"},
+    {"v", "FILE", ATTEND_V, "[B,Hkv,Nkv,Dv]"},
+    {"layout", "NAME", ATTEND_LAYOUT, "bhsd, or bshd for [B,N,H,D] files"},
+    {"out", "FILE", ATTEND_OUT, "output [B,H,Nq,Dv], .npy"},
+    {"lse", "FILE", ATTEND_LSE, "log-sum-exp [B,H,Nq]"},
+    {"weights", "FILE", ATTEND_WEIGHTS, "attention weights [B,H,Nq,Nkv]"},
+    {"scores", "FILE", ATTEND_SCORES, "a score tap [B,H,Nq,Nkv]"},
+    {"scores-at", "TAP", ATTEND_SCORES_AT, "raw, softcap, masked or softmax"},
+    {"kv-type", "TYPE", ATTEND_KV_TYPE,
+     "how K and V are stored on the device: f32, f16, bf16 (q8, q4 not built yet)"},
+    {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
+};
+
+static int store_as(const char *option, array *a, int dtype) {
+    char why[256];
+    const array_type type = dtype >= 0 ? dtypes[dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
+    return array_store_as(a, type, why) ? -1 : tool_wrong("attend", "--%s: %s", option, why);
+}
+
+static int load_inputs(attend *a) {
+    if (!a->q || !a->k || !a->v || !a->out)
+        return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
+                          !a->q   ? "q"
+                          : !a->k ? "k"
+                          : !a->v ? "v"
+                                  : "out");
+    if (a->kv_type > 2)
+        return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16 or bf16",
+                          kv_type_names[a->kv_type]);
+    int status = tensors_load("attend", "q", a->q, 4, &a->q_array);
+    if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
+    if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
+    const int kv_type = a->kv_type >= 0 ? a->kv_type : a->dtype;
+    if (status < 0) status = store_as("q", &a->q_array, a->dtype);
+    // A u2 file holds bf16 by --dtype, whatever it is then stored as.
+    if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
+    if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
+    if (status < 0) status = store_as("k", &a->k_array, kv_type);
+    if (status < 0) status = store_as("v", &a->v_array, kv_type);
+    const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
+    return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
+}
+
+static int make_outputs(attend *a, tensors *t) {
+    clattn_attention_params *p = &a->score.params;
+    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], p->k.shape[2]};
+    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->v.shape[3]};
+    int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
+    if (a->bshd) p->out = tensors_swap_heads(p->out);
+    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, full, &a->lse_array, &p->lse);
+    if (status < 0 && a->weights)
+        status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
+    if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
+    p->scores_at = (clattn_tap)a->scores_at;
+    return status;
+}
+
+static int upload_inputs(attend *a, tensors *t) {
+    clattn_attention_params *p = &a->score.params;
+    int status = tensors_upload(t, &a->q_array, &p->q);
+    if (status < 0) status = tensors_upload(t, &a->k_array, &p->k);
+    if (status < 0) status = tensors_upload(t, &a->v_array, &p->v);
+    if (status < 0) status = score_options_upload(&a->score, t);
+    if (a->bshd) {
+        p->q = tensors_swap_heads(p->q);
+        p->k = tensors_swap_heads(p->k);
+        p->v = tensors_swap_heads(p->v);
+    }
+    return status;
+}
+
+static int save_outputs(attend *a, tensors *t) {
+    const clattn_attention_params *p = &a->score.params;
+    int status = tensors_save(t, &p->out, &a->out_array, a->out);
+    if (status < 0) status = tensors_save(t, &p->lse, &a->lse_array, a->lse);
+    if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
+    if (status < 0) status = tensors_save(t, &p->scores, &a->scores_array, a->scores);
+    return status;
+}
+
+static int run_attend(attend *a, session *s, tensors *t) {
+    clattn_plan plan;
+    int status = upload_inputs(a, t);
+    if (status < 0) status = make_outputs(a, t);
+    if (status >= 0) return status;
+    const clattn_attention_params *p = &a->score.params;
+    const uint64_t start = tool_time_ns();
+    clattn_status done = clattn_attention_plan(s->context, p, &plan);
+    if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
+    const uint64_t ready = tool_time_ns();
+    if (done == CLATTN_OK) done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = session_finish(s);
+    const uint64_t end = tool_time_ns();
+    if (status < 0) status = save_outputs(a, t);
+    return status >= 0 ? status : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out);
+}
+
+static void free_attend(attend *a) {
+    array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,     &a->out_array,
+                          &a->lse_array, &a->weights_array, &a->scores_array};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
+    score_options_free(&a->score);
+}
+
+int tool_attend(int argc, char **argv) {
+    attend a = {.kv_type = -1, .dtype = -1};
+    session s = {0};
+    const option_group groups[] = {
+        {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
+        score_group(&a.score),
+        common_group(&a.common)};
+    command_line line = {"attend",
+                         "scaled dot-product attention on files",
+                         "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
+                         groups,
+                         3,
+                         0,
+                         {NULL},
+                         0};
+    int status = options_parse(&line, argc, argv);
+    if (status >= 0) return status;
+    status = load_inputs(&a);
+    if (status < 0) status = session_open(&s, "attend", &a.common);
+    if (status < 0) {
+        tensors t = {.session = &s};
+        status = run_attend(&a, &s, &t);
+        tensors_release(&t);
+        session_close(&s);
+    }
+    free_attend(&a);
+    return status;
+}

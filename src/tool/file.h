@@ -1,0 +1,45 @@
+/* Whole files: read at an offset, read to the end, or written so that a reader sees the old file or the new
+ * one and never a half. Nothing here knows a format. Called by the format readers and by all that write a
+ * result. */
+#ifndef CLATTN_TOOL_FILE_H
+#define CLATTN_TOOL_FILE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Bytes that a format is read from: a regular file, or memory, so that a parser has one path for both. */
+typedef struct file_source {
+    const char *name;            /* for error lines; not copied */
+    int descriptor;              /* -1: memory */
+    const unsigned char *memory; /* not copied */
+    uint64_t size;               /* bytes; a parser checks against it before it allocates */
+} file_source;
+
+/* Open a regular file; pipes and folders are refused. Close it with file_close, also after a failure. */
+bool file_open(const char *path, file_source *source, char *error, size_t error_size);
+void file_close(file_source *source);
+
+file_source file_from_memory(const unsigned char *bytes, size_t count);
+
+/* Read exactly count bytes at an offset. False: they are not all there, or the disk failed. */
+bool file_read_at(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
+                  size_t error_size);
+
+/* A file to its end, in malloc'ed memory with a NUL after the last byte that *count does not count. */
+bool file_read_whole(const char *path, unsigned char **bytes, size_t *count, char *error, size_t error_size);
+
+typedef struct file_part {
+    const void *bytes;
+    size_t count;
+} file_part;
+
+/* Write the parts one after another as the file `path`: into a temporary file beside it, synced, then renamed
+ * over it; on failure the temporary is removed and a file that was there is untouched. An existing file keeps
+ * its mode, a symbolic link keeps pointing where it does. A device or pipe, such as /dev/null, is written
+ * directly. Threads: one at a time, since the process's umask is read by setting it. */
+bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
+                      size_t error_size);
+bool file_write_whole(const char *path, const void *bytes, size_t count, char *error, size_t error_size);
+
+#endif

@@ -1,0 +1,230 @@
+// layer.c: clattn layer: multi-head attention with a model's weights.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/layer_weights.h"
+#include "tool/report.h"
+#include "tool/score_options.h"
+
+enum {
+    OPTION_TENSORS = 300, // LAYER_TENSORS ids from here
+    OPTION_FILE = 320,
+    OPTION_NAMES,
+    OPTION_HEADS,
+    OPTION_KV_HEADS,
+    OPTION_X,
+    OPTION_Y,
+    OPTION_OUT,
+    OPTION_ROPE,
+    OPTION_ROPE_BASE,
+    OPTION_ROPE_DIM,
+    OPTION_WEIGHTS_OUT,
+    OPTION_PROJECTION,
+    OPTION_DTYPE
+};
+
+typedef struct layer_run {
+    layer_weights weights;
+    const char *x, *y, *out, *attention_weights;
+    int dtype;
+    array x_array, y_array, out_array, weights_array;
+    clattn_layer_params params;
+    score_options score;
+    common_options common;
+} layer_run;
+
+static const char *const rope_names[] = {"half", "interleaved", NULL};
+static const char *const projection_names[] = {"auto", "clblast", "native", NULL};
+static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
+static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
+
+static bool take_count(const char *value, int32_t *result, char why[256]) {
+    int64_t n = 0;
+    if (!option_integer(value, 1, 65536, &n, why)) return false;
+    *result = (int32_t)n;
+    return true;
+}
+
+static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
+    clattn_rope *rope = &r->score.params.rope;
+    int index = 0;
+    if (id == OPTION_ROPE_BASE) return option_number(value, &rope->base, why);
+    if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
+    if (!option_choice(value, rope_names, &index, why)) return false;
+    rope->layout = index ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
+    return true;
+}
+
+static bool take_layer(void *target, int id, const char *value, char why[256]) {
+    layer_run *r = target;
+    int index = 0;
+    if (id < OPTION_TENSORS + LAYER_TENSORS) {
+        r->weights.given[id - OPTION_TENSORS] = value;
+        return true;
+    }
+    switch (id) {
+    case OPTION_FILE:
+        r->weights.file = value;
+        return true;
+    case OPTION_NAMES:
+        r->weights.names = value;
+        return true;
+    case OPTION_HEADS:
+        return take_count(value, &r->params.heads, why);
+    case OPTION_KV_HEADS:
+        return take_count(value, &r->params.kv_heads, why);
+    case OPTION_X:
+        r->x = value;
+        return true;
+    case OPTION_Y:
+        r->y = value;
+        return true;
+    case OPTION_OUT:
+        r->out = value;
+        return true;
+    case OPTION_WEIGHTS_OUT:
+        r->attention_weights = value;
+        return true;
+    case OPTION_DTYPE:
+        return option_choice(value, dtype_names, &r->dtype, why);
+    case OPTION_PROJECTION:
+        if (!option_choice(value, projection_names, &index, why)) return false;
+        r->params.projection = (clattn_projection)index;
+        return true;
+    default:
+        return take_rope(r, id, value, why);
+    }
+}
+
+static const option_row layer_rows[] = {
+    {"weights", "FILE", OPTION_FILE, "FILE.safetensors with the layer's tensors"},
+    {"names", "SCHEME:PREFIX", OPTION_NAMES,
+     "bert:PREFIX, llama:PREFIX or torch:PREFIX (in_proj_weight, out_proj)"},
+    {"wq", "TENSOR", OPTION_TENSORS + LAYER_WQ, "[H*D, M], by name; likewise the next seven"},
+    {"wk", "TENSOR", OPTION_TENSORS + LAYER_WK, "[Hkv*D, My]"},
+    {"wv", "TENSOR", OPTION_TENSORS + LAYER_WV, "[Hkv*Dv, My]"},
+    {"wo", "TENSOR", OPTION_TENSORS + LAYER_WO, "[Mo, H*Dv]"},
+    {"bq", "TENSOR", OPTION_TENSORS + LAYER_BQ, "[H*D]"},
+    {"bk", "TENSOR", OPTION_TENSORS + LAYER_BK, "[Hkv*D]"},
+    {"bv", "TENSOR", OPTION_TENSORS + LAYER_BV, "[Hkv*Dv]"},
+    {"bo", "TENSOR", OPTION_TENSORS + LAYER_BO, "[Mo]"},
+    {"heads", "H", OPTION_HEADS, "query heads"},
+    {"kv-heads", "N", OPTION_KV_HEADS, "key/value heads; default as --heads"},
+    {"x", "FILE", OPTION_X, "input [B,N,M], .npy or FILE.safetensors#TENSOR"},
+    {"y", "FILE", OPTION_Y, "key/value side [B,Nkv,My]: cross-attention"},
+    {"out", "FILE", OPTION_OUT, "output [B,N,Mo], .npy"},
+    {"attention-weights", "FILE", OPTION_WEIGHTS_OUT, "attention weights [B,H,Nq,Nkv], .npy"},
+    {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: half or interleaved"},
+    {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
+    {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
+    {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
+    {"dtype", "TYPE", OPTION_DTYPE,
+     "storage type of x, y and the output: f32, f16, bf16; default the file's own"},
+};
+
+static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
+    char why[256];
+    const int status = tensors_load("layer", option, spec, 3, a);
+    if (status >= 0) return status;
+    const array_type type = r->dtype >= 0 ? dtypes[r->dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
+    return array_store_as(a, type, why) ? -1 : tool_wrong("layer", "--%s: %s", option, why);
+}
+
+static int load_inputs(layer_run *r) {
+    if (!r->x || !r->out)
+        return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
+    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
+    int status = layer_weights_load("layer", &r->weights);
+    if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
+    if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
+    return status >= 0 ? status
+                       : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
+}
+
+static int upload(layer_run *r, tensors *t) {
+    clattn_layer_params *p = &r->params;
+    const array *y = r->y ? &r->y_array : &r->x_array;
+    int status = layer_weights_upload(&r->weights, t, p);
+    if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
+    if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
+    if (status < 0) status = score_options_upload(&r->score, t);
+    const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
+    const int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
+    if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
+    if (status < 0 && r->attention_weights)
+        status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->score.params.weights);
+    p->attention = r->score.params;
+    return status;
+}
+
+// Projections and attention together.
+static double layer_flops(const clattn_layer_params *p) {
+    const clattn_tensor *y = p->y.rank ? &p->y : &p->x;
+    const int64_t kv_heads = p->kv_heads ? p->kv_heads : p->heads;
+    clattn_attention_params a = p->attention;
+    a.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], p->heads, p->x.shape[1],
+                             p->wq.shape[0] / p->heads);
+    a.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1], a.q.shape[3]);
+    a.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1],
+                             p->wv.shape[0] / kv_heads);
+    const double rows = (double)(p->x.shape[0] * p->x.shape[1]),
+                 kv_rows = (double)(y->shape[0] * y->shape[1]);
+    const double q = (double)(p->wq.shape[0] * p->wq.shape[1]), o = (double)(p->wo.shape[0] * p->wo.shape[1]);
+    const double kv = (double)(p->wk.shape[0] * p->wk.shape[1] + p->wv.shape[0] * p->wv.shape[1]);
+    return 2.0 * (rows * (q + o) + kv_rows * kv) + report_flops(&a);
+}
+
+static int run_layer(layer_run *r, session *s, tensors *t) {
+    clattn_plan plan;
+    int status = upload(r, t);
+    if (status >= 0) return status;
+    const uint64_t start = tool_time_ns();
+    clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
+    if (done == CLATTN_OK) done = clattn_layer_prepare(s->context, &r->params);
+    const uint64_t ready = tool_time_ns();
+    if (done == CLATTN_OK) done = clattn_layer_enqueue(s->context, s->queue, &r->params, 0, NULL, NULL);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = session_finish(s);
+    const uint64_t end = tool_time_ns();
+    if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
+    if (status < 0)
+        status = tensors_save(t, &r->score.params.weights, &r->weights_array, r->attention_weights);
+    return status >= 0 ? status
+                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out);
+}
+
+int tool_layer(int argc, char **argv) {
+    layer_run r = {.dtype = -1};
+    session s = {0};
+    const option_group groups[] = {
+        {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
+        score_group(&r.score),
+        common_group(&r.common)};
+    command_line line = {"layer",
+                         "multi-head attention with a model's weights",
+                         "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention "
+                         "--heads 12 --x x.npy --out y.npy",
+                         groups,
+                         3,
+                         0,
+                         {NULL},
+                         0};
+    int status = options_parse(&line, argc, argv);
+    if (status >= 0) return status;
+    status = load_inputs(&r);
+    if (status < 0) status = session_open(&s, "layer", &r.common);
+    if (status < 0) {
+        tensors t = {.session = &s};
+        status = run_layer(&r, &s, &t);
+        tensors_release(&t);
+        session_close(&s);
+    }
+    layer_weights_free(&r.weights);
+    array_free(&r.x_array);
+    array_free(&r.y_array);
+    array_free(&r.out_array);
+    array_free(&r.weights_array);
+    score_options_free(&r.score);
+    return status;
+}

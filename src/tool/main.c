@@ -1,0 +1,48 @@
+// main.c: finds the sub-command. What each does is in its own file.
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+static const struct {
+    const char *name;
+    int (*run)(int argc, char **argv);
+    const char *summary;
+} commands[] = {
+    {"devices", tool_devices, "what OpenCL devices there are, and which kernels they take"},
+    {"attend", tool_attend, "scaled dot-product attention on files"},
+    {"layer", tool_layer, "multi-head attention with a model's weights"},
+    {"heatmap", tool_heatmap, "draw attention weights"},
+    {"verify", tool_verify, "is this device right? every kernel on hard cases"},
+};
+#define COMMANDS (sizeof commands / sizeof commands[0])
+
+static void print_help(FILE *to) {
+    fprintf(to,
+            "clattn %s: transformer attention on any OpenCL device\n\nusage: clattn COMMAND [OPTIONS]\n\n",
+            clattn_version());
+    for (size_t i = 0; i < COMMANDS; i++) fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    fprintf(to, "\nclattn COMMAND --help tells its options, with an example.\n");
+}
+
+int main(int argc, char **argv) {
+    setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_WRONG;
+    }
+    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    if (!strcmp(argv[1], "--version")) {
+        printf("clattn %s\n", clattn_version());
+        return EXIT_DONE;
+    }
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap or verify; see clattn --help\n",
+            argv[1]);
+    return EXIT_WRONG;
+}

@@ -1,0 +1,11 @@
+/* Names close to a mistyped one, for error lines. Called by safetensors.c. */
+#ifndef CLATTN_TOOL_NEAREST_H
+#define CLATTN_TOOL_NEAREST_H
+
+#include <stddef.h>
+
+/* Write the (at most three) names nearest to `wanted` into text[size], separated by ", ", nearest first, cut
+ * to fit. Near is the Levenshtein distance over the last 128 bytes of each, where tensor names differ. */
+void nearest_names(const char *wanted, const char *const *names, size_t count, char *text, size_t size);
+
+#endif

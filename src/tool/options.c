@@ -1,0 +1,192 @@
+// options.c: option tables become getopt_long's, and help text. One table serves both, so neither can drift.
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+static void print_line(const char *command, const char *format, va_list list) {
+    fprintf(stderr, "clattn %s: ", command);
+    vfprintf(stderr, format, list);
+    fputc('\n', stderr);
+}
+
+int tool_wrong(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    print_line(command, format, list);
+    va_end(list);
+    return EXIT_WRONG;
+}
+
+int tool_failed(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    print_line(command, format, list);
+    va_end(list);
+    return EXIT_FAILED;
+}
+
+static void print_help(const command_line *line) {
+    printf("clattn %s: %s\n\nexample:\n    %s\n", line->command, line->summary, line->example);
+    for (int g = 0; g < line->group_count; g++) {
+        const option_group *group = &line->groups[g];
+        printf("\n%s:\n", group->title);
+        for (int i = 0; i < group->count; i++) {
+            const option_row *row = &group->rows[i];
+            char left[64];
+            const char *dash = row->name[0] == '-' ? "" : "--";
+            snprintf(left, sizeof left, "%s%s%s%s", dash, row->name, row->value ? " " : "",
+                     row->value ? row->value : "");
+            printf("  %-28s %s\n", left, row->help);
+        }
+    }
+}
+
+#define MAX_OPTIONS 96
+#define ID_HELP 100000
+
+// getopt's tables: one-letter names go to `letters`, with their row's id as `val` of a hidden long option.
+static void make_tables(const command_line *line, struct option *rows, char *letters) {
+    int n = 0;
+    *letters++ = ':'; // a missing value is told apart from an unknown option
+    for (int g = 0; g < line->group_count; g++)
+        for (int i = 0; i < line->groups[g].count && n < MAX_OPTIONS - 2; i++) {
+            const option_row *row = &line->groups[g].rows[i];
+            if (row->name[0] == '-') {
+                *letters++ = row->name[1];
+                if (row->value) *letters++ = ':';
+                continue;
+            }
+            rows[n++] =
+                (struct option){row->name, row->value ? required_argument : no_argument, NULL, row->id + 256};
+        }
+    rows[n++] = (struct option){"help", no_argument, NULL, ID_HELP};
+    rows[n] = (struct option){NULL, 0, NULL, 0};
+    *letters++ = 'h';
+    *letters = '\0';
+}
+
+static int take(const command_line *line, int code, const char *value) {
+    for (int g = 0; g < line->group_count; g++) {
+        const option_group *group = &line->groups[g];
+        for (int i = 0; i < group->count; i++) {
+            const option_row *row = &group->rows[i];
+            const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
+            char why[256] = "";
+            if (!found) continue;
+            if (group->take(group->target, row->id, value, why)) return -1;
+            return tool_wrong(line->command, "%s%s %s: %s", row->name[0] == '-' ? "" : "--", row->name,
+                              value ? value : "", why);
+        }
+    }
+    return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
+}
+
+int options_parse(command_line *line, int argc, char **argv) {
+    struct option rows[MAX_OPTIONS];
+    char letters[2 * MAX_OPTIONS];
+    make_tables(line, rows, letters);
+    opterr = 0;
+    optind = 1;
+    for (;;) {
+        const int code = getopt_long(argc, argv, letters, rows, NULL);
+        if (code == -1) break;
+        if (code == ID_HELP || code == 'h') {
+            print_help(line);
+            return EXIT_DONE;
+        }
+        if (code == ':') return tool_wrong(line->command, "%s: needs a value", argv[optind - 1]);
+        if (code == '?')
+            return tool_wrong(line->command,
+                              "%s: no such option (or not written out, or given a value it does not take); "
+                              "see clattn %s --help",
+                              argv[optind - 1], line->command);
+        const int status = take(line, code, optarg);
+        if (status >= 0) return status;
+    }
+    line->positional_count = argc - optind;
+    if (line->positional_count > line->positional_max)
+        return tool_wrong(line->command, "%s: is one argument too many; see clattn %s --help",
+                          argv[optind + line->positional_max], line->command);
+    for (int i = 0; i < line->positional_count; i++) line->positional[i] = argv[optind + i];
+    return -1;
+}
+
+bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]) {
+    char *end = NULL;
+    errno = 0;
+    const long long x = strtoll(text, &end, 10);
+    if (end != text && *end == '\0' && errno == 0 && x >= least && x <= most) {
+        *value = x;
+        return true;
+    }
+    snprintf(why, 256, "a whole number from %lld to %lld is needed", (long long)least, (long long)most);
+    return false;
+}
+
+bool option_number(const char *text, double *value, char why[256]) {
+    char *end = NULL;
+    const double x = strtod(text, &end);
+    if (end != text && *end == '\0' && isfinite(x)) {
+        *value = x;
+        return true;
+    }
+    snprintf(why, 256, "a finite number is needed");
+    return false;
+}
+
+bool option_choice(const char *text, const char *const *names, int *index, char why[256]) {
+    size_t used = (size_t)snprintf(why, 256, "must be one of");
+    for (int i = 0; names[i]; i++) {
+        if (!strcmp(text, names[i])) {
+            *index = i;
+            return true;
+        }
+        if (used < 256) used += (size_t)snprintf(why + used, 256 - used, "%s %s", i ? "," : "", names[i]);
+    }
+    return false;
+}
+
+enum { COMMON_DEVICE = 1, COMMON_CACHE, COMMON_JSON, COMMON_QUIET, COMMON_VERBOSE };
+
+static bool take_common(void *target, int id, const char *value, char why[256]) {
+    common_options *o = target;
+    (void)why;
+    switch (id) {
+    case COMMON_DEVICE:
+        o->device = value;
+        break;
+    case COMMON_CACHE:
+        o->cache_dir = value;
+        break;
+    case COMMON_JSON:
+        o->json = true;
+        break;
+    case COMMON_QUIET:
+        o->quiet = true;
+        break;
+    default:
+        o->verbose = true;
+        break;
+    }
+    return true;
+}
+
+option_group common_group(common_options *o) {
+    static const option_row rows[] = {
+        {"device", "SPEC", COMMON_DEVICE,
+         "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE,"
+         " else the first GPU, else the first CPU"},
+        {"cache-dir", "DIR|off", COMMON_CACHE,
+         "where compiled kernels are kept; default the user's cache folder"},
+        {"json", NULL, COMMON_JSON, "print the report as JSON"},
+        {"quiet", NULL, COMMON_QUIET, "print no report"},
+        {"verbose", NULL, COMMON_VERBOSE, "tell on stderr what is compiled, and build logs"},
+    };
+    return (option_group){"common options", rows, sizeof rows / sizeof rows[0], take_common, o};
+}

@@ -1,0 +1,54 @@
+/* Weights to colours: the range of a picture and the palette. Called by heatmap.c and the back ends. */
+#include "picture.h"
+
+#include <math.h>
+
+#include "picture_canvas.h"
+
+float picture_weight(const picture *p, int head, int row, int column) {
+    return p->weights[p->head_numbers[head] * p->head_stride + row * p->row_stride + column];
+}
+
+void picture_range(const picture *p, float *least, float *greatest) {
+    *least = INFINITY;
+    *greatest = -INFINITY;
+    for (int h = 0; h < p->heads; h++)
+        for (int i = 0; i < p->rows; i++)
+            for (int j = 0; j < p->columns; j++) {
+                float weight = picture_weight(p, h, i, j);
+                if (!isfinite(weight)) continue;
+                *least = fminf(*least, weight);
+                *greatest = fmaxf(*greatest, weight);
+            }
+    if (*least > *greatest) *least = *greatest = 0;
+}
+
+void picture_colour(int index, unsigned char rgb[3]) {
+    static const unsigned char fixed[COLOUR_LEAST][3] = {
+        {255, 255, 255}, {32, 32, 36}, {150, 150, 155}, {190, 190, 190}};
+    /* Ten points of viridis: lightness rises evenly, also in grey and for the colour-blind.
+     * Source: van der Walt and Smith 2015, matplotlib. */
+    static const unsigned char points[10][3] = {
+        {0x44, 0x01, 0x54}, {0x48, 0x28, 0x78}, {0x3e, 0x4a, 0x89}, {0x31, 0x68, 0x8e}, {0x26, 0x82, 0x8e},
+        {0x1f, 0x9e, 0x89}, {0x35, 0xb7, 0x79}, {0x6e, 0xce, 0x58}, {0xb5, 0xde, 0x2b}, {0xfd, 0xe7, 0x25}};
+    int steps = COLOUR_GREATEST - COLOUR_LEAST;
+    int place = (index - COLOUR_LEAST) * 9;
+    int point = place / steps, part = place % steps;
+    for (int c = 0; c < 3; c++) {
+        if (index < COLOUR_LEAST)
+            rgb[c] = fixed[index][c];
+        else if (point == 9)
+            rgb[c] = points[9][c];
+        else
+            rgb[c] =
+                (unsigned char)((points[point][c] * (steps - part) + points[point + 1][c] * part) / steps);
+    }
+}
+
+int picture_colour_index(float weight, float least, float greatest) {
+    if (!isfinite(weight)) return COLOUR_NOT_FINITE;
+    if (!(greatest > least)) return COLOUR_LEAST;
+    /* In double, since the difference of two finite floats may overflow. */
+    double share = ((double)weight - least) / ((double)greatest - least);
+    return COLOUR_LEAST + (int)(share * (COLOUR_GREATEST - COLOUR_LEAST) + 0.5);
+}

@@ -1,0 +1,160 @@
+/* Where everything of a drawn picture goes: a title, a grid of panels with labels on both axes, a colour bar.
+ * One drawing for PNG and SVG. Called by picture_png.c and picture_svg.c. */
+#include <stdio.h>
+
+#include "picture_canvas.h"
+
+/* Pixels. */
+#define MARGIN 24
+#define HEADER (2 * TEXT_HEIGHT + 22)
+#define PANEL_TITLE 28
+#define PANEL_GAP 30
+#define LABEL_GAP 6
+#define BAR_WIDTH 22
+#define BAR_SPACE (BAR_WIDTH + 10 + 9 * TEXT_ADVANCE)
+#define BAR_LIMIT 480
+
+static const char axes[] = "rows are queries, columns are keys";
+
+static int larger(int a, int b) {
+    return a > b ? a : b;
+}
+
+static label label_at(const char *const *labels, int index) {
+    char number[16];
+    if (labels) return label_from_utf8(labels[index], LABEL_LIMIT);
+    (void)snprintf(number, sizeof number, "%d", index);
+    return label_from_utf8(number, LABEL_LIMIT);
+}
+
+static int longest_label(const char *const *labels, int count) {
+    int longest = 1;
+    for (int i = 0; i < count; i++) longest = larger(longest, label_at(labels, i).length);
+    return longest * TEXT_ADVANCE + LABEL_GAP;
+}
+
+static label title_of(const picture *p) {
+    return label_from_utf8(p->title, LABEL_CAPACITY);
+}
+
+/* Cells as high as a line of text while that stays on a page, so that every token is labelled; smaller
+ * beyond. */
+static int cell_size(int count) {
+    if (count <= 15) return 32;
+    if (count <= 26) return 480 / count;
+    return count <= 66 ? TEXT_HEIGHT : larger(1, 1188 / count);
+}
+
+/* Every how many cells a label fits. */
+static int label_step(int cell) {
+    return (TEXT_HEIGHT + cell - 1) / cell;
+}
+
+/* The panels across that bring the whole nearest to a page's shape, with few places left empty. */
+static int choose_across(const picture *p, int panel_width, int panel_height) {
+    int best = 1;
+    double best_badness = 1e30;
+    for (int across = 1; across <= p->heads; across++) {
+        int down = (p->heads + across - 1) / across;
+        double shape = (double)across * panel_width / ((double)down * panel_height) / 1.4;
+        double badness = (shape > 1 ? shape : 1 / shape) + 2.0 * (across * down - p->heads) / p->heads;
+        if (badness >= best_badness) continue;
+        best = across;
+        best_badness = badness;
+    }
+    return best;
+}
+
+picture_layout picture_plan(const picture *p) {
+    picture_layout l = {.cell = cell_size(larger(p->rows, p->columns)),
+                        .left = longest_label(p->row_labels, p->rows),
+                        .below = longest_label(p->column_labels, p->columns)};
+    l.panel_width = l.left + larger(p->columns * l.cell, 8 * TEXT_ADVANCE) + PANEL_GAP;
+    l.panel_height = PANEL_TITLE + p->rows * l.cell + l.below + PANEL_GAP;
+    l.panels_across = choose_across(p, l.panel_width, l.panel_height);
+    int down = (p->heads + l.panels_across - 1) / l.panels_across;
+    int header = larger(title_of(p).length, (int)sizeof axes - 1) * TEXT_ADVANCE;
+    l.width = (int64_t)l.panels_across * l.panel_width + BAR_SPACE;
+    l.width = 2 * MARGIN + (l.width > header ? l.width : header);
+    l.height = 2 * MARGIN + HEADER + (int64_t)down * l.panel_height - PANEL_GAP;
+    return l;
+}
+
+static int colour_at(const picture *p, int head, int row, int column, const float range[2]) {
+    return picture_colour_index(picture_weight(p, head, row, column), range[0], range[1]);
+}
+
+/* The upper left corner of a panel's cells, and its place in head_numbers. */
+typedef struct panel {
+    int head, left, top;
+} panel;
+
+/* Neighbours of one colour are one box. */
+static void draw_cells(const picture *p, int cell, const panel *at, const float range[2], const canvas *c) {
+    int width = p->columns * cell, height = p->rows * cell;
+    c->box(c->state, at->left - 1, at->top - 1, width + 2, height + 2, COLOUR_FRAME);
+    c->box(c->state, at->left, at->top, width, height, COLOUR_LEAST);
+    for (int i = 0; i < p->rows; i++) {
+        for (int j = 0, next = 0; j < p->columns; j = next) {
+            int colour = colour_at(p, at->head, i, j, range);
+            for (next = j + 1; next < p->columns; next++)
+                if (colour_at(p, at->head, i, next, range) != colour) break;
+            if (colour != COLOUR_LEAST)
+                c->box(c->state, at->left + j * cell, at->top + i * cell, (next - j) * cell, cell, colour);
+        }
+    }
+}
+
+static void draw_labels(const picture *p, int cell, const panel *at, const canvas *c) {
+    int step = label_step(cell), bottom = at->top + p->rows * cell;
+    for (int i = 0; i < p->rows; i += step) {
+        label text = label_at(p->row_labels, i);
+        c->text(c->state, at->left - LABEL_GAP, at->top + i * cell + cell / 2, &text, TEXT_END);
+    }
+    for (int j = 0; j < p->columns; j += step) {
+        label text = label_at(p->column_labels, j);
+        c->text(c->state, at->left + j * cell + cell / 2, bottom + LABEL_GAP, &text, TEXT_UP);
+    }
+}
+
+static void draw_bar(const float range[2], int x, int y, int height, const canvas *c) {
+    c->box(c->state, x - 1, y - 1, BAR_WIDTH + 2, height + 2, COLOUR_FRAME);
+    int last = height - 1;
+    for (int row = 0; row < height; row++) {
+        int colour = COLOUR_GREATEST - (COLOUR_GREATEST - COLOUR_LEAST) * row / (last ? last : 1);
+        c->box(c->state, x, y + row, BAR_WIDTH, 1, colour);
+    }
+    for (int tick = 0; tick <= 4; tick++) {
+        char number[32];
+        double value = ((double)range[1] * (4 - tick) + (double)range[0] * tick) / 4;
+        (void)snprintf(number, sizeof number, "%.3g", value);
+        label text = label_from_utf8(number, LABEL_LIMIT);
+        int at = y + last * tick / 4;
+        c->box(c->state, x + BAR_WIDTH, at, 5, 1, COLOUR_INK);
+        c->text(c->state, x + BAR_WIDTH + 10, at, &text, TEXT_START);
+    }
+}
+
+void picture_draw(const picture *p, const picture_layout *l, const canvas *c) {
+    float range[2];
+    picture_range(p, &range[0], &range[1]);
+    label title = title_of(p), legend = label_from_utf8(axes, LABEL_CAPACITY);
+    c->box(c->state, 0, 0, (int)l->width, (int)l->height, COLOUR_PAPER);
+    c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2, &title, TEXT_START);
+    c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2 + 24, &legend, TEXT_START);
+    int first_top = MARGIN + HEADER + PANEL_TITLE;
+    for (int h = 0; h < p->heads; h++) {
+        char name[32];
+        panel at = {.head = h,
+                    .left = MARGIN + h % l->panels_across * l->panel_width + l->left,
+                    .top = first_top + h / l->panels_across * l->panel_height};
+        (void)snprintf(name, sizeof name, "head %d", p->head_numbers[h]);
+        label text = label_from_utf8(name, LABEL_LIMIT);
+        c->text(c->state, at.left, at.top - PANEL_TITLE + TEXT_HEIGHT / 2, &text, TEXT_START);
+        draw_cells(p, l->cell, &at, range, c);
+        draw_labels(p, l->cell, &at, c);
+    }
+    int cells = p->rows * l->cell;
+    int bar_height = larger(4 * TEXT_HEIGHT, cells < BAR_LIMIT ? cells : BAR_LIMIT);
+    draw_bar(range, MARGIN + l->panels_across * l->panel_width, first_top, bar_height, c);
+}

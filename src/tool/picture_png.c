@@ -1,0 +1,100 @@
+/* The PNG back end: an 8-bit canvas of palette indices, then libpng's simplified interface. Called by
+ * heatmap.c. */
+#include "picture.h"
+
+#include "refuse.h"
+
+#ifdef CLATTN_HAVE_PNG
+
+#include <png.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file.h"
+#include "font.h"
+#include "picture_canvas.h"
+
+/* A quarter of the pixels that a 32-bit size holds; past it viewers fail too. */
+#define PIXEL_LIMIT (INT64_C(1) << 28)
+
+typedef struct raster {
+    unsigned char *pixels;
+    int width, height;
+} raster;
+
+static void raster_box(void *state, int x, int y, int width, int height, int colour) {
+    raster *r = state;
+    int end = x + width < r->width ? x + width : r->width;
+    for (int row = y; row < y + height && row < r->height; row++)
+        if (row >= 0 && x >= 0 && end > x)
+            memset(r->pixels + (size_t)row * (size_t)r->width + x, colour, (size_t)(end - x));
+}
+
+static void raster_dot(raster *r, int x, int y) {
+    if (x >= 0 && y >= 0 && x < r->width && y < r->height)
+        r->pixels[(size_t)y * (size_t)r->width + (size_t)x] = COLOUR_INK;
+}
+
+static void raster_glyph(raster *r, int x, int y, uint32_t code_point, bool up) {
+    for (int row = 0; row < 2 * FONT_ROWS; row++)
+        for (int column = 0; column < 2 * FONT_COLUMNS; column++)
+            if (font_dot_double(code_point, column, row))
+                raster_dot(r, up ? x + row : x + column, up ? y - column : y + row);
+}
+
+static void raster_text(void *state, int x, int y, const label *text, text_anchor anchor) {
+    int length = text->length * TEXT_ADVANCE;
+    /* Letters have seven rows above the base line and two below, so their middle is above the glyph's. */
+    int across = 7;
+    for (int k = 0; k < text->length; k++) {
+        int along = k * TEXT_ADVANCE;
+        if (anchor == TEXT_UP)
+            raster_glyph(state, x - across, y + length - 1 - along, text->code_points[k], true);
+        else
+            raster_glyph(state, (anchor == TEXT_END ? x - length : x) + along, y - across,
+                         text->code_points[k], false);
+    }
+}
+
+static bool encode(const raster *r, const char *path, char *error, size_t error_size) {
+    unsigned char palette[256][3];
+    for (int index = 0; index < 256; index++) picture_colour(index, palette[index]);
+    png_image image = {.version = PNG_IMAGE_VERSION,
+                       .width = (png_uint_32)r->width,
+                       .height = (png_uint_32)r->height,
+                       .format = PNG_FORMAT_RGB_COLORMAP,
+                       .colormap_entries = 256};
+    png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
+    void *encoded = malloc(bytes);
+    if (!encoded) return refuse(error, error_size, "%s: no memory for the picture", path);
+    bool done = png_image_write_to_memory(&image, encoded, &bytes, 0, r->pixels, 0, palette) != 0;
+    if (done)
+        done = file_write_whole(path, encoded, bytes, error, error_size);
+    else
+        refuse(error, error_size, "%s: libpng: %s", path, image.message);
+    free(encoded);
+    return done;
+}
+
+bool picture_png(const picture *p, const char *path, char *error, size_t error_size) {
+    picture_layout layout = picture_plan(p);
+    if (layout.width > PIXEL_LIMIT / layout.height)
+        return refuse(error, error_size, "%s: %lld x %lld pixels; choose fewer heads or tokens", path,
+                      (long long)layout.width, (long long)layout.height);
+    raster r = {.width = (int)layout.width, .height = (int)layout.height};
+    r.pixels = malloc((size_t)r.width * (size_t)r.height);
+    if (!r.pixels) return refuse(error, error_size, "%s: no memory for the picture", path);
+    picture_draw(p, &layout, &(canvas){&r, raster_box, raster_text});
+    bool done = encode(&r, path, error, error_size);
+    free(r.pixels);
+    return done;
+}
+
+#else
+
+bool picture_png(const picture *p, const char *path, char *error, size_t error_size) {
+    (void)p;
+    return refuse(error, error_size, "%s: built without libpng; .svg and - for the terminal are there", path);
+}
+
+#endif

@@ -1,0 +1,55 @@
+// report.c: see report.h.
+#include "tool/report.h"
+
+#include <stdio.h>
+
+int report_json(json_t *object) {
+    const int bad = !object || json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
+    json_decref(object);
+    return bad || printf("\n") < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
+}
+
+static int64_t clamp(int64_t x, int64_t least, int64_t most) {
+    return x < least ? least : x > most ? most : x;
+}
+
+static int64_t shift_of(const clattn_attention_params *p, int64_t b, int64_t q_length, int64_t kv_length) {
+    if (p->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) return kv_length - q_length;
+    if (p->alignment == CLATTN_ALIGN_OFFSET) return p->offsets ? p->offsets[b] : p->offset;
+    return 0;
+}
+
+double report_flops(const clattn_attention_params *p) {
+    double pairs = 0.0;
+    for (int64_t b = 0; b < p->q.shape[0]; b++) {
+        const int64_t nq = p->q_lengths ? p->q_lengths[b] : p->q.shape[2];
+        const int64_t nkv = p->kv_lengths ? p->kv_lengths[b] : p->k.shape[2];
+        const int64_t shift = shift_of(p, b, nq, nkv);
+        for (int64_t i = 0; i < nq; i++) {
+            int64_t first = 0, last = nkv;
+            if (p->window && p->window_left >= 0) first = clamp(i + shift - p->window_left, 0, nkv);
+            if (p->window && p->window_right >= 0) last = clamp(i + shift + p->window_right + 1, 0, nkv);
+            if (p->causal) last = clamp(i + shift + 1, 0, last);
+            if (last > first) pairs += (double)(last - first);
+        }
+    }
+    return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + p->v.shape[3]);
+}
+
+int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
+               const char *out_file) {
+    const double gflops = time_ns ? flops / (double)time_ns : 0.0;
+    if (s->options.quiet) return EXIT_DONE;
+    if (s->options.json)
+        return report_json(json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:I, s:s, s:s}", "device",
+                                     s->capabilities->name, "driver", s->capabilities->driver, "kernel",
+                                     plan->kernel_name, "tile_q", plan->tile_q, "tile_kv", plan->tile_kv,
+                                     "splits", plan->splits, "time_ns", (json_int_t)time_ns, "gflops", gflops,
+                                     "build_ms", (double)build_ns / 1e6, "workspace_bytes",
+                                     (json_int_t)plan->workspace_bytes, "why", plan->why, "out", out_file));
+    printf("%s  kernel %s", s->capabilities->name, plan->kernel_name);
+    if (plan->tile_q) printf(" %dx%d", plan->tile_q, plan->tile_kv);
+    printf("  time %.3f ms  %.1f GFLOP/s  kernels ready in %.1f ms  -> %s\n", (double)time_ns / 1e6, gflops,
+           (double)build_ns / 1e6, out_file);
+    return fflush(stdout) == 0 ? EXIT_DONE : EXIT_FAILED;
+}

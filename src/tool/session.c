@@ -1,0 +1,181 @@
+// session.c: from --device to a context and a queue, and back to one error line and an exit status.
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "tool/tool.h"
+
+uint64_t tool_time_ns(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
+}
+
+static void keep_message(void *user, clattn_log_level level, const char *message) {
+    session *s = user;
+    if (level == CLATTN_LOG_ERROR && !strchr(message, '\n'))
+        snprintf(s->message, sizeof s->message, "%s", message);
+    if (s->options.verbose && (level != CLATTN_LOG_ERROR || strchr(message, '\n')))
+        fprintf(stderr, "clattn %s: %s\n", s->command, message);
+}
+
+clattn_log session_log(session *s) {
+    return (clattn_log){keep_message, s, s->options.verbose ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR};
+}
+
+// mkdir -p for the parents, each private; the library makes the last component.
+static bool make_parents(char *path) {
+    for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
+        *p = '\0';
+        const bool ok = mkdir(path, 0700) == 0 || errno == EEXIST;
+        *p = '/';
+        if (!ok) return false;
+    }
+    return true;
+}
+
+const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
+    const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+    if (o->cache_dir && !strcmp(o->cache_dir, "off")) return NULL;
+    if (o->cache_dir) return o->cache_dir;
+    if (base && base[0] == '/')
+        snprintf(text, size, "%s/clattn", base);
+    else if (home && home[0] == '/')
+        snprintf(text, size, "%s/.cache/clattn", home);
+    else
+        return NULL;
+    return make_parents(text) ? text : NULL;
+}
+
+int session_devices(session *s, clattn_device **devices, size_t *count) {
+    const clattn_log log = session_log(s);
+    *devices = NULL;
+    clattn_status status = clattn_device_list(NULL, 0, count, &log);
+    if (status == CLATTN_OK && !(*devices = calloc(*count, sizeof **devices)))
+        return tool_failed(s->command, "no memory");
+    if (status == CLATTN_OK) status = clattn_device_list(*devices, *count, count, &log);
+    if (status == CLATTN_OK) return -1;
+    free(*devices);
+    *devices = NULL;
+    return tool_failed(s->command, "%s", s->message);
+}
+
+static bool contains(const char *text, const char *part) {
+    const size_t n = strlen(part);
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
+        if (i == n) return true;
+    }
+    return false;
+}
+
+// 0: no match, else the better the higher. Without a spec a GPU wins over a CPU over the rest.
+static int device_score(const char *spec, size_t index, const clattn_capabilities *c) {
+    char number[32];
+    snprintf(number, sizeof number, "%zu", index);
+    if (!spec) return c->is_gpu ? 3 : c->is_cpu ? 2 : 1;
+    if (!strcmp(spec, number)) return 4;
+    if (!strcmp(spec, "gpu")) return c->is_gpu;
+    if (!strcmp(spec, "cpu")) return c->is_cpu;
+    return contains(c->name, spec) || contains(c->platform, spec);
+}
+
+static int choose_device(session *s) {
+    const char *spec = s->options.device ? s->options.device : getenv("CLATTN_DEVICE");
+    clattn_device *devices;
+    size_t count = 0;
+    int best = 0;
+    const int status = session_devices(s, &devices, &count);
+    if (status >= 0) return status;
+    if (spec && !*spec) spec = NULL;
+    for (size_t i = 0; i < count; i++) {
+        clattn_capabilities c;
+        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
+        const int score = device_score(spec, i, &c);
+        if (score > best) {
+            best = score;
+            s->device = devices[i];
+        }
+    }
+    free(devices);
+    if (best) return -1;
+    return tool_wrong(s->command,
+                      "--device %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
+                      "clattn devices",
+                      spec, count - 1);
+}
+
+int session_open_device(session *s, const clattn_device *device) {
+    char folder[1024];
+    cl_int code = CL_SUCCESS;
+    s->device = *device;
+    const clattn_context_params params = {.device = device->device,
+                                          .log = session_log(s),
+                                          .cache_dir = tool_cache_dir(&s->options, folder, sizeof folder)};
+    const clattn_status status = clattn_context_create(&params, &s->context);
+    if (status != CLATTN_OK) return session_status(s, status);
+    s->capabilities = clattn_context_capabilities(s->context);
+    s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
+                                    CL_QUEUE_PROFILING_ENABLE, &code);
+    if (s->queue) return -1;
+    session_close(s);
+    return tool_failed(s->command, "clCreateCommandQueue: OpenCL error %d", (int)code);
+}
+
+int session_open(session *s, const char *command, const common_options *o) {
+    *s = (session){.command = command, .options = *o};
+    const int status = choose_device(s);
+    return status >= 0 ? status
+                       : session_open_device(s, &(clattn_device){s->device.platform, s->device.device});
+}
+
+void session_close(session *s) {
+    if (s->queue) {
+        clFinish(s->queue);
+        clReleaseCommandQueue(s->queue);
+    }
+    clattn_context_destroy(s->context);
+    s->queue = NULL;
+    s->context = NULL;
+}
+
+int session_status(session *s, clattn_status status) {
+    const bool wrong = status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED;
+    const char *why = s->message[0] ? s->message : clattn_status_text(status);
+    return wrong ? tool_wrong(s->command, "%s", why) : tool_failed(s->command, "%s", why);
+}
+
+int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer) {
+    cl_int code = CL_SUCCESS;
+    *buffer = NULL;
+    if (bytes == 0) return -1;
+    if (bytes > s->capabilities->max_allocation_bytes)
+        return tool_failed(s->command,
+                           "a tensor of %zu bytes is more than the device's largest buffer of %llu bytes",
+                           bytes, (unsigned long long)s->capabilities->max_allocation_bytes);
+    // Copied by a command and not by CL_MEM_COPY_HOST_PTR, so that the tool keeps no second copy alive.
+    *buffer = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (*buffer && data)
+        code = clEnqueueWriteBuffer(s->queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
+    return code == CL_SUCCESS
+               ? -1
+               : tool_failed(s->command, "a buffer of %zu bytes: OpenCL error %d", bytes, (int)code);
+}
+
+int session_read(session *s, cl_mem buffer, void *data, size_t bytes) {
+    if (bytes == 0) return -1;
+    const cl_int code = clEnqueueReadBuffer(s->queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
+    return code == CL_SUCCESS
+               ? -1
+               : tool_failed(s->command, "reading %zu bytes back: OpenCL error %d", bytes, (int)code);
+}
+
+int session_finish(session *s) {
+    const cl_int code = clFinish(s->queue);
+    return code == CL_SUCCESS ? -1 : tool_failed(s->command, "the device failed: OpenCL error %d", (int)code);
+}

@@ -1,0 +1,98 @@
+// tool.h: what the sub-commands share: exit statuses, error lines, option tables, the device session.
+// The program is a thin user of the public header: nothing here reaches into the library.
+#ifndef CLATTN_TOOL_TOOL_H
+#define CLATTN_TOOL_TOOL_H
+#include <clattn/clattn.h>
+
+#include "tool/array.h"
+
+enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
+
+#if defined(__GNUC__)
+#define TOOL_PRINTF(at) __attribute__((__format__(__printf__, at, at + 1)))
+#else
+#define TOOL_PRINTF(at)
+#endif
+
+// Print "clattn COMMAND: ..." on stderr; return EXIT_WRONG resp. EXIT_FAILED.
+int tool_wrong(const char *command, const char *format, ...) TOOL_PRINTF(2);
+int tool_failed(const char *command, const char *format, ...) TOOL_PRINTF(2);
+
+// One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command; value NULL
+// is a switch.
+typedef struct option_row {
+    const char *name, *value;
+    int id;
+    const char *help;
+} option_row;
+
+// A table of options and who takes them: take() stores a value, or says in why[256] what would be accepted.
+typedef struct option_group {
+    const char *title;
+    const option_row *rows;
+    int count;
+    bool (*take)(void *target, int id, const char *value, char why[256]);
+    void *target;
+} option_group;
+
+typedef struct command_line {
+    const char *command, *summary, *example;
+    const option_group *groups;
+    int group_count;
+    int positional_max;        // arguments that are no options
+    const char *positional[16]; // filled by options_parse
+    int positional_count;
+} command_line;
+
+// Parse. Returns -1 to go on, else the exit status (0 after --help).
+int options_parse(command_line *line, int argc, char **argv);
+
+// Numbers in option values: the whole text must be one.
+bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]);
+bool option_number(const char *text, double *value, char why[256]);
+// Index of `text` in a list of names ending with NULL; why lists them.
+bool option_choice(const char *text, const char *const *names, int *index, char why[256]);
+
+// Options of every sub-command that uses a device.
+typedef struct common_options {
+    const char *device, *cache_dir;
+    bool json, quiet, verbose;
+} common_options;
+option_group common_group(common_options *o);
+
+// A device ready for use.
+typedef struct session {
+    const char *command;
+    common_options options;
+    clattn_device device;
+    clattn_context *context;
+    const clattn_capabilities *capabilities;
+    cl_command_queue queue;
+    char message[1024]; // of the last failed call
+} session;
+
+// The log that keeps the last error line of a session and prints build logs with --verbose.
+clattn_log session_log(session *s);
+// All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
+int session_devices(session *s, clattn_device **devices, size_t *count);
+int session_open(session *s, const char *command, const common_options *o);
+int session_open_device(session *s, const clattn_device *device);
+void session_close(session *s);
+// Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, the rest 1.
+int session_status(session *s, clattn_status status);
+// A buffer of these bytes; NULL data leaves it unset. *buffer stays NULL for 0 bytes.
+int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer);
+int session_read(session *s, cl_mem buffer, void *data, size_t bytes);
+int session_finish(session *s);
+uint64_t tool_time_ns(void);
+
+// The folder of compiled kernels: --cache-dir, else the user's cache folder; NULL: off.
+const char *tool_cache_dir(const common_options *o, char *text, size_t size);
+
+// Sub-commands: argv[0] is the command's own name.
+int tool_devices(int argc, char **argv);
+int tool_attend(int argc, char **argv);
+int tool_layer(int argc, char **argv);
+int tool_heatmap(int argc, char **argv);
+int tool_verify(int argc, char **argv);
+#endif

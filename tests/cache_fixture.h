@@ -1,0 +1,37 @@
+/* cache_fixture.h: a temporary folder for a test, with one cache in it, and what to expect of it. Leaves out
+ * the cases themselves: test_cache.c and test_os.c. POSIX only; not for two threads at once. */
+#ifndef CLATTN_TESTS_CACHE_FIXTURE_H
+#define CLATTN_TESTS_CACHE_FIXTURE_H
+
+#include "core/cache.h"
+
+#include <sys/types.h>
+
+enum { HEADER = 88, SMALL = 21, PATH_BYTES = 512, NOBODY = 65534 };
+
+/* A fresh folder a test: root/ holds cache/ (`folder`), where the entry of `key` is the file `entry`. */
+extern char root[128], folder[192], entry[PATH_BYTES];
+extern uint8_t key[CACHE_KEY_BYTES];
+extern const char small[SMALL + 1]; /* a payload */
+
+/* A checked fixture: make root, and remove it with all that is in it. */
+void fixture_setup(void);
+void fixture_teardown(void);
+
+void write_file(const char *path, const void *bytes, size_t count); /* with mode 0600 */
+size_t read_file(const char *path, unsigned char *bytes, size_t capacity);
+bool exists(const char *path); /* a link counts, wherever it points */
+mode_t mode_of(const char *path);
+int files_in(const char *path);
+
+/* Load `key`; a miss must not touch the results. */
+void expect_miss(cache *c);
+void expect_hit(cache *c, const void *payload, size_t payload_bytes);
+
+/* The cache in `folder`, holding `small`. */
+cache *open_with_small(void);
+
+/* The cache still works after what was done to it: the next store heals it, and no temporary file is left. */
+void expect_healed_and_close(cache *c);
+
+#endif

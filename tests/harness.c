@@ -1,0 +1,154 @@
+// harness.c: device choice, context, queues, log capture, random numbers and the main loop of a suite. Leaves
+// out buffers and cases. Called by every device suite; the only file of the tests that reads the environment
+// for them.
+#include "harness.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct harness the_harness;
+
+// One log per thread, because the library calls back on the thread whose call failed.
+static _Thread_local char log_text[2048];
+static _Thread_local int log_count;
+
+const struct harness *harness(void) {
+    return &the_harness;
+}
+
+static void on_log(void *user, clattn_log_level level, const char *message) {
+    (void)user;
+    (void)level;
+    snprintf(log_text, sizeof log_text, "%s", message);
+    log_count++;
+}
+
+clattn_log harness_log(void) {
+    return (clattn_log){.fn = on_log, .level = CLATTN_LOG_ERROR};
+}
+
+const char *harness_log_text(void) {
+    return log_text;
+}
+
+int harness_log_count(void) {
+    return log_count;
+}
+
+void harness_log_clear(void) {
+    log_text[0] = '\0';
+    log_count = 0;
+}
+
+void harness_expect(cl_int status, const char *what) {
+    if (status == CL_SUCCESS) return;
+    fprintf(stderr, "the test's own %s failed with %d\n", what, (int)status);
+    exit(EXIT_FAILURE);
+}
+
+void harness_finish(cl_command_queue queue) {
+    harness_expect(clFinish(queue), "clFinish");
+}
+
+static bool matches(const clattn_device *device, size_t index, const char *wanted) {
+    clattn_capabilities facts;
+    char *end;
+    if (wanted == NULL || wanted[0] == '\0') return true;
+    unsigned long number = strtoul(wanted, &end, 10);
+    if (isdigit((unsigned char)wanted[0]) && *end == '\0') return number == index;
+    if (clattn_device_describe(device->device, &facts) != CLATTN_OK) return false;
+    return strstr(facts.name, wanted) != NULL || strstr(facts.platform, wanted) != NULL;
+}
+
+static void skip(const char *why) {
+    printf("skipped: %s\n", why);
+    exit(HARNESS_SKIP);
+}
+
+static cl_device_id choose(void) {
+    const char *wanted = getenv("CLATTN_TEST_DEVICE");
+    clattn_device devices[64];
+    clattn_log log = harness_log();
+    size_t count = 0;
+    clattn_status status = clattn_device_list(devices, 64, &count, &log);
+    if (status != CLATTN_OK) skip(log_text[0] != '\0' ? log_text : clattn_status_name(status));
+    for (size_t n = 0; n < count && n < 64; n++)
+        if (matches(&devices[n], n, wanted)) return devices[n].device;
+    skip("no device matches CLATTN_TEST_DEVICE");
+    return NULL;
+}
+
+void harness_start(void) {
+    the_harness.device = choose();
+    clattn_context_params params = {.device = the_harness.device, .log = harness_log()};
+    params.cache_dir = getenv("CLATTN_TEST_CACHE");
+    if (clattn_context_create(&params, &the_harness.context) != CLATTN_OK) {
+        fprintf(stderr, "clattn_context_create: %s\n", log_text);
+        exit(EXIT_FAILURE);
+    }
+    the_harness.opencl = clattn_context_opencl(the_harness.context);
+    cl_int status;
+    the_harness.queue = clCreateCommandQueue(the_harness.opencl, the_harness.device, 0, &status);
+    harness_expect(status, "clCreateCommandQueue");
+    if (!clattn_context_capabilities(the_harness.context)->out_of_order) return;
+    the_harness.out_of_order = clCreateCommandQueue(the_harness.opencl, the_harness.device,
+                                                    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
+    harness_expect(status, "clCreateCommandQueue, out of order");
+}
+
+void harness_stop(void) {
+    if (the_harness.queue != NULL) clReleaseCommandQueue(the_harness.queue);
+    if (the_harness.out_of_order != NULL) clReleaseCommandQueue(the_harness.out_of_order);
+    clattn_context_destroy(the_harness.context);
+    the_harness = (struct harness){0};
+}
+
+int harness_run(Suite *suite) {
+    harness_start();
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    harness_stop();
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}
+
+void harness_add(Suite *suite, const char *name, const TTest *const *tests) {
+    TCase *group = tcase_create(name);
+    tcase_set_timeout(group, 0);
+    for (int n = 0; tests[n] != NULL; n++) tcase_add_test(group, tests[n]);
+    suite_add_tcase(suite, group);
+}
+
+void harness_assert_refused(const char *name, clattn_status got, clattn_status want, const char *word) {
+    char text[1024] = "";
+    size_t length = clattn_context_last_error(the_harness.context, text, sizeof text);
+    ck_assert_msg(got == want, "%s: %s instead of %s (%s)", name, clattn_status_name(got),
+                  clattn_status_name(want), log_text);
+    ck_assert_msg(length == strlen(text) && length > 0, "%s: message of %zu characters", name, length);
+    ck_assert_msg(log_count == 1, "%s: %d messages in the log", name, log_count);
+    ck_assert_msg(strcmp(text, log_text) == 0, "%s: log says '%s', last_error '%s'", name, log_text, text);
+    ck_assert_msg(strchr(text, '\n') == NULL, "%s: more than one line: %s", name, text);
+    ck_assert_msg(strstr(text, word) != NULL, "%s: no '%s' in: %s", name, word, text);
+}
+
+const char *harness_data_folder(void) {
+    return getenv("CLATTN_TEST_DATA");
+}
+
+const char *harness_data_path(const char *name, char *path, size_t size) {
+    snprintf(path, size, "%s/%s", harness_data_folder(), name);
+    return path;
+}
+
+// SplitMix64: every seed is a good one.  Source: Steele, Lea and Flood 2014.
+double random_uniform(struct random *random, double low, double high) {
+    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return low + (high - low) * ((double)(z >> 11) / 9007199254740992.0);
+}

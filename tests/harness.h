@@ -1,0 +1,63 @@
+// harness.h: what every device suite stands on: the device, a context with its queues, the log, random
+// numbers and the main function. Leaves out buffers (array.h) and attention cases (case.h).
+//
+// Environment: CLATTN_TEST_DEVICE  index, or a part of a device's or platform's name; unset: the first device
+//              CLATTN_TEST_CACHE   folder of compiled kernels; unset: none
+//              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
+#ifndef CLATTN_TESTS_HARNESS_H
+#define CLATTN_TESTS_HARNESS_H
+
+#include <check.h>
+#include <clattn/clattn.h>
+
+// CTest, Meson and Automake read this exit status as "skipped".
+#define HARNESS_SKIP 77
+
+struct harness {
+    clattn_context *context;
+    cl_context opencl;
+    cl_device_id device;
+    cl_command_queue queue;        // in order
+    cl_command_queue out_of_order; // NULL where the device has none
+};
+
+// The one harness of the program, started by harness_run or harness_start.
+const struct harness *harness(void);
+
+// Choose the device, create the context and the queues. Without a device the program ends with HARNESS_SKIP.
+void harness_start(void);
+void harness_stop(void);
+
+// Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
+int harness_run(Suite *suite);
+
+// A test case without time limit that holds the tests of a NULL-terminated list.
+void harness_add(Suite *suite, const char *name, const TTest *const *tests);
+
+// The last message the library logged on this thread since harness_log_clear, and how many there were.
+const char *harness_log_text(void);
+int harness_log_count(void);
+void harness_log_clear(void);
+// The callback itself, for contexts that a suite makes for itself.
+clattn_log harness_log(void);
+
+// Fail the Check test unless a call on harness()->context was refused as it must be: the status, and one line
+// that mentions `word`, the same in the log (exactly once since harness_log_clear) and in
+// clattn_context_last_error.
+void harness_assert_refused(const char *name, clattn_status got, clattn_status want, const char *word);
+
+// A folder of data files, or NULL; `name` in it, in a buffer of the caller.
+const char *harness_data_folder(void);
+const char *harness_data_path(const char *name, char *path, size_t size);
+
+// Fixed generator: the same seed gives the same numbers everywhere.
+struct random {
+    uint64_t state;
+};
+double random_uniform(struct random *random, double low, double high);
+
+// The test's own OpenCL calls: end the program when one fails.
+void harness_expect(cl_int status, const char *what);
+void harness_finish(cl_command_queue queue);
+
+#endif

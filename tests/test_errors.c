@@ -1,0 +1,242 @@
+// test_errors.c: every refusal of an attention call: the status, one line of why, and nothing enqueued or
+// written. Leaves out layer, merge and context (test_errors_layer.c, test_errors_context.c).
+#include "case.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
+                     any_numbers[] = {0, 1, 2};
+
+static const struct test_case good = {.name = "good",
+                                      .batch = 2,
+                                      .heads = 4,
+                                      .kv_heads = 2,
+                                      .n_q = 5,
+                                      .n_kv = 7,
+                                      .head_dim = 8,
+                                      .mask = {.rank = 4},
+                                      .bias = {.rank = 4},
+                                      .weights = true};
+
+// X(name, word the message must have, what is wrong with the call): shapes alone, so plan and prepare refuse
+// too.
+#define INVALID_SHAPES(X)                                                                                    \
+    X(q_rank, "q", p->q.rank = 3)                                                                            \
+    X(k_rank, "k", p->k.rank = 5)                                                                            \
+    X(v_rank, "v", p->v.rank = -1)                                                                           \
+    X(lse_rank, "lse", p->lse.rank = 4)                                                                      \
+    X(k_batch, "k", p->k.shape[0] = 1)                                                                       \
+    X(v_batch, "v", p->v.shape[0] = 1)                                                                       \
+    X(v_keys, "v", p->v.shape[2] = 6)                                                                        \
+    X(v_heads, "v", p->v.shape[1] = 1)                                                                       \
+    X(k_head_dim, "k", p->k.shape[3] = 7)                                                                    \
+    X(out_head_dim, "out", p->out.shape[3] = 7)                                                              \
+    X(out_rows, "out", p->out.shape[2] = 4)                                                                  \
+    X(out_heads, "out", p->out.shape[1] = 2)                                                                 \
+    X(lse_rows, "lse", p->lse.shape[2] = 4)                                                                  \
+    X(weights_keys, "weights", p->weights.shape[3] = 6)                                                      \
+    X(weights_rank, "weights", p->weights.rank = 3)                                                          \
+    X(negative_size, "q", p->q.shape[2] = -1)                                                                \
+    X(negative_stride, "q", p->q.stride[1] = -1)                                                             \
+    X(negative_stride_of_out, "out", p->out.stride[0] = -5)                                                  \
+    X(negative_offset, "v", p->v.offset = -1)                                                                \
+    X(last_stride_of_q, "q", p->q.stride[3] = 2)                                                             \
+    X(last_stride_of_k, "k", p->k.stride[3] = 0)                                                             \
+    X(last_stride_of_v, "v", p->v.stride[3] = 2)                                                             \
+    X(last_stride_of_out, "out", p->out.stride[3] = 2)                                                       \
+    X(out_repeats, "out", p->out.stride[1] = 0)                                                              \
+    X(lse_repeats, "lse", p->lse.stride[0] = 0)                                                              \
+    X(weights_repeat, "weights", p->weights.stride[2] = 0)                                                   \
+    X(q_bool, "q", p->q.type = CLATTN_TYPE_BOOL)                                                             \
+    X(q_no_type, "q", p->q.type = (clattn_type)77)                                                           \
+    X(k_no_type, "k", p->k.type = (clattn_type)(-1))                                                         \
+    X(v_not_of_k_type, "v", p->v.type = CLATTN_TYPE_F16)                                                     \
+    X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
+    X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
+    X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \
+    X(heads_not_divisible, "head", p->k.shape[1] = p->v.shape[1] = 3)                                        \
+    X(mask_type, "mask", p->mask.type = CLATTN_TYPE_F32)                                                     \
+    X(mask_short, "mask", p->mask.shape[3] = 6)                                                              \
+    X(mask_rows, "mask", p->mask.shape[2] = 4)                                                               \
+    X(mask_batch, "mask", p->mask.shape[0] = 3)                                                              \
+    X(mask_rank, "mask", p->mask.rank = 5)                                                                   \
+    X(bias_type, "bias", p->bias.type = CLATTN_TYPE_BOOL)                                                    \
+    X(bias_heads, "bias", p->bias.shape[1] = 3)                                                              \
+    X(bias_short, "bias", p->bias.shape[3] = 6)                                                              \
+    X(kv_length_too_long, "kv_length", p->kv_lengths = too_long)                                             \
+    X(kv_length_negative, "kv_length", p->kv_lengths = negative)                                             \
+    X(q_length_too_long, "q_length", p->q_lengths = rows_too_long)                                           \
+    X(q_length_negative, "q_length", p->q_lengths = negative)                                                \
+    X(window_left, "window", (p->window = true, p->window_left = -2))                                        \
+    X(window_right, "window", (p->window = true, p->window_right = -2))                                      \
+    X(scale_nan, "scale", p->scale = NAN)                                                                    \
+    X(scale_infinite, "scale", p->scale = INFINITY)                                                          \
+    X(softcap_negative, "softcap", p->softcap = -1)                                                          \
+    X(softcap_nan, "softcap", p->softcap = NAN)                                                              \
+    X(alignment, "alignment", p->alignment = CLATTN_ALIGN_COUNT)                                             \
+    X(kernel, "kernel", p->kernel = CLATTN_KERNEL_COUNT)                                                     \
+    X(kernel_negative, "kernel", p->kernel = (clattn_kernel)(-1))                                            \
+    X(scores_at, "scores_at", p->scores_at = CLATTN_TAP_COUNT)                                               \
+    X(splits, "splits", p->splits = -1)                                                                      \
+    X(rope_layout, "rope", p->rope.layout = CLATTN_ROPE_COUNT)                                               \
+    X(rope_scaling, "rope", (half->layout = CLATTN_ROPE_HALF, half->scaling = CLATTN_ROPE_SCALING_COUNT))    \
+    X(rotary_odd, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = 3))                     \
+    X(rotary_wide, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = 10))                   \
+    X(rotary_negative, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = -2))               \
+    X(rope_base, "base", (half->layout = CLATTN_ROPE_HALF, half->base = -1))                                 \
+    X(rope_base_nan, "base", (half->layout = CLATTN_ROPE_HALF, half->base = (double)NAN))                    \
+    X(rope_factor, "factor", (half->layout = CLATTN_ROPE_HALF, half->scaling = CLATTN_ROPE_SCALING_LINEAR))
+
+// What only a real buffer shows.
+#define INVALID_BUFFERS(X)                                                                                   \
+    X(q_absent, "q", p->q.buffer = NULL)                                                                     \
+    X(v_absent, "v", p->v.buffer = NULL)                                                                     \
+    X(out_absent, "out", p->out.buffer = NULL)                                                               \
+    X(stride_leaves, "v", p->v.stride[1] = 100000)                                                           \
+    X(stride_of_out_leaves, "out", p->out.stride[2] = 100000)                                                \
+    X(stride_overflows, "k", p->k.stride[0] = INT64_MAX / 2)                                                 \
+    X(stride_overflows_twice, "k", p->k.stride[0] = p->k.stride[1] = INT64_MAX)                              \
+    X(shape_overflows, "q", p->q.shape[0] = p->k.shape[0] = p->v.shape[0] = INT64_MAX / 4)                   \
+    X(offset_leaves, "out", p->out.offset = 1000000)                                                         \
+    X(offset_overflows, "q", p->q.offset = INT64_MAX)                                                        \
+    X(mask_leaves, "mask", p->mask.offset = 100000)                                                          \
+    X(bias_leaves, "bias", p->bias.stride[0] = 100000)                                                       \
+    X(lse_leaves, "lse", p->lse.offset = 100000)                                                             \
+    X(weights_leave, "weights", p->weights.offset = 100000)
+
+// Places that are kept for what is not built yet; the message has the option's name.
+#define UNSUPPORTED_OPTIONS(X)                                                                               \
+    X(score_mod, "score_mod", p->score_mod = "score")                                                        \
+    X(mask_mod, "mask_mod", p->mask_mod = "i > j")                                                           \
+    X(dropout, "dropout", p->dropout = 0.1f)                                                                 \
+    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
+    X(cu_seqlens_kv, "cu_seqlens_kv", p->cu_seqlens_kv = any_numbers)                                        \
+    X(block_table, "block_table", p->block_table = p->q)                                                     \
+    X(page_size, "page_size", p->page_size = 16)                                                             \
+    X(k_new, "k_new", p->k_new = p->k)                                                                       \
+    X(v_new, "v_new", p->v_new = p->v)                                                                       \
+    X(positions, "positions", (half->layout = CLATTN_ROPE_HALF, half->positions = any_numbers))              \
+    X(yarn, "yarn",                                                                                          \
+      (half->layout = CLATTN_ROPE_HALF, half->factor = 2, half->scaling = CLATTN_ROPE_SCALING_YARN))         \
+    X(llama3, "llama3",                                                                                      \
+      (half->layout = CLATTN_ROPE_HALF, half->factor = 2, half->scaling = CLATTN_ROPE_SCALING_LLAMA3))
+
+#define DEFINE(name, word, wrong)                                                                            \
+    static void spoil_##name(clattn_attention_params *p) {                                                   \
+        clattn_rope *half = &p->rope;                                                                        \
+        (void)half;                                                                                          \
+        (void)(wrong);                                                                                       \
+    }
+INVALID_SHAPES(DEFINE)
+INVALID_BUFFERS(DEFINE)
+UNSUPPORTED_OPTIONS(DEFINE)
+#undef DEFINE
+
+struct refusal {
+    const char *name, *word;
+    void (*spoil)(clattn_attention_params *params);
+};
+#define ROW(name, word, wrong) {#name, word, spoil_##name},
+static const struct refusal invalid_shapes[] = {INVALID_SHAPES(ROW)};
+static const struct refusal invalid_buffers[] = {INVALID_BUFFERS(ROW)};
+static const struct refusal unsupported_options[] = {UNSUPPORTED_OPTIONS(ROW)};
+#undef ROW
+#define LENGTH(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
+
+// A call that is good but for what the test spoils.
+struct call {
+    struct case_data *data;
+    struct case_arrays arrays;
+};
+
+static struct call begin(void) {
+    struct call call = {.data = case_make(&good)};
+    case_bind(call.data, &call.arrays);
+    harness_log_clear();
+    return call;
+}
+
+// Nothing came of the call: no event, and not one byte changed.
+static void finish(struct call *call, const char *name, cl_event event) {
+    const struct array *outputs[] = {&call->arrays.out, &call->arrays.lse, &call->arrays.weights};
+    ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
+    for (int n = 0; n < 3; n++)
+        ck_assert_msg(array_intact(outputs[n], harness()->queue), "%s: a refused call wrote", name);
+    case_unbind(&call->arrays);
+    case_free(call->data);
+}
+
+static void check_enqueue(const struct refusal *refusal, clattn_status want) {
+    struct call call = begin();
+    cl_event event = NULL;
+    refusal->spoil(&call.arrays.params);
+    clattn_status got =
+        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 0, NULL, &event);
+    harness_assert_refused(refusal->name, got, want, refusal->word);
+    finish(&call, refusal->name, event);
+}
+
+// Plan, workspace and prepare refuse what enqueue refuses.
+static void check_ahead(const struct refusal *refusal, clattn_status want) {
+    struct call call = begin();
+    clattn_plan plan;
+    size_t bytes;
+    refusal->spoil(&call.arrays.params);
+    harness_assert_refused(refusal->name,
+                           clattn_attention_plan(harness()->context, &call.arrays.params, &plan), want,
+                           refusal->word);
+    harness_log_clear();
+    harness_assert_refused(refusal->name,
+                           clattn_attention_workspace(harness()->context, &call.arrays.params, &bytes), want,
+                           refusal->word);
+    harness_log_clear();
+    harness_assert_refused(refusal->name, clattn_attention_prepare(harness()->context, &call.arrays.params),
+                           want, refusal->word);
+    finish(&call, refusal->name, NULL);
+}
+
+START_TEST(the_good_call_is_good) {
+    case_assert_kernels(&good);
+}
+END_TEST
+
+START_TEST(shapes) {
+    check_enqueue(&invalid_shapes[_i], CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(shapes_ahead) {
+    check_ahead(&invalid_shapes[_i], CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(buffers) {
+    check_enqueue(&invalid_buffers[_i], CLATTN_INVALID_ARGUMENT);
+}
+END_TEST
+
+START_TEST(options_not_built) {
+    check_enqueue(&unsupported_options[_i], CLATTN_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(options_not_built_ahead) {
+    check_ahead(&unsupported_options[_i], CLATTN_UNSUPPORTED);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("errors");
+    TCase *group = tcase_create("attention");
+    tcase_set_timeout(group, 0);
+    tcase_add_test(group, the_good_call_is_good);
+    tcase_add_loop_test(group, shapes, 0, LENGTH(invalid_shapes));
+    tcase_add_loop_test(group, shapes_ahead, 0, LENGTH(invalid_shapes));
+    tcase_add_loop_test(group, buffers, 0, LENGTH(invalid_buffers));
+    tcase_add_loop_test(group, options_not_built, 0, LENGTH(unsupported_options));
+    tcase_add_loop_test(group, options_not_built_ahead, 0, LENGTH(unsupported_options));
+    suite_add_tcase(suite, group);
+    return harness_run(suite);
+}

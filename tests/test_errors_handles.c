@@ -1,0 +1,272 @@
+// test_errors_handles.c: refusals that are about handles and calls rather than shapes: NULL, foreign contexts
+// and queues, wait lists, workspace, kernels that cannot do a call, merges, and the context itself. Leaves
+// out the options of attention (test_errors.c) and the layer (test_errors_layer.c).
+#include "case.h"
+#include "harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static const struct test_case good = {
+    .name = "good", .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 5, .n_kv = 7, .head_dim = 8};
+
+struct call {
+    struct case_data *data;
+    struct case_arrays arrays;
+};
+
+static struct call begin(void) {
+    struct call call = {.data = case_make(&good)};
+    case_bind(call.data, &call.arrays);
+    harness_log_clear();
+    return call;
+}
+
+static void finish(struct call *call) {
+    ck_assert_msg(array_intact(&call->arrays.out, harness()->queue), "a refused call wrote out");
+    ck_assert_msg(array_intact(&call->arrays.lse, harness()->queue), "a refused call wrote lse");
+    case_unbind(&call->arrays);
+    case_free(call->data);
+}
+
+static clattn_status enqueue(struct call *call, cl_command_queue queue) {
+    return clattn_attention_enqueue(harness()->context, queue, &call->arrays.params, 0, NULL, NULL);
+}
+
+static cl_context another_context(void) {
+    cl_int status;
+    cl_context context = clCreateContext(NULL, 1, &harness()->device, NULL, NULL, &status);
+    harness_expect(status, "clCreateContext");
+    return context;
+}
+
+START_TEST(null_arguments) {
+    struct call call = begin();
+    size_t bytes;
+    clattn_plan plan;
+    ck_assert_int_eq(clattn_attention_enqueue(NULL, harness()->queue, &call.arrays.params, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_plan(NULL, &call.arrays.params, &plan), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_prepare(NULL, &call.arrays.params), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_workspace(NULL, &call.arrays.params, &bytes), CLATTN_INVALID_ARGUMENT);
+    harness_log_clear();
+    harness_assert_refused(
+        "no params", clattn_attention_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL),
+        CLATTN_INVALID_ARGUMENT, "params");
+    harness_log_clear();
+    harness_assert_refused("no queue", enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT, "queue");
+    harness_log_clear();
+    harness_assert_refused("no plan", clattn_attention_plan(harness()->context, &call.arrays.params, NULL),
+                           CLATTN_INVALID_ARGUMENT, "plan");
+    harness_log_clear();
+    harness_assert_refused("no bytes",
+                           clattn_attention_workspace(harness()->context, &call.arrays.params, NULL),
+                           CLATTN_INVALID_ARGUMENT, "bytes");
+    finish(&call);
+}
+END_TEST
+
+START_TEST(wait_list_missing) {
+    struct call call = begin();
+    clattn_status got =
+        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 1, NULL, NULL);
+    harness_assert_refused("a count without a list", got, CLATTN_INVALID_ARGUMENT, "wait");
+    finish(&call);
+}
+END_TEST
+
+START_TEST(null_event_in_wait_list) {
+    struct call call = begin();
+    cl_event none = NULL;
+    clattn_status got =
+        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 1, &none, NULL);
+    harness_assert_refused("a NULL event", got, CLATTN_INVALID_ARGUMENT, "wait");
+    finish(&call);
+}
+END_TEST
+
+START_TEST(foreign_queue) {
+    struct call call = begin();
+    cl_int status;
+    cl_context other = another_context();
+    cl_command_queue queue = clCreateCommandQueue(other, harness()->device, 0, &status);
+    harness_expect(status, "clCreateCommandQueue");
+    harness_assert_refused("foreign queue", enqueue(&call, queue), CLATTN_INVALID_ARGUMENT, "queue");
+    clReleaseCommandQueue(queue);
+    clReleaseContext(other);
+    finish(&call);
+}
+END_TEST
+
+START_TEST(foreign_buffers) {
+    cl_int status;
+    cl_context other = another_context();
+    cl_mem foreign = clCreateBuffer(other, CL_MEM_READ_WRITE, 1 << 20, NULL, &status);
+    harness_expect(status, "clCreateBuffer");
+    static const char *const names[] = {"q", "k", "v", "out", "lse", "workspace"};
+    for (int n = 0; n < 6; n++) {
+        struct call call = begin();
+        clattn_attention_params *p = &call.arrays.params;
+        cl_mem *places[] = {&p->q.buffer,   &p->k.buffer,   &p->v.buffer,
+                            &p->out.buffer, &p->lse.buffer, &p->workspace};
+        *places[n] = foreign;
+        harness_assert_refused(names[n], enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT,
+                               names[n]);
+        finish(&call);
+    }
+    clReleaseMemObject(foreign);
+    clReleaseContext(other);
+}
+END_TEST
+
+START_TEST(workspace_too_small) {
+    for (int n = 0; n < 3; n++) {
+        struct call call = begin();
+        size_t bytes = 0;
+        cl_int status;
+        call.arrays.params.kernel = case_kernel(n);
+        call.arrays.params.rope.layout = CLATTN_ROPE_HALF;
+        ck_assert(clattn_attention_workspace(harness()->context, &call.arrays.params, &bytes) == CLATTN_OK);
+        ck_assert_uint_gt(bytes, 1);
+        cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
+        harness_expect(status, "clCreateBuffer");
+        call.arrays.params.workspace = small;
+        harness_assert_refused("small workspace", enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT,
+                               "workspace");
+        clReleaseMemObject(small);
+        finish(&call);
+    }
+}
+END_TEST
+
+// Only the unfused kernel returns score taps; another that is asked for by name says so.
+START_TEST(kernel_cannot) {
+    struct call call = begin();
+    struct array_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
+    struct array scores = array_output(&shape);
+    call.arrays.params.scores = scores.view;
+    call.arrays.params.kernel = CLATTN_KERNEL_FLASH;
+    harness_assert_refused("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED,
+                           "score");
+    ck_assert(array_intact(&scores, harness()->queue));
+    call.arrays.params.scores.type = CLATTN_TYPE_F16;
+    call.arrays.params.kernel = CLATTN_KERNEL_UNFUSED;
+    harness_log_clear();
+    harness_assert_refused("f16 tap", enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT, "scores");
+    array_release(&scores);
+    finish(&call);
+}
+END_TEST
+
+// A merge that is good but for what one row of the table changes.
+static void spoil_merge(clattn_merge_params *p, int n) {
+    if (n == 0) p->out_a.shape[2] = 4;
+    if (n == 1) p->out_b.type = CLATTN_TYPE_F16;
+    if (n == 2) p->lse_a.type = CLATTN_TYPE_F16;
+    if (n == 3) p->lse_b.shape[1] = 3;
+    if (n == 4) p->out_b.buffer = NULL;
+    if (n == 5) p->out_a.stride[0] = 0;
+    if (n == 6) p->out_a.rank = 3;
+    if (n == 7) p->lse_b.offset = 1 << 30;
+    if (n == 8) p->out_a.type = p->out_b.type = CLATTN_TYPE_BOOL;
+    if (n == 9) p->lse_a.buffer = NULL;
+}
+
+START_TEST(merges) {
+    static const char *const words[] = {"out",   "out_b", "lse_a", "lse_b", "out_b",
+                                        "out_a", "out_a", "lse_b", "out_a", "lse_a"};
+    for (int n = 0; n < 10; n++) {
+        struct call a = begin(), b = begin();
+        cl_event event = NULL;
+        clattn_merge_params params = {a.arrays.params.out, a.arrays.params.lse, b.arrays.params.out,
+                                      b.arrays.params.lse};
+        spoil_merge(&params, n);
+        clattn_status got =
+            clattn_merge_enqueue(harness()->context, harness()->queue, &params, 0, NULL, &event);
+        harness_assert_refused("merge", got, CLATTN_INVALID_ARGUMENT, words[n]);
+        ck_assert(event == NULL);
+        finish(&a);
+        finish(&b);
+    }
+    harness_log_clear();
+    harness_assert_refused("no merge",
+                           clattn_merge_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL),
+                           CLATTN_INVALID_ARGUMENT, "params");
+}
+END_TEST
+
+START_TEST(contexts) {
+    clattn_log log = harness_log();
+    clattn_context_params params = {.log = log};
+    clattn_context *context = NULL;
+    clattn_capabilities facts;
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_INVALID_ARGUMENT);
+    ck_assert(context == NULL && strchr(harness_log_text(), '\n') == NULL && harness_log_text()[0] != '\0');
+    ck_assert_int_eq(clattn_context_create(NULL, &context), CLATTN_INVALID_ARGUMENT);
+    params.device = harness()->device;
+    ck_assert_int_eq(clattn_context_create(&params, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_device_describe(NULL, &facts), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_device_describe(harness()->device, NULL), CLATTN_INVALID_ARGUMENT);
+    clattn_context_destroy(NULL);
+}
+END_TEST
+
+// A cache folder that cannot be made costs nothing but rebuilding; a fresh context has no error to tell.
+START_TEST(fresh_context) {
+    clattn_context_params params = {.device = harness()->device, .cache_dir = "/nonexistent/folder/cache"};
+    clattn_context *context = NULL;
+    clattn_context_stats stats;
+    char text[16] = "something";
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
+    ck_assert_uint_eq(clattn_context_last_error(context, text, sizeof text), 0);
+    ck_assert_str_eq(text, "");
+    clattn_context_get_stats(context, &stats);
+    ck_assert_uint_eq(stats.programs_built + stats.programs_cached, 0);
+    ck_assert(clattn_context_device(context) == harness()->device);
+    ck_assert_int_ne(clattn_attention_enqueue(context, harness()->queue, NULL, 0, NULL, NULL), CLATTN_OK);
+    size_t length = clattn_context_last_error(context, NULL, 0);
+    ck_assert_uint_gt(length, 0);
+    ck_assert_uint_eq(clattn_context_last_error(context, text, 5), length);
+    ck_assert_uint_eq(strlen(text), 4);
+    clattn_context_destroy(context);
+}
+END_TEST
+
+START_TEST(names_of_statuses) {
+    ck_assert_str_eq(clattn_status_name(CLATTN_OK), "OK");
+    ck_assert_str_eq(clattn_status_name(CLATTN_DEVICE_LOST), "DEVICE_LOST");
+    ck_assert_str_eq(clattn_status_name((clattn_status)99), "UNKNOWN");
+    ck_assert_str_eq(clattn_status_name((clattn_status)(-1)), "UNKNOWN");
+    ck_assert_str_eq(clattn_version(), CLATTN_VERSION_STRING);
+    for (int n = 0; n <= CLATTN_STATUS_COUNT; n++) ck_assert(clattn_status_text((clattn_status)n)[0] != '\0');
+}
+END_TEST
+
+START_TEST(device_lists) {
+    clattn_device devices[1];
+    size_t all = 0, count = 0;
+    ck_assert_int_eq(clattn_device_list(NULL, 0, &all, NULL), CLATTN_OK);
+    ck_assert_uint_gt(all, 0);
+    ck_assert_int_eq(clattn_device_list(devices, 1, &count, NULL), CLATTN_OK);
+    ck_assert_uint_eq(count, all);
+    ck_assert(devices[0].device != NULL && devices[0].platform != NULL);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const handles[] = {null_arguments,
+                                    wait_list_missing,
+                                    null_event_in_wait_list,
+                                    foreign_queue,
+                                    foreign_buffers,
+                                    kernel_cannot,
+                                    workspace_too_small,
+                                    merges,
+                                    NULL};
+    const TTest *const context[] = {contexts, fresh_context, names_of_statuses, device_lists, NULL};
+    Suite *suite = suite_create("errors of handles");
+    harness_add(suite, "handles", handles);
+    harness_add(suite, "context", context);
+    return harness_run(suite);
+}

@@ -1,0 +1,327 @@
+/* Pictures of attention weights: labels, token files, the three back ends, and `clattn heatmap` as a user
+ * runs it. Pure C, so Check may fork: each test has a process and its standard streams to itself. Needs
+ * CLATTN_TEST_DATA. */
+#define _XOPEN_SOURCE 700
+#include <check.h>
+#include <dirent.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+#ifdef CLATTN_HAVE_PNG
+#include <png.h>
+#endif
+
+#include "../src/tool/file.h"
+#include "tool/tool.h"
+#include "../src/tool/label.h"
+#include "../src/tool/npy.h"
+#include "../src/tool/picture_canvas.h"
+#include "../src/tool/tokens.h"
+
+static char folder[] = "test-heatmap-XXXXXX";
+static char error[512];
+static char output[65536], complaint[4096]; /* of the last run */
+
+static void enter(void) {
+    if (!mkdtemp(folder)) ck_abort_msg("no temporary folder");
+}
+
+static void leave(void) {
+    DIR *open_folder = opendir(folder);
+    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));) {
+        char path[512];
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        remove(path);
+    }
+    if (open_folder) closedir(open_folder);
+    rmdir(folder);
+}
+
+static char *in_folder(const char *name) {
+    static char paths[64][512];
+    static int next;
+    char *path = paths[next++ % 64];
+    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
+    return path;
+}
+
+static char *data_file(const char *name) {
+    static char paths[4][1024];
+    static int next;
+    char *path = paths[next++ % 4];
+    const char *data = getenv("CLATTN_TEST_DATA");
+    snprintf(path, sizeof paths[0], "%s/%s", data ? data : "tests/data", name);
+    return path;
+}
+
+static void read_back(const char *path, char *text, size_t size) {
+    FILE *file = fopen(path, "rb");
+    size_t length = file ? fread(text, 1, size - 1, file) : 0;
+    text[length] = '\0';
+    if (file) fclose(file);
+}
+
+/* Run the sub-command with up to eight arguments and keep what it says. */
+static int run(char *const *arguments) {
+    char *argv[10] = {(char[]){"heatmap"}};
+    int argc = 1;
+    while (arguments[argc - 1] && argc < 9) {
+        argv[argc] = arguments[argc - 1];
+        argc++;
+    }
+    ck_assert(freopen(in_folder("stdout"), "wb", stdout) != NULL);
+    ck_assert(freopen(in_folder("stderr"), "wb", stderr) != NULL);
+    int status = tool_heatmap(argc, argv);
+    fflush(stdout);
+    fflush(stderr);
+    read_back(in_folder("stdout"), output, sizeof output);
+    read_back(in_folder("stderr"), complaint, sizeof complaint);
+    return status;
+}
+#define RUN(...) run((char *const[]){__VA_ARGS__, NULL})
+
+static char *write_text(const char *name, const char *text) {
+    ck_assert(file_write_whole(in_folder(name), text, strlen(text), error, sizeof error));
+    return in_folder(name);
+}
+
+static char *write_weights(const char *name, array_type type, int rank, const int64_t *shape) {
+    array a;
+    ck_assert(array_create(&a, type, rank, shape));
+    for (size_t k = 0; type == ARRAY_F32 && k < a.bytes / 4; k++) ((float *)a.data)[k] = (float)(k % 5) / 4;
+    for (size_t k = 0; type == ARRAY_U16 && k < a.bytes / 2; k++)
+        ((uint16_t *)a.data)[k] = (uint16_t)(0x3f80 - k);
+    ck_assert(npy_write(in_folder(name), &a, error, sizeof error));
+    array_free(&a);
+    return in_folder(name);
+}
+
+START_TEST(labels_are_safe) {
+    char utf8[5], text[256] = "";
+    label made = label_from_utf8("\xc4\xa0 \xe2\x96\x81 \xc3\xa9\x1b[\x80\xed\xa0\x80\xf0\x9f\x98\x80", 20);
+    for (int k = 0; k < made.length; k++) strcat(text, label_utf8(made.code_points[k], utf8));
+    ck_assert_str_eq(
+        text, "_ _ \xc3\xa9\xef\xbf\xbd[\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xef\xbf\xbd\xf0\x9f\x98\x80");
+    made = label_from_utf8("0123456789", 5);
+    ck_assert(made.length == 5 && made.code_points[2] == '2' && made.code_points[3] == '.' &&
+              made.code_points[4] == '.');
+    ck_assert_int_eq(label_from_utf8("01234", 5).code_points[4], '4');
+    ck_assert_int_eq(label_from_utf8("\xf0\x9f", 5).length, 2);
+    ck_assert(label_columns('a') == 1 && label_columns(0x4e2d) == 2 && label_columns(0x301) == 0);
+}
+END_TEST
+
+START_TEST(token_files) {
+    tokens t;
+    ck_assert(tokens_read(write_text("t", "a\r\n\nb c"), &t, error, sizeof error));
+    ck_assert_uint_eq(t.count, 3);
+    ck_assert(!strcmp(t.lines[0], "a") && !strcmp(t.lines[1], "") && !strcmp(t.lines[2], "b c"));
+    tokens_free(&t);
+    ck_assert(tokens_read(data_file("smollm2_tokens.txt"), &t, error, sizeof error) && t.count == 40);
+    tokens_free(&t);
+    ck_assert(!tokens_read(write_text("t", ""), &t, error, sizeof error) && strstr(error, "no token"));
+    ck_assert(file_write_whole(in_folder("t"), "a\0b", 3, error, sizeof error));
+    ck_assert(!tokens_read(in_folder("t"), &t, error, sizeof error) && strstr(error, "NUL"));
+}
+END_TEST
+
+START_TEST(palette_and_scale) {
+    unsigned char rgb[3];
+    int darkest = 0;
+    for (int index = COLOUR_LEAST; index <= COLOUR_GREATEST; index++) {
+        picture_colour(index, rgb);
+        int light = 299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2];
+        ck_assert_int_ge(light, darkest - 1000); /* a step of rounding */
+        darkest = light > darkest ? light : darkest;
+    }
+    ck_assert(rgb[0] == 0xfd && rgb[1] == 0xe7 && rgb[2] == 0x25);
+    ck_assert_int_eq(picture_colour_index(0, 0, 1), COLOUR_LEAST);
+    ck_assert_int_eq(picture_colour_index(1, 0, 1), COLOUR_GREATEST);
+    ck_assert_int_eq(picture_colour_index(3, 3, 3), COLOUR_LEAST);
+    ck_assert_int_eq(picture_colour_index(NAN, 0, 1), COLOUR_NOT_FINITE);
+    ck_assert_int_eq(picture_colour_index(3e38f, -3e38f, 3e38f), COLOUR_GREATEST);
+}
+END_TEST
+
+#ifdef CLATTN_HAVE_PNG
+/* A picture whose cells have known colours: each must fill its square, 32 pixels a side in so small a
+ * picture. */
+START_TEST(png_pixels) {
+    const float weights[] = {0, 1, NAN, 0.5f};
+    const picture p = {.title = "t",
+                       .weights = weights,
+                       .head_stride = 4,
+                       .row_stride = 2,
+                       .heads = 1,
+                       .rows = 2,
+                       .columns = 2,
+                       .head_numbers = (int[]){0}};
+    const int expected[] = {COLOUR_GREATEST, COLOUR_NOT_FINITE, picture_colour_index(0.5f, 0, 1)};
+    png_image image = {.version = PNG_IMAGE_VERSION};
+    ck_assert_msg(picture_png(&p, in_folder("p.png"), error, sizeof error), "%s", error);
+    ck_assert(png_image_begin_read_from_file(&image, in_folder("p.png")));
+    image.format = PNG_FORMAT_RGB;
+    unsigned char *pixels = malloc(PNG_IMAGE_SIZE(image));
+    ck_assert(pixels && png_image_finish_read(&image, NULL, pixels, 0, NULL));
+    for (int e = 0; e < 3; e++) {
+        unsigned char rgb[3];
+        int found = 0;
+        picture_colour(expected[e], rgb);
+        for (size_t k = 0; k < PNG_IMAGE_SIZE(image); k += 3) found += memcmp(pixels + k, rgb, 3) == 0;
+        ck_assert_int_ge(found, 32 * 32);
+        ck_assert_int_le(found, 32 * 32 + 22); /* and at most a line of the bar */
+    }
+    free(pixels);
+    picture large = p;
+    large.heads = 65536, large.rows = large.columns = 65536;
+    large.row_stride = large.head_stride = 0;
+    ck_assert(!picture_png(&large, in_folder("large.png"), error, sizeof error) &&
+              strstr(error, "fewer heads"));
+    ck_assert_int_ne(access(in_folder("large.png"), F_OK), 0);
+}
+END_TEST
+#endif
+
+START_TEST(svg_text) {
+    static char svg[65536];
+    const char *const labels[] = {"<&>", "\xc4\xa0word\x01"};
+    const float weights[] = {0, 1, 0.5f, 0.5f};
+    const picture p = {.title = "a<b",
+                       .weights = weights,
+                       .head_stride = 0,
+                       .row_stride = 2,
+                       .heads = 1,
+                       .rows = 2,
+                       .columns = 2,
+                       .head_numbers = (int[]){7},
+                       .row_labels = labels,
+                       .column_labels = labels};
+    ck_assert_msg(picture_svg(&p, in_folder("p.svg"), error, sizeof error), "%s", error);
+    read_back(in_folder("p.svg"), svg, sizeof svg);
+    ck_assert(strstr(svg, ">&lt;&amp;&gt;</text>") && strstr(svg, ">_word\xef\xbf\xbd</text>"));
+    ck_assert(strstr(svg, ">head 7</text>") && strstr(svg, ">a&lt;b</text>") && strstr(svg, "#fde725"));
+    ck_assert(strstr(svg, "h64v32")); /* two cells of one colour are one box */
+    ck_assert(strcmp(svg + strlen(svg) - 7, "</svg>\n") == 0);
+}
+END_TEST
+
+START_TEST(terminal_fits_80_columns) {
+    char *weights = data_file("smollm2_layer0_weights.npy"), *labels = data_file("smollm2_tokens.txt");
+    ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, labels, (char[]){"--heads=0"}), 0);
+    ck_assert(strstr(output, "head 0\n") && !strstr(output, "head 1\n") &&
+              strstr(output, "_attention \u2502"));
+    ck_assert_str_eq(complaint, "");
+    char *wide = write_weights("wide.npy", ARRAY_F32, 3, (int64_t[]){1, 3, 200});
+    ck_assert_int_eq(RUN(wide), 0);
+    ck_assert(strstr(output, "the greatest of 4 keys"));
+    int column = 0;
+    for (const char *c = output; *c; c++) {
+        column = *c == '\n' ? 0 : column + ((*c & 0xc0) != 0x80);
+        ck_assert_int_le(column, 80);
+    }
+}
+END_TEST
+
+START_TEST(files_and_reports) {
+    char *weights = data_file("minilm_layer0_weights.npy"), *labels = data_file("minilm_tokens.txt");
+    char *svg = in_folder("heads.svg"), *few = write_text("few.txt", "a\nb\nc\n");
+    ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, labels, (char[]){"--out"}, svg), 0);
+    ck_assert(strstr(output, "heads.svg: 12 heads, 24 queries x 24 keys, weights "));
+    ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, few, (char[]){"--out"}, svg, (char[]){"--batch=2"}),
+                     0);
+    ck_assert(strstr(output, "12 heads, 3 queries x 3 keys"));
+    ck_assert_int_eq(
+        RUN(weights, (char[]){"--y-tokens"}, few, (char[]){"--out"}, svg, (char[]){"--heads=0,4-6"}), 0);
+    ck_assert(strstr(output, "4 heads, 24 queries x 3 keys"));
+    char *bf16 = write_weights("bf16.npy", ARRAY_U16, 3, (int64_t[]){1, 2, 2});
+    ck_assert_int_eq(RUN(bf16, (char[]){"--dtype=bf16"}, (char[]){"--out"}, svg, (char[]){"--quiet"}), 0);
+    ck_assert_str_eq(output, "");
+    ck_assert_int_eq(RUN((char[]){"--help"}), 0);
+    ck_assert(strstr(output, "example: clattn heatmap weights.npy --tokens tokens.txt --out heads.png"));
+#ifdef CLATTN_HAVE_PNG
+    ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, labels, (char[]){"--out"}, in_folder("h.png")), 0);
+    ck_assert_int_eq(access(in_folder("h.png"), R_OK), 0);
+#endif
+}
+END_TEST
+
+static const struct {
+    const char *arguments[5];
+    int status;
+    const char *error;
+} refusals[] = {
+    {{NULL}, 2, "0 files of weights given; one is accepted"},
+    {{"@w", "@w"}, 2, "2 files of weights"},
+    {{"@w", "--colour"}, 2, "--colour: not an option here"},
+    {{"@w", "-x"}, 2, "-x: not an option here"},
+    {{"@w", "--out"}, 2, "--out: its value is missing"},
+    {{"@w", "--out", "heads.jpg"}, 2, ".png or .svg, or -, is accepted"},
+    {{"@w", "--out", ".png"}, 2, ".png or .svg, or -, is accepted"},
+    {{"@w", "--batch", "-1"}, 2, "a number from 0"},
+    {{"@w", "--batch", "1"}, 2, "holds 0 to 0"},
+    {{"@w", "--dtype", "f8"}, 2, "bf16 is accepted"},
+    {{"@w", "--heads", "2"}, 2, "different heads from 0 to 1"},
+    {{"@w", "--heads", "0,0"}, 2, "different heads"},
+    {{"@w", "--heads", "1-0"}, 2, "different heads"},
+    {{"@w", "--heads", "0,"}, 2, "different heads"},
+    {{"@w", "--heads", ""}, 2, "different heads"},
+    {{"@w", "--heads", "99999999999999999999"}, 2, "different heads"},
+    {{"@w", "--tokens", "@five"}, 2, "5 tokens; the weights have 3 queries"},
+    {{"@w", "--y-tokens", "@five"}, 2, "5 tokens; the weights have 4 keys"},
+    {{"@w", "--tokens", "@absent"}, 2, "No such file"},
+    {{"@absent.npy"}, 2, "No such file"},
+    {{"@flat.npy"}, 2, "shape [4]; [H, Nq, Nkv] or"},
+    {{"@empty.npy"}, 2, "shape [2, 0, 4]; sizes from 1"},
+    {{"@u16.npy"}, 2, "type u16"},
+    {{"@w", "--out", "@no/h.svg"}, 1, "No such file"},
+    {{"@w", "--out", "@folder.svg"}, 1, "is a folder"},
+};
+
+START_TEST(refusals_say_what_is_accepted) {
+    write_weights("w.npy", ARRAY_F32, 3, (int64_t[]){2, 3, 4});
+    write_weights("flat.npy", ARRAY_F32, 1, (int64_t[]){4});
+    write_weights("empty.npy", ARRAY_F32, 3, (int64_t[]){2, 0, 4});
+    write_weights("u16.npy", ARRAY_U16, 3, (int64_t[]){2, 3, 4});
+    mkdir(in_folder("folder.svg"), 0700);
+    write_text("five", "1\n2\n3\n4\n5\n");
+    char *arguments[6] = {NULL};
+    for (int k = 0; k < 5 && refusals[_i].arguments[k]; k++) {
+        const char *given = refusals[_i].arguments[k];
+        if (given[0] == '@')
+            arguments[k] = in_folder(strcmp(given, "@w") ? given + 1 : "w.npy");
+        else
+            arguments[k] = (char *)(uintptr_t)given;
+    }
+    ck_assert_int_eq(run(arguments), refusals[_i].status);
+    ck_assert_msg(strstr(complaint, refusals[_i].error) != NULL, "%s", complaint);
+    ck_assert(strncmp(complaint, "clattn heatmap: ", 16) == 0);
+    ck_assert_ptr_eq(strchr(complaint, '\n'), complaint + strlen(complaint) - 1);
+    ck_assert_str_eq(output, "");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("heatmap");
+    TCase *group = tcase_create("pictures");
+    tcase_set_timeout(group, 120);
+    tcase_add_unchecked_fixture(group, enter, leave);
+    tcase_add_test(group, labels_are_safe);
+    tcase_add_test(group, token_files);
+    tcase_add_test(group, palette_and_scale);
+#ifdef CLATTN_HAVE_PNG
+    tcase_add_test(group, png_pixels);
+#endif
+    tcase_add_test(group, svg_text);
+    tcase_add_test(group, terminal_fits_80_columns);
+    tcase_add_test(group, files_and_reports);
+    tcase_add_loop_test(group, refusals_say_what_is_accepted, 0, sizeof refusals / sizeof *refusals);
+    suite_add_tcase(suite, group);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}

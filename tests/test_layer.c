@@ -1,0 +1,254 @@
+// test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
+// types, views, workspace and projections. Leaves out real models (test_models.c).
+//
+// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast, so asking for it is
+// UNSUPPORTED
+#include "harness.h"
+#include "layer_case.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static struct layer_case base(const char *name) {
+    return (struct layer_case){.name = name,
+                               .batch = 2,
+                               .n_q = 9,
+                               .width = 48,
+                               .heads = 4,
+                               .head_dim = 16,
+                               .biases = LAYER_ALL_BIASES};
+}
+
+static bool has_clblast(void) {
+    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
+    return without == NULL || strcmp(without, "1") != 0;
+}
+
+static void with_projections(const struct layer_case *test) {
+    struct layer_case t = *test;
+    for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
+        t.projection = (clattn_projection)n;
+        if (t.projection != CLATTN_PROJECTION_CLBLAST || has_clblast()) layer_assert(&t);
+    }
+}
+
+START_TEST(biases) {
+    for (int n = 0; n <= LAYER_ALL_BIASES; n++) {
+        struct layer_case test = base("biases");
+        test.biases = n;
+        test.projection = CLATTN_PROJECTION_NATIVE;
+        layer_assert(&test);
+    }
+    struct layer_case all = base("all biases"), none = base("no bias");
+    none.biases = 0;
+    with_projections(&all);
+    with_projections(&none);
+}
+END_TEST
+
+START_TEST(shapes) {
+    struct layer_case gqa = base("grouped-query"), sizes = base("Dk != Dv"), widths = base("M != H D");
+    gqa.kv_heads = 2;
+    sizes.head_dim_v = 24;
+    widths.width = 31;
+    widths.width_out = 57;
+    with_projections(&gqa);
+    with_projections(&sizes);
+    with_projections(&widths);
+    struct layer_case one = {.name = "one of each", .n_q = 1, .width = 1, .heads = 1, .head_dim = 1};
+    with_projections(&one);
+    struct layer_case row = base("one row");
+    row.batch = 1;
+    row.n_q = 1;
+    with_projections(&row);
+}
+END_TEST
+
+START_TEST(cross_attention) {
+    struct layer_case test = base("cross-attention");
+    test.n_kv = 21;
+    test.width_y = 40;
+    test.kv_heads = 2;
+    test.head_dim_v = 24;
+    with_projections(&test);
+    test.options.causal = true;
+    test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    with_projections(&test);
+}
+END_TEST
+
+START_TEST(strided_views) {
+    for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
+        struct layer_case test = base("strided");
+        test.layout = (enum layout)layout;
+        test.n_kv = 21;
+        test.width_y = 40;
+        with_projections(&test);
+    }
+}
+END_TEST
+
+START_TEST(storage_types) {
+    for (int n = 0; n < 9; n++) {
+        struct layer_case test = base("types");
+        test.type = (clattn_type)(n % 3);
+        test.matrix_type = (clattn_type)(n / 3);
+        test.bias_type = n % 2 ? test.type : test.matrix_type;
+        test.options.causal = true;
+        with_projections(&test);
+    }
+}
+END_TEST
+
+START_TEST(attention_options) {
+    static const int32_t kv_lengths[] = {9, 4}, q_lengths[] = {5, 9};
+    struct layer_case test = base("options");
+    test.weights = true;
+    test.options.causal = true;
+    test.options.rope.layout = CLATTN_ROPE_HALF;
+    test.options.softcap = 2;
+    layer_assert(&test);
+    test.options.kv_lengths = kv_lengths;
+    test.options.q_lengths = q_lengths;
+    layer_assert(&test);
+}
+END_TEST
+
+// The softmax cancels a forgotten key bias; the raw scores show it.
+START_TEST(key_bias_in_raw_scores) {
+    struct layer_case test = base("key bias");
+    test.scores = true;
+    test.options.scores_at = CLATTN_TAP_RAW;
+    layer_assert(&test);
+    struct layer_data *with = layer_make(&test), *without = layer_make(&test);
+    memset(without->bias[LAYER_K], 0, 64 * sizeof(double));
+    struct layer_result a = layer_run(with, harness()->queue), b = layer_run(without, harness()->queue);
+    double scores = 0, out = 0;
+    for (int n = 0; n < 2 * 4 * 9 * 9; n++) scores = fmax(scores, fabs(a.scores[n] - b.scores[n]));
+    for (int n = 0; n < 2 * 9 * 48; n++) out = fmax(out, fabs(a.out[n] - b.out[n]));
+    ck_assert_msg(scores > 0.1, "the key bias moved no score by more than %g", scores);
+    ck_assert_msg(out < 1e-4, "the key bias moved out by %g", out);
+    layer_result_free(&a);
+    layer_result_free(&b);
+    layer_free(with);
+    layer_free(without);
+}
+END_TEST
+
+START_TEST(workspace) {
+    for (int n = 0; n < 6; n++) {
+        struct layer_case test = base("workspace");
+        struct layer_arrays arrays;
+        char why[512];
+        size_t bytes = 0;
+        cl_int status;
+        test.type = test.matrix_type = (clattn_type)(n / 2);
+        test.projection = CLATTN_PROJECTION_NATIVE;
+        struct layer_data *data = layer_make(&test);
+        layer_bind(data, &arrays);
+        ck_assert(clattn_layer_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK);
+        ck_assert_uint_gt(bytes, 0);
+        arrays.params.attention.workspace =
+            clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes + (size_t)(n % 2) * 77, NULL, &status);
+        harness_expect(status, "clCreateBuffer");
+        clattn_status result =
+            clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
+        struct layer_result got = layer_collect(&arrays, harness()->queue);
+        got.status = result;
+        ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "workspace: %s", why);
+        clReleaseMemObject(arrays.params.attention.workspace);
+        layer_result_free(&got);
+        layer_unbind(&arrays);
+        layer_free(data);
+    }
+}
+END_TEST
+
+// A user event holds the layer back on both kinds of queue, whoever does the projections.
+static void wait_on(cl_command_queue queue, clattn_projection projection) {
+    struct layer_case test = base("wait list");
+    struct layer_arrays arrays;
+    char why[512];
+    cl_int status, state = CL_COMPLETE;
+    test.projection = projection;
+    struct layer_data *data = layer_make(&test);
+    layer_bind(data, &arrays);
+    cl_event gate = clCreateUserEvent(harness()->opencl, &status), done = NULL;
+    harness_expect(status, "clCreateUserEvent");
+    clattn_status result = clattn_layer_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
+    ck_assert_msg(result == CLATTN_OK, "%s", harness_log_text());
+    clFlush(queue);
+    clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    ck_assert_msg(state > CL_COMPLETE, "the layer ran before its wait list");
+    clSetUserEventStatus(gate, CL_COMPLETE);
+    harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
+    struct layer_result got = layer_collect(&arrays, queue);
+    ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "wait list: %s", why);
+    clReleaseEvent(gate);
+    clReleaseEvent(done);
+    layer_result_free(&got);
+    layer_unbind(&arrays);
+    layer_free(data);
+}
+
+START_TEST(wait_lists) {
+    wait_on(harness()->queue, CLATTN_PROJECTION_NATIVE);
+    if (has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
+    if (harness()->out_of_order == NULL) return;
+    wait_on(harness()->out_of_order, CLATTN_PROJECTION_NATIVE);
+    if (has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
+}
+END_TEST
+
+START_TEST(without_clblast) {
+    struct layer_case test = base("no CLBlast");
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    if (has_clblast()) return;
+    struct layer_data *data = layer_make(&test);
+    struct layer_result got = layer_run(data, harness()->queue);
+    ck_assert_int_eq(got.status, CLATTN_UNSUPPORTED);
+    ck_assert_msg(strstr(harness_log_text(), "CLBlast") != NULL, "message: %s", harness_log_text());
+    layer_result_free(&got);
+    layer_free(data);
+}
+END_TEST
+
+START_TEST(plan_and_prepare) {
+    struct layer_case test = base("plan");
+    struct layer_arrays arrays;
+    clattn_plan plan = {0};
+    clattn_context_stats before, after;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    struct layer_data *data = layer_make(&test);
+    layer_bind(data, &arrays);
+    ck_assert(clattn_layer_plan(harness()->context, &arrays.params, &plan) == CLATTN_OK);
+    ck_assert(plan.kernel != CLATTN_KERNEL_AUTO && plan.why[0] != '\0');
+    ck_assert(clattn_layer_prepare(harness()->context, &arrays.params) == CLATTN_OK);
+    clattn_context_get_stats(harness()->context, &before);
+    ck_assert(clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL) ==
+              CLATTN_OK);
+    clattn_context_get_stats(harness()->context, &after);
+    ck_assert_mem_eq(&before, &after, sizeof before);
+    harness_finish(harness()->queue);
+    layer_unbind(&arrays);
+    layer_free(data);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const numbers[] = {biases,
+                                    shapes,
+                                    cross_attention,
+                                    strided_views,
+                                    storage_types,
+                                    attention_options,
+                                    key_bias_in_raw_scores,
+                                    NULL};
+    const TTest *const calls[] = {plan_and_prepare, workspace, wait_lists, without_clblast, NULL};
+    Suite *suite = suite_create("layer");
+    harness_add(suite, "calls", calls);
+    harness_add(suite, "numbers", numbers);
+    return harness_run(suite);
+}
