@@ -1,10 +1,10 @@
-// decode_lanes.cl: attention of few query rows over many keys, for devices whose work-item owns vector registers.
-// It is bound by reading K and V, so all query rows that read one K/V head (its group of query heads times Nq)
-// share one pass over it, each row of K and V is read once and in order, and the head dimension is in the lanes.
-// The keys may be split over work-items; combine.cl then merges the partial results. Called by the decode path.
-// Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B). With splits > 1 out and lse are float32
-// partial results of a normal form: range s is at split_out * s and split_lse * s.
-// Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
+// decode_lanes.cl: attention of few query rows over many keys, for devices whose work-item owns vector
+// registers. It is bound by reading K and V, so all query rows that read one K/V head (its group of query
+// heads times Nq) share one pass over it, each row of K and V is read once and in order, and the head
+// dimension is in the lanes. The keys may be split over work-items; combine.cl then merges the partial
+// results. Called by the decode path. Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B).
+// With splits > 1 out and lse are float32 partial results of a normal form: range s is at split_out * s and
+// split_lse * s. Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
 #include "mask.clh"
 #include "lanes_pair.clh"
 
@@ -27,26 +27,82 @@
 #define ALL_PAIRS (PAIRS + (REST > 0))
 #define ALL_PAIRS_V (PAIRS_V + (REST_V > 0))
 
-#define KEY_TILE 16 // keys between two looks at the maximum
-// Query rows whose output is in registers at once while a tile of V is read: 32 accumulators.
-#if 16 / ALL_PAIRS_V >= ROWS
+#ifndef KEY_TILE
+#define KEY_TILE 32 // keys between two looks at the maximum, at most 32
+#endif
+// Float32 waits for memory: one key after the other, whole rows of V, so that the addresses only ever grow by
+// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer accumulators.
+#ifndef KEY_BLOCK
+#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2) // keys whose scores are summed at once
+#endif
+#ifndef VALUE_ACCUMULATORS
+#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
+#endif
+
+// 1: multiply pairs of bfloat16 of Q and K with x86's vdpbf16ps, whose sums are float32. For a device that
+// has the instruction and a compiler that takes it (probe by building), bfloat16 Q and K, LANES 16 and
+// HEAD_DIM % 32 == 0.
+#ifndef DOT_BF16
+#define DOT_BF16 0
+#endif
+
+// Query rows whose output is in registers while a tile of V is read: a divisor of ROWS.
+#define VALUE_ROWS_LIMIT (VALUE_ACCUMULATORS / (2 * ALL_PAIRS_V))
+#if ROWS <= VALUE_ROWS_LIMIT
 #define VALUE_ROWS ROWS
-#elif ALL_PAIRS_V <= 16
-#define VALUE_ROWS (16 / ALL_PAIRS_V)
+#elif ROWS % 4 == 0 && VALUE_ROWS_LIMIT >= 4
+#define VALUE_ROWS 4
+#elif ROWS % 3 == 0 && VALUE_ROWS_LIMIT >= 3
+#define VALUE_ROWS 3
+#elif ROWS % 2 == 0 && VALUE_ROWS_LIMIT >= 2
+#define VALUE_ROWS 2
 #else
 #define VALUE_ROWS 1
 #endif
 
-typedef __global const ELEMENT(TYPE_KV) *kv_pointer;
+typedef __global const ELEMENT(TYPE_KV) * kv_pointer;
+
+#if DOT_BF16
+typedef uint16 query_span;
+inline uint16 load_bits(__global const ushort *p, long i) {
+    return (uint16)(as_uint8(vload16(0, p + i)), as_uint8(vload16(0, p + i + 16)));
+}
+#define LOAD_KEYS(p, c) load_bits(p, (c)*SPAN)
+inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+    __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(q));
+    return sum;
+}
+inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
+    for (int c = 0; c < ALL_PAIRS; c++) query[c] = load_bits(q, c * SPAN);
+}
+#else
+typedef vec_pair query_span;
+#define LOAD_KEYS(p, c)                                                                                      \
+    ((c) < PAIRS ? LOAD_PAIR(TYPE_KV, p, (c)*SPAN) : LOAD_PART(TYPE_KV, p, PAIRS * SPAN, REST))
+inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+    return fma(x.b, q.b, fma(x.a, q.a, sum));
+}
+inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
+    float x[ALL_PAIRS * SPAN];
+    for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) : 0.0f;
+    for (int c = 0; c < ALL_PAIRS; c++) {
+        const vec_pair natural = {VLOAD(2 * c, x), VLOAD(2 * c + 1, x)};
+        query[c] = natural;
+        if (c < PAIRS) query[c] = ORDER_PAIR(TYPE_KV, natural);
+    }
+}
+#endif
 
 // The query rows of a work-item; what it knows of each, in units of log2.
 typedef struct query_rows {
-    vec_pair query[ROWS][ALL_PAIRS], out[ROWS][ALL_PAIRS_V];
+    query_span query[ROWS][ALL_PAIRS];
+    vec_pair out[ROWS][ALL_PAIRS_V];
     float score[ROWS][KEY_TILE]; // of the current tile: scores, then exp2(score - most)
     uint seen[ROWS];             // bit j: the tile's key j is visible; kept only where `hidden`
     bool hidden;                 // some row does not see some key of the tile
     int head[ROWS], row[ROWS], first[ROWS], last[ROWS]; // keys [first, last) by position
     float slope[ROWS], most[ROWS], sum[ROWS], rescale[ROWS];
+    float scale; // of a score; with its log2(e) where nothing comes between the score and the softmax
     int b, shift;
 } query_rows;
 
@@ -57,37 +113,37 @@ typedef struct key_tile {
     int first, count;
 } key_tile;
 
-inline void load_query(__global const ELEMENT(TYPE_Q) *q, float scale, vec_pair query[ALL_PAIRS]) {
-    float x[ALL_PAIRS * SPAN];
-    for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) * scale : 0.0f;
-    for (int c = 0; c < ALL_PAIRS; c++) {
-        const vec_pair natural = {VLOAD(2 * c, x), VLOAD(2 * c + 1, x)};
-        query[c] = natural;
-        if (c < PAIRS) query[c] = ORDER_PAIR(TYPE_KV, natural);
-    }
-}
-
-// Scores of key j of the tile for all rows.
-inline void score_key(query_rows *rows, const key_tile *tile, int j) {
-    kv_pointer k = tile->k + j * tile->k_row;
-    VEC acc[ROWS];
+// Scores of KEY_BLOCK keys from `key` on, for all rows. Keys from tile->count on repeat the last one, so that
+// nothing past it is read.
+inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
+    kv_pointer k[KEY_BLOCK];
+    VEC acc[ROWS][KEY_BLOCK];
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) acc[r] = (VEC)(0.0f);
+    for (int j = 0; j < KEY_BLOCK; j++) {
+        k[j] = tile->k + min(key + j, tile->count - 1) * tile->k_row;
 #pragma unroll
-    for (int c = 0; c < ALL_PAIRS; c++) {
-        const vec_pair x =
-            c < PAIRS ? LOAD_PAIR(TYPE_KV, k, c * SPAN) : LOAD_PART(TYPE_KV, k, PAIRS * SPAN, REST);
-#pragma unroll
-        for (int r = 0; r < ROWS; r++)
-            acc[r] = fma(x.b, rows->query[r][c].b, fma(x.a, rows->query[r][c].a, acc[r]));
+        for (int r = 0; r < ROWS; r++) acc[r][j] = (VEC)(0.0f);
     }
 #pragma unroll
-    for (int r = 0; r < ROWS; r++) rows->score[r][j] = sum_lanes(acc[r]);
+    for (int c = 0; c < ALL_PAIRS; c++) {
+#pragma unroll
+        for (int j = 0; j < KEY_BLOCK; j++) {
+            const query_span x = LOAD_KEYS(k[j], c);
+#pragma unroll
+            for (int r = 0; r < ROWS; r++) acc[r][j] = multiply_add(x, rows->query[r][c], acc[r][j]);
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROWS; r++) {
+#pragma unroll
+        for (int j = 0; j < KEY_BLOCK; j++) rows->score[r][key + j] = sum_lanes(acc[r][j]) * rows->scale;
+    }
 }
 
 // Row r of a tile in which a key may be hidden: -inf there; the options of EXTRAS on the others.
-inline void mask_row(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
-                     query_rows *rows, const key_tile *tile, int r) {
+inline void mask_row(const attention_args *a, __global const uchar *mask,
+                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile,
+                     int r) {
     const int h = rows->head[r], i = rows->row[r];
     (void)a, (void)mask, (void)bias, (void)h, (void)i; // for the options only
     rows->seen[r] = 0;
@@ -106,10 +162,15 @@ inline void mask_row(const attention_args *a, __global const uchar *mask, __glob
 }
 
 inline float largest_lane(VEC x) {
-    float t[LANES], most = -INFINITY;
-    VSTORE(x, 0, t);
-    for (int j = 0; j < LANES; j++) most = fmax(most, t[j]);
-    return most;
+#if LANES == 16
+    const float8 a = x.lo > x.hi ? x.lo : x.hi;
+    const float4 b = a.lo > a.hi ? a.lo : a.hi;
+#elif LANES == 8
+    const float4 b = x.lo > x.hi ? x.lo : x.hi;
+#else
+    const float4 b = x;
+#endif
+    return fmax(fmax(b.x, b.y), fmax(b.z, b.w));
 }
 
 // Scores of row r become exp2(score - maximum), and its running maximum and sum follow.
@@ -127,14 +188,15 @@ inline void softmax_row(query_rows *rows, int r, int count) {
         VSTORE(p, 0, score + j);
         total += p;
     }
-    rows->rescale[r] = exp2(rows->most[r] - base);
+    rows->rescale[r] = most == rows->most[r] ? 1.0f : exp2(rows->most[r] - base);
     rows->sum[r] = fma(rows->sum[r], rows->rescale[r], sum_lanes(total));
     rows->most[r] = most;
 }
 
 inline vec_pair load_value(const key_tile *tile, int j, int pair) {
     kv_pointer v = tile->v + j * tile->v_row;
-    return pair < PAIRS_V ? LOAD_PAIR(TYPE_KV, v, pair * SPAN) : LOAD_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
+    return pair < PAIRS_V ? LOAD_PAIR(TYPE_KV, v, pair * SPAN)
+                          : LOAD_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
 }
 
 // A pair of value columns of row r without the keys it does not see.
@@ -150,18 +212,17 @@ inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, in
     return o;
 }
 
-// out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is
-// enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with care.
+// out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0,
+// which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with
+// care.
 inline void add_values(query_rows *rows, const key_tile *tile, int first) {
     vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
-    int row[VALUE_ROWS];
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
-        row[r] = min(first + r, ROWS - 1); // the last group may overlap the one before: the same sums again
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
-            acc[r][c].a = rows->out[row[r]][c].a * rows->rescale[row[r]];
-            acc[r][c].b = rows->out[row[r]][c].b * rows->rescale[row[r]];
+            acc[r][c].a = rows->out[first + r][c].a * rows->rescale[first + r];
+            acc[r][c].b = rows->out[first + r][c].b * rows->rescale[first + r];
         }
     }
     for (int j = 0; j < tile->count; j++) {
@@ -170,28 +231,26 @@ inline void add_values(query_rows *rows, const key_tile *tile, int first) {
             const vec_pair x = load_value(tile, j, c);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
-                acc[r][c].a = fma((VEC)(rows->score[row[r]][j]), x.a, acc[r][c].a);
-                acc[r][c].b = fma((VEC)(rows->score[row[r]][j]), x.b, acc[r][c].b);
+                acc[r][c].a = fma((VEC)(rows->score[first + r][j]), x.a, acc[r][c].a);
+                acc[r][c].b = fma((VEC)(rows->score[first + r][j]), x.b, acc[r][c].b);
             }
         }
     }
-#pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
-#pragma unroll
-        for (int c = 0; c < ALL_PAIRS_V; c++) {
-            if (rows->hidden && any(isnan(acc[r][c].a + acc[r][c].b))) acc[r][c] = add_seen(rows, tile, row[r], c);
-        }
-#pragma unroll
-        for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[row[r]][c] = acc[r][c];
+        VEC all = (VEC)(0.0f);
+        for (int c = 0; c < ALL_PAIRS_V; c++) all += acc[r][c].a + acc[r][c].b;
+        const bool again = rows->hidden && any(isnan(all));
+        for (int c = 0; c < ALL_PAIRS_V; c++)
+            rows->out[first + r][c] = again ? add_seen(rows, tile, first + r, c) : acc[r][c];
     }
 }
 
-inline void add_tile(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
-                     query_rows *rows, const key_tile *tile) {
+inline void add_tile(const attention_args *a, __global const uchar *mask,
+                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile) {
     rows->hidden = EXTRAS;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
-    for (int j = 0; j < tile->count; j++) score_key(rows, tile, j);
+    for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
     for (int r = 0; r < ROWS; r++) {
         if (rows->hidden) mask_row(a, mask, bias, rows, tile, r);
         softmax_row(rows, r, tile->count);
@@ -200,8 +259,8 @@ inline void add_tile(const attention_args *a, __global const uchar *mask, __glob
 }
 
 // What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
-inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r, int kv_head,
-                      int index) {
+inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r,
+                      int kv_head, int index) {
     const batch_row bounds = batch_row_of(a, table, rows->b);
     const int h = kv_head * a->group + index / a->n_q, i = index % a->n_q;
     const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * LOG2E : -INFINITY;
@@ -213,7 +272,7 @@ inline void start_row(const attention_args *a, __global const int *table, query_
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
 }
 
-inline void store_row(__global ELEMENT(TYPE_OUT) *out, const query_rows *rows, int r) {
+inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
     const float factor = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
     for (int c = 0; c < ALL_PAIRS_V; c++) {
         const vec_pair y = c < PAIRS_V ? UNORDER_PAIR(TYPE_KV, rows->out[r][c]) : rows->out[r][c];
@@ -225,10 +284,10 @@ inline void store_row(__global ELEMENT(TYPE_OUT) *out, const query_rows *rows, i
     }
 }
 
-__kernel void decode_lanes(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k,
-                           __global const ELEMENT(TYPE_KV) *v, __global ELEMENT(TYPE_OUT) *out,
+__kernel void decode_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
+                           __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out,
                            __global float *lse, __global const uchar *mask,
-                           __global const ELEMENT(TYPE_BIAS) *bias, __global const int *table,
+                           __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
                            attention_args args) {
     const int all_rows = args.group * args.n_q, passes = (all_rows + ROWS - 1) / ROWS;
     const int split = (int)get_group_id(0), kv_head = (int)get_group_id(1) / passes;
@@ -237,12 +296,12 @@ __kernel void decode_lanes(__global const ELEMENT(TYPE_Q) *q, __global const ELE
     rows.b = (int)get_group_id(2);
     const batch_row bounds = batch_row_of(&args, table, rows.b);
     rows.shift = bounds.shift;
+    rows.scale = args.scale * (EXTRAS ? 1.0f : LOG2E);
     int begin = INT_MAX, end = 0; // the keys that some row sees
     for (int r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one; they are not stored.
         start_row(&args, table, &rows, r, kv_head, min(first_row + r, all_rows - 1));
-        load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), args.scale * (EXTRAS ? 1.0f : LOG2E),
-                   rows.query[r]);
+        load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), rows.query[r]);
         begin = min(begin, rows.first[r]);
         end = max(end, rows.last[r]);
     }
@@ -251,8 +310,12 @@ __kernel void decode_lanes(__global const ELEMENT(TYPE_Q) *q, __global const ELE
         end = (int)min((long)end, (long)(split + 1) * args.split_keys);
     }
     for (int j = begin; j < end; j += KEY_TILE) {
-        const key_tile tile = {k + view_row(&args.k, rows.b, kv_head, j), v + view_row(&args.v, rows.b, kv_head, j),
-                               args.k.row, args.v.row, j, min(KEY_TILE, end - j)};
+        const key_tile tile = {k + view_row(&args.k, rows.b, kv_head, j),
+                               v + view_row(&args.v, rows.b, kv_head, j),
+                               args.k.row,
+                               args.v.row,
+                               j,
+                               min(KEY_TILE, end - j)};
         add_tile(&args, mask, bias, &rows, &tile);
     }
     for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {

@@ -113,11 +113,11 @@ inline void store_lse(__global float *lse, const args_view *view, const tile_row
     }
 }
 
-__kernel void flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-                          __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out,
-                          __global float *lse, __global const uchar *mask,
-                          __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
-                          const attention_args args) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
+            __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
+            __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
+            const attention_args args) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
     const int b = (int)get_group_id(2), h = (int)get_group_id(1);
@@ -133,8 +133,9 @@ __kernel void flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELE
     t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
     t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
-    const long split_begin = (long)split * args.split_keys, keys = batch.kv_length;
-    find_intervals(&t, &batch, (int)min(split_begin, keys), (int)min(split_begin + args.split_keys, keys));
+    const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys,
+               split_begin = split * span;
+    find_intervals(&t, &batch, (int)min(split_begin, keys), (int)min(split_begin + span, keys));
     const key_rows kv = {k + view_row(&args.k, b, h / args.group, 0),
                          v + view_row(&args.v, b, h / args.group, 0),
                          args.k.row,
@@ -160,7 +161,8 @@ __kernel void flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELE
         if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
-            const value_rows values = find_values(&kv, t.k0, t.count);
+            value_rows values;
+            find_values(&values, &kv, t.k0, t.count);
             add_values(o_tile, s_tile, keep, &values);
         }
     }

@@ -1,7 +1,7 @@
 // linear_few_lanes.cl: y = x W^T + bias for few rows, on devices whose work-item owns vector registers.
-// With few rows the time is that of reading W once, so nothing is packed: the reduction is in the lanes, x and W are
-// read as they lie, and each sum ends in a horizontal addition. Same arguments as linear_lanes.cl. Local size 1;
-// global size ceil(columns / COLUMN_TILE).
+// With few rows the time is that of reading W once, so nothing is packed: the reduction is in the lanes, x
+// and W are read as they lie, and each sum ends in a horizontal addition. Same arguments as linear_lanes.cl.
+// Local size 1; global size ceil(columns / COLUMN_TILE).
 #include "lanes_pair.clh"
 #include "linear_args.h"
 
@@ -23,8 +23,8 @@
 #define LOAD_X(p, i) ORDER_PAIR(TYPE_KV, UNORDER_PAIR(TYPE_Q, LOAD_PAIR(TYPE_Q, p, i)))
 #endif
 
-typedef __global const ELEMENT(TYPE_Q) *x_pointer;
-typedef __global const ELEMENT(TYPE_KV) *w_pointer;
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 
 // sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
 inline void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
@@ -65,8 +65,8 @@ inline void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_
     }
 }
 
-__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) *x, __global const ELEMENT(TYPE_KV) *w,
-                               __global const ELEMENT(TYPE_BIAS) *bias, __global ELEMENT(TYPE_OUT) *y,
+__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
+                               __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
                                linear_args args) {
     const int first = (int)get_group_id(0) * COLUMN_TILE, last = min(first + COLUMN_TILE, args.columns);
     const int rows = args.batch * args.rows;
@@ -91,8 +91,10 @@ __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) *x, __global const
             }
             for (int n = 0; n < COLUMN_BLOCK && column + n < last; n++) {
                 const int c = column + n;
-                const float start = (args.flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, args.bias_offset + c) : 0.0f;
-                const long at = args.y_offset + c / args.y_head_columns * args.y_head + c % args.y_head_columns;
+                const float start =
+                    (args.flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, args.bias_offset + c) : 0.0f;
+                const long at =
+                    args.y_offset + c / args.y_head_columns * args.y_head + c % args.y_head_columns;
                 for (int r = 0; r < ROW_BLOCK && row + r < rows; r++) {
                     const int b = (row + r) / args.rows, i = (row + r) % args.rows;
                     STORE(TYPE_OUT, y, at + b * args.y_batch + i * args.y_row, start + sum_lanes(sum[r][n]));

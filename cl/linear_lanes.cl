@@ -1,23 +1,23 @@
 // linear_lanes.cl: y = x W^T + bias for many rows, on devices whose work-item owns vector registers.
-// Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all rows, and y is
-// transposed back when it is stored. A work-item owns ROW_PANELS panels of LANES * ROW_VECTORS rows times
-// COLUMN_TILE columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all batch
-// items are one row set. Local size 1; global size (ceil(B*rows / TILE_ROWS), ceil(columns / COLUMN_TILE)).
-// Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
-#include "lanes.clh"
+// Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all rows, and y
+// is transposed back when it is stored. A work-item owns ROW_PANELS panels of LANES * ROW_VECTORS rows times
+// COLUMN_TILE columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all
+// batch items are one row set. Local size 1; global size (ceil(B*rows / TILE_ROWS), ceil(columns /
+// COLUMN_TILE)). Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
+#include "lanes_pair.clh"
 #include "linear_args.h"
 
 #ifndef ROW_VECTORS
-#define ROW_VECTORS 3 // vectors of rows in registers at once
+#define ROW_VECTORS 4 // vectors of rows in registers at once
 #endif
 #ifndef COLUMN_BLOCK
-#define COLUMN_BLOCK 8 // columns in registers at once; ROW_VECTORS * COLUMN_BLOCK accumulators
+#define COLUMN_BLOCK 6 // columns in registers at once; ROW_VECTORS * COLUMN_BLOCK accumulators
 #endif
 #ifndef ROW_PANELS
 #define ROW_PANELS 2 // panels that share a block of W while it is in the first-level cache
 #endif
 #ifndef COLUMN_TILE
-#define COLUMN_TILE 96 // a multiple of LANES and of COLUMN_BLOCK
+#define COLUMN_TILE 192 // a multiple of LANES and of COLUMN_BLOCK
 #endif
 #ifndef REDUCTION_TILE
 #define REDUCTION_TILE 256 // a multiple of LANES
@@ -27,18 +27,25 @@
 #endif
 #define TILE_VECTORS (ROW_PANELS * ROW_VECTORS)
 #define TILE_ROWS (TILE_VECTORS * LANES)
-// Rows of a block of W lie a whole number of pages apart where K is a power of two; packed with this padding they do
-// not meet in one set of the first-level cache.
+// Rows of a block of W lie a whole number of pages apart where K is a power of two; packed with this padding
+// they do not meet in one set of the first-level cache.
 #define W_STRIDE (REDUCTION_TILE + LANES)
+
+// PoCL 3.1 ignores OpenCL's prefetch(); the compiler's builtin never faults, whatever the address.
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
+#else
+#define PREFETCH(p) prefetch(p, 1)
+#endif
 
 #define ALIGNED __attribute__((aligned(4 * LANES)))
 
-typedef __global const ELEMENT(TYPE_Q) *x_pointer;
-typedef __global const ELEMENT(TYPE_KV) *w_pointer;
-typedef __global ELEMENT(TYPE_OUT) *y_pointer;
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
-// Columns [first, first + LANES) of a matrix whose columns are cut into heads: where they start, and whether they
-// are contiguous and all exist.
+// Columns [first, first + LANES) of a matrix whose columns are cut into heads: where they start, and whether
+// they are contiguous and all exist.
 typedef struct lane_columns {
     long at;
     bool whole;
@@ -56,12 +63,13 @@ inline lane_columns lane_columns_at(int first, int columns, int head_columns, lo
 inline VEC gather_x(const linear_args *a, x_pointer row, int k) {
     float t[LANES];
     for (int j = 0; j < LANES; j++)
-        t[j] = k + j < a->reduction ? LOAD(TYPE_Q, row, column_at(k + j, a->x_head_columns, a->x_head)) : 0.0f;
+        t[j] =
+            k + j < a->reduction ? LOAD(TYPE_Q, row, column_at(k + j, a->x_head_columns, a->x_head)) : 0.0f;
     return VLOAD(0, t);
 }
 
-// Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows. LANES rows at a time walk
-// along the reduction, so that the hardware prefetcher follows them.
+// Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows. LANES rows at a time
+// walk along the reduction, so that the hardware prefetcher follows them.
 inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
                    VEC tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS]) {
     lane_columns c[REDUCTION_TILE / LANES];
@@ -73,7 +81,7 @@ inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROW
             if (c[d / LANES].whole) {
                 x_pointer p = x + c[d / LANES].at;
 #pragma unroll
-                for (int j = 0; j < LANES; j++) t[j] = LOAD_LANES(TYPE_Q, p, row_at[v * LANES + j]);
+                for (int j = 0; j < LANES; j++) t[j] = LOAD_VEC(TYPE_Q, p, row_at[v * LANES + j]);
             } else {
 #pragma unroll 1
                 for (int j = 0; j < LANES; j++) t[j] = gather_x(a, x + row_at[v * LANES + j], k + d);
@@ -91,26 +99,30 @@ inline void pack_w(const linear_args *a, w_pointer w, int column, int k, int dep
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         w_pointer p = w + a->w_offset + min(column + n, a->columns - 1) * a->w_row + k;
         const int exist = min(depth, a->reduction - k), whole = exist / LANES * LANES;
-        for (int d = 0; d < whole; d += LANES) VSTORE(LOAD_LANES(TYPE_KV, p, d), 0, block[n] + d);
+        for (int d = 0; d < whole; d += LANES) VSTORE(LOAD_VEC(TYPE_KV, p, d), 0, block[n] + d);
         for (int d = whole; d < depth; d++) block[n][d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
     }
 }
 
-// The micro-kernel: y += x w for one panel and one block of columns.
+// The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for the rows of W that
+// `next` points to, of which each panel takes its share; they are packed after this block.
 inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float w[COLUMN_BLOCK][W_STRIDE],
-                           int depth, VEC y[COLUMN_TILE][ROW_VECTORS]) {
+                           int depth, VEC y[COLUMN_TILE][ROW_VECTORS], w_pointer next, long next_row) {
     VEC acc[COLUMN_BLOCK][ROW_VECTORS];
 #pragma unroll
     for (int n = 0; n < COLUMN_BLOCK; n++) {
 #pragma unroll
         for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];
     }
+    for (int first = 0; first < depth; first += LANES) {
+        for (int n = 0; n < COLUMN_BLOCK / ROW_PANELS; n++) PREFETCH(next + n * next_row + first);
 #pragma unroll 2
-    for (int d = 0; d < depth; d++) {
+        for (int d = first; d < first + LANES; d++) {
 #pragma unroll
-        for (int n = 0; n < COLUMN_BLOCK; n++) {
+            for (int n = 0; n < COLUMN_BLOCK; n++) {
 #pragma unroll
-            for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = fma((VEC)(w[n][d]), x[d][v], acc[n][v]);
+                for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = fma((VEC)(w[n][d]), x[d][v], acc[n][v]);
+            }
         }
     }
 #pragma unroll
@@ -146,8 +158,8 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
     }
 }
 
-__kernel void linear_lanes(__global const ELEMENT(TYPE_Q) *x, __global const ELEMENT(TYPE_KV) *w,
-                           __global const ELEMENT(TYPE_BIAS) *bias, __global ELEMENT(TYPE_OUT) *y,
+__kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
+                           __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
                            linear_args args) {
     const int first_column = (int)get_group_id(1) * COLUMN_TILE;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
@@ -157,7 +169,8 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) *x, __global const ELE
     float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
     for (int r = 0; r < TILE_ROWS; r++) {
-        const long row = first_row + min(r, rows - 1); // rows past the end repeat the last; they are not stored
+        const long row =
+            first_row + min(r, rows - 1); // rows past the end repeat the last; they are not stored
         const int b = (int)(row / args.rows), i = (int)(row % args.rows);
         x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;
         y_row_at[r] = args.y_offset + b * args.y_batch + i * args.y_row;
@@ -168,11 +181,16 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) *x, __global const ELE
         for (int v = 0; v < TILE_VECTORS; v++) y_tile[v / ROW_VECTORS][n][v % ROW_VECTORS] = start;
     }
     for (int k = 0; k < args.reduction; k += REDUCTION_TILE) {
-        const int exist = min(REDUCTION_TILE, args.reduction - k), depth = (exist + LANES - 1) / LANES * LANES;
+        const int exist = min(REDUCTION_TILE, args.reduction - k),
+                  depth = (exist + LANES - 1) / LANES * LANES;
         pack_x(&args, x, x_row_at, k, depth, x_tile);
         for (int n = 0; n < columns; n += COLUMN_BLOCK) {
             pack_w(&args, w, first_column + n, k, depth, w_block);
-            for (int p = 0; p < ROW_PANELS; p++) multiply_block(x_tile[p], w_block, depth, &y_tile[p][n]);
+            for (int p = 0; p < ROW_PANELS; p++) {
+                const int ahead = first_column + n + COLUMN_BLOCK + p * (COLUMN_BLOCK / ROW_PANELS);
+                w_pointer next = w + args.w_offset + min(ahead, args.columns - 1) * args.w_row + k;
+                multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, args.w_row);
+            }
         }
     }
     for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column + n, y_tile);

@@ -45,7 +45,7 @@ void harness_log_clear(void) {
 void harness_expect(cl_int status, const char *what) {
     if (status == CL_SUCCESS) return;
     fprintf(stderr, "the test's own %s failed with %d\n", what, (int)status);
-    exit(EXIT_FAILURE);
+    exit(HARNESS_BROKEN);
 }
 
 void harness_finish(cl_command_queue queue) {
@@ -81,21 +81,29 @@ static cl_device_id choose(void) {
 }
 
 void harness_start(void) {
-    the_harness.device = choose();
-    clattn_context_params params = {.device = the_harness.device, .log = harness_log()};
+    clattn_context *context = NULL;
+    clattn_context_params params = {.device = choose(), .log = harness_log()};
     params.cache_dir = getenv("CLATTN_TEST_CACHE");
-    if (clattn_context_create(&params, &the_harness.context) != CLATTN_OK) {
+    if (clattn_context_create(&params, &context) != CLATTN_OK) {
         fprintf(stderr, "clattn_context_create: %s\n", log_text);
         exit(EXIT_FAILURE);
     }
-    the_harness.opencl = clattn_context_opencl(the_harness.context);
+    harness_adopt(context);
+}
+
+void harness_adopt(clattn_context *context) {
     cl_int status;
-    the_harness.queue = clCreateCommandQueue(the_harness.opencl, the_harness.device, 0, &status);
+    struct harness h = {.context = context};
+    h.opencl = clattn_context_opencl(context);
+    h.device = clattn_context_device(context);
+    h.queue = clCreateCommandQueue(h.opencl, h.device, 0, &status);
     harness_expect(status, "clCreateCommandQueue");
-    if (!clattn_context_capabilities(the_harness.context)->out_of_order) return;
-    the_harness.out_of_order = clCreateCommandQueue(the_harness.opencl, the_harness.device,
-                                                    CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
-    harness_expect(status, "clCreateCommandQueue, out of order");
+    if (clattn_context_capabilities(context)->out_of_order) {
+        h.out_of_order =
+            clCreateCommandQueue(h.opencl, h.device, CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE, &status);
+        harness_expect(status, "clCreateCommandQueue, out of order");
+    }
+    the_harness = h;
 }
 
 void harness_stop(void) {

@@ -12,6 +12,8 @@
 
 // CTest, Meson and Automake read this exit status as "skipped".
 #define HARNESS_SKIP 77
+// The exit status when one of the test's own OpenCL calls failed, so that nothing can be said of the library.
+#define HARNESS_BROKEN 3
 
 struct harness {
     clattn_context *context;
@@ -27,6 +29,8 @@ const struct harness *harness(void);
 // Choose the device, create the context and the queues. Without a device the program ends with HARNESS_SKIP.
 void harness_start(void);
 void harness_stop(void);
+// The part of harness_start that follows a context of the suite's own making.
+void harness_adopt(clattn_context *context);
 
 // Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
 int harness_run(Suite *suite);

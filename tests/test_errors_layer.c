@@ -39,7 +39,7 @@ static const struct layer_case good = {.name = "good",
     X(wk_columns, "wk", p->wk.shape[1] = 19)                                                                 \
     X(wv_rows, "wv", p->wv.shape[0] = 15)                                                                    \
     X(wv_type, "wv", p->wv.type = CLATTN_TYPE_F16)                                                           \
-    X(wo_rows, "wo", p->wo.shape[0] = 27)                                                                    \
+    X(wo_rows, "out", p->wo.shape[0] = 27)                                                                   \
     X(wo_columns, "wo", p->wo.shape[1] = 31)                                                                 \
     X(wo_last_stride, "wo", p->wo.stride[1] = 2)                                                             \
     X(bq_size, "bq", p->bq.shape[0] = 31)                                                                    \
@@ -48,9 +48,9 @@ static const struct layer_case good = {.name = "good",
     X(bo_type, "bo", p->bo.type = CLATTN_TYPE_BOOL)                                                          \
     X(no_heads, "heads", p->heads = 0)                                                                       \
     X(negative_heads, "heads", p->heads = -4)                                                                \
-    X(heads_not_of_wq, "wq", p->heads = 5)                                                                   \
+    X(heads_not_of_wq, "wq", p->heads = 6)                                                                   \
     X(kv_heads_not_of_heads, "heads", p->kv_heads = 3)                                                       \
-    X(negative_kv_heads, "kv_heads", p->kv_heads = -1)                                                       \
+    X(negative_kv_heads, "heads", p->kv_heads = -1)                                                          \
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
     X(attention_q, "q", p->attention.q = p->x)                                                               \
     X(attention_out, "out", p->attention.out = p->out)                                                       \

@@ -17,7 +17,8 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         {p->dropout != 0.0f, "dropout"},
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
         {p->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {tensor_given(&p->block_table) || p->page_size != 0, "block_table"},
+        {tensor_given(&p->block_table), "block_table"},
+        {p->page_size != 0, "page_size"},
         {tensor_given(&p->k_new), "k_new"},
         {tensor_given(&p->v_new), "v_new"},
         {p->rope.positions != NULL, "rope.positions"},
@@ -260,7 +261,6 @@ size_t workspace_round(size_t bytes) {
 
 clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace) {
     *workspace = NULL;
-    if (bytes == 0) return CLATTN_OK;
     if (given) {
         size_t have = 0;
         cl_context of = NULL;
@@ -273,10 +273,12 @@ clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes
             return context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "workspace: has %llu bytes, %llu are needed", (unsigned long long)have,
                                 (unsigned long long)bytes);
+        if (bytes == 0) return CLATTN_OK;
         clRetainMemObject(given);
         *workspace = given;
         return CLATTN_OK;
     }
+    if (bytes == 0) return CLATTN_OK;
     // Drivers promise memory that they do not have: hold to the limits they state.
     if (bytes > context->capabilities.max_allocation_bytes)
         return context_fail(context, CLATTN_OUT_OF_MEMORY,

@@ -19,10 +19,8 @@ static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
     clattn_context *c = l->context;
     l->heads = p->heads;
     l->kv_heads = p->kv_heads ? p->kv_heads : p->heads;
-    if (l->heads < 1 || l->kv_heads < 1 || l->heads % l->kv_heads)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "heads: H = %d must be a multiple of Hkv = %d, both 1 or more", l->heads,
-                            l->kv_heads);
+    if (l->heads < 1 || l->kv_heads < 1)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "heads: %d, kv_heads: %d: must be 1 or more", l->heads, l->kv_heads);
     if (p->wq.rank != 2 || p->wv.rank != 2 || p->wo.rank != 2)
         return context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "%s: is absent or not [out, in]: a matrix of rank 2 is needed",
@@ -32,6 +30,9 @@ static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
     if (p->wq.shape[0] < 1 || p->wq.shape[0] % l->heads)
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "wq: %lld rows are not a multiple of H = %d",
                             (long long)p->wq.shape[0], l->heads);
+    if (l->heads % l->kv_heads)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "heads: H = %d must be a multiple of Hkv = kv_heads = %d", l->heads,
+                            l->kv_heads);
     if (p->wv.shape[0] < 1 || p->wv.shape[0] % l->kv_heads)
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "wv: %lld rows are not a multiple of Hkv = %d",
                             (long long)p->wv.shape[0], l->kv_heads);
@@ -40,11 +41,28 @@ static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
     return CLATTN_OK;
 }
 
+// x, y and out are stored alike, and so are the weight matrices.
+static clattn_status check_types(clattn_context *c, const clattn_layer_params *p) {
+    const struct {
+        const char *name, *like;
+        clattn_type type, wanted;
+    } pairs[] = {{"y", "x", tensor_given(&p->y) ? p->y.type : p->x.type, p->x.type},
+                 {"out", "x", p->out.type, p->x.type},
+                 {"wk", "wq", p->wk.type, p->wq.type},
+                 {"wv", "wq", p->wv.type, p->wq.type},
+                 {"wo", "wq", p->wo.type, p->wq.type}};
+    for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+        if (pairs[i].type != pairs[i].wanted)
+            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its type differs from %s's: both must be stored alike",
+                                pairs[i].name, pairs[i].like);
+    return CLATTN_OK;
+}
+
 static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool planning) {
     clattn_context *c = l->context;
     const tensor_rule x = {"x", "[B, Nq, M]", TYPES_FLOAT, false, planning};
     const tensor_rule y = {"y", "[B, Nkv, My]", TYPES_FLOAT, false, planning};
-    const tensor_rule out = {"out", "[B, Nq, Mo]", TYPES_FLOAT, true, planning};
+    const tensor_rule out = {"out", "[B, Nq, Mo = rows of wo]", TYPES_FLOAT, true, planning};
     clattn_status status = find_sizes(l, p);
     if (status == CLATTN_OK) status = tensor_check(c, &p->x, 3, &x);
     if (status == CLATTN_OK) status = tensor_check_shape(c, &p->x, p->x.shape, &x);
@@ -69,7 +87,7 @@ static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool pl
         status = check_matrix(c, &p->wv, &p->bv, v, (const char *const[]){"wv", "bv"}, planning);
     if (status == CLATTN_OK)
         status = check_matrix(c, &p->wo, &p->bo, o, (const char *const[]){"wo", "bo"}, planning);
-    return status;
+    return status == CLATTN_OK ? check_types(c, p) : status;
 }
 
 static clattn_status check_options(clattn_context *c, const clattn_layer_params *p) {
@@ -83,12 +101,8 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
     if ((unsigned)p->projection >= CLATTN_PROJECTION_COUNT)
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
                             (int)p->projection);
-    if (p->projection == CLATTN_PROJECTION_NATIVE)
-        return context_fail(c, CLATTN_UNSUPPORTED,
-                            "projection: native is not built yet: take auto or clblast");
-    if (!clblast_available())
-        return context_fail(c, CLATTN_UNSUPPORTED,
-                            "projection: this build of clattn has no CLBlast, the layer needs it");
+    if (p->projection == CLATTN_PROJECTION_CLBLAST && !clblast_available())
+        return context_fail(c, CLATTN_UNSUPPORTED, "projection: this build of clattn has no CLBlast: take native");
     return CLATTN_OK;
 }
 

@@ -56,7 +56,7 @@ static clattn_status choose_unfused(const clattn_capabilities *device, const pro
     v->kernel = CLATTN_KERNEL_UNFUSED;
     v->id = KERNEL_SCORES;
     v->splits = 1;
-    v->softmax_group = softmax_group(device);
+    v->softmax_group = v->work_group = softmax_group(device);
     const uint64_t items = (uint64_t)p->batch * (uint64_t)p->heads;
     const uint64_t row = (uint64_t)p->n_kv * sizeof(float), item = row * (uint64_t)p->n_q;
     v->chunk_rows = p->n_q;

@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/expect.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -27,6 +28,7 @@ typedef struct attend {
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
+    expect expect;
 } attend;
 
 static const char *const tap_names[] = {"raw", "softcap", "masked", "softmax", NULL};
@@ -115,6 +117,7 @@ static int load_inputs(attend *a) {
     if (status < 0) status = store_as("k", &a->k_array, kv_type);
     if (status < 0) status = store_as("v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
+    if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
 }
 
@@ -170,7 +173,8 @@ static int run_attend(attend *a, session *s, tensors *t) {
     status = session_finish(s);
     const uint64_t end = tool_time_ns();
     if (status < 0) status = save_outputs(a, t);
-    return status >= 0 ? status : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out);
+    if (status < 0) status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    return status >= 0 ? status : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
 }
 
 static void free_attend(attend *a) {
@@ -178,6 +182,7 @@ static void free_attend(attend *a) {
                           &a->lse_array, &a->weights_array, &a->scores_array};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
+    expect_free(&a->expect);
 }
 
 int tool_attend(int argc, char **argv) {
@@ -185,13 +190,12 @@ int tool_attend(int argc, char **argv) {
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
-        score_group(&a.score),
-        common_group(&a.common)};
+        score_group(&a.score), expect_group(&a.expect), common_group(&a.common)};
     command_line line = {"attend",
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
                          groups,
-                         3,
+                         4,
                          0,
                          {NULL},
                          0};

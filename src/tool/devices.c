@@ -79,7 +79,7 @@ int tool_devices(int argc, char **argv) {
         clattn_capabilities c;
         clattn_plan prefill = {0}, decode = {0};
         if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
-        if (session_open_device(&s, &devices[i]) < 0) {
+        if (session_open_device(&s, &devices[i], NULL) < 0) {
             plan_for(&s, 4096, 4096, &prefill);
             plan_for(&s, 1, 4096, &decode);
             session_close(&s);

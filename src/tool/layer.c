@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "tool/layer_weights.h"
+#include "tool/expect.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -31,6 +32,7 @@ typedef struct layer_run {
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
+    expect expect;
     common_options common;
 } layer_run;
 
@@ -138,8 +140,8 @@ static int load_inputs(layer_run *r) {
     int status = layer_weights_load("layer", &r->weights);
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    return status >= 0 ? status
-                       : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
+    if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
+    return status >= 0 ? status : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
 }
 
 static int upload(layer_run *r, tensors *t) {
@@ -190,8 +192,9 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0)
         status = tensors_save(t, &r->score.params.weights, &r->weights_array, r->attention_weights);
+    if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);
     return status >= 0 ? status
-                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out);
+                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
 }
 
 int tool_layer(int argc, char **argv) {
@@ -199,14 +202,13 @@ int tool_layer(int argc, char **argv) {
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
-        score_group(&r.score),
-        common_group(&r.common)};
+        score_group(&r.score), expect_group(&r.expect), common_group(&r.common)};
     command_line line = {"layer",
                          "multi-head attention with a model's weights",
                          "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention "
                          "--heads 12 --x x.npy --out y.npy",
                          groups,
-                         3,
+                         4,
                          0,
                          {NULL},
                          0};
@@ -226,5 +228,6 @@ int tool_layer(int argc, char **argv) {
     array_free(&r.out_array);
     array_free(&r.weights_array);
     score_options_free(&r.score);
+    expect_free(&r.expect);
     return status;
 }

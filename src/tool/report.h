@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_REPORT_H
 #include <jansson.h>
 
+#include "tool/expect.h"
 #include "tool/tool.h"
 
 // Print and release an object. EXIT_FAILED when stdout cannot be written.
@@ -13,5 +14,5 @@ double report_flops(const clattn_attention_params *p);
 
 // The report of one attention or layer run.
 int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
-               const char *out_file);
+               const char *out_file, const expect *e);
 #endif

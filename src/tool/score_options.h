@@ -20,5 +20,7 @@ option_group score_group(score_options *o);
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads);
 // Put masks on the device and finish o->params.
 int score_options_upload(score_options *o, tensors *t);
+// [count] integers of an i4 or i8 file; nothing where spec is NULL. The caller frees *result.
+int score_options_integers(const char *command, const char *option, const char *spec, int64_t count, int32_t **result);
 void score_options_free(score_options *o);
 #endif

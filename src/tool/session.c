@@ -110,12 +110,13 @@ static int choose_device(session *s) {
                       spec, count - 1);
 }
 
-int session_open_device(session *s, const clattn_device *device) {
+int session_open_device(session *s, const clattn_device *device, const char *rows) {
     char folder[1024];
     cl_int code = CL_SUCCESS;
     s->device = *device;
     const clattn_context_params params = {.device = device->device,
                                           .log = session_log(s),
+                                          .tuned_rows = rows,
                                           .cache_dir = tool_cache_dir(&s->options, folder, sizeof folder)};
     const clattn_status status = clattn_context_create(&params, &s->context);
     if (status != CLATTN_OK) return session_status(s, status);
@@ -127,11 +128,16 @@ int session_open_device(session *s, const clattn_device *device) {
     return tool_failed(s->command, "clCreateCommandQueue: OpenCL error %d", (int)code);
 }
 
-int session_open(session *s, const char *command, const common_options *o) {
+int session_open_rows(session *s, const char *command, const common_options *o, const char *rows) {
     *s = (session){.command = command, .options = *o};
     const int status = choose_device(s);
-    return status >= 0 ? status
-                       : session_open_device(s, &(clattn_device){s->device.platform, s->device.device});
+    if (status >= 0) return status;
+    const clattn_device device = s->device;
+    return session_open_device(s, &device, rows);
+}
+
+int session_open(session *s, const char *command, const common_options *o) {
+    return session_open_rows(s, command, o, NULL);
 }
 
 void session_close(session *s) {

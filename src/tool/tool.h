@@ -76,7 +76,9 @@ clattn_log session_log(session *s);
 // All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
 int session_devices(session *s, clattn_device **devices, size_t *count);
 int session_open(session *s, const char *command, const common_options *o);
-int session_open_device(session *s, const clattn_device *device);
+// The same with tuned rows of one's own; and on a given device.
+int session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
+int session_open_device(session *s, const clattn_device *device, const char *rows);
 void session_close(session *s);
 // Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, the rest 1.
 int session_status(session *s, clattn_status status);

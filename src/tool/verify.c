@@ -1,6 +1,105 @@
-#include "tool/tool.h"
+// verify.c: clattn verify: every kernel variant on hard cases against the double-precision reference.
+// A variant is forced by a tuned row of its own, so what runs is what the planner can choose anywhere.
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "tool/report.h"
+#include "tool/verify_case.h"
+
+static const struct {
+    const char *name;
+    clattn_kernel kernel;
+    const char *rows;
+} variants[] = {
+    {"unfused", CLATTN_KERNEL_UNFUSED, NULL},
+    {"flash", CLATTN_KERNEL_FLASH, "flash :"},
+    {"flash-lanes-4", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
+    {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
+    {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
+    {"flash-lanes-16x1", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64"},
+    {"decode", CLATTN_KERNEL_DECODE, "flash :"},
+    {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
+    {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
+    {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"planner", CLATTN_KERNEL_AUTO, NULL},
+};
+#define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
+
+typedef struct verify {
+    const char *only; // VARIANT or VARIANT/CASE
+    common_options common;
+    int counts[3];
+    json_t *rows;
+} verify;
+
+static bool take_only(void *target, int id, const char *value, char why[256]) {
+    (void)id, (void)why;
+    ((verify *)target)->only = value;
+    return true;
+}
+
+static bool wanted(const verify *v, const char *variant, const char *name) {
+    const size_t n = v->only ? strcspn(v->only, "/") : 0;
+    if (!v->only) return true;
+    if (strlen(variant) != n || strncmp(v->only, variant, n) != 0) return false;
+    return !name || v->only[n] == '\0' || !strcmp(v->only + n + 1, name);
+}
+
+static void tell(verify *v, const session *s, const char *variant, const char *name, verify_result result, const char *why) {
+    static const char *const words[] = {"pass", "fail", "unsupported"};
+    v->counts[result]++;
+    if (v->common.json)
+        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s}", "variant", variant, "case", name, "status",
+                                                 words[result], "why", why));
+    else if (!v->common.quiet)
+        printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
+    if (result == VERIFY_FAIL && !v->common.json)
+        printf("              again: clattn verify --device '%s' --only %s/%s\n", s->capabilities->name, variant, name);
+}
+
+static int run_variant(verify *v, session *s, int i) {
+    const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
+    if (status >= 0) return status;
+    for (int c = 0; c < verify_case_count; c++) {
+        char why[256];
+        if (!wanted(v, variants[i].name, verify_cases[c].name)) continue;
+        if (isatty(2)) fprintf(stderr, "\r%s/%s\033[K", variants[i].name, verify_cases[c].name);
+        const verify_result result = verify_run(s, &verify_cases[c], variants[i].kernel, why);
+        if (isatty(2)) fprintf(stderr, "\r\033[K");
+        tell(v, s, variants[i].name, verify_cases[c].name, result, why);
+    }
+    session_close(s);
+    return -1;
+}
+
 int tool_verify(int argc, char **argv) {
-    (void)argc;
-    (void)argv;
-    return 1;
+    static const option_row rows[] = {{"only", "VARIANT[/CASE]", 1, "run this alone; how a failure is reproduced"}};
+    verify v = {0};
+    const option_group groups[] = {{"verify", rows, 1, take_only, &v}, common_group(&v.common)};
+    command_line line = {"verify", "is this device right? every kernel variant on hard cases", "clattn verify --device cpu", groups,
+                         2, 0, {NULL}, 0};
+    session s = {0};
+    int status = options_parse(&line, argc, argv), ran = 0;
+    if (status >= 0) return status;
+    v.rows = json_array();
+    for (int i = 0; i < VARIANTS; i++) {
+        if (!wanted(&v, variants[i].name, NULL)) continue;
+        ran++;
+        status = run_variant(&v, &s, i);
+        if (status >= 0) break;
+    }
+    if (status < 0 && ran == 0) status = tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
+    if (status < 0) {
+        const int failed = v.counts[VERIFY_FAIL];
+        if (v.common.json)
+            status = report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", v.counts[0], "fail", v.counts[1], "unsupported",
+                                           v.counts[2], "results", v.rows));
+        else
+            printf("%d pass, %d fail, %d unsupported\n", v.counts[0], v.counts[1], v.counts[2]);
+        if (status < 0 || status == EXIT_DONE) status = failed ? EXIT_FAILED : EXIT_DONE;
+    }
+    json_decref(v.rows);
+    return status;
 }

@@ -1,0 +1,11 @@
+#!/bin/sh
+# The shared library exports clattn_* and nothing else, and has a soname.   $1 build folder
+set -eu
+library=$1/libclattn.so
+others=$(nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^clattn_' || true)
+[ -z "$others" ] || { echo "exported without the prefix: $others"; exit 1; }
+[ "$(nm -D --defined-only "$library" | grep -c ' clattn_')" -ge 20 ] || { echo "too few exported functions"; exit 1; }
+objdump -p "$library" | grep -q 'SONAME *libclattn.so.0' || { echo "no soname"; exit 1; }
+# What the library promises never to do.
+banned=$(nm -D --undefined-only "$library" | awk '{print $2}' | sed 's/@.*//' | grep -xE 'abort|exit|_exit|getenv|secure_getenv|printf|puts|putchar|fprintf|fputs' || true)
+[ -z "$banned" ] || { echo "the library calls: $banned"; exit 1; }

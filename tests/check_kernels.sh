@@ -1,0 +1,13 @@
+#!/bin/sh
+# Each kernel compiles alone, as clang's OpenCL C 1.2, with its default knobs and with others, without a warning.
+set -eu
+clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
+lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl "$@"; }
+for kernel in cl/*.cl; do
+    lint "$kernel"
+    lint -DEXTRAS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
+    lint -DEXTRAS=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
+done
+for lanes in 4 8 16; do
+    for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
+done

@@ -1,0 +1,82 @@
+#!/bin/sh
+# The program as a user and as a script see it: two real models' layers, heatmaps, JSON, and every kind of refusal: exit
+# status 2 (wrong request) or 1 (the run failed), one line on stderr, nothing on stdout, no output file.   $1 build folder
+set -u
+clattn=$PWD/$1/clattn data=$PWD/tests/data
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+bad=0
+export XDG_CACHE_HOME="$work/cache"
+complain() { echo "$*"; bad=1; }
+
+minilm() {
+    "$clattn" layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
+        --x "$data/minilm_layer0_x.npy" --kv-lengths "$data/minilm_layer0_lengths.npy" --out y.npy \
+        --expect "$data/minilm_layer0_out.npy" --expect-rows "$data/minilm_layer0_lengths.npy" "$@"
+}
+smollm2() {
+    "$clattn" layer --weights "$data/smollm2_layer0.safetensors" --names llama:model.layers.0.self_attn --heads 9 --kv-heads 3 \
+        --rope half --rope-base 100000 --causal top-left --x "$data/smollm2_layer0_x.npy" --out z.npy \
+        --expect "$data/smollm2_layer0_out.npy" "$@"
+}
+# A command that must be refused.   $1 exit status, $2 a word of the line, then the arguments
+refused() {
+    want=$1 word=$2
+    shift 2
+    rm -f refused.npy
+    "$clattn" "$@" >stdout 2>stderr
+    got=$?
+    [ $got = "$want" ] || complain "clattn $*: exit status $got instead of $want"
+    [ "$(wc -l <stderr)" = 1 ] || complain "clattn $*: stderr has $(wc -l <stderr) lines: $(cat stderr)"
+    grep -q -- "$word" stderr || complain "clattn $*: no '$word' in: $(cat stderr)"
+    [ ! -s stdout ] || complain "clattn $*: wrote to stdout"
+    [ ! -e refused.npy ] || complain "clattn $*: left an output file"
+}
+
+minilm --attention-weights w.npy || complain "MiniLM"
+minilm --projection native --quiet || complain "MiniLM, native projections"
+minilm --projection clblast --quiet || complain "MiniLM, CLBlast"
+minilm --json | python3 -c 'import json,sys; r = json.load(sys.stdin); assert r["max_error"] <= 1e-5 and r["time_ns"] > 0, r' || complain "JSON"
+smollm2 || complain "SmolLM2"
+smollm2 --kernel unfused --quiet || complain "SmolLM2, unfused"
+smollm2 --rope-base 10000 --quiet 2>/dev/null && complain "a wrong RoPE base passed the check"
+"$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.png || complain "heatmap to PNG"
+[ "$(head -c 4 heads.png | tail -c 3)" = PNG ] || complain "heads.png is no PNG"
+"$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
+"$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
+"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"], d' || complain "devices"
+for command in devices attend layer heatmap verify bench tune compare; do
+    "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
+done
+
+x=$data/minilm_layer0_weights.npy # any [3,12,24,24] tensor
+set -- --out refused.npy
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o.npy --lse l.npy --causal bottom-right --window 3,0 --softcap 4 --quiet || complain "attend"
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o2.npy --layout bshd --dtype f16 --quiet || complain "attend, BSHD in f16"
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o3.npy --scores s.npy --scores-at raw --quiet || complain "attend, scores"
+refused 2 '--v' attend --q "$x" --k "$x" "$@"
+refused 2 missing.npy attend --q missing.npy --k "$x" --v "$x" "$@"
+refused 2 rank attend --q "$data/minilm_layer0_x.npy" --k "$x" --v "$x" "$@"
+refused 2 'no such device' attend --q "$x" --k "$x" --v "$x" "$@" --device nonesuch
+refused 2 causal attend --q "$x" --k "$x" --v "$x" "$@" --causal sideways
+refused 2 'offset' attend --q "$x" --k "$x" --v "$x" "$@" --causal offset
+refused 2 'score_mod' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * 2'
+refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 0.1
+refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q4
+refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode
+refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --weights refused.npy --kernel flash
+refused 2 'no such option' attend --colour red
+refused 2 'kv-lengths' attend --q "$x" --k "$x" --v "$x" "$@" --kv-lengths "$x"
+refused 2 'kv_lengths' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
+    --x "$data/smollm2_layer0_x.npy" "$@" --kv-lengths "$data/minilm_layer0_lengths.npy" 2>/dev/null || true
+refused 2 'query.weight' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.9.attention --heads 12 --x "$data/minilm_layer0_x.npy" "$@"
+refused 2 'heads\|wq' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 7 --x "$data/minilm_layer0_x.npy" "$@"
+head -c 1000 "$x" >cut.npy
+refused 2 cut.npy attend --q cut.npy --k "$x" --v "$x" "$@"
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out "$work/none/o.npy" >stdout 2>stderr
+[ $? = 1 ] || complain "an unwritable output did not fail with 1"
+"$clattn" nonesuch 2>/dev/null
+[ $? = 2 ] || complain "an unknown command did not exit with 2"
+[ $bad = 0 ] && echo "1 passed, 0 failed"
+exit $bad

@@ -1,0 +1,37 @@
+#!/bin/sh
+# Run every test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
+#   sh tests/run.sh
+# CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
+# the build folder's own environment. CLATTN_INSTALL=off installs no Debian packages.
+# The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. tests/steps.sh
+
+install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev oclgrind gcc-mingw-w64-x86-64 binutils
+
+step "build" build_folder build
+suite "host" build host
+suite "device, default" build device
+step "exported symbols" sh tests/check_exports.sh build
+step "install and consume through pkg-config" sh tests/check_install.sh build
+step "header alone as C11 and C++17, README example" sh tests/check_header.sh build
+step "kernels alone through clang" sh tests/check_kernels.sh
+step "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
+step "program: real layers, refusals, JSON" sh tests/check_program.sh build
+step "no OpenCL platform" sh tests/check_no_platform.sh build
+step "static library for Windows" sh tests/check_mingw.sh
+step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled
+suite "without CLBlast" build/no-clblast layer-only
+step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
+suite "sanitized, host" build/sanitized host
+suite "sanitized, device" build/sanitized device
+step "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
+step "fuzzers, 20 s each" sh tests/check_fuzzers.sh
+if intel_runtime build/intel; then
+    suite "device, Intel's CPU runtime" build device intel
+else
+    skip "device, Intel's CPU runtime"
+fi
+finish

@@ -1,0 +1,112 @@
+# steps.sh: what tests/run.sh and bench/run.sh are made of: installing, building, counting. Sourced from the top folder.
+passed=0 failed=0 skipped=0
+
+as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
+
+# Install the Debian packages that are missing; a package that this release does not have is told and left out.
+install_packages() {
+    [ "${CLATTN_INSTALL:-on}" = off ] && return 0
+    missing=
+    for package in "$@"; do
+        dpkg-query -W -f '${Status}' "$package" 2>/dev/null | grep -q 'ok installed' || missing="$missing $package"
+    done
+    [ -z "$missing" ] && return 0
+    echo "installing:$missing"
+    as_root apt-get update -qq >/dev/null || return 1
+    available=
+    for package in $missing; do
+        if apt-cache show "$package" >/dev/null 2>&1; then available="$available $package"; else echo "not in this release: $package"; fi
+    done
+    # shellcheck disable=SC2086
+    as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available >/dev/null
+}
+
+count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
+skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
+
+# One check that is a command: exit status 77 is a skip.
+step() {
+    name=$1
+    shift
+    start=$(date +%s)
+    log=$(mktemp)
+    "$@" >"$log" 2>&1
+    status=$?
+    seconds=$(($(date +%s) - start))
+    if [ $status = 77 ]; then
+        skip "$name: $(tail -n 1 "$log")"
+    elif [ $status = 0 ]; then
+        echo "ok    $name (${seconds} s)"
+        count 0
+    else
+        echo "FAIL  $name (${seconds} s)"
+        tail -n 40 "$log"
+        count 1
+    fi
+    rm -f "$log"
+}
+
+# Configure (once) and build a folder with warnings as errors.
+build_folder() {
+    folder=$1
+    shift
+    if [ ! -f "$folder/build.ninja" ]; then
+        meson setup "$folder" --werror -Dtests=enabled -Dtool=enabled "$@" || return 1
+    fi
+    ninja -C "$folder"
+}
+
+# Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.
+suite() {
+    name=$1 folder=$2 kind=$3 runtime=${4:-}
+    start=$(date +%s)
+    case $kind in
+    layer-only) set -- layer errors_layer ;;
+    *) set -- --suite "$kind" ;;
+    esac
+    if [ "$runtime" = intel ]; then
+        env OCL_ICD_VENDORS="$PWD/build/intel/intel.icd" LD_LIBRARY_PATH="$PWD/build/intel/libraries" \
+            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
+    else
+        ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0" \
+            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
+    fi
+    status=$?
+    log=$folder/meson-logs/testlog.txt
+    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program.
+    checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
+        awk '{n += $1; bad += $2 + $3} END {print n + 0, bad + 0}')
+    bad=${checks#* } all=${checks% *}
+    quiet=$(grep -c 'exit status 77' "$log")
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 all=$((all + 1)); fi # a program that died printed no line
+    passed=$((passed + all - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
+    if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
+    echo "$word $name: $all checks, $bad failed ($(($(date +%s) - start)) s)"
+    if [ "$bad" != 0 ]; then
+        grep -E ':[0-9]+:[FE]:|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
+    fi
+}
+
+# Intel's CPU runtime for OpenCL in a folder of its own, from PyPI; false where it is not wanted or not to be had.
+intel_runtime() {
+    folder=$PWD/$1
+    [ "${CLATTN_INTEL:-on}" = off ] && return 1
+    if [ ! -f "$folder/intel.icd" ]; then
+        echo "installing Intel's CPU runtime for OpenCL from PyPI into $1: about 830 MB (CLATTN_INTEL=off leaves it out)"
+        python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q intel-opencl-rt intel-cmplr-lib-rt >/dev/null 2>&1 || return 1
+        # Its own OpenCL loader must not stand before the system's.
+        mkdir -p "$folder/libraries"
+        for library in "$folder"/python/lib/*; do
+            case $library in */libOpenCL*) ;; *) [ -f "$library" ] && ln -sf "$library" "$folder/libraries/" ;; esac
+        done
+        driver=$(find "$folder/python/lib" -maxdepth 1 -name libintelocl.so | head -n 1)
+        [ -n "$driver" ] || return 1
+        echo "$driver" >"$folder/intel.icd"
+    fi
+    [ -s "$folder/intel.icd" ]
+}
+
+finish() {
+    echo "$passed passed, $failed failed, $skipped skipped"
+    [ "$failed" = 0 ]
+}
