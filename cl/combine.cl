@@ -1,7 +1,7 @@
 // combine.cl: the results of `splits` disjoint key ranges of one attention call become one.
 //   lse = ln(sum_s exp(lse_s)),  out = sum_s exp(lse_s - lse) out_s
-// Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode kernels
-// that split the keys; global size (ceil(Dv / COMBINE_COLUMNS), Nq, B*H), any local size.
+// Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode
+// kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS), Nq, B*H), any local size.
 #include "mask.clh"
 
 #ifndef COMBINE_COLUMNS
@@ -20,9 +20,10 @@ inline float combined_lse(const attention_args *a, __global const float *lse) {
     return sum == 0.0f ? -INFINITY : most + log(sum);
 }
 
-// partial_out [splits][B, H, Nq, Dv] is at args.v and split_out, partial_lse [splits][B, H, Nq] at args.k and split_lse.
+// partial_out [splits][B, H, Nq, Dv] is at args.v and split_out, partial_lse [splits][B, H, Nq] at args.k and
+// split_lse.
 __kernel void combine(__global const float *partial_out, __global const float *partial_lse,
-                      __global ELEMENT(TYPE_OUT) *out, __global float *lse, __global const int *table,
+                      __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
                       attention_args args) {
     const int first = (int)get_global_id(0) * COMBINE_COLUMNS, i = (int)get_global_id(1);
     const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;

@@ -34,21 +34,26 @@ typedef struct flash_tile {
     int b, h, i;      // the row of this work-item
     int k0;           // first key of the tile
     int first, last;  // keys that the row sees
-    float slope;
+    __global const int *table;
     int shift;
 } flash_tile;
 
-// One score, log2 units, or -inf where the key is hidden.
+// One score in log2 units; -inf where the key is hidden, which *seen tells apart from a visible -inf.
 inline float flash_score(const attention_args *a, __global const uchar *mask,
-                         __global const ELEMENT(TYPE_BIAS) *bias, const flash_tile *t, float dot, int j,
-                         bool *seen) {
-    float s = dot * a->scale;
-    *seen = j >= t->first && j < t->last;
+                         __global const ELEMENT(TYPE_BIAS) *bias, const flash_tile *t, float dot, int j, int *seen) {
+    const int within = j >= t->first && j < t->last;
+    *seen = within;
 #if EXTRAS
-    if (*seen) *seen = mask_keeps(a, mask, t->b, t->h, t->i, j);
-    if (*seen) s = biased(a, bias, t->slope, t->shift, softcapped(a, s), t->b, t->h, t->i, j);
+    if (!within) return -INFINITY;
+    const int keep = mask_keeps(a, mask, t->b, t->h, t->i, j);
+    // The slope is read here each time: kept in the tile it crashed the compiler of Intel's CPU runtime 2026.2.
+    const float slope = alibi_slope(a, t->table, t->h);
+    const float s = biased(a, bias, slope, t->shift, softcapped(a, dot * a->scale), t->b, t->h, t->i, j);
+    *seen = keep;
+    return keep ? s * LOG2E : -INFINITY;
+#else
+    return within ? dot * (a->scale * LOG2E) : -INFINITY;
 #endif
-    return *seen ? s * LOG2E : -INFINITY;
 }
 
 // Global size: (row tiles * splits * GROUP, heads, batch).
@@ -73,7 +78,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
     const int all_first = max(first_key(&args, &rows, i_last), split_first);
     const int all_last = min(last_key(&args, &rows, i0), split_last);
     flash_tile t = {b, h, i, 0, max(first_key(&args, &rows, i), split_first),
-                    min(last_key(&args, &rows, i), split_last), alibi_slope(&args, table, h), rows.shift};
+                    min(last_key(&args, &rows, i), split_last), table, rows.shift};
 
     for (int x = id; x < TILE_Q * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
@@ -95,7 +100,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
 
         float s[ITEM_KEYS];
-        bool seen[ITEM_KEYS];
+        int seen[ITEM_KEYS];
         for (int x = 0; x < ITEM_KEYS; x++) s[x] = 0.0f;
         for (int d = 0; d < HEAD_DIM; d++) {
             const float qv = tile_q[r * Q_PITCH + d];

@@ -3,6 +3,16 @@
 // block of keys are built transposed, S^T[key][row], so that maximum, sum and rescaling are vertical vector
 // operations: no local memory, no barrier, no cross-lane step. Leaves out returned weights and score taps.
 // Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
+//
+// Measured on PoCL 3.1, Zen 4 (AVX-512, 2 cores), Nov 2026, as a part of a register-only FMA loop in the same
+// run: f32 D = 128 92 %, D = 64 85 to 87 %, causal N = 2048 83 %; bf16 with DOT_BF16, of twice that loop,
+// D = 128 85 %, D = 64 76 to 78 %. With a bias or a mask D = 64 has 73 to 77 %, with softcap 66 %.
+//
+// Tried and left out:
+// - float32 K and V packed like the 16-bit types: 7 to 10 points slower;
+// - prefetching the coming keys: nothing gained from memory, 1 to 2 points lost at D = 128;
+// - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
+// - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
 #include "common.clh"
 
 #ifndef HEAD_DIM
@@ -133,11 +143,11 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
     t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
     t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
-    const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys,
-               split_begin = split * span;
-    find_intervals(&t, &batch, (int)min(split_begin, keys), (int)min(split_begin + span, keys));
-    const key_rows kv = {k + view_row(&args.k, b, h / args.group, 0),
-                         v + view_row(&args.v, b, h / args.group, 0),
+    const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys, begin = split * span;
+    find_intervals(&t, &batch, (int)min(begin, keys), (int)min(begin + span, keys));
+    const int h_kv = h / args.group;
+    const key_rows kv = {k + view_row(&args.k, b, h_kv, 0),
+                         v + view_row(&args.v, b, h_kv, 0), //
                          args.k.row,
                          args.v.row,
                          t.end,

@@ -3,6 +3,9 @@
 //
 // Environment: CLATTN_TEST_DEVICE  index, or a part of a device's or platform's name; unset: the first device
 //              CLATTN_TEST_CACHE   folder of compiled kernels; unset: none
+//              CLATTN_TEST_ROWS    tuned rows, as text, so that a suite runs with other kernels than the
+//              planner's own:
+//                                  "flash :" takes the portable flash kernel on every device
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 #ifndef CLATTN_TESTS_HARNESS_H
 #define CLATTN_TESTS_HARNESS_H

@@ -111,8 +111,7 @@ START_TEST(foreign_buffers) {
         cl_mem *places[] = {&p->q.buffer,   &p->k.buffer,   &p->v.buffer,
                             &p->out.buffer, &p->lse.buffer, &p->workspace};
         *places[n] = foreign;
-        harness_assert_refused(names[n], enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT,
-                               names[n]);
+        harness_assert_refused(names[n], enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT, names[n]);
         finish(&call);
     }
     clReleaseMemObject(foreign);
@@ -147,8 +146,7 @@ START_TEST(kernel_cannot) {
     struct array scores = array_output(&shape);
     call.arrays.params.scores = scores.view;
     call.arrays.params.kernel = CLATTN_KERNEL_FLASH;
-    harness_assert_refused("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED,
-                           "score");
+    harness_assert_refused("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED, "score");
     ck_assert(array_intact(&scores, harness()->queue));
     call.arrays.params.scores.type = CLATTN_TYPE_F16;
     call.arrays.params.kernel = CLATTN_KERNEL_UNFUSED;

@@ -92,8 +92,10 @@ static void choose_splits(const plan_input *in, const problem *p, uint64_t group
     }
     if (splits < 1) splits = 1;
     if (splits > (uint64_t)p->n_kv) splits = p->n_kv > 0 ? (uint64_t)p->n_kv : 1;
-    v->splits = (int)splits;
     v->split_keys = (int)(((uint64_t)p->n_kv + splits - 1) / splits);
+    if (p->splits == 0 && splits > 1) v->split_keys = (v->split_keys + 63) / 64 * 64; // whole tiles of keys
+    v->splits = v->split_keys ? (p->n_kv + v->split_keys - 1) / v->split_keys : 1;
+    splits = (uint64_t)v->splits;
     if (v->splits == 1) return;
     v->knobs.type_out = CLATTN_TYPE_F32;
     v->partial_lse = (size_t)(splits * rows * (uint64_t)p->head_dim_v * sizeof(float));
@@ -165,6 +167,9 @@ static clattn_status choose_decode_lanes(const plan_input *in, const problem *p,
     v->id = KERNEL_DECODE_LANES;
     attention_knobs(p, &v->knobs);
     v->knobs.lanes = variant_lanes(in->device);
+    // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
+    while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
+        v->knobs.lanes /= 2;
     v->knobs.rows = (rows + (rows + 7) / 8 - 1) / ((rows + 7) / 8); // even passes
     knobs_override(&v->knobs, &row->knobs);
     v->work_group = 1;
@@ -224,6 +229,28 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
     return status;
 }
 
+// Tiles that leave each compute unit at least four: larger ones reuse more of what is in cache.
+static void choose_linear_tiles(const plan_input *in, const linear_problem *p, knobs *k) {
+    static const struct {
+        int row_panels, column_tile;
+    } tiles[] = {{2, 384}, {2, 192}, {1, 192}, {1, 96}};
+    const int64_t wanted = (int64_t)GROUPS_PER_UNIT * in->device->compute_units;
+    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
+        const int64_t rows = (int64_t)k->lanes * k->row_vectors * tiles[i].row_panels;
+        const int64_t groups = (p->rows + rows - 1) / rows * ((p->columns + tiles[i].column_tile - 1) / tiles[i].column_tile);
+        k->row_panels = tiles[i].row_panels;
+        k->column_tile = tiles[i].column_tile;
+        if (groups >= wanted && (tiles[i].column_tile < 384 || p->columns % 384 == 0)) return;
+    }
+}
+
+// Blocks whose accumulators fill the registers.
+static void choose_linear_few(const linear_problem *p, knobs *k) {
+    k->row_block = p->rows <= 2 ? (int)p->rows : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
+    k->column_block = p->rows <= 2 ? 8 : 4;
+    k->column_tile = 8;
+}
+
 bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id, knobs *k) {
     static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
     const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
@@ -235,8 +262,13 @@ bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool f
     if (!row) row = &any_device;
     *id = row->id;
     *k = (knobs){.type_q = (int)p->type_x, .type_kv = (int)p->type_w, .type_out = (int)p->type_y,
-                 .type_bias = (int)p->type_bias, .lanes = variant_lanes(in->device), .column_tile = 96};
-    if (row->id == KERNEL_LINEAR_LANES) k->row_vectors = 1, k->column_block = 8, k->row_panels = 2, k->reduction_tile = 256;
+                 .type_bias = (int)p->type_bias, .lanes = variant_lanes(in->device)};
+    if (row->id == KERNEL_LINEAR_FEW_LANES)
+        choose_linear_few(p, k);
+    else {
+        k->row_vectors = k->lanes == 16 ? 4 : 2, k->column_block = 6, k->reduction_tile = 256;
+        choose_linear_tiles(in, p, k);
+    }
     knobs_override(k, &row->knobs);
     return true;
 }

@@ -75,7 +75,7 @@ static int run_variant(verify *v, session *s, int i) {
 }
 
 int tool_verify(int argc, char **argv) {
-    static const option_row rows[] = {{"only", "VARIANT[/CASE]", 1, "run this alone; how a failure is reproduced"}};
+    static const option_row rows[] = {{"only", "VARIANT[/CASE]", 500, "run this alone; how a failure is reproduced"}};
     verify v = {0};
     const option_group groups[] = {{"verify", rows, 1, take_only, &v}, common_group(&v.common)};
     command_line line = {"verify", "is this device right? every kernel variant on hard cases", "clattn verify --device cpu", groups,

@@ -1,0 +1,138 @@
+// cases.c: see cases.h.
+#include "bench/cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MOST_CASES 4096
+
+const char *const bench_ops[] = {"attend", "decode", "layer", "linear", NULL};
+const char *const bench_dtypes[] = {"f32", "f16", "bf16", NULL};
+const char *const bench_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
+const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", NULL};
+
+typedef struct shape {
+    bench_op op;
+    bool causal;
+    int64_t heads, kv_heads, n, n_kv, d;
+} shape;
+
+// In the order of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020, table 2.1
+// (175B); Llama Team 2024, table 3 (8B).
+static const shape presets[] = {
+    {BENCH_ATTEND, false, 12, 12, 512, 512, 64},     {BENCH_ATTEND, true, 12, 12, 1024, 1024, 64},
+    {BENCH_ATTEND, true, 96, 96, 2048, 2048, 128},   {BENCH_ATTEND, true, 32, 8, 4096, 4096, 128},
+    {BENCH_DECODE, false, 32, 8, 1, 4096, 128},
+};
+
+// Without a preset, in the order of bench_ops.
+static const shape plain[] = {
+    {BENCH_ATTEND, false, 12, 12, 1024, 1024, 64},
+    {BENCH_DECODE, false, 32, 8, 1, 4096, 128},
+    {BENCH_LAYER, false, 12, 12, 512, 512, 64},
+    {BENCH_LINEAR, false, 12, 12, 512, 512, 64},
+};
+
+#define F32 CLATTN_TYPE_F32
+#define BF16 CLATTN_TYPE_BF16
+static const bench_case standard[] = {
+    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
+    {BENCH_ATTEND, F32, CLATTN_KERNEL_UNFUSED, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
+    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, true, 1, 12, 12, 2048, 2048, 64, 64, 0},
+    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, false, 1, 16, 16, 4096, 4096, 128, 128, 0},
+    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
+    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, true, 1, 12, 12, 2048, 2048, 64, 64, 0},
+    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, false, 1, 16, 16, 4096, 4096, 128, 128, 0},
+    {BENCH_DECODE, F32, CLATTN_KERNEL_AUTO, false, 1, 32, 8, 1, 4096, 128, 128, 0},
+    {BENCH_DECODE, BF16, CLATTN_KERNEL_AUTO, false, 1, 32, 8, 1, 4096, 128, 128, 0},
+    {BENCH_LAYER, F32, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 512, 512, 64, 64, 768},
+};
+
+void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]) {
+    char kv_heads[32] = "", n_kv[32] = "", dv[32] = "", model[32] = "", kernel[32] = "";
+    if (c->kv_heads != c->heads) snprintf(kv_heads, sizeof kv_heads, "-hkv%lld", (long long)c->kv_heads);
+    if (c->n_kv != c->n) snprintf(n_kv, sizeof n_kv, "-nkv%lld", (long long)c->n_kv);
+    if (c->dv != c->d) snprintf(dv, sizeof dv, "-dv%lld", (long long)c->dv);
+    if (c->model) snprintf(model, sizeof model, "-m%lld", (long long)c->model);
+    if (c->kernel) snprintf(kernel, sizeof kernel, "-%s", bench_kernels[c->kernel]);
+    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s", bench_ops[c->op],
+             bench_dtypes[c->dtype], (long long)c->b, (long long)c->heads, kv_heads, (long long)c->n, n_kv,
+             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel);
+}
+
+// The value of an axis for the case at these indices.
+static int64_t value(const bench_list *lists, const int *at, int axis, int64_t otherwise) {
+    return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
+}
+
+static bench_case make(const bench_list *lists, const int *at) {
+    const bool preset = lists[BENCH_AXIS_PRESET].count > 0;
+    const shape *of = preset ? &presets[lists[BENCH_AXIS_PRESET].x[at[BENCH_AXIS_PRESET]]] : NULL;
+    const bench_op op = (bench_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : BENCH_ATTEND);
+    if (!of) of = &plain[op];
+    const bool one_row = op == BENCH_DECODE && of->op != BENCH_DECODE;
+    bench_case c = {.op = op};
+    c.dtype = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, F32);
+    c.kernel = (clattn_kernel)value(lists, at, BENCH_AXIS_KERNEL, CLATTN_KERNEL_AUTO);
+    c.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
+    c.b = value(lists, at, BENCH_AXIS_B, 1);
+    c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
+    // A number of heads without one of key/value heads asks for as many of these.
+    c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, lists[BENCH_AXIS_HEADS].count ? c.heads : of->kv_heads);
+    const int64_t model = value(lists, at, BENCH_AXIS_MODEL, 0);
+    c.d = value(lists, at, BENCH_AXIS_D, model ? model / c.heads : of->d);
+    c.dv = value(lists, at, BENCH_AXIS_DV, c.d);
+    if (op == BENCH_LAYER || op == BENCH_LINEAR) c.model = model ? model : c.heads * c.d;
+    c.n = value(lists, at, BENCH_AXIS_N, one_row ? 1 : of->n);
+    const bool own_keys = op == BENCH_DECODE || !lists[BENCH_AXIS_N].count;
+    c.n_kv = value(lists, at, BENCH_AXIS_N_KV, own_keys ? of->n_kv : c.n);
+    return c;
+}
+
+static bool valid(const bench_case *c, char why[256]) {
+    if (c->op == BENCH_LINEAR)
+        snprintf(why, 256, "--op linear: is not built yet: attend, decode or layer");
+    else if (c->heads % c->kv_heads)
+        snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads, (long long)c->heads);
+    else if (c->d < 1)
+        snprintf(why, 256, "--d-model %lld: must be at least --heads %lld", (long long)c->model, (long long)c->heads);
+    else
+        return true;
+    return false;
+}
+
+static bool copy_standard(bench_case **cases, int *count) {
+    *count = (int)(sizeof standard / sizeof standard[0]);
+    *cases = malloc(sizeof standard);
+    if (*cases) memcpy(*cases, standard, sizeof standard);
+    return *cases != NULL;
+}
+
+bool bench_cases_make(const bench_list lists[BENCH_AXES], bench_case **cases, int *count, char why[256]) {
+    int64_t product = 1;
+    bool given = false;
+    for (int a = 0; a < BENCH_AXES && product <= MOST_CASES; a++) {
+        given = given || lists[a].count > 0;
+        product *= lists[a].count ? lists[a].count : 1;
+    }
+    snprintf(why, 256, "the lists make more than %d cases", MOST_CASES);
+    if (product > MOST_CASES) return false;
+    snprintf(why, 256, "no memory");
+    if (!given) return copy_standard(cases, count);
+    *cases = calloc((size_t)product, sizeof **cases);
+    *count = (int)product;
+    for (int i = 0; *cases && i < *count; i++) {
+        int at[BENCH_AXES] = {0}, rest = i;
+        for (int a = BENCH_AXES - 1; a >= 0; a--) {
+            const int size = lists[a].count ? lists[a].count : 1;
+            at[a] = rest % size;
+            rest /= size;
+        }
+        (*cases)[i] = make(lists, at);
+        if (valid(&(*cases)[i], why)) continue;
+        free(*cases);
+        *cases = NULL;
+    }
+    return *cases != NULL;
+}

@@ -1,0 +1,252 @@
+// peer_shim.c: clattn for a benchmark written in Python: attention calls and layers made from host arrays,
+// run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are in
+// peer_limits.c.
+#include <ctype.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "peer_shim.h"
+
+enum { MAX_BUFFERS = 8 };
+
+struct peer_call {
+    peer_device *device;
+    bool is_layer;
+    clattn_layer_params layer; // an attention call uses layer.attention alone
+    clattn_plan plan;
+    cl_mem out, weights, buffers[MAX_BUFFERS];
+    size_t out_bytes, weights_bytes;
+    int buffer_count;
+};
+
+void *peer_fail(peer_device *device, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    vsnprintf(device->error, sizeof device->error, format, list);
+    va_end(list);
+    return NULL;
+}
+
+static int fail_status(peer_device *device, clattn_status status) {
+    if (status == CLATTN_OK) return 0;
+    char why[900] = "";
+    clattn_context_last_error(device->context, why, sizeof why);
+    peer_fail(device, "%s: %s", clattn_status_name(status), why[0] ? why : clattn_status_text(status));
+    return (int)status;
+}
+
+static bool contains(const char *text, const char *part) {
+    const size_t n = strlen(part);
+    for (; *text; text++) {
+        size_t i = 0;
+        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
+        if (i == n) return true;
+    }
+    return false;
+}
+
+static bool matches(const char *spec, size_t index, const clattn_capabilities *c) {
+    char number[32];
+    snprintf(number, sizeof number, "%zu", index);
+    if (!spec) return c->is_cpu;
+    return !strcmp(spec, number) || contains(c->name, spec) || contains(c->platform, spec);
+}
+
+static cl_device_id find_device(const char *spec) {
+    clattn_device devices[64];
+    size_t count = 0;
+    if (clattn_device_list(devices, 64, &count, NULL) != CLATTN_OK) return NULL;
+    for (size_t i = 0; i < count && i < 64; i++) {
+        clattn_capabilities c;
+        if (clattn_device_describe(devices[i].device, &c) == CLATTN_OK && matches(spec, i, &c))
+            return devices[i].device;
+    }
+    return NULL;
+}
+
+peer_device *peer_open(const char *spec, const char *cache_dir) {
+    peer_device *d = calloc(1, sizeof *d);
+    if (!d) return NULL;
+    const clattn_context_params params = {.device = find_device(spec), .cache_dir = cache_dir};
+    cl_int code = CL_SUCCESS;
+    if (!params.device)
+        peer_fail(d, "no OpenCL device matches \"%s\"", spec ? spec : "cpu");
+    else if (clattn_context_create(&params, &d->context) != CLATTN_OK)
+        peer_fail(d, "the device has no compiler or is not available");
+    else
+        d->queue = clCreateCommandQueue(clattn_context_opencl(d->context), params.device, 0, &code);
+    if (code != CL_SUCCESS) peer_fail(d, "clCreateCommandQueue: OpenCL error %d", (int)code);
+    return d;
+}
+
+void peer_close(peer_device *d) {
+    if (!d) return;
+    if (d->limits) clReleaseProgram(d->limits);
+    if (d->queue) clReleaseCommandQueue(d->queue);
+    clattn_context_destroy(d->context);
+    free(d);
+}
+
+const char *peer_error(const peer_device *device) {
+    return device->error;
+}
+
+const clattn_capabilities *peer_capabilities(const peer_device *device) {
+    return clattn_context_capabilities(device->context);
+}
+
+const char *peer_text(const peer_device *device, int which) {
+    const clattn_capabilities *c = peer_capabilities(device);
+    return which == 0 ? c->name : which == 1 ? c->driver : which == 2 ? c->platform : clattn_version();
+}
+
+cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes) {
+    cl_int code = CL_SUCCESS;
+    cl_mem buffer =
+        clCreateBuffer(clattn_context_opencl(device->context), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (buffer && data)
+        code = clEnqueueWriteBuffer(device->queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
+    if (code == CL_SUCCESS) return buffer;
+    if (buffer) clReleaseMemObject(buffer);
+    return peer_fail(device, "a buffer of %zu bytes: OpenCL error %d", bytes, (int)code);
+}
+
+static cl_mem add_buffer(peer_call *call, const void *data, size_t bytes) {
+    cl_mem buffer = peer_buffer(call->device, data, bytes);
+    if (buffer) call->buffers[call->buffer_count++] = buffer;
+    return buffer;
+}
+
+static clattn_tensor add_f32(peer_call *call, const float *data, int rank, const int64_t *shape) {
+    size_t bytes = sizeof(float);
+    for (int i = 0; i < rank; i++) bytes *= (size_t)shape[i];
+    return clattn_tensor_dense(add_buffer(call, data, bytes), CLATTN_TYPE_F32, rank, shape);
+}
+
+static clattn_tensor add_heads(peer_call *call, const void *data, clattn_type type, const int64_t shape[4]) {
+    const size_t bytes = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) * clattn_type_size(type);
+    return clattn_tensor_dense(add_buffer(call, data, bytes), type, 4, shape);
+}
+
+// `count` rows of a matrix or vector, from row `first` on.
+static clattn_tensor take_rows(clattn_tensor t, int64_t first, int64_t count) {
+    t.offset += first * t.stride[0];
+    t.shape[0] = count;
+    return t;
+}
+
+static void set_causal(clattn_attention_params *p, int32_t causal) {
+    p->causal = causal != PEER_FULL;
+    p->alignment = causal == PEER_CAUSAL_BOTTOM_RIGHT ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
+}
+
+static clattn_status prepare(peer_call *call, size_t *bytes) {
+    clattn_context *c = call->device->context;
+    const clattn_layer_params *l = &call->layer;
+    clattn_status status =
+        call->is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, &l->attention);
+    if (status == CLATTN_OK)
+        status = call->is_layer ? clattn_layer_plan(c, l, &call->plan)
+                                : clattn_attention_plan(c, &l->attention, &call->plan);
+    if (status != CLATTN_OK) return status;
+    return call->is_layer ? clattn_layer_workspace(c, l, bytes)
+                          : clattn_attention_workspace(c, &l->attention, bytes);
+}
+
+// Compiles and allocates what the call would otherwise do in its first run. `inputs`: the buffers that must
+// exist by now.
+static peer_call *complete(peer_call *call, int inputs) {
+    size_t bytes = 0;
+    bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
+    if (ok && bytes) ok = (call->layer.attention.workspace = add_buffer(call, NULL, bytes)) != NULL;
+    if (ok) return call;
+    peer_destroy(call);
+    return NULL;
+}
+
+static peer_call *create(peer_device *device, bool is_layer) {
+    peer_call *call = calloc(1, sizeof *call);
+    if (!call) return peer_fail(device, "no memory");
+    *call = (peer_call){.device = device, .is_layer = is_layer};
+    return call;
+}
+
+peer_call *peer_attention_create(peer_device *device, const peer_attention *a) {
+    peer_call *call = create(device, false);
+    if (!call) return NULL;
+    clattn_attention_params *p = &call->layer.attention;
+    const clattn_type type = (clattn_type)a->type;
+    p->q = add_heads(call, a->q, type, (const int64_t[]){a->b, a->h, a->nq, a->d});
+    p->k = add_heads(call, a->k, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->d});
+    p->v = add_heads(call, a->v, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->dv});
+    p->out = add_heads(call, NULL, type, (const int64_t[]){a->b, a->h, a->nq, a->dv});
+    call->out = p->out.buffer;
+    call->out_bytes = (size_t)(a->b * a->h * a->nq * a->dv) * clattn_type_size(type);
+    set_causal(p, a->causal);
+    return complete(call, 4);
+}
+
+peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
+    peer_call *call = create(device, true);
+    if (!call) return NULL;
+    clattn_layer_params *p = &call->layer;
+    const int64_t rows[] = {l->b, l->n, l->m}, matrix[] = {3 * l->m, l->m};
+    const clattn_tensor in = add_f32(call, l->in_weight, 2, matrix),
+                        bias = add_f32(call, l->in_bias, 1, matrix);
+    p->x = add_f32(call, l->x, 3, rows);
+    p->out = add_f32(call, NULL, 3, rows);
+    p->wq = take_rows(in, 0, l->m);
+    p->wk = take_rows(in, l->m, l->m);
+    p->wv = take_rows(in, 2 * l->m, l->m);
+    p->bq = take_rows(bias, 0, l->m);
+    p->bk = take_rows(bias, l->m, l->m);
+    p->bv = take_rows(bias, 2 * l->m, l->m);
+    p->wo = add_f32(call, l->out_weight, 2, (const int64_t[]){l->m, l->m});
+    p->bo = add_f32(call, l->out_bias, 1, &l->m);
+    p->heads = l->heads;
+    set_causal(&p->attention, l->causal);
+    call->out = p->out.buffer;
+    call->out_bytes = (size_t)(l->b * l->n * l->m) * sizeof(float);
+    if (!l->weights) return complete(call, 6);
+    p->attention.weights =
+        add_heads(call, NULL, CLATTN_TYPE_F32, (const int64_t[]){l->b, l->heads, l->n, l->n});
+    call->weights = p->attention.weights.buffer;
+    call->weights_bytes = (size_t)(l->b * l->heads * l->n * l->n) * sizeof(float);
+    return complete(call, 7);
+}
+
+void peer_destroy(peer_call *call) {
+    if (!call) return;
+    for (int i = 0; i < call->buffer_count; i++) clReleaseMemObject(call->buffers[i]);
+    free(call);
+}
+
+const char *peer_kernel(const peer_call *call) {
+    return call->plan.kernel_name;
+}
+
+int peer_run(peer_call *call) {
+    peer_device *d = call->device;
+    const clattn_layer_params *l = &call->layer;
+    const clattn_status status =
+        call->is_layer ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
+                       : clattn_attention_enqueue(d->context, d->queue, &l->attention, 0, NULL, NULL);
+    if (status != CLATTN_OK) return fail_status(d, status);
+    const cl_int code = clFinish(d->queue);
+    if (code == CL_SUCCESS) return 0;
+    peer_fail(d, "clFinish: OpenCL error %d", (int)code);
+    return CLATTN_DRIVER;
+}
+
+int peer_read(peer_call *call, void *out, void *weights) {
+    cl_command_queue queue = call->device->queue;
+    cl_int code = clEnqueueReadBuffer(queue, call->out, CL_TRUE, 0, call->out_bytes, out, 0, NULL, NULL);
+    if (code == CL_SUCCESS && weights && call->weights)
+        code = clEnqueueReadBuffer(queue, call->weights, CL_TRUE, 0, call->weights_bytes, weights, 0, NULL,
+                                   NULL);
+    if (code == CL_SUCCESS) return 0;
+    peer_fail(call->device, "clEnqueueReadBuffer: OpenCL error %d", (int)code);
+    return CLATTN_DRIVER;
+}

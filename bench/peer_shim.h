@@ -1,0 +1,70 @@
+// peer_shim.h: what peers_clattn.py calls through ctypes. A device, and calls on it that can be run again and
+// again. It leaves out every option that no peer has. Errors are text: peer_error() of the device, "" when
+// there is none.
+#ifndef PEER_SHIM_H
+#define PEER_SHIM_H
+
+#include <clattn/clattn.h>
+
+typedef struct peer_device {
+    clattn_context *context;
+    cl_command_queue queue;
+    cl_program limits; // the two kernels of peer_limits.c, built on first use
+    char error[1024];
+} peer_device;
+
+enum { PEER_FULL, PEER_CAUSAL_TOP_LEFT, PEER_CAUSAL_BOTTOM_RIGHT };
+
+// Host arrays, dense: q [b, h, nq, d], k [b, hkv, nkv, d], v [b, hkv, nkv, dv].
+typedef struct peer_attention {
+    int32_t type; // a clattn_type: f32, f16, bf16
+    int32_t causal;
+    int64_t b, h, hkv, nq, nkv, d, dv;
+    const void *q, *k, *v;
+} peer_attention;
+
+// float32 host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m].
+typedef struct peer_layer {
+    int32_t heads, causal, weights;
+    int64_t b, n, m;
+    const float *x, *in_weight, *in_bias, *out_weight, *out_bias;
+} peer_layer;
+
+typedef struct peer_call peer_call;
+
+#define PEER_API __attribute__((visibility("default")))
+
+// `spec` is an index, or part of a device's or platform's name; NULL: the first CPU. NULL only without
+// memory.
+PEER_API peer_device *peer_open(const char *spec, const char *cache_dir);
+PEER_API void peer_close(peer_device *device);
+PEER_API const char *peer_error(const peer_device *device);
+PEER_API const clattn_capabilities *peer_capabilities(const peer_device *device);
+PEER_API const char *peer_text(const peer_device *device,
+                               int which); // 0 name, 1 driver, 2 platform, 3 clattn's version
+
+// Copy the arrays to the device and compile; NULL on an error.
+PEER_API peer_call *peer_attention_create(peer_device *device, const peer_attention *a);
+PEER_API peer_call *peer_layer_create(peer_device *device, const peer_layer *l);
+PEER_API void peer_destroy(peer_call *call);
+PEER_API const char *peer_kernel(const peer_call *call);
+// Enqueue once and wait until the device is done. 0 or a status.
+PEER_API int peer_run(peer_call *call);
+// Read the output, and the attention weights where `weights` is not NULL. 0 or a status.
+PEER_API int peer_read(peer_call *call, void *out, void *weights);
+
+// The register-only loop of fused multiply-adds, and the sum over an array of `bytes`: work that costs what
+// the device's limit allows. NULL on an error.
+typedef struct peer_limit peer_limit;
+PEER_API peer_limit *peer_fma_create(peer_device *device);
+PEER_API peer_limit *peer_read_create(peer_device *device, size_t bytes);
+PEER_API void peer_limit_destroy(peer_limit *limit);
+PEER_API int peer_limit_run(peer_limit *limit);
+// Floating-point operations, or bytes, of one run.
+PEER_API double peer_limit_work(const peer_limit *limit);
+
+// For the two source files: keep a line in device->error and return NULL.
+void *peer_fail(peer_device *device, const char *format, ...) __attribute__((format(printf, 2, 3)));
+cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes);
+
+#endif
