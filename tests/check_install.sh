@@ -12,7 +12,7 @@ flags=$(pkg-config --define-variable=prefix="$root" --cflags --libs clattn)
 cc -std=c11 -Wall -Wextra -Werror tests/test_consumer.c -o "$prefix/consumer" $flags
 library=$(dirname "$(find "$prefix" -name libclattn.so)")
 LD_LIBRARY_PATH=$library "$prefix/consumer"
-"$(find "$prefix" -type f -name clattn -perm -100)" --version
+LD_LIBRARY_PATH=$library "$(find "$prefix" -type f -name clattn -perm -100)" --version
 # shellcheck disable=SC2046
 cc -std=c11 tests/test_consumer.c -o "$prefix/static" -I"$root/include" "$library/libclattn.a" \
     $(pkg-config --define-variable=prefix="$root" --libs-only-l --static clattn | sed 's/-lclattn//') -lclblast -lOpenCL -lm -lpthread

@@ -1,6 +1,6 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
- * Read from top to bottom: status, log, devices, context, tensor, attention, merge, layer.
+ * Read from top to bottom: runtime.h (status, log, devices, context), then here tensor, attention, merge, layer.
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads key/value head h /
@@ -19,186 +19,13 @@
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H
 
-#ifndef CL_TARGET_OPENCL_VERSION
-#define CL_TARGET_OPENCL_VERSION 120
-#endif
-#ifdef __APPLE__
-#include <OpenCL/opencl.h>
-#else
-#include <CL/cl.h>
-#endif
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
-#include "version.h"
+#include "runtime.h"
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-#if defined(_WIN32) && defined(CLATTN_SHARED)
-#ifdef CLATTN_BUILDING
-#define CLATTN_API __declspec(dllexport)
-#else
-#define CLATTN_API __declspec(dllimport)
-#endif
-#elif defined(__GNUC__)
-#define CLATTN_API __attribute__((visibility("default")))
-#else
-#define CLATTN_API
-#endif
-
-/* ------------------------------------------------------------------------------------------------ status ---
- */
-
-/* X(NAME, value, "what it means and what the caller can do") */
-#define CLATTN_STATUS_LIST(X)                                                                                \
-    X(OK, 0, "done")                                                                                         \
-    X(INVALID_ARGUMENT, 1, "the request is wrong: change it as the message says")                            \
-    X(UNSUPPORTED, 2, "this build or this device cannot do it: choose another device or option")             \
-    X(OUT_OF_MEMORY, 3, "the host or the device is out of memory: ask for less or free some")                \
-    X(BUILD_FAILED, 4, "the driver refused a kernel: report its build log, try another device")              \
-    X(DEVICE_LOST, 5, "the device is gone: destroy the context and create a new one")                        \
-    X(DRIVER, 6, "an OpenCL call failed: the message has its error code")
-
-typedef enum clattn_status {
-#define CLATTN_X(name, value, text) CLATTN_##name = value,
-    CLATTN_STATUS_LIST(CLATTN_X)
-#undef CLATTN_X
-        CLATTN_STATUS_COUNT
-} clattn_status;
-
-/* The status's name without prefix, such as "INVALID_ARGUMENT"; "UNKNOWN" for a number that is none.
- * Lifetime: static.   Threads: any.   Blocking: never. */
-CLATTN_API const char *clattn_status_name(clattn_status status);
-
-/* What the status means, and what the caller can do about it.   Lifetime: static.   Threads: any. */
-CLATTN_API const char *clattn_status_text(clattn_status status);
-
-/* The library's own version, such as "0.1.0".   Lifetime: static.   Threads: any. */
-CLATTN_API const char *clattn_version(void);
-
-/* --------------------------------------------------------------------------------------------------- log ---
- */
-
-typedef enum clattn_log_level {
-    CLATTN_LOG_ERROR = 0,
-    CLATTN_LOG_INFO = 1,
-    CLATTN_LOG_DEBUG = 2
-} clattn_log_level;
-
-/* Receives one message (a line, except a build log) without a newline at its end.
- * Lifetime: `message` is valid during the call.   Threads: called on the thread that made the failing call,
- * so it must be safe to call from several at once.   It must not call back into the same context. */
-typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
-
-typedef struct clattn_log {
-    clattn_log_fn fn; /* NULL: no log */
-    void *user;
-    clattn_log_level level; /* the most detailed level that is sent; 0 sends errors only */
-} clattn_log;
-
-/* ----------------------------------------------------------------------------------------------- devices ---
- */
-
-typedef struct clattn_device {
-    cl_platform_id platform;
-    cl_device_id device;
-} clattn_device;
-
-/* What a device can do, as its driver reports it. Nothing in it decides by a vendor's name. */
-typedef struct clattn_capabilities {
-    char name[256];         /* CL_DEVICE_NAME, trimmed */
-    char vendor[256];       /* CL_DEVICE_VENDOR */
-    char driver[128];       /* CL_DRIVER_VERSION */
-    char platform[256];     /* CL_PLATFORM_NAME and CL_PLATFORM_VERSION */
-    char version[128];      /* CL_DEVICE_VERSION */
-    bool is_cpu, is_gpu;    /* CL_DEVICE_TYPE */
-    bool available;         /* CL_DEVICE_AVAILABLE and CL_DEVICE_COMPILER_AVAILABLE */
-    bool half_arithmetic;   /* cl_khr_fp16 */
-    bool double_arithmetic; /* cl_khr_fp64 */
-    bool subgroups;         /* cl_khr_subgroups */
-    bool little_endian;     /* CL_DEVICE_ENDIAN_LITTLE */
-    bool out_of_order;      /* queues may be out of order */
-    bool
-        local_memory_is_local; /* CL_LOCAL: apart from global memory, so a tile there is worth its barriers */
-    uint32_t compute_units;
-    uint32_t clock_mhz;
-    uint32_t float_vector_width; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, at least 1 */
-    uint32_t address_bits;
-    uint64_t max_work_group; /* work-items */
-    uint64_t max_work_item[3];
-    uint64_t local_memory_bytes;
-    uint64_t global_memory_bytes;
-    uint64_t max_allocation_bytes;
-    uint64_t max_argument_bytes;
-} clattn_capabilities;
-
-/* List the devices of all platforms, in the order of the OpenCL loader.
- *   devices   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
- *   count     receives the number of devices there are, which may be more than capacity
- *   log       may be NULL
- * Threads: any.   Blocking: may load drivers.
- * Returns   UNSUPPORTED  no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is
- * 0 Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
-CLATTN_API clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t *count,
-                                            const clattn_log *log);
-
-/* Describe one device.   Threads: any.   Blocking: never.
- * Returns   INVALID_ARGUMENT  device or capabilities is NULL, or the driver does not know the device */
-CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities);
-
-/* ----------------------------------------------------------------------------------------------- context ---
- */
-
-typedef struct clattn_context clattn_context;
-
-typedef struct clattn_context_params {
-    cl_device_id device; /* required */
-    cl_context
-        context; /* NULL: clattn makes its own; else the caller's, which must hold `device`; it is retained */
-    clattn_log log;
-    /* Folder of compiled kernels; NULL: nothing is kept on disk. Its last component is created with mode 0700
-     * if it is missing; the parent must exist. A folder that is a symbolic link, belongs to another user or
-     * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error.
-     * Entries carry a SHA-256 that is checked before the driver sees them. The string is copied. */
-    const char *cache_dir;
-    /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
-     * Copied. */
-    const char *tuned_rows;
-} clattn_context_params;
-
-/* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there. Lifetime  destroy it with clattn_context_destroy.   Threads: any.   Blocking: the
- * driver may. Returns   INVALID_ARGUMENT  no device, or params->context does not hold it UNSUPPORTED the
- * device has no compiler, is not available, or is not little-endian */
-CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
-
-/* Destroy a context; NULL is allowed. Waits for no command: the caller has finished its queues before.
- * Threads: no other thread uses the context any more. */
-CLATTN_API void clattn_context_destroy(clattn_context *context);
-
-/* The OpenCL context and device, for creating queues and buffers.   Lifetime: the context's; not retained. */
-CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
-CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
-CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
-
-/* Copy the message of the last call that failed on this context (of any thread; the log callback tells
- * threads apart) into text[size], cut to fit and always terminated; "" when none failed. Returns the full
- * length. */
-CLATTN_API size_t clattn_context_last_error(clattn_context *context, char *text, size_t size);
-
-/* What the context has done so far, for start-up measurements. */
-typedef struct clattn_context_stats {
-    uint64_t programs_built;  /* compiled from source by the driver */
-    uint64_t programs_cached; /* taken from cache_dir */
-    uint64_t build_time_ns;   /* spent in both */
-} clattn_context_stats;
-CLATTN_API void clattn_context_get_stats(clattn_context *context, clattn_context_stats *stats);
-
-/* ------------------------------------------------------------------------------------------------ tensor ---
- */
+/* ------------------------------------------------------------------------------------------ tensor --- */
 
 typedef enum clattn_type {
     CLATTN_TYPE_F32 = 0,  /* IEEE binary32 */
@@ -236,8 +63,7 @@ CLATTN_API clattn_tensor clattn_tensor_bhsd(cl_mem buffer, clattn_type type, int
 CLATTN_API clattn_tensor clattn_tensor_bshd(cl_mem buffer, clattn_type type, int64_t b, int64_t h, int64_t n,
                                             int64_t d);
 
-/* --------------------------------------------------------------------------------------------- attention ---
- */
+/* --------------------------------------------------------------------------------------- attention --- */
 
 /* Where row i stands among the keys: p = i + shift[b]. It matters to causality, window, ALiBi and RoPE. */
 typedef enum clattn_alignment {
@@ -416,8 +242,7 @@ CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_comman
                                               const clattn_merge_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
 
-/* ------------------------------------------------------------------------------------------------- layer ---
- */
+/* ------------------------------------------------------------------------------------------- layer --- */
 
 /* Who computes y = x W^T + b. */
 typedef enum clattn_projection {

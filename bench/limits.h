@@ -1,0 +1,13 @@
+// limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay in
+// registers, and reading a buffer larger than the caches. Leaves out matrix instructions. Used by the bench.
+#ifndef CLATTN_BENCH_LIMITS_H
+#define CLATTN_BENCH_LIMITS_H
+#include "tool/tool.h"
+
+typedef struct bench_limits {
+    double fma_gflops, read_gbytes_per_s; // 0: could not be measured
+    double native_fma_gflops;             // a loop in C, on CPU devices; 0: none
+} bench_limits;
+
+void bench_limits_measure(session *s, bench_limits *limits);
+#endif

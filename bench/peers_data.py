@@ -1,0 +1,86 @@
+"""The arrays of a case, the same for everyone, and the result they should give, in float64 by NumPy alone.
+
+float16 is numpy's; bfloat16 is carried as uint16. Called by peers_measure.py.
+"""
+import numpy as np
+
+BLOCK = 256  # query rows at a time, so that the scores stay in cache
+
+
+def to_bf16(x):
+    bits = x.astype(np.float32).view(np.uint32)
+    return ((bits + 0x7FFF + ((bits >> 16) & 1)) >> 16).astype(np.uint16)
+
+
+def to_f32(x, dtype):
+    if dtype == "bf16":
+        return (x.astype(np.uint32) << 16).view(np.float32)
+    return x.astype(np.float32)
+
+
+def stored(x, dtype):
+    return to_bf16(x) if dtype == "bf16" else x.astype({"f32": np.float32, "f16": np.float16}[dtype])
+
+
+def make(case):
+    """q, k, v, or a layer's x, in_weight, in_bias, out_weight, out_bias; by name."""
+    rng = np.random.default_rng(7)
+
+    def normal(*shape, scale=1.0):
+        return rng.standard_normal(shape, np.float32) * np.float32(scale)
+
+    if case.op != "layer":
+        sizes = {"q": (case.heads, case.n), "k": (case.kv_heads, case.n_kv), "v": (case.kv_heads, case.n_kv)}
+        return {name: stored(normal(case.b, *hn, case.d), case.dtype) for name, hn in sizes.items()}
+    m = case.width
+    return {"x": normal(case.b, case.n, m), "in_weight": normal(3 * m, m, scale=m**-0.5), "in_bias": normal(3 * m, scale=0.1),
+            "out_weight": normal(m, m, scale=m**-0.5), "out_bias": normal(m, scale=0.1)}
+
+
+def attention(q, k, v, causal, weights=None):
+    """One head: q [Nq, D], k [Nkv, D], v [Nkv, Dv], float64. Fills `weights` [Nq, Nkv] where it is given."""
+    out = np.empty((len(q), v.shape[1]))
+    for first in range(0, len(q), BLOCK):
+        rows = slice(first, min(first + BLOCK, len(q)))
+        keys = rows.stop if causal else len(k)
+        s = q[rows] @ k[:keys].T / np.sqrt(q.shape[1])
+        if causal:
+            s[np.arange(keys)[None, :] > np.arange(first, rows.stop)[:, None]] = -np.inf
+        s -= s.max(axis=1, keepdims=True)
+        np.exp(s, out=s)
+        s /= s.sum(axis=1, keepdims=True)
+        out[rows] = s @ v[:keys]
+        if weights is not None:
+            weights[rows, :keys] = s
+    return out
+
+
+def heads(case, q, k, v, weights=None):
+    """q [B, H, Nq, D], k, v [B, Hkv, Nkv, D], float64."""
+    group = case.heads // case.kv_heads
+    out = np.empty(q.shape[:3] + v.shape[3:])
+    for b in range(case.b):
+        for h in range(case.heads):
+            part = None if weights is None else weights[b, h]
+            out[b, h] = attention(q[b, h], k[b, h // group], v[b, h // group], case.causal, part)
+    return out
+
+
+def reference(case, data):
+    """The output, and the attention weights or None."""
+    if case.op != "layer":
+        return heads(case, *(to_f32(data[name], case.dtype).astype(np.float64) for name in "qkv")), None
+    a = {name: x.astype(np.float64) for name, x in data.items()}
+    qkv = (a["x"] @ a["in_weight"].T + a["in_bias"]).reshape(case.b, case.n, 3, case.heads, case.d)
+    q, k, v = np.moveaxis(qkv, (2, 3), (0, 2))
+    weights = np.zeros((case.b, case.heads, case.n, case.n)) if case.weights else None
+    joined = heads(case, q, k, v, weights).swapaxes(1, 2).reshape(case.b, case.n, case.width)
+    return joined @ a["out_weight"].T + a["out_bias"], weights
+
+
+def nmse(result, expected):
+    """Squared error over squared size; infinite where the result has a NaN or another shape."""
+    if result.shape != expected.shape:
+        return float("inf")
+    error = float(np.sum((result - expected) ** 2) / np.sum(expected**2))
+    return error if error == error else float("inf")

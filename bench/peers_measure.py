@@ -1,0 +1,128 @@
+"""One case: verify everyone, then time everyone in turn, round after round, and compare within a round.
+
+A ratio is taken per round, so that what slows the whole machine for a while cancels; median and quartiles of the rounds
+are reported. A result that is wrong fails the case, whoever made it.
+"""
+import gc
+import time
+
+import numpy as np
+
+import peers_data
+
+SETTLE_S = 0.01  # libgomp's and ONNX Runtime's workers spin for some milliseconds after a call, which would slow the next runtime
+LONG_S, TURN_S = 0.05, 0.02
+NMSE_LIMIT = {"f32": 1e-9, "f16": 1e-5, "bf16": 1e-4}
+
+
+def once(run):
+    start = time.perf_counter()
+    run()
+    return time.perf_counter() - start
+
+
+def turn(run):
+    """The time of one call: that of a long one, else the median of as many as a turn holds after one that wakes the workers."""
+    time.sleep(SETTLE_S)
+    first = once(run)
+    if first >= LONG_S:
+        return first
+    times, end = [], time.perf_counter() + TURN_S
+    while len(times) < 3 or time.perf_counter() < end:
+        times.append(once(run))
+    return float(np.median(times))
+
+
+def summary(values):
+    low, median, high = (float(x) for x in np.percentile(values, (25, 50, 75)))
+    return {"median": median, "q1": low, "q3": high}
+
+
+def fastest(peer, case, data, say):
+    """The peer's fastest way to do the case, or None."""
+    best, best_time = None, 0
+    for make in peer.ways(case, data):
+        try:
+            way = make()
+            way.run()
+            elapsed = min(once(way.run) for _ in range(2))
+        except Exception as why:  # a version that lacks the operator, the type or the shape
+            say(f"  {peer.name}: {str(why).splitlines()[0][:150]}")
+            continue
+        if best is None or elapsed < best_time:
+            best, best_time = way, elapsed
+    return best
+
+
+def errors(case, ways, expected):
+    """name: normalised mean squared error, the larger of output and attention weights."""
+    result = {}
+    for name, way in ways.items():
+        got = way.result()
+        result[name] = max(peers_data.nmse(g, e) for g, e in zip(got, expected)) if len(got) == len(expected) else float("inf")
+    return result
+
+
+def rounds(ways, least_rounds, least_s):
+    times, start = {name: [] for name in ways}, time.perf_counter()
+    count = 0
+    while count < least_rounds or time.perf_counter() - start < least_s:
+        for name, way in ways.items():
+            times[name].append(turn(way.run))
+        count += 1
+    return {name: np.array(t) for name, t in times.items()}
+
+
+def measure(case, clattn, peers, options, say):
+    """The row of one case, as what --json writes."""
+    data = peers_data.make(case)
+    ours, (limit_name, unit, limit, limit_work) = clattn.way(case, data), clattn.limit(case)
+    try:
+        found = {peer.name: fastest(peer, case, data, say) for peer in peers}
+        ways = {"clattn": ours, **{name: way for name, way in found.items() if way}}
+        for _ in range(2):
+            ours.run()
+        expected = [x for x in peers_data.reference(case, data) if x is not None]
+        nmse = errors(case, ways, expected)
+        wrong = [name for name, e in nmse.items() if not e <= NMSE_LIMIT[case.dtype]]
+        row = describe(case, ways, nmse, wrong)
+        if not wrong:
+            times = rounds({**ways, "limit": limit}, options.rounds, options.seconds)
+            row |= compare(case, times, limit_name, unit, limit_work)
+    finally:
+        ours.close()
+        limit.close()
+        gc.collect()
+    return row
+
+
+def describe(case, ways, nmse, wrong):
+    return {"case": case.name, "op": case.op, "dtype": case.dtype, "b": case.b, "heads": case.heads, "kv_heads": case.kv_heads,
+            "n": case.n, "n_kv": case.n_kv, "d": case.d, "causal": case.causal, "weights": case.weights,
+            "status": "fail" if wrong else "ok", "wrong": wrong, "kernel": ways["clattn"].how,
+            "how": {name: way.how for name, way in ways.items()}, "error_nmse": nmse, "target": case.target.text()}
+
+
+def compare(case, times, limit_name, unit, limit_work):
+    ours, peers = times["clattn"], [name for name in times if name not in ("clattn", "limit")]
+    work = case.kv_bytes if case.op == "decode" else case.flops
+    ratios = {name: summary(times[name] / ours) for name in peers}
+    best = min(peers, key=lambda name: float(np.median(times[name])), default=None)
+    percent = summary(100 * (work / ours) / (limit_work / times["limit"]))
+    return {"rounds": len(ours), "unit": unit, "work": work,
+            "time_ns": {name: summary(1e9 * times[name]) for name in ["clattn", *peers]},
+            "rate": {name: summary(work / 1e9 / times[name]) for name in ["clattn", *peers]},
+            "ratio": ratios, "best_peer": best, "limit": limit_name, "limit_rate": summary(limit_work / 1e9 / times["limit"]),
+            "limit_percent": percent, "met": met(case.target, ratios, best, percent)}
+
+
+def met(target, ratios, best, percent):
+    """Whether the medians reach the target; None where a ratio that it needs was not measured."""
+    checks = []
+    if target.torch:
+        checks.append(ratios["PyTorch"]["median"] >= target.torch if "PyTorch" in ratios else None)
+    if target.best:
+        checks.append(ratios[best]["median"] >= target.best if best else None)
+    if target.limit:
+        checks.append(percent["median"] >= target.limit)
+    return False if False in checks else None if None in checks else True

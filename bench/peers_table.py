@@ -1,0 +1,54 @@
+"""What bench/peers.py prints: one markdown row a case, from the rows that --json writes."""
+
+PEERS = ("PyTorch", "ONNX Runtime", "OpenVINO")
+HEAD = ("case", "clattn ms", "rate", "of limit", *(f"x {name}" for name in PEERS), "target", "met", "error (NMSE)")
+
+
+def spread(s, digits=2):
+    return f"{s['median']:.{digits}f} ({s['q1']:.{digits}f}-{s['q3']:.{digits}f})"
+
+
+def millis(s):
+    return spread({key: value / 1e6 for key, value in s.items()}, 3 if s["median"] < 1e7 else 1)
+
+
+def failure(row):
+    limit = row.get("message") or "; ".join(f"{name} {row['error_nmse'][name]:.1e}" for name in row["wrong"])
+    return f"FAIL: {limit}"
+
+
+def cells(row):
+    if row["status"] != "ok":
+        return [row["case"], failure(row)] + [""] * (len(HEAD) - 2)
+    ratios = [spread(row["ratio"][name]) if name in row["ratio"] else "-" for name in PEERS]
+    return [row["case"], millis(row["time_ns"]["clattn"]), f"{row['rate']['clattn']['median']:.0f} {row['unit']}",
+            f"{spread(row['limit_percent'], 0)} % of {row['limit']}", *ratios, row["target"],
+            {True: "yes", False: "no", None: "-"}[row["met"]], f"{row['error_nmse']['clattn']:.1e}"]
+
+
+def short(row):
+    """One line while the run goes on."""
+    if row["status"] != "ok":
+        return failure(row)
+    ratios = ", ".join(f"{r['median']:.2f}x {name} ({row['how'][name]})" for name, r in row["ratio"].items())
+    return f"{row['kernel']}: {ratios}; {row['limit_percent']['median']:.0f} % of {row['limit']}; {row['rounds']} rounds"
+
+
+def limits(rows):
+    """Median and range of each limit over the rows that measured it."""
+    found = {}
+    for row in rows:
+        if row["status"] == "ok":
+            found.setdefault((row["limit"], row["unit"]), []).append(row["limit_rate"]["median"])
+    return "; ".join(f"{name} {min(v):.0f}-{max(v):.0f} {unit}" for (name, unit), v in found.items())
+
+
+def markdown(document):
+    peers = ", ".join(f"{name} {version}" for name, version in document["peers"].items())
+    lines = [f"clattn {document['clattn']} on {document['device']} ({document['platform']}, {document['driver']}), "
+             f"{document['threads']} threads each; {peers}.",
+             f"Limits measured between the calls: {limits(document['rows'])}.",
+             "Ratios are peer's time / clattn's, per round; median (quartiles).", "",
+             "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
+    lines += ["| " + " | ".join(cells(row)) + " |" for row in document["rows"]]
+    return "\n".join(lines)
