@@ -18,11 +18,11 @@ typedef struct shape {
     int64_t heads, kv_heads, n, n_kv, d;
 } shape;
 
-// In the order of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020, table 2.1
-// (175B); Llama Team 2024, table 3 (8B).
+// In the order of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
+// table 2.1 (175B); Llama Team 2024, table 3 (8B).
 static const shape presets[] = {
-    {BENCH_ATTEND, false, 12, 12, 512, 512, 64},     {BENCH_ATTEND, true, 12, 12, 1024, 1024, 64},
-    {BENCH_ATTEND, true, 96, 96, 2048, 2048, 128},   {BENCH_ATTEND, true, 32, 8, 4096, 4096, 128},
+    {BENCH_ATTEND, false, 12, 12, 512, 512, 64},   {BENCH_ATTEND, true, 12, 12, 1024, 1024, 64},
+    {BENCH_ATTEND, true, 96, 96, 2048, 2048, 128}, {BENCH_ATTEND, true, 32, 8, 4096, 4096, 128},
     {BENCH_DECODE, false, 32, 8, 1, 4096, 128},
 };
 
@@ -79,7 +79,8 @@ static bench_case make(const bench_list *lists, const int *at) {
     c.b = value(lists, at, BENCH_AXIS_B, 1);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
     // A number of heads without one of key/value heads asks for as many of these.
-    c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, lists[BENCH_AXIS_HEADS].count ? c.heads : of->kv_heads);
+    c.kv_heads =
+        value(lists, at, BENCH_AXIS_KV_HEADS, lists[BENCH_AXIS_HEADS].count ? c.heads : of->kv_heads);
     const int64_t model = value(lists, at, BENCH_AXIS_MODEL, 0);
     c.d = value(lists, at, BENCH_AXIS_D, model ? model / c.heads : of->d);
     c.dv = value(lists, at, BENCH_AXIS_DV, c.d);
@@ -94,9 +95,11 @@ static bool valid(const bench_case *c, char why[256]) {
     if (c->op == BENCH_LINEAR)
         snprintf(why, 256, "--op linear: is not built yet: attend, decode or layer");
     else if (c->heads % c->kv_heads)
-        snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads, (long long)c->heads);
+        snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads,
+                 (long long)c->heads);
     else if (c->d < 1)
-        snprintf(why, 256, "--d-model %lld: must be at least --heads %lld", (long long)c->model, (long long)c->heads);
+        snprintf(why, 256, "--d-model %lld: must be at least --heads %lld", (long long)c->model,
+                 (long long)c->heads);
     else
         return true;
     return false;

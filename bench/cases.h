@@ -1,5 +1,5 @@
-// cases.h: which cases a bench runs: the presets and the standard set as data, and the product of the lists that the
-// command line gives. Leaves out how a case is run. Used by the bench sub-command.
+// cases.h: which cases a bench runs: the presets and the standard set as data, and the product of the lists
+// that the command line gives. Leaves out how a case is run. Used by the bench sub-command.
 #ifndef CLATTN_BENCH_CASES_H
 #define CLATTN_BENCH_CASES_H
 #include <clattn/clattn.h>

@@ -42,15 +42,16 @@ static void attention_row(const problem *p, const row *r, double *score, double 
     const int64_t keys = visible_keys(c, r->i), head = r->b * c->kv_heads + r->h / (c->heads / c->kv_heads);
     const double *q = problem_input(p, PROBLEM_Q, ((r->b * c->heads + r->h) * c->n + r->i) * c->d);
     for (int64_t j = 0; j < keys; j++)
-        score[j] = dot(q, problem_input(p, PROBLEM_K, (head * c->n_kv + j) * c->d), c->d) / sqrt((double)c->d);
+        score[j] =
+            dot(q, problem_input(p, PROBLEM_K, (head * c->n_kv + j) * c->d), c->d) / sqrt((double)c->d);
     softmax(score, keys);
     for (int64_t d = 0; d < c->dv; d++) out[d] = 0.0;
     for (int64_t j = 0; j < keys; j++)
         add_scaled(out, score[j], problem_input(p, PROBLEM_V, (head * c->n_kv + j) * c->dv), c->dv);
 }
 
-// One head of a layer's row. K and V are never projected: q (Wk y)^T = (q Wk) y^T and p (y Wv^T) = (p y) Wv^T, which
-// makes a row's cost that of a few products with y.
+// One head of a layer's row. K and V are never projected: q (Wk y)^T = (q Wk) y^T and p (y Wv^T) = (p y)
+// Wv^T, which makes a row's cost that of a few products with y.
 static void layer_head(const problem *p, const row *r, double *scratch, double *out) {
     const bench_case *c = &p->c;
     const int64_t m = c->model, keys = visible_keys(c, r->i), kv = r->h / (c->heads / c->kv_heads);
@@ -66,7 +67,8 @@ static void layer_head(const problem *p, const row *r, double *scratch, double *
     softmax(score, keys);
     for (int64_t j = 0; j < keys; j++)
         add_scaled(seen, score[j], problem_input(p, y, (r->b * c->n_kv + j) * m), m);
-    for (int64_t d = 0; d < c->dv; d++) out[d] = dot(seen, problem_input(p, PROBLEM_WV, (kv * c->dv + d) * m), m);
+    for (int64_t d = 0; d < c->dv; d++)
+        out[d] = dot(seen, problem_input(p, PROBLEM_WV, (kv * c->dv + d) * m), m);
 }
 
 // All heads' rows of one position, then the output projection.
@@ -76,7 +78,8 @@ static void layer_row(const problem *p, const row *r, double *scratch, double *o
     double *heads = scratch + 2 * c->model + c->n_kv;
     row one = *r;
     for (one.h = 0; one.h < c->heads; one.h++) layer_head(p, &one, scratch, heads + one.h * c->dv);
-    for (int64_t k = 0; k < c->model; k++) out[k] = dot(heads, problem_input(p, PROBLEM_WO, k * width), width);
+    for (int64_t k = 0; k < c->model; k++)
+        out[k] = dot(heads, problem_input(p, PROBLEM_WO, k * width), width);
 }
 
 // Multiply-adds of one sampled row.

@@ -1,5 +1,5 @@
-// limits.c: see limits.h. On a CPU device a work-item is a core's: groups of one, vectors of the native width, and a
-// contiguous piece of the buffer each. Elsewhere neighbours read neighbouring vectors.
+// limits.c: see limits.h. On a CPU device a work-item is a core's: groups of one, vectors of the native
+// width, and a contiguous piece of the buffer each. Elsewhere neighbours read neighbouring vectors.
 #include "bench/limits.h"
 
 #include <stdio.h>
@@ -39,7 +39,8 @@ static const char read_source[] =
 static cl_kernel build(session *s, const char *source, const char *options, const char *name) {
     cl_int code = CL_SUCCESS;
     const cl_device_id device = s->device.device;
-    cl_program program = clCreateProgramWithSource(clattn_context_opencl(s->context), 1, &source, NULL, &code);
+    cl_program program =
+        clCreateProgramWithSource(clattn_context_opencl(s->context), 1, &source, NULL, &code);
     if (!program) return NULL;
     cl_kernel kernel = NULL;
     if (clBuildProgram(program, 1, &device, options, NULL, NULL) == CL_SUCCESS)
@@ -54,7 +55,8 @@ static double least_ns(session *s, cl_kernel kernel, size_t items, size_t group,
     for (int i = 0; i <= runs; i++) {
         cl_event event;
         cl_ulong start = 0, end = 0;
-        if (clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &items, &group, 0, NULL, &event) != CL_SUCCESS) return 0.0;
+        if (clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &items, &group, 0, NULL, &event) != CL_SUCCESS)
+            return 0.0;
         const uint64_t wall = tool_time_ns();
         const bool done = clFinish(s->queue) == CL_SUCCESS;
         clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
@@ -94,7 +96,8 @@ static double fma_gflops(session *s, const char *op) {
     else
         snprintf(options, sizeof options, "-DVEC=float%u -DOP=%s -DSTORE=vstore%u", width, op, width);
     cl_kernel kernel = build(s, fma_source, options, "fma_peak");
-    out = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, items * sizeof(float), NULL, NULL);
+    out = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, items * sizeof(float), NULL,
+                         NULL);
     for (cl_int n = 10000; kernel && out; n *= 4) {
         clSetKernelArg(kernel, 0, sizeof out, &out);
         clSetKernelArg(kernel, 1, sizeof a, &a);
@@ -109,7 +112,8 @@ static double fma_gflops(session *s, const char *op) {
     return best;
 }
 
-// An eighth of the memory at most, and 256 MiB: above every last-level cache but a few, of which a GPU gets 1 GiB.
+// An eighth of the memory at most, and 256 MiB: above every last-level cache but a few, of which a GPU gets 1
+// GiB.
 static size_t read_bytes(const clattn_capabilities *c) {
     uint64_t bytes = c->is_cpu ? (uint64_t)256 << 20 : (uint64_t)1 << 30;
     if (bytes > c->global_memory_bytes / 8) bytes = c->global_memory_bytes / 8;
@@ -118,7 +122,8 @@ static size_t read_bytes(const clattn_capabilities *c) {
 
 static double read_gbytes_per_s(session *s) {
     const clattn_capabilities *c = s->capabilities;
-    const size_t items = items_of(c), rounds = read_bytes(c) / 16 / items / 4 * 4, bytes = rounds * items * 16;
+    const size_t items = items_of(c), rounds = read_bytes(c) / 16 / items / 4 * 4,
+                 bytes = rounds * items * 16;
     const cl_int own = c->is_cpu ? (cl_int)rounds : 0, jump = (cl_int)items;
     const cl_float one = 1.0f;
     char options[64];
@@ -131,7 +136,8 @@ static double read_gbytes_per_s(session *s) {
         x = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, NULL);
         out = clCreateBuffer(context, CL_MEM_READ_WRITE, items * sizeof(float), NULL, NULL);
     }
-    if (x && out && clEnqueueFillBuffer(s->queue, x, &one, sizeof one, 0, bytes, 0, NULL, NULL) == CL_SUCCESS) {
+    if (x && out &&
+        clEnqueueFillBuffer(s->queue, x, &one, sizeof one, 0, bytes, 0, NULL, NULL) == CL_SUCCESS) {
         clSetKernelArg(kernel, 0, sizeof x, &x);
         clSetKernelArg(kernel, 1, sizeof out, &out);
         clSetKernelArg(kernel, 2, sizeof own, &own);
@@ -148,5 +154,6 @@ void bench_limits_measure(session *s, bench_limits *limits) {
     const double by_fma = fma_gflops(s, "fma"), by_mad = fma_gflops(s, "mad");
     limits->fma_gflops = by_fma > by_mad ? by_fma : by_mad;
     limits->read_gbytes_per_s = read_gbytes_per_s(s);
-    limits->native_fma_gflops = s->capabilities->is_cpu ? bench_native_fma_gflops(s->capabilities->compute_units) : 0.0;
+    limits->native_fma_gflops =
+        s->capabilities->is_cpu ? bench_native_fma_gflops(s->capabilities->compute_units) : 0.0;
 }

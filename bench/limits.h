@@ -1,5 +1,6 @@
-// limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay in
-// registers, and reading a buffer larger than the caches. Leaves out matrix instructions. Used by the bench.
+// limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay
+// in registers, and reading a buffer larger than the caches. Leaves out matrix instructions. Used by the
+// bench.
 #ifndef CLATTN_BENCH_LIMITS_H
 #define CLATTN_BENCH_LIMITS_H
 #include "tool/tool.h"

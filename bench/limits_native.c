@@ -1,4 +1,5 @@
-// limits_native.c: see limits_native.h. The instructions are chosen at run time, so that one build serves all.
+// limits_native.c: see limits_native.h. The instructions are chosen at run time, so that one build serves
+// all.
 #include "bench/limits_native.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
@@ -48,7 +49,8 @@ static void *work(void *user) {
 static double run_ns(worker *workers, unsigned count) {
     const uint64_t start = tool_time_ns();
     unsigned started = 0;
-    while (started < count && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0) started++;
+    while (started < count && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+        started++;
     for (unsigned i = 0; i < started; i++) pthread_join(workers[i].thread, NULL);
     return started == count ? (double)(tool_time_ns() - start) : 0.0;
 }

@@ -49,8 +49,8 @@ bool bench_list_numbers(const char *text, bench_list *list, char why[256]) {
         if (ok) ok = strncmp(p, "..", 2) ? add(list, x) : range(&p, x, list);
         if (ok && *p == '\0') return true;
         if (ok && *p == ',') continue;
-        snprintf(why, 256, "a list such as 512,1k..16k*2 is needed: at most %d numbers from 1 to %d", BENCH_LIST_MAX,
-                 MOST);
+        snprintf(why, 256, "a list such as 512,1k..16k*2 is needed: at most %d numbers from 1 to %d",
+                 BENCH_LIST_MAX, MOST);
         return false;
     }
 }

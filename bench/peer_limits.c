@@ -1,5 +1,5 @@
 // peer_limits.c: what the device allows, as two loops that are timed like any other call: fused multiply-adds
-// that stay in registers, and a sum that reads an array once. Matrix instructions are not probed. Called by
+// that stay in registers, and a sum that reads an array once. Called by
 // Python through peer_shim.h.
 #include <stdio.h>
 #include <stdlib.h>
@@ -37,6 +37,22 @@ static const char source[] =
     "    for (int i = 0; i < WIDTH; i++) total += u.f[i];\n"
     "    sink[get_global_id(0)] = total;\n"
     "}\n"
+    "#ifdef BF16\n"
+    "__kernel void bf16_limit(__global float *sink, uint pair, int steps) {\n"
+    "    float16 x[CHAINS], sum = (float16)(0.0f);\n"
+    "    const uint16 a = (uint16)(pair);\n"
+    "    _Pragma(\"unroll\")\n"
+    "    for (int c = 0; c < CHAINS; c++) x[c] = sum;\n"
+    "    for (int i = 0; i < steps; i++) {\n"
+    "        _Pragma(\"unroll\")\n"
+    "        for (int c = 0; c < CHAINS; c++) __asm__ volatile(\"vdpbf16ps %1, %1, %0\" : \"+v\"(x[c]) : "
+    "\"v\"(a));\n"
+    "    }\n"
+    "    _Pragma(\"unroll\")\n"
+    "    for (int c = 0; c < CHAINS; c++) sum += x[c];\n"
+    "    sink[get_global_id(0)] = sum.s0 + sum.sf;\n"
+    "}\n"
+    "#endif\n"
     "__kernel void read_limit(__global float *sink, __global const VEC *data, ulong count) {\n"
     "    const ulong id = get_global_id(0), size = get_global_size(0);\n"
     "#if BLOCKED\n"
@@ -64,24 +80,35 @@ static int vector_width(const clattn_capabilities *c) {
     return !c->is_cpu ? 1 : c->float_vector_width >= 16 ? 16 : c->float_vector_width >= 8 ? 8 : 4;
 }
 
-static cl_program build(peer_device *d) {
+// A compiler takes the instruction for any processor, so the processor is asked.
+static bool has_bf16(const clattn_capabilities *c) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return c->is_cpu && __builtin_cpu_supports("avx512bf16");
+#else
+    (void)c;
+    return false;
+#endif
+}
+
+static cl_program build_with(peer_device *d, const char *more) {
     const clattn_capabilities *c = peer_capabilities(d);
     const char *text = source;
     const int width = vector_width(c);
     cl_device_id device = clattn_context_device(d->context);
     char vec[16] = "float", options[128];
-    cl_int code = CL_SUCCESS;
-    if (d->limits) return d->limits;
     if (width > 1) snprintf(vec, sizeof vec, "float%d", width);
-    snprintf(options, sizeof options, "-DVEC=%s -DWIDTH=%d -DCHAINS=%d -DBLOCKED=%d", vec, width, FMA_CHAINS,
-             c->is_cpu);
-    d->limits = clCreateProgramWithSource(clattn_context_opencl(d->context), 1, &text, NULL, &code);
-    if (d->limits) code = clBuildProgram(d->limits, 1, &device, options, NULL, NULL);
-    if (code == CL_SUCCESS) return d->limits;
-    clGetProgramBuildInfo(d->limits, device, CL_PROGRAM_BUILD_LOG, sizeof d->error, d->error, NULL);
-    if (d->limits) clReleaseProgram(d->limits);
-    d->limits = NULL;
-    return peer_fail(d, "the limits' kernels did not build: OpenCL error %d", (int)code);
+    snprintf(options, sizeof options, "-DVEC=%s -DWIDTH=%d -DCHAINS=%d -DBLOCKED=%d %s", vec, width,
+             FMA_CHAINS, c->is_cpu, more);
+    cl_program program = clCreateProgramWithSource(clattn_context_opencl(d->context), 1, &text, NULL, NULL);
+    if (program && clBuildProgram(program, 1, &device, options, NULL, NULL) == CL_SUCCESS) return program;
+    if (program) clReleaseProgram(program);
+    return NULL;
+}
+
+static cl_program build(peer_device *d) {
+    if (!d->limits && has_bf16(peer_capabilities(d))) d->limits = build_with(d, "-DBF16");
+    if (!d->limits) d->limits = build_with(d, "");
+    return d->limits ? d->limits : peer_fail(d, "the limits' kernels did not build");
 }
 
 static peer_limit *create(peer_device *d, const char *name) {
@@ -110,6 +137,17 @@ peer_limit *peer_fma_create(peer_device *device) {
     clSetKernelArg(l->kernel, 2, sizeof b, &b);
     clSetKernelArg(l->kernel, 3, sizeof steps, &steps);
     l->work = 2.0 * FMA_CHAINS * FMA_STEPS * vector_width(peer_capabilities(device)) * (double)l->global;
+    return l;
+}
+
+peer_limit *peer_bf16_create(peer_device *device) {
+    const cl_uint pair = 0x3a803a80; // two of 2^-10: the sums stay small
+    const cl_int steps = FMA_STEPS;
+    peer_limit *l = create(device, "bf16_limit");
+    if (!l) return NULL;
+    clSetKernelArg(l->kernel, 1, sizeof pair, &pair);
+    clSetKernelArg(l->kernel, 2, sizeof steps, &steps);
+    l->work = 64.0 * FMA_CHAINS * FMA_STEPS * (double)l->global;
     return l;
 }
 

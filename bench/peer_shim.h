@@ -57,6 +57,8 @@ PEER_API int peer_read(peer_call *call, void *out, void *weights);
 // the device's limit allows. NULL on an error.
 typedef struct peer_limit peer_limit;
 PEER_API peer_limit *peer_fma_create(peer_device *device);
+// The same with x86's bfloat16 dot products; NULL where the processor or the driver has none.
+PEER_API peer_limit *peer_bf16_create(peer_device *device);
 PEER_API peer_limit *peer_read_create(peer_device *device, size_t bytes);
 PEER_API void peer_limit_destroy(peer_limit *limit);
 PEER_API int peer_limit_run(peer_limit *limit);

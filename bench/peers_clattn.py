@@ -30,7 +30,8 @@ FUNCTIONS = {  # name: (result, arguments)
     "peer_layer_create": (c.c_void_p, (c.c_void_p, c.POINTER(Layer))),
     "peer_destroy": (None, (c.c_void_p,)), "peer_kernel": (c.c_char_p, (c.c_void_p,)), "peer_run": (c.c_int, (c.c_void_p,)),
     "peer_read": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "peer_fma_create": (c.c_void_p, (c.c_void_p,)), "peer_read_create": (c.c_void_p, (c.c_void_p, c.c_size_t)),
+    "peer_fma_create": (c.c_void_p, (c.c_void_p,)), "peer_bf16_create": (c.c_void_p, (c.c_void_p,)),
+    "peer_read_create": (c.c_void_p, (c.c_void_p, c.c_size_t)),
     "peer_limit_destroy": (None, (c.c_void_p,)), "peer_limit_run": (c.c_int, (c.c_void_p,)),
     "peer_limit_work": (c.c_double, (c.c_void_p,)),
 }
@@ -85,12 +86,18 @@ class Clattn:
         out = to_f32(out, case.dtype)
         return [out, weights] if case.weights else [out]
 
+    def limit_handle(self, case):
+        if case.op == "decode":
+            name = f"read bandwidth, {case.kv_bytes / 1e6:.0f} MB"
+            return self.lib.peer_read_create(self.device, case.kv_bytes), name, "GB/s"
+        handle = self.lib.peer_bf16_create(self.device) if case.dtype == "bf16" else None
+        if handle:
+            return handle, "bf16 dot-product peak", "GFLOP/s"
+        return self.lib.peer_fma_create(self.device), "fp32 FMA peak", "GFLOP/s"
+
     def limit(self, case):
         """(its name, what is counted in billions a second, its way, its work a run): the limit that bounds the case."""
-        if case.op == "decode":
-            handle, name, unit = self.lib.peer_read_create(self.device, case.kv_bytes), "read bandwidth", "GB/s"
-        else:
-            handle, name, unit = self.lib.peer_fma_create(self.device), "fp32 FMA peak", "GFLOP/s"
+        handle, name, unit = self.limit_handle(case)
         self.check(handle)
         way = Way(name, self.runner(self.lib.peer_limit_run, handle), None)
         way.close = lambda: self.lib.peer_limit_destroy(handle)

@@ -22,6 +22,15 @@ def stored(x, dtype):
     return to_bf16(x) if dtype == "bf16" else x.astype({"f32": np.float32, "f16": np.float16}[dtype])
 
 
+def aligned(x):
+    """A copy that starts on a cache line, as every runtime's own memory does."""
+    memory = np.empty(x.nbytes + 64, np.uint8)
+    start = -memory.ctypes.data % 64
+    copy = memory[start:start + x.nbytes].view(x.dtype).reshape(x.shape)
+    copy[...] = x
+    return copy
+
+
 def make(case):
     """q, k, v, or a layer's x, in_weight, in_bias, out_weight, out_bias; by name."""
     rng = np.random.default_rng(7)
@@ -31,10 +40,11 @@ def make(case):
 
     if case.op != "layer":
         sizes = {"q": (case.heads, case.n), "k": (case.kv_heads, case.n_kv), "v": (case.kv_heads, case.n_kv)}
-        return {name: stored(normal(case.b, *hn, case.d), case.dtype) for name, hn in sizes.items()}
+        return {name: aligned(stored(normal(case.b, *hn, case.d), case.dtype)) for name, hn in sizes.items()}
     m = case.width
-    return {"x": normal(case.b, case.n, m), "in_weight": normal(3 * m, m, scale=m**-0.5), "in_bias": normal(3 * m, scale=0.1),
+    made = {"x": normal(case.b, case.n, m), "in_weight": normal(3 * m, m, scale=m**-0.5), "in_bias": normal(3 * m, scale=0.1),
             "out_weight": normal(m, m, scale=m**-0.5), "out_bias": normal(m, scale=0.1)}
+    return {name: aligned(x) for name, x in made.items()}
 
 
 def attention(q, k, v, causal, weights=None):

@@ -108,11 +108,13 @@ def compare(case, times, limit_name, unit, limit_work):
     work = case.kv_bytes if case.op == "decode" else case.flops
     ratios = {name: summary(times[name] / ours) for name in peers}
     best = min(peers, key=lambda name: float(np.median(times[name])), default=None)
-    percent = summary(100 * (work / ours) / (limit_work / times["limit"]))
+    at_limit = work * times["limit"] / limit_work
+    percent = summary(100 * at_limit / ours)
     return {"rounds": len(ours), "unit": unit, "work": work,
             "time_ns": {name: summary(1e9 * times[name]) for name in ["clattn", *peers]},
             "rate": {name: summary(work / 1e9 / times[name]) for name in ["clattn", *peers]},
-            "ratio": ratios, "best_peer": best, "limit": limit_name, "limit_rate": summary(limit_work / 1e9 / times["limit"]),
+            "ratio": ratios, "ratio_at_limit": {name: summary(times[name] / at_limit) for name in peers},
+            "best_peer": best, "limit": limit_name, "limit_rate": summary(limit_work / 1e9 / times["limit"]),
             "limit_percent": percent, "met": met(case.target, ratios, best, percent)}
 
 

@@ -17,10 +17,18 @@ def failure(row):
     return f"FAIL: {limit}"
 
 
+def ratio(row, name):
+    if name not in row["ratio"]:
+        return "-"
+    text = f"{spread(row['ratio'][name])} of {row['ratio_at_limit'][name]['median']:.2f}"
+    variants = [other for other in row["ratio"] if other.startswith(name + ", ")]
+    return "; ".join([text] + [f"{other[len(name) + 2:]} {ratio(row, other)}" for other in variants])
+
+
 def cells(row):
     if row["status"] != "ok":
         return [row["case"], failure(row)] + [""] * (len(HEAD) - 2)
-    ratios = [spread(row["ratio"][name]) if name in row["ratio"] else "-" for name in PEERS]
+    ratios = [ratio(row, name) for name in PEERS]
     return [row["case"], millis(row["time_ns"]["clattn"]), f"{row['rate']['clattn']['median']:.0f} {row['unit']}",
             f"{spread(row['limit_percent'], 0)} % of {row['limit']}", *ratios, row["target"],
             {True: "yes", False: "no", None: "-"}[row["met"]], f"{row['error_nmse']['clattn']:.1e}"]
@@ -44,11 +52,11 @@ def limits(rows):
 
 
 def markdown(document):
-    peers = ", ".join(f"{name} {version}" for name, version in document["peers"].items())
+    peers = ", ".join(f"{name} {version}" for name, version in document["peers"].items() if "," not in name)
     lines = [f"clattn {document['clattn']} on {document['device']} ({document['platform']}, {document['driver']}), "
              f"{document['threads']} threads each; {peers}.",
              f"Limits measured between the calls: {limits(document['rows'])}.",
-             "Ratios are peer's time / clattn's, per round; median (quartiles).", "",
+             "Ratios are peer's time / clattn's, per round: median (quartiles), of what a program at 100 % of the limit would reach.", "",
              "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in document["rows"]]
     return "\n".join(lines)

@@ -34,11 +34,12 @@ static bench_status make_buffer(problem *p, double bytes, cl_mem *buffer, char w
     cl_int code = CL_SUCCESS;
     p->bytes += bytes;
     if (bytes > (double)of->max_allocation_bytes || p->bytes > (double)of->global_memory_bytes) {
-        snprintf(why, 256, "a buffer of %.3g MiB, %.3g MiB in all, is more than the device takes", bytes / 0x1p20,
-                 p->bytes / 0x1p20);
+        snprintf(why, 256, "a buffer of %.3g MiB, %.3g MiB in all, is more than the device takes",
+                 bytes / 0x1p20, p->bytes / 0x1p20);
         return BENCH_UNSUPPORTED;
     }
-    *buffer = clCreateBuffer(clattn_context_opencl(p->session->context), CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
+    *buffer = clCreateBuffer(clattn_context_opencl(p->session->context), CL_MEM_READ_WRITE, (size_t)bytes,
+                             NULL, &code);
     if (*buffer) {
         p->buffers[p->buffer_count++] = *buffer;
         return BENCH_OK;
@@ -54,7 +55,8 @@ static bool make_values(problem_values *v, int64_t count, int64_t row, clattn_ty
     for (int64_t i = 0; v->table && i < v->period + row; i++) {
         state = state * 6364136223846793005u + 1442695040888963407u;
         const double uniform = (double)(state >> 40) / (double)(1 << 23) - 1.0;
-        v->table[i] = i < v->period ? storage_round(type, sqrt(3.0) * deviation * uniform) : v->table[i - v->period];
+        v->table[i] =
+            i < v->period ? storage_round(type, sqrt(3.0) * deviation * uniform) : v->table[i - v->period];
     }
     return v->table != NULL;
 }
@@ -67,8 +69,8 @@ static cl_int upload(problem *p, const problem_values *v, cl_mem buffer, int64_t
     for (int64_t i = 0; stored && i < v->period; i++) storage_store(p->c.dtype, stored, i, v->table[i]);
     for (int64_t at = 0; at < count && code == CL_SUCCESS; at += v->period) {
         const int64_t n = count - at < v->period ? count - at : v->period;
-        code = clEnqueueWriteBuffer(p->session->queue, buffer, CL_TRUE, (size_t)at * size, (size_t)n * size, stored, 0,
-                                    NULL, NULL);
+        code = clEnqueueWriteBuffer(p->session->queue, buffer, CL_TRUE, (size_t)at * size, (size_t)n * size,
+                                    stored, 0, NULL, NULL);
     }
     free(stored);
     return code;
@@ -90,13 +92,15 @@ static bench_status make_input(problem *p, int index, const input *in, char why[
 }
 
 // Filled with NaN, so that an element nobody writes is an error.
-static bench_status make_output(problem *p, clattn_tensor *view, int rank, const int64_t *shape, char why[256]) {
+static bench_status make_output(problem *p, clattn_tensor *view, int rank, const int64_t *shape,
+                                char why[256]) {
     static const cl_uchar nan = 0xFF;
     const double bytes = elements(rank, shape) * (double)clattn_type_size(p->c.dtype);
     const bench_status status = make_buffer(p, bytes, &p->out, why);
     if (status != BENCH_OK) return status;
     *view = clattn_tensor_dense(p->out, p->c.dtype, rank, shape);
-    if (clEnqueueFillBuffer(p->session->queue, p->out, &nan, 1, 0, (size_t)bytes, 0, NULL, NULL) == CL_SUCCESS)
+    if (clEnqueueFillBuffer(p->session->queue, p->out, &nan, 1, 0, (size_t)bytes, 0, NULL, NULL) ==
+        CL_SUCCESS)
         return BENCH_OK;
     snprintf(why, 256, "the output could not be filled");
     return BENCH_FAIL;
@@ -171,7 +175,8 @@ bench_status problem_prepare(problem *p, char why[256]) {
     if (status == BENCH_OK && bytes) status = make_buffer(p, (double)bytes, workspace, why);
     if (status != BENCH_OK) return status;
     return status_of(p,
-                     layer ? clattn_layer_prepare(context, &p->layer) : clattn_attention_prepare(context, &p->attention),
+                     layer ? clattn_layer_prepare(context, &p->layer)
+                           : clattn_attention_prepare(context, &p->attention),
                      why);
 }
 
@@ -184,8 +189,8 @@ bench_status problem_enqueue(problem *p, cl_event *event, char why[256]) {
                      why);
 }
 
-const double *problem_input(const problem *p, int input, int64_t first) {
-    const problem_values *v = &p->values[input];
+const double *problem_input(const problem *p, int index, int64_t first) {
+    const problem_values *v = &p->values[index];
     return v->table + first % v->period;
 }
 

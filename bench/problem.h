@@ -1,6 +1,6 @@
-// problem.h: one case made real: its inputs on the device and their values on the host, its output, and the call.
-// Inputs are uniform with variance 1 (weights: 1 / width), so that scores have a deviation of about 1. Leaves out
-// verification and time. Used by check and measure.
+// problem.h: one case made real: its inputs on the device and their values on the host, its output, and the
+// call. Inputs are uniform with variance 1 (weights: 1 / width), so that scores have a deviation of about 1.
+// Leaves out verification and time. Used by check and measure.
 #ifndef CLATTN_BENCH_PROBLEM_H
 #define CLATTN_BENCH_PROBLEM_H
 #include "bench/cases.h"
@@ -10,8 +10,9 @@
 enum { PROBLEM_Q, PROBLEM_K, PROBLEM_V };
 enum { PROBLEM_X, PROBLEM_Y, PROBLEM_WQ, PROBLEM_WK, PROBLEM_WV, PROBLEM_WO, PROBLEM_INPUTS };
 
-// Values of a tensor, as stored: a table that repeats with a prime period, so that rows differ and the host needs
-// no copy of a large tensor. The table goes on past its period for one row, so that every row is contiguous.
+// Values of a tensor, as stored: a table that repeats with a prime period, so that rows differ and the host
+// needs no copy of a large tensor. The table goes on past its period for one row, so that every row is
+// contiguous.
 typedef struct problem_values {
     double *table;
     int64_t period;
@@ -39,6 +40,6 @@ bench_status problem_prepare(problem *p, char why[256]);
 bench_status problem_enqueue(problem *p, cl_event *event, char why[256]);
 
 // Elements [first, first + count) of an input, count being at most its row.
-const double *problem_input(const problem *p, int input, int64_t first);
+const double *problem_input(const problem *p, int index, int64_t first);
 bool problem_output(problem *p, int64_t first, int64_t count, double *x);
 #endif

@@ -157,14 +157,15 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
-    if (i0 + r >= rows_end) return;
+    // Not a return: PoCL 3.1 ignored one here, after the barriers, in a kernel that has another before them.
+    const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     const float factor = x.l == 0.0f ? 0.0f : keep / x.l;
     for (int y = 0; y < ITEM_COLUMNS; y++) {
         const int d = c + y * ROW_ITEMS;
-        if (d < HEAD_DIM_V)
+        if (d < columns)
             STORE(TYPE_OUT, out, split * args.split_out + view_row(&args.out, b, h, i0 + r) + d,
                   x.l == 0.0f ? 0.0f : acc[y] * factor);
     }
-    if ((args.flags & ARGS_LSE) && c == 0)
+    if ((args.flags & ARGS_LSE) && c == 0 && columns)
         lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + r)] = softmax_lse(x);
 }

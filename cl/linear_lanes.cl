@@ -87,7 +87,7 @@ inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROW
             if (c[d / LANES].whole) {
                 x_pointer p = x + c[d / LANES].at;
 #pragma unroll
-                for (int j = 0; j < LANES; j++) t[j] = LOAD_VEC(TYPE_Q, p, row_at[v * LANES + j]);
+                for (int j = 0; j < LANES; j++) t[j] = LOAD_LANES(TYPE_Q, p, row_at[v * LANES + j]);
             } else {
 #pragma unroll 1
                 for (int j = 0; j < LANES; j++) t[j] = gather_x(a, x + row_at[v * LANES + j], k + d);
@@ -105,7 +105,7 @@ inline void pack_w(const linear_args *a, w_pointer w, int column, int k, int dep
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         w_pointer p = w + a->w_offset + min(column + n, a->columns - 1) * a->w_row + k;
         const int exist = min(depth, a->reduction - k), whole = exist / LANES * LANES;
-        for (int d = 0; d < whole; d += LANES) VSTORE(LOAD_VEC(TYPE_KV, p, d), 0, block[n] + d);
+        for (int d = 0; d < whole; d += LANES) VSTORE(LOAD_LANES(TYPE_KV, p, d), 0, block[n] + d);
         for (int d = whole; d < depth; d++) block[n][d] = d < exist ? LOAD(TYPE_KV, p, d) : 0.0f;
     }
 }

@@ -33,10 +33,10 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) *weights, _
     barrier(CLK_LOCAL_MEM_FENCE);
     x = part[0];
     if (args.flags & ARGS_SINK) x = softmax_add(x, sink_logit(&args, table, h));
-    if (i >= rows.q_length) return;
+    const int columns = i < rows.q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
 
-    if ((args.flags & ARGS_LSE) && lane == 0) lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
-    for (int j = lane; j < args.n_kv; j += WORK_GROUP) {
+    if ((args.flags & ARGS_LSE) && lane == 0 && i < rows.q_length) lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+    for (int j = lane; j < columns; j += WORK_GROUP) {
         const bool seen = j >= first && j < last;
         const float p = seen ? softmax_weight(x, scores[view_at(&args.weights, b, h, i, j)]) : 0.0f;
         STORE(TYPE_WEIGHTS, weights, view_at(&args.out, b, h, i, j), p);

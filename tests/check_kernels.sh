@@ -3,7 +3,15 @@
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
 lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl "$@"; }
-for kernel in cl/*.cl; do
+# Inline assembly of x86 is linted for x86.
+lint_x86() {
+    "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall -Werror \
+        -Wno-psabi -Icl "$@"
+}
+lint_x86 cl/probe_dot_bf16.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DEXTRAS=1 cl/flash_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DEXTRAS=1 cl/decode_lanes.cl
+for kernel in $(ls cl/*.cl | grep -v probe_); do
     lint "$kernel"
     lint -DEXTRAS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
     lint -DEXTRAS=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/probe.h"
+
 // Options that have a place in the header and no code yet.
 static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
     const struct {
@@ -320,6 +322,8 @@ clattn_status call_check(clattn_context *context, const clattn_attention_params 
     if (status == CLATTN_OK) status = rope_check(context, params, c->problem.head_dim);
     if (status != CLATTN_OK) return status;
     fill_args(c);
+    if (c->problem.type_q == CLATTN_TYPE_BF16 && c->problem.type_kv == CLATTN_TYPE_BF16)
+        probe_dot_bf16(context);
     if (variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
         return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.why);
     lay_out_workspace(c);

@@ -51,7 +51,7 @@ static clattn_status parse_rows(clattn_context *c, const char *own) {
     if (own && !tuned_parse(own, &c->own_rows, why, sizeof why)) return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
     if (!tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
-    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows};
+    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false};
     return CLATTN_OK;
 }
 

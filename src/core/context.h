@@ -26,6 +26,7 @@ struct clattn_context {
     struct program *programs;
     clattn_context_stats stats;
     bool locks_ready;
+    bool probed;          // planner.dot_bf16 is known
     bool projection_used; // CLBlast holds programs of this context
 };
 

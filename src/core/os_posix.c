@@ -177,6 +177,14 @@ void os_folder_remove(os_folder *folder, const char *name) {
     (void)unlinkat(folder->fd, name, 0);
 }
 
+bool os_cpu_has_dot_bf16(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
 void *os_library_open(const char *name) {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }

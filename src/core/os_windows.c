@@ -208,6 +208,14 @@ void os_folder_remove(os_folder *folder, const char *name) {
     free(path);
 }
 
+bool os_cpu_has_dot_bf16(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
 void *os_library_open(const char *name) {
     wchar_t *wide = wide_of(name);
     /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that

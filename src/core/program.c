@@ -185,6 +185,10 @@ clattn_status program_get(clattn_context *context, enum kernel_id id, const knob
     return status;
 }
 
+bool program_build_quiet(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
+    return program_find(context, id, k, result) == CLATTN_OK;
+}
+
 void programs_release(clattn_context *context) {
     while (context->programs) {
         program *p = context->programs;

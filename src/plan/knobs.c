@@ -38,7 +38,9 @@ bool knobs_equal(const knobs *a, const knobs *b) {
     return true;
 }
 
-static int *knob_place(knobs *k, size_t index) { return (int *)(void *)((char *)k + knob_list[index].offset); }
+static int *knob_place(knobs *k, size_t index) {
+    return (int *)(void *)((char *)k + knob_list[index].offset);
+}
 
 bool knobs_set(knobs *k, const char *macro, int value) {
     for (size_t i = 0; i < KNOB_COUNT; i++)

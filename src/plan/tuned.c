@@ -43,9 +43,11 @@ static bool parse_condition(char *word, tuned_row *row) {
     if (!value) return false;
     *value++ = '\0';
     if (!strcmp(word, "type")) return parse_type(value, &row->type);
-    tuned_range *r = !strcmp(word, "cpu") ? &row->cpu : !strcmp(word, "lanes") ? &row->lanes
-                     : !strcmp(word, "d") ? &row->d   : !strcmp(word, "nq")    ? &row->nq
-                                                                                 : NULL;
+    tuned_range *r = !strcmp(word, "cpu")     ? &row->cpu
+                     : !strcmp(word, "lanes") ? &row->lanes
+                     : !strcmp(word, "d")     ? &row->d
+                     : !strcmp(word, "nq")    ? &row->nq
+                                              : NULL;
     return r && parse_range(value, r);
 }
 
@@ -107,10 +109,13 @@ bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
         line[fits ? n : 0] = '\0';
         text += n + (text[n] == '\n');
         const int kind = fits ? parse_line(line, &row) : -1;
-        tuned_row *grown = kind == 1 ? realloc(rows->rows, (size_t)(rows->count + 1) * sizeof *grown) : rows->rows;
+        tuned_row *grown =
+            kind == 1 ? realloc(rows->rows, (size_t)(rows->count + 1) * sizeof *grown) : rows->rows;
         if (kind < 0 || (kind == 1 && !grown)) {
             snprintf(why, size,
-                     "tuned rows: line %d is not a row: \"kernel condition=value ... : KNOB=number ...\" is needed", number);
+                     "tuned rows: line %d is not a row: \"kernel condition=value ... : KNOB=number ...\" is "
+                     "needed",
+                     number);
             tuned_free(rows);
             return false;
         }
@@ -125,7 +130,9 @@ void tuned_free(tuned_rows *rows) {
     *rows = (tuned_rows){0};
 }
 
-static bool within(const tuned_range *r, int x) { return x >= r->least && x <= r->most; }
+static bool within(const tuned_range *r, int x) {
+    return x >= r->least && x <= r->most;
+}
 
 static const tuned_row *find_in(const tuned_rows *rows, unsigned kernels, const tuned_key *key) {
     for (int i = 0; rows && i < rows->count; i++) {
@@ -137,7 +144,8 @@ static const tuned_row *find_in(const tuned_rows *rows, unsigned kernels, const 
     return NULL;
 }
 
-const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels, const tuned_key *key) {
+const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
+                            const tuned_key *key) {
     const tuned_row *r = find_in(own, kernels, key);
     return r ? r : find_in(shipped, kernels, key);
 }

@@ -1,12 +1,20 @@
-// tuned_rows.c: the rows that the library ships, as `clattn tune` printed them. Measured with PoCL 3.1 and Intel's CPU
-// runtime 2026.2 on an AVX-512 machine of two cores; the rows for 8 and 4 lanes with the same vectors cut in two and four.
+// tuned_rows.c: the rows that the library ships, as `clattn tune` printed them. Measured with PoCL 3.1 and
+// Intel's CPU runtime 2026.2 on an AVX-512 machine of two cores; the rows for 8 and 4 lanes with the same
+// vectors cut in two and four.
 #include "plan/tuned.h"
 
 const char clattn_tuned_rows_text[] =
-    // Few rows leave lanes of a second and third vector idle.
-    "flash_lanes cpu=1 nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
-    "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64\n"
-    "flash_lanes cpu=1 : ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=64\n"
+    // Few rows: as many vectors as there are rows, so that no lane is idle.
+    "flash_lanes cpu=1 lanes=16.. nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. nq=17..32 : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. nq=33..48 : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. nq=65..80 : ROW_VECTORS=5 KEY_BLOCK=4 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=128\n"
+    "flash_lanes cpu=1 lanes=16.. type=bf16 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
+    "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=64\n"
+    // Sixteen registers: twelve accumulators.
+    "flash_lanes cpu=1 lanes=8..15 : ROW_VECTORS=2 KEY_BLOCK=6 TILE_KV=96\n"
+    "flash_lanes cpu=1 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=60\n"
     "decode_lanes cpu=1 nq=..16 :\n"
     // Few rows are bound by reading W once; more by arithmetic. The planner chooses the tiles.
     "linear_few_lanes cpu=1 nq=..32 :\n"

@@ -1,6 +1,7 @@
-// variant.c: which kernel a call takes. The order of preference is: what the caller asks for; the unfused path where
-// scores or weights are wanted; decode for few query rows; else flash. Which kernel of a family, and its tile, is what
-// the tuned rows say, checked against the device's limits; without a row the portable kernel.
+// variant.c: which kernel a call takes. The order of preference is: what the caller asks for; the unfused
+// path where scores or weights are wanted; decode for few query rows; else flash. Which kernel of a family,
+// and its tile, is what the tuned rows say, checked against the device's limits; without a row the portable
+// kernel.
 #include "plan/variant.h"
 
 #include <stdio.h>
@@ -8,15 +9,15 @@
 
 #include "args.h"
 
-// Scores that the unfused path holds at once when the caller does not keep the weights. 64 MiB: measured on PoCL,
-// larger chunks gain nothing because a chunk no longer fits any cache.
+// Scores that the unfused path holds at once when the caller does not keep the weights. 64 MiB: measured on
+// PoCL, larger chunks gain nothing because a chunk no longer fits any cache.
 #define UNFUSED_CHUNK_BYTES ((uint64_t)64 << 20)
-#define ROW_BLOCK 4           // rows that a work-item of scores.cl and values.cl owns
-#define MAX_HEAD 576          // beyond this a head does not fit a tile; the unfused path takes any
-#define GROUPS_PER_UNIT 4     // work-groups a compute unit should get before keys are split for more
-#define MIN_SPLIT_KEYS 256    // fewer keys are not worth a partial result
+#define ROW_BLOCK 4        // rows that a work-item of scores.cl and values.cl owns
+#define MAX_HEAD 576       // beyond this a head does not fit a tile; the unfused path takes any
+#define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
+#define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
-#define DECODE_MAX_ROWS 16    // query rows of the decode kernels
+#define DECODE_MAX_ROWS 16 // query rows of the decode kernels
 
 static clattn_status cannot(variant *v, const char *why) {
     snprintf(v->why, sizeof v->why, "%s", why);
@@ -47,7 +48,8 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, unsigne
 static int softmax_group(const clattn_capabilities *device) {
     int group = 64;
     if (device->is_cpu) return 1;
-    while (group > 1 && ((uint64_t)group > device->max_work_group || (uint64_t)group > device->max_work_item[0]))
+    while (group > 1 &&
+           ((uint64_t)group > device->max_work_group || (uint64_t)group > device->max_work_item[0]))
         group /= 2;
     return group;
 }
@@ -75,8 +77,8 @@ static clattn_status choose_unfused(const clattn_capabilities *device, const pro
     return CLATTN_OK;
 }
 
-// Split the keys where `groups` work-groups are too few for the device, or as the caller says; then lay out the
-// partial results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq].
+// Split the keys where `groups` work-groups are too few for the device, or as the caller says; then lay out
+// the partial results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq].
 static void choose_splits(const plan_input *in, const problem *p, uint64_t groups, variant *v) {
     const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * in->device->compute_units;
     const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads * (uint64_t)p->n_q;
@@ -103,7 +105,8 @@ static void choose_splits(const plan_input *in, const problem *p, uint64_t group
 }
 
 static uint64_t row_tiles(const problem *p, int rows) {
-    return (uint64_t)p->batch * (uint64_t)p->heads * (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
+    return (uint64_t)p->batch * (uint64_t)p->heads *
+           (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
 }
 
 // The largest tile that local memory and work-group hold.
@@ -116,7 +119,7 @@ static clattn_status choose_flash_portable(const plan_input *in, const problem *
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const int group = tiles[i].tile_q * tiles[i].row_items;
         const uint64_t bytes = sizeof(float) * (uint64_t)FLASH_LOCAL_FLOATS(tiles[i].tile_q, tiles[i].tile_kv,
-                                                                             p->head_dim, p->head_dim_v);
+                                                                            p->head_dim, p->head_dim_v);
         if (bytes > device->local_memory_bytes || (uint64_t)group > device->max_work_group ||
             (uint64_t)group > device->max_work_item[0])
             continue;
@@ -128,25 +131,33 @@ static clattn_status choose_flash_portable(const plan_input *in, const problem *
         v->rows_per_group = tiles[i].tile_q;
         v->local_bytes = (size_t)bytes;
         choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
-        snprintf(v->why, sizeof v->why, "a tile of %d rows and %d keys takes %llu of %llu bytes of local memory",
-                 tiles[i].tile_q, tiles[i].tile_kv, (unsigned long long)bytes,
-                 (unsigned long long)device->local_memory_bytes);
+        snprintf(v->why, sizeof v->why,
+                 "a tile of %d rows and %d keys takes %llu of %llu bytes of local memory", tiles[i].tile_q,
+                 tiles[i].tile_kv, (unsigned long long)bytes, (unsigned long long)device->local_memory_bytes);
         return CLATTN_OK;
     }
     return cannot(v, "flash: no tile of this head size fits the device's local memory");
 }
 
+// The bfloat16 dot product: the device proved it, and all three inputs are bfloat16 in vectors of sixteen.
+static bool can_dot(const plan_input *in, const problem *p, int lanes) {
+    return in->dot_bf16 && lanes == 16 && p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
+}
+
 // Query rows in vector lanes, for devices whose work-item owns vector registers.
-static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, const tuned_row *row,
+                                        variant *v) {
     v->id = KERNEL_FLASH_LANES;
     attention_knobs(p, &v->knobs);
     v->knobs.lanes = variant_lanes(in->device);
     v->knobs.row_vectors = 1, v->knobs.key_block = 8, v->knobs.tile_kv = 64;
     knobs_override(&v->knobs, &row->knobs);
+    v->knobs.dot_bf16 = can_dot(in, p, v->knobs.lanes) && v->knobs.tile_kv % 2 == 0;
     v->work_group = 1;
     v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
     choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
-    snprintf(v->why, sizeof v->why, "a tuned row: query rows in %d vectors of %d lanes", v->knobs.row_vectors, v->knobs.lanes);
+    snprintf(v->why, sizeof v->why, "a tuned row: query rows in %d vectors of %d lanes%s",
+             v->knobs.row_vectors, v->knobs.lanes, v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
     return CLATTN_OK;
 }
 
@@ -162,7 +173,8 @@ static clattn_status choose_flash(const plan_input *in, const problem *p, varian
 }
 
 // A key/value head's query rows (its group times Nq) share a pass over the keys, at most eight a pass.
-static clattn_status choose_decode_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+static clattn_status choose_decode_lanes(const plan_input *in, const problem *p, const tuned_row *row,
+                                         variant *v) {
     const int rows = p->kv_heads ? p->heads / p->kv_heads * p->n_q : p->n_q;
     v->id = KERNEL_DECODE_LANES;
     attention_knobs(p, &v->knobs);
@@ -172,12 +184,13 @@ static clattn_status choose_decode_lanes(const plan_input *in, const problem *p,
         v->knobs.lanes /= 2;
     v->knobs.rows = (rows + (rows + 7) / 8 - 1) / ((rows + 7) / 8); // even passes
     knobs_override(&v->knobs, &row->knobs);
+    v->knobs.dot_bf16 = can_dot(in, p, v->knobs.lanes) && p->head_dim % (2 * v->knobs.lanes) == 0;
     v->work_group = 1;
     v->rows_per_group = v->knobs.rows;
     v->passes = (rows + v->knobs.rows - 1) / v->knobs.rows;
     choose_splits(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * (uint64_t)v->passes, v);
-    snprintf(v->why, sizeof v->why, "a tuned row: %d query rows share a pass over the keys, in %d ranges", v->knobs.rows,
-             v->splits);
+    snprintf(v->why, sizeof v->why, "a tuned row: %d query rows share a pass over the keys, in %d ranges",
+             v->knobs.rows, v->splits);
     return CLATTN_OK;
 }
 
@@ -225,19 +238,19 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
         memset(v, 0, sizeof *v);
     }
     const clattn_status status = choose_unfused(in->device, p, v);
-    snprintf(v->why, sizeof v->why, "unfused: %.200s", p->wants_weights || p->wants_scores ? "weights or scores are wanted" : reason);
+    snprintf(v->why, sizeof v->why, "unfused: %.200s",
+             p->wants_weights || p->wants_scores ? "weights or scores are wanted" : reason);
     return status;
 }
 
 // Tiles that leave each compute unit at least four: larger ones reuse more of what is in cache.
 static void choose_linear_tiles(const plan_input *in, const linear_problem *p, knobs *k) {
-    static const struct {
-        int row_panels, column_tile;
-    } tiles[] = {{2, 384}, {2, 192}, {1, 192}, {1, 96}};
+    static const struct { int row_panels, column_tile; } tiles[] = {{2, 384}, {2, 192}, {1, 192}, {1, 96}};
     const int64_t wanted = (int64_t)GROUPS_PER_UNIT * in->device->compute_units;
     for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
         const int64_t rows = (int64_t)k->lanes * k->row_vectors * tiles[i].row_panels;
-        const int64_t groups = (p->rows + rows - 1) / rows * ((p->columns + tiles[i].column_tile - 1) / tiles[i].column_tile);
+        const int64_t groups =
+            (p->rows + rows - 1) / rows * ((p->columns + tiles[i].column_tile - 1) / tiles[i].column_tile);
         k->row_panels = tiles[i].row_panels;
         k->column_tile = tiles[i].column_tile;
         if (groups >= wanted && (tiles[i].column_tile < 384 || p->columns % 384 == 0)) return;
@@ -251,7 +264,8 @@ static void choose_linear_few(const linear_problem *p, knobs *k) {
     k->column_tile = 8;
 }
 
-bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id, knobs *k) {
+bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
+                           knobs *k) {
     static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
     const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
     const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_w,
@@ -261,8 +275,11 @@ bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool f
     if (!row && !forced) return false;
     if (!row) row = &any_device;
     *id = row->id;
-    *k = (knobs){.type_q = (int)p->type_x, .type_kv = (int)p->type_w, .type_out = (int)p->type_y,
-                 .type_bias = (int)p->type_bias, .lanes = variant_lanes(in->device)};
+    *k = (knobs){.type_q = (int)p->type_x,
+                 .type_kv = (int)p->type_w,
+                 .type_out = (int)p->type_y,
+                 .type_bias = (int)p->type_bias,
+                 .lanes = variant_lanes(in->device)};
     if (row->id == KERNEL_LINEAR_FEW_LANES)
         choose_linear_few(p, k);
     else {

@@ -9,6 +9,7 @@
 typedef struct plan_input {
     const clattn_capabilities *device;
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
+    bool dot_bf16;                   // kernels may use x86's bfloat16 dot product: a self-test ran
 } plan_input;
 
 typedef struct variant {

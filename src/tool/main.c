@@ -15,6 +15,8 @@ static const struct {
     {"layer", tool_layer, "multi-head attention with a model's weights"},
     {"heatmap", tool_heatmap, "draw attention weights"},
     {"verify", tool_verify, "is this device right? every kernel on hard cases"},
+    {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
+    {"compare", tool_compare, "which differences of two benches are real"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
 
@@ -42,7 +44,7 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap or verify; see clattn --help\n",
+    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench or compare; see clattn --help\n",
             argv[1]);
     return EXIT_WRONG;
 }

@@ -97,4 +97,6 @@ int tool_attend(int argc, char **argv);
 int tool_layer(int argc, char **argv);
 int tool_heatmap(int argc, char **argv);
 int tool_verify(int argc, char **argv);
+int tool_bench(int argc, char **argv);
+int tool_compare(int argc, char **argv);
 #endif

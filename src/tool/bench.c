@@ -1,0 +1,220 @@
+// bench.c: clattn bench: what to measure and where, and the table of what came out.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench/table.h"
+#include "tool/file.h"
+
+enum { BENCH_OUTPUT = 400 + BENCH_AXES, BENCH_SAVE, BENCH_REPEAT, BENCH_MAX_MS, BENCH_CHECK };
+
+typedef struct bench {
+    bench_list lists[BENCH_AXES];
+    bench_settings settings;
+    int format;
+    const char *save;
+    common_options common;
+    bench_case *cases;
+    int case_count, failures, rows;
+    json_t *table;
+} bench;
+
+#define AXIS(axis) (400 + BENCH_AXIS_##axis)
+static const option_row bench_rows[] = {
+    {"-b", "LIST", AXIS(B), "batches; a list is 1,4 or 1k..16k*2 (k is 1024), lists multiply"},
+    {"-n", "LIST", AXIS(N), "query rows"},
+    {"n-kv", "LIST", AXIS(N_KV), "key rows; default as -n"},
+    {"-d", "LIST", AXIS(D), "head size"},
+    {"dv", "LIST", AXIS(DV), "head size of V; default as -d"},
+    {"heads", "LIST", AXIS(HEADS), "query heads"},
+    {"kv-heads", "LIST", AXIS(KV_HEADS), "key/value heads; default as --heads"},
+    {"d-model", "LIST", AXIS(MODEL), "model width of a layer; default heads * head size"},
+    {"causal", "LIST", AXIS(CAUSAL), "no, yes or both; aligned bottom-right"},
+    {"dtype", "LIST", AXIS(DTYPE), "f32, f16, bf16"},
+    {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
+    {"op", "LIST", AXIS(OP), "attend, decode, layer (linear not built yet)"},
+    {"preset", "LIST", AXIS(PRESET),
+     "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
+    {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
+    {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
+    {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},
+    {"-o", "FORMAT", BENCH_OUTPUT, "md, csv, json, jsonl or sql on stdout; default md"},
+    {"save", "FILE", BENCH_SAVE,
+     "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql"},
+};
+
+static bool take_causal(const char *value, bench_list *list, char why[256]) {
+    static const char *const names[] = {"no", "yes", "both", NULL};
+    if (!bench_list_names(value, names, list, why)) return false;
+    bool wanted[2] = {false, false};
+    for (int i = 0; i < list->count; i++)
+        for (int c = 0; c < 2; c++) wanted[c] = wanted[c] || list->x[i] == c || list->x[i] == 2;
+    list->count = 0;
+    for (int c = 0; c < 2; c++)
+        if (wanted[c]) list->x[list->count++] = c;
+    return true;
+}
+
+static bool take_axis(bench_list *list, int axis, const char *value, char why[256]) {
+    switch (axis) {
+    case BENCH_AXIS_PRESET:
+        return bench_list_names(value, bench_presets, list, why);
+    case BENCH_AXIS_OP:
+        return bench_list_names(value, bench_ops, list, why);
+    case BENCH_AXIS_DTYPE:
+        return bench_list_names(value, bench_dtypes, list, why);
+    case BENCH_AXIS_KERNEL:
+        return bench_list_names(value, bench_kernels, list, why);
+    case BENCH_AXIS_CAUSAL:
+        return take_causal(value, list, why);
+    default:
+        return bench_list_numbers(value, list, why);
+    }
+}
+
+static bool take_max_ms(bench *b, const char *value, char why[256]) {
+    if (option_number(value, &b->settings.max_ms, why) && b->settings.max_ms > 0.0) return true;
+    snprintf(why, 256, "a number of milliseconds above 0 is needed");
+    return false;
+}
+
+static bool take_bench(void *target, int id, const char *value, char why[256]) {
+    static const char *const switches[] = {"off", "on", NULL};
+    bench *b = target;
+    int index = 0;
+    if (id < 400 + BENCH_AXES) return take_axis(&b->lists[id - 400], id - 400, value, why);
+    switch (id) {
+    case BENCH_OUTPUT:
+        return option_choice(value, bench_formats, &b->format, why);
+    case BENCH_REPEAT:
+        return option_integer(value, 1, 1000, &b->settings.repeat, why);
+    case BENCH_MAX_MS:
+        return take_max_ms(b, value, why);
+    case BENCH_CHECK:
+        if (!option_choice(value, switches, &index, why)) return false;
+        b->settings.check = index == 1;
+        return true;
+    default:
+        b->save = value;
+        return true;
+    }
+}
+
+// One line that is overwritten, for somebody who watches.
+static void show_progress(const bench *b, const char *what, int number) {
+    if (b->common.quiet || !isatty(STDERR_FILENO)) return;
+    if (what)
+        fprintf(stderr, "\r\033[K%d/%d %s", number, b->case_count, what);
+    else
+        fputs("\r\033[K", stderr);
+    fflush(stderr);
+}
+
+static void tell_problem(const bench *b, const bench_row *row, const char *name) {
+    if (row->status == BENCH_FAIL) tool_failed("bench", "%s: fail: %s", name, row->why);
+    if (row->status == BENCH_UNSUPPORTED && b->common.verbose)
+        tool_failed("bench", "%s: unsupported: %s", name, row->why);
+}
+
+static int run_device(bench *b, session *s) {
+    bench_limits limits = {0};
+    const clattn_device device = s->device;
+    clattn_capabilities capabilities;
+    if (clattn_device_describe(device.device, &capabilities) != CLATTN_OK)
+        return tool_failed("bench", "a device that tells nothing of itself");
+    show_progress(b, "limits of the device", 0);
+    const int status = session_open_device(s, &device, NULL);
+    if (status >= 0) return status;
+    bench_limits_measure(s, &limits);
+    session_close(s);
+    bench_table_add_device(b->table, &capabilities, &limits);
+    for (int i = 0; i < b->case_count; i++) {
+        char name[BENCH_NAME_SIZE];
+        bench_row row;
+        bench_case_name(&b->cases[i], name);
+        show_progress(b, name, i + 1);
+        bench_measure(s, &b->cases[i], &limits, &b->settings, &row);
+        show_progress(b, NULL, 0);
+        tell_problem(b, &row, name);
+        bench_table_add_row(b->table, &row);
+        b->failures += row.status == BENCH_FAIL;
+        b->rows++;
+    }
+    return -1;
+}
+
+// The device that --device or CLATTN_DEVICE names, else each in turn; one that takes no context is passed
+// over, unless none does.
+static int run_devices(bench *b) {
+    session s = {.command = "bench", .options = b->common};
+    clattn_device *devices = NULL;
+    size_t count = 0;
+    const char *named = getenv("CLATTN_DEVICE");
+    if (b->common.device || (named && *named)) {
+        const int status = session_open(&s, "bench", &b->common);
+        if (status >= 0) return status;
+        session_close(&s);
+        return run_device(b, &s);
+    }
+    int status = session_devices(&s, &devices, &count);
+    if (status >= 0) return status;
+    for (size_t i = 0; i < count; i++) {
+        s.device = devices[i];
+        status = run_device(b, &s);
+    }
+    free(devices);
+    return b->rows ? -1 : status;
+}
+
+static bench_format format_of(const char *path) {
+    const char *dot = strrchr(path, '.');
+    for (int i = 0; dot && bench_formats[i]; i++)
+        if (!strcmp(dot + 1, bench_formats[i])) return (bench_format)i;
+    return BENCH_JSON;
+}
+
+static int save_table(const bench *b) {
+    char error[512];
+    size_t bytes = 0;
+    if (!b->save) return -1;
+    char *text = bench_table_text(b->table, format_of(b->save), &bytes);
+    const bool ok = text && file_write_whole(b->save, text, bytes, error, sizeof error);
+    const int status = ok ? -1 : tool_failed("bench", "--save: %s", text ? error : "no memory");
+    free(text);
+    return status;
+}
+
+static int print_table(const bench *b) {
+    size_t bytes = 0;
+    if (b->common.quiet) return -1;
+    char *text = bench_table_text(b->table, b->common.json ? BENCH_JSON : (bench_format)b->format, &bytes);
+    const bool ok = text && fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    free(text);
+    return ok ? -1 : tool_failed("bench", "the table could not be printed");
+}
+
+int tool_bench(int argc, char **argv) {
+    bench b = {.settings = {.check = true}};
+    char why[256];
+    const option_group groups[] = {
+        {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
+         sizeof bench_rows / sizeof bench_rows[0], take_bench, &b},
+        common_group(&b.common)};
+    command_line line = {.command = "bench",
+                         .summary = "measure attention, verified first, against what the device can do",
+                         .example =
+                             "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
+                         .groups = groups,
+                         .group_count = 2};
+    int status = options_parse(&line, argc, argv);
+    if (status >= 0) return status;
+    if (!bench_cases_make(b.lists, &b.cases, &b.case_count, why)) return tool_wrong("bench", "%s", why);
+    b.table = bench_table_new();
+    status = run_devices(&b);
+    if (status < 0) status = save_table(&b);
+    if (status < 0) status = print_table(&b);
+    json_decref(b.table);
+    free(b.cases);
+    return status >= 0 ? status : b.failures ? EXIT_FAILED : EXIT_DONE;
+}

@@ -1,0 +1,90 @@
+#!/bin/sh
+# bench runs in every format, its JSON has the promised fields, compare tells a slowdown from noise, and wrong requests
+# end with one line.   $1 build folder
+set -eu
+clattn=$1/clattn
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+"$clattn" devices >/dev/null 2>&1 || { echo "no OpenCL device"; exit 77; }
+small="-n 64 -d 16 --heads 2 --max-ms 50 --cache-dir $work/kernels"
+bench() { "$clattn" bench $small "$@"; }
+
+bench --save "$work/a.json" >"$work/a.md"
+grep -q 'attend-f32-b1-h2-n64-d16-full' "$work/a.md"
+for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
+bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
+bench --quiet --save "$work/b.csv" >"$work/nothing"
+[ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
+
+python3 - "$work" <<'PYTHON'
+import csv, json, sqlite3, sys
+folder = sys.argv[1]
+fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
+wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
+for name in "a.json", "out.json", "more.json":
+    table = json.load(open(f"{folder}/{name}"))
+    assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
+    for device in table["devices"]:
+        assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
+    for row in table["rows"]:
+        assert not set(fields) - set(row), set(fields) - set(row)
+        assert row["status"] == "ok", row
+        assert 0 < row["time_ns_min"] <= row["time_ns"] and row["time_ns_spread"] >= 0 and row["wall_ns"] > 0
+        assert 0 <= row["error_nmse"] < 5e-5 and row["gflops"] > 0 and row["peak_bytes"] > 0 and row["limit_percent"] > 0
+        assert row["cache"] in ("cold", "warm") and row["build_ms"] > 0
+devices = len(table["devices"])
+assert len(table["rows"]) == 8 * devices and len({row["case"] for row in table["rows"]}) == 8
+row = json.load(open(f"{folder}/a.json"))["rows"][0]
+assert (row["b"], row["heads"], row["n"], row["n_kv"], row["d"], row["causal"]) == (1, 2, 64, 64, 16, False)
+for name in "out.csv", "b.csv":
+    rows = list(csv.DictReader(open(f"{folder}/{name}")))
+    assert len(rows) == devices and not set(fields) - set(rows[0]) and float(rows[0]["time_ns"]) > 0
+lines = [json.loads(line) for line in open(f"{folder}/out.jsonl")]
+assert len(lines) == devices and lines[0]["format_version"] == 1 and lines[0]["fma_gflops"] > 0 and lines[0]["case"]
+base = sqlite3.connect(":memory:")
+base.executescript(open(f"{folder}/out.sql").read())
+assert base.execute('select count(*) from clattn_bench where status = "ok" and time_ns > 0').fetchone()[0] == devices
+
+table = json.load(open(f"{folder}/a.json"))
+for row in table["rows"]:
+    for key in "time_ns", "time_ns_min":
+        row[key] *= 3
+    row["time_ns_spread"] = 1
+json.dump(table, open(f"{folder}/slow.json", "w"))
+table["rows"] = []
+json.dump(table, open(f"{folder}/none.json", "w"))
+PYTHON
+
+status_is() {
+    wanted=$1 code=0
+    shift
+    "$@" >"$work/stdout" 2>"$work/stderr" || code=$?
+    [ $code -eq "$wanted" ] || { echo "exit status $code, not $wanted: $*"; cat "$work/stderr"; exit 1; }
+}
+one_line() {
+    [ "$(wc -l <"$work/stderr")" -eq 1 ] || { echo "not one line: $*"; cat "$work/stderr"; exit 1; }
+    [ ! -s "$work/stdout" ] || { echo "stdout is not empty: $*"; exit 1; }
+}
+status_is 0 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above 0%
+status_is 0 "$clattn" compare "$work/a.json" "$work/slow.json"
+status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5%
+status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% --json
+python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
+status_is 0 "$clattn" compare "$work/a.json" "$work/none.json"
+grep -q '^missing' "$work/stdout"
+for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" "--op linear" \
+    "--heads 4 --kv-heads 3" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
+    # shellcheck disable=SC2086
+    status_is 2 "$clattn" bench $wrong
+    one_line "bench $wrong"
+done
+echo 'not JSON' >"$work/bad.json"
+echo '{"format_version": 1, "rows": [{"case": 3}]}' >"$work/odd.json"
+for wrong in "$work/bad.json" "$work/odd.json" "$work/absent.json" ""; do
+    # shellcheck disable=SC2086
+    status_is 2 "$clattn" compare "$work/a.json" $wrong
+    one_line "compare $wrong"
+done
+status_is 2 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above much
+one_line "--fail-above much"
+echo "bench and compare: all held"
