@@ -17,7 +17,7 @@ typedef struct bench_case {
     int64_t model; // model width of a layer; 0 elsewhere
 } bench_case;
 
-#define BENCH_NAME_SIZE 160
+#define BENCH_NAME_SIZE 256
 
 // The axes of the product; an empty list leaves the preset's value.
 enum {

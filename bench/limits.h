@@ -10,5 +10,6 @@ typedef struct bench_limits {
     double native_fma_gflops;             // a loop in C, on CPU devices; 0: none
 } bench_limits;
 
+// Raises *limits to what this measurement finds: another use of the machine only ever lowers one.
 void bench_limits_measure(session *s, bench_limits *limits);
 #endif

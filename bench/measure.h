@@ -25,6 +25,8 @@ typedef struct bench_row {
 } bench_row;
 
 // On a context of its own (`s` is opened and closed here), so that the build time is the case's.
-void bench_measure(session *s, const bench_case *c, const bench_limits *limits,
-                   const bench_settings *settings, bench_row *row);
+void bench_measure(session *s, const bench_case *c, const bench_settings *settings, bench_row *row);
+
+// Percent of the device's limit: reading for decode, multiply-adds for the rest.
+void bench_measure_percent(bench_row *row, const bench_limits *limits);
 #endif

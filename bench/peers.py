@@ -3,7 +3,7 @@
 
     python3 bench/peers.py
     python3 bench/peers.py --quick --json peers.json
-    python3 bench/peers.py --cases bf16 --device pthread
+    python3 bench/peers.py --cases bf16 GPT-2 --device pthread
 
 The first run makes an environment with the peers (build/peers, some gigabytes from PyPI; --python takes one that is there)
 and builds clattn in build/. Every result is checked against float64 before it is timed; every ratio comes with its quartiles.
@@ -27,7 +27,7 @@ def say(text):
 
 def parse():
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--cases", default="", metavar="PART", help="only the cases whose name has PART; commas separate several")
+    p.add_argument("--cases", nargs="+", default=[""], metavar="PART", help="only the cases whose name has a PART")
     p.add_argument("--quick", action="store_true", help="fewer cases and rounds: a minute or two")
     p.add_argument("--list", action="store_true", help="print the cases' names")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of everyone; default: the number of cores")
@@ -86,8 +86,7 @@ def enter_environment(options):
 
 def chosen(options):
     from peers_cases import CASES
-    parts = options.cases.split(",")
-    return [c for c in CASES if (c.quick or not options.quick) and any(part in c.name for part in parts)]
+    return [c for c in CASES if (c.quick or not options.quick) and any(part in c.name for part in options.cases)]
 
 
 def write_whole(path, document):
@@ -118,7 +117,7 @@ def main():
         print("\n".join(c.name for c in chosen(options)))
         return 0
     if not chosen(options):
-        say(f"peers.py: --cases {options.cases}: no such case: part of a name that --list prints is needed")
+        say(f"peers.py: --cases {' '.join(options.cases)}: no such case: part of a name that --list prints is needed")
         return 2
     if INSIDE not in os.environ:
         return enter_environment(options)

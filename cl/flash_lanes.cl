@@ -1,7 +1,9 @@
 // flash_lanes.cl: tiled attention with an online softmax for CPU devices (Dao et al. 2022, turned by 90
 // degrees). A work-item is a whole work-group and owns ROWS query rows, one per vector lane. The scores of a
 // block of keys are built transposed, S^T[key][row], so that maximum, sum and rescaling are vertical vector
-// operations: no local memory, no barrier, no cross-lane step. Leaves out returned weights and score taps.
+// operations: no local memory, no barrier, no cross-lane step. With WEIGHTS it also returns the attention weights,
+// without a second QK^T: scores go to the result as they are made, and become weights when the row's maximum and sum
+// are known. Leaves out score taps.
 // Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
 //
 // Measured on PoCL 3.1, Zen 4 (AVX-512, 2 cores), Nov 2026, as a part of a register-only FMA loop in the same
@@ -20,6 +22,9 @@
 #endif
 #ifndef HEAD_DIM_V
 #define HEAD_DIM_V 64
+#endif
+#ifndef WEIGHTS
+#define WEIGHTS 0 // 1: the attention weights are returned, as float32; then splits is 1
 #endif
 #include "lanes_mask.clh"
 
@@ -123,10 +128,54 @@ inline void store_lse(__global float *lse, const args_view *view, const tile_row
     }
 }
 
+#if WEIGHTS
+inline void store_some(__global float *to, int count, VEC x) {
+    for (int c = 0; c < count; c++) to[c] = ((const float *)&x)[c];
+}
+
+// The tile's scores, transposed to rows of the result; keys [k0, k0 + count).
+inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
+    const args_view *view = &t->args->weights;
+    __global float *to = weights + view_at(view, t->b, t->h, t->i0, t->k0);
+    for (int b = 0; b < ROW_VECTORS; b++)
+        for (int j = 0; j < t->count; j += LANES) {
+            const int count = min(LANES, t->count - j);
+            VEC s[LANES];
+#pragma unroll
+            for (int c = 0; c < LANES; c++) s[c] = s_tile[min(j + c, t->count - 1) * ROW_VECTORS + b];
+            transpose_lanes(s);
+            for (int r = 0; r < LANES && b * LANES + r < t->rows; r++) {
+                const long at = (b * LANES + r) * view->row + j;
+                if (count == LANES)
+                    VSTORE(s[r], 0, to + at);
+                else
+                    store_some(to + at, count, s[r]);
+            }
+        }
+}
+
+// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile sees.
+inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
+    const args_view *view = &t->args->weights;
+    const float *m = (const float *)x->m, *l = (const float *)x->l;
+    for (int r = 0; r < t->rows; r++) {
+        __global float *row = weights + view_row(view, t->b, t->h, t->i0 + r);
+        const VEC base = (VEC)(m[r] == -INFINITY ? 0.0f : m[r]), factor = (VEC)(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
+        const int begin = min(t->begin, t->end);
+        for (int j = 0; j < begin; j++) row[j] = 0.0f;
+        for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
+        int j = begin;
+        for (; j + LANES <= t->end; j += LANES) VSTORE(exp2_lanes(VLOAD(0, row + j) - base) * factor, 0, row + j);
+        if (j < t->end)
+            store_some(row + j, t->end - j, exp2_lanes(LOAD_PART(STORE_F32, row, j, t->end - j) - base) * factor);
+    }
+}
+#endif
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
             __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
-            __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
+            __global float *weights, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
             const attention_args args) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
@@ -167,6 +216,9 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) score_keys(s_tile, m, q_tile, &kv, &t, j);
+#if WEIGHTS
+        store_scores(weights, &t, s_tile);
+#endif
         scores_to_weights(s_tile, &x, m, keep, t.count);
         if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
@@ -178,6 +230,9 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
     }
 
     finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * LOG2E : -INFINITY);
+#if WEIGHTS
+    finish_weights(weights, &t, &x);
+#endif
     store_rows(out + split * args.split_out + view_row(&args.out, b, h, t.i0), args.out.row, t.rows, o_tile,
                keep);
     if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);

@@ -17,5 +17,6 @@ for kernel in $(ls cl/*.cl | grep -v probe_); do
     lint -DEXTRAS=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
 for lanes in 4 8 16; do
+    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DEXTRAS=1 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
 done

@@ -65,7 +65,7 @@ refused 2 'score_mod' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score 
 refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 0.1
 refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q4
 refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode
-refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --weights refused.npy --kernel flash
+refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --scores refused.npy --kernel flash
 refused 2 'no such option' attend --colour red
 refused 2 'kv-lengths' attend --q "$x" --k "$x" --v "$x" "$@" --kv-lengths "$x"
 refused 2 'kv_lengths' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \

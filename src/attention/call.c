@@ -216,6 +216,7 @@ static void fill_args(call *c) {
     a->k = tensor_view(&p->k);
     a->v = tensor_view(&p->v);
     a->out = tensor_view(&p->out);
+    if (m->wants_weights) a->weights = tensor_view(&p->weights);
     a->batch = m->batch, a->heads = m->heads, a->kv_heads = m->kv_heads;
     a->group = m->kv_heads ? m->heads / m->kv_heads : 1;
     a->n_q = m->n_q, a->n_kv = m->n_kv;

@@ -79,6 +79,7 @@ clattn_status flash_enqueue(call *c, chain *steps) {
     launch_buffer(&l, &c->v);
     launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
     launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
+    if (v->id == KERNEL_FLASH_LANES) launch_buffer(&l, &p->weights.buffer);
     launch_buffer(&l, &p->mask.buffer);
     launch_buffer(&l, &p->bias.buffer);
     launch_buffer(&l, &c->table);

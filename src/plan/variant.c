@@ -84,7 +84,9 @@ static void choose_splits(const plan_input *in, const problem *p, uint64_t group
     const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads * (uint64_t)p->n_q;
     const uint64_t bytes = rows * ((uint64_t)p->head_dim_v + 1) * sizeof(float);
     uint64_t splits = 1;
-    if (p->splits > 0)
+    if (p->wants_weights)
+        splits = 1; // a row's scores become weights when all of them are known
+    else if (p->splits > 0)
         splits = (uint64_t)p->splits;
     else if (groups && groups < wanted) {
         splits = (wanted + groups - 1) / groups;
@@ -153,6 +155,7 @@ static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, 
     v->knobs.row_vectors = 1, v->knobs.key_block = 8, v->knobs.tile_kv = 64;
     knobs_override(&v->knobs, &row->knobs);
     v->knobs.dot_bf16 = can_dot(in, p, v->knobs.lanes) && v->knobs.tile_kv % 2 == 0;
+    v->knobs.weights = p->wants_weights;
     v->work_group = 1;
     v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
     choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
@@ -163,13 +166,14 @@ static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, 
 
 static clattn_status choose_flash(const plan_input *in, const problem *p, variant *v) {
     v->kernel = CLATTN_KERNEL_FLASH;
-    if (p->wants_weights || p->wants_scores)
-        return cannot(v, "flash: returns no weights and no score taps: the unfused kernel does");
+    if (p->wants_scores) return cannot(v, "flash: returns no score taps: the unfused kernel does");
     if (p->head_dim > MAX_HEAD || p->head_dim_v > MAX_HEAD)
         return cannot(v, "flash: head sizes up to 576: the unfused kernel takes any");
     const tuned_row *row = find_row(in, p, 1u << KERNEL_FLASH_LANES | 1u << KERNEL_FLASH);
-    if (row && row->id == KERNEL_FLASH_LANES) return choose_flash_lanes(in, p, row, v);
-    return choose_flash_portable(in, p, v);
+    const bool lanes = row && row->id == KERNEL_FLASH_LANES;
+    if (p->wants_weights && !(lanes && p->type_weights == CLATTN_TYPE_F32))
+        return cannot(v, "flash: returns no weights here: the unfused kernel does");
+    return lanes ? choose_flash_lanes(in, p, row, v) : choose_flash_portable(in, p, v);
 }
 
 // A key/value head's query rows (its group times Nq) share a pass over the keys, at most eight a pass.
@@ -210,7 +214,7 @@ static clattn_status choose_decode(const plan_input *in, const problem *p, varia
 // Sharing a pass over the keys pays while the rows of a key/value head fit one or two passes.
 static bool prefers_decode(const problem *p) {
     const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
-    return p->n_q <= DECODE_MAX_ROWS && group * p->n_q <= DECODE_MAX_ROWS && p->n_kv > 0;
+    return !p->wants_weights && p->n_q <= DECODE_MAX_ROWS && group * p->n_q <= DECODE_MAX_ROWS && p->n_kv > 0;
 }
 
 static clattn_status choose_fused(const plan_input *in, const problem *p, variant *v) {

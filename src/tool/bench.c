@@ -117,31 +117,49 @@ static void tell_problem(const bench *b, const bench_row *row, const char *name)
         tool_failed("bench", "%s: unsupported: %s", name, row->why);
 }
 
-static int run_device(bench *b, session *s) {
-    bench_limits limits = {0};
+static int measure_limits(const bench *b, session *s, bench_limits *limits) {
     const clattn_device device = s->device;
-    clattn_capabilities capabilities;
-    if (clattn_device_describe(device.device, &capabilities) != CLATTN_OK)
-        return tool_failed("bench", "a device that tells nothing of itself");
     show_progress(b, "limits of the device", 0);
     const int status = session_open_device(s, &device, NULL);
-    if (status >= 0) return status;
-    bench_limits_measure(s, &limits);
+    if (status < 0) bench_limits_measure(s, limits);
     session_close(s);
-    bench_table_add_device(b->table, &capabilities, &limits);
+    show_progress(b, NULL, 0);
+    return status;
+}
+
+static void run_cases(bench *b, session *s, bench_row *rows) {
     for (int i = 0; i < b->case_count; i++) {
         char name[BENCH_NAME_SIZE];
-        bench_row row;
         bench_case_name(&b->cases[i], name);
         show_progress(b, name, i + 1);
-        bench_measure(s, &b->cases[i], &limits, &b->settings, &row);
+        bench_measure(s, &b->cases[i], &b->settings, &rows[i]);
         show_progress(b, NULL, 0);
-        tell_problem(b, &row, name);
-        bench_table_add_row(b->table, &row);
-        b->failures += row.status == BENCH_FAIL;
+        tell_problem(b, &rows[i], name);
+        b->failures += rows[i].status == BENCH_FAIL;
+    }
+}
+
+// Limits are taken before and after, since a machine that others use has its best moment at any time.
+static int run_device(bench *b, session *s) {
+    bench_limits limits = {0};
+    clattn_capabilities capabilities;
+    if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
+        return tool_failed("bench", "a device that tells nothing of itself");
+    bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
+    if (!rows) return tool_failed("bench", "no memory");
+    const int status = measure_limits(b, s, &limits);
+    if (status < 0) {
+        run_cases(b, s, rows);
+        measure_limits(b, s, &limits);
+        bench_table_add_device(b->table, &capabilities, &limits);
+    }
+    for (int i = 0; status < 0 && i < b->case_count; i++) {
+        bench_measure_percent(&rows[i], &limits);
+        bench_table_add_row(b->table, &rows[i]);
         b->rows++;
     }
-    return -1;
+    free(rows);
+    return status;
 }
 
 // The device that --device or CLATTN_DEVICE names, else each in turn; one that takes no context is passed

@@ -16,6 +16,7 @@ static const struct {
     {"heatmap", tool_heatmap, "draw attention weights"},
     {"verify", tool_verify, "is this device right? every kernel on hard cases"},
     {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
+    {"tune", tool_tune, "find the fastest variants of this device, as rows for the planner"},
     {"compare", tool_compare, "which differences of two benches are real"},
 };
 #define COMMANDS (sizeof commands / sizeof commands[0])
@@ -44,7 +45,7 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench or compare; see clattn --help\n",
+    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see clattn --help\n",
             argv[1]);
     return EXIT_WRONG;
 }

@@ -98,5 +98,6 @@ int tool_layer(int argc, char **argv);
 int tool_heatmap(int argc, char **argv);
 int tool_verify(int argc, char **argv);
 int tool_bench(int argc, char **argv);
+int tool_tune(int argc, char **argv);
 int tool_compare(int argc, char **argv);
 #endif
