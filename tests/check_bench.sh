@@ -7,6 +7,7 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$clattn" devices >/dev/null 2>&1 || { echo "no OpenCL device"; exit 77; }
 small="-n 64 -d 16 --heads 2 --max-ms 50 --cache-dir $work/kernels"
+# shellcheck disable=SC2086
 bench() { "$clattn" bench $small "$@"; }
 
 bench --save "$work/a.json" >"$work/a.md"

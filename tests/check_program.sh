@@ -68,8 +68,12 @@ refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode
 refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --scores refused.npy --kernel flash
 refused 2 'no such option' attend --colour red
 refused 2 'kv-lengths' attend --q "$x" --k "$x" --v "$x" "$@" --kv-lengths "$x"
+python3 -c 'import struct,sys
+h = b"{\x27descr\x27: \x27<i4\x27, \x27fortran_order\x27: False, \x27shape\x27: (3,), }"
+h += b" " * (64 - (len(h) + 11) % 64) + b"\n"
+open("long.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(h)) + h + struct.pack("<3i", 24, 25, 8))'
 refused 2 'kv_lengths' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
-    --x "$data/smollm2_layer0_x.npy" "$@" --kv-lengths "$data/minilm_layer0_lengths.npy" 2>/dev/null || true
+    --x "$data/minilm_layer0_x.npy" "$@" --kv-lengths long.npy
 refused 2 'query.weight' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.9.attention --heads 12 --x "$data/minilm_layer0_x.npy" "$@"
 refused 2 'heads\|wq' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 7 --x "$data/minilm_layer0_x.npy" "$@"
 head -c 1000 "$x" >cut.npy

@@ -179,7 +179,8 @@ static clattn_status choose_flash(const plan_input *in, const problem *p, varian
 // A key/value head's query rows (its group times Nq) share a pass over the keys, at most eight a pass.
 static clattn_status choose_decode_lanes(const plan_input *in, const problem *p, const tuned_row *row,
                                          variant *v) {
-    const int rows = p->kv_heads ? p->heads / p->kv_heads * p->n_q : p->n_q;
+    const int group = p->kv_heads ? p->heads / p->kv_heads : 1;
+    const int rows = group * p->n_q > 0 ? group * p->n_q : 1;
     v->id = KERNEL_DECODE_LANES;
     attention_knobs(p, &v->knobs);
     v->knobs.lanes = variant_lanes(in->device);

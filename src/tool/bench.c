@@ -230,8 +230,8 @@ int tool_bench(int argc, char **argv) {
     if (!bench_cases_make(b.lists, &b.cases, &b.case_count, why)) return tool_wrong("bench", "%s", why);
     b.table = bench_table_new();
     status = run_devices(&b);
-    if (status < 0) status = save_table(&b);
     if (status < 0) status = print_table(&b);
+    if (status < 0) status = save_table(&b); // last: a table that cannot be saved has at least been seen
     json_decref(b.table);
     free(b.cases);
     return status >= 0 ? status : b.failures ? EXIT_FAILED : EXIT_DONE;
