@@ -74,8 +74,9 @@ static size_t group_of(const clattn_capabilities *c) {
     return c->is_cpu ? 1 : c->max_work_group < 256 ? (size_t)c->max_work_group : 256;
 }
 
+// Many for a core, so that cores that another program slows down get fewer of them.
 static size_t items_of(const clattn_capabilities *c) {
-    return c->is_cpu ? (size_t)c->compute_units * 4 : (size_t)c->compute_units * 8 * group_of(c);
+    return c->is_cpu ? (size_t)c->compute_units * 64 : (size_t)c->compute_units * 8 * group_of(c);
 }
 
 static unsigned vector_width(const clattn_capabilities *c) {
@@ -100,7 +101,7 @@ static double fma_gflops(session *s, const char *op) {
     cl_kernel kernel = build(s, fma_source, options, "fma_peak");
     out = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, items * sizeof(float), NULL,
                          NULL);
-    for (cl_int n = 10000; kernel && out; n *= 4) {
+    for (cl_int n = 1000; kernel && out; n *= 4) {
         clSetKernelArg(kernel, 0, sizeof out, &out);
         clSetKernelArg(kernel, 1, sizeof a, &a);
         clSetKernelArg(kernel, 2, sizeof b, &b);

@@ -3,10 +3,11 @@
 // ARGS_BATCH_ROWS, rows from a batch item's query length on are not written; the table is that of args.h.
 #include "common.clh"
 
-// Global size: (columns, rows, batch).
+// Global size: (rows * columns, batch).
 __kernel void convert(__global const ELEMENT(TYPE_Q) *x, __global ELEMENT(TYPE_OUT) *y,
                       __global const ELEMENT(TYPE_BIAS) *bias, __global const int *table, const convert_args args) {
-    const long column = (long)get_global_id(0), row = (long)get_global_id(1), b = (long)get_global_id(2);
+    const long column = (long)get_global_id(0) % args.columns, row = (long)get_global_id(0) / args.columns;
+    const long b = (long)get_global_id(1);
     if ((args.flags & ARGS_BATCH_ROWS) && row >= table[4 * b + 1]) return;
     float value = LOAD(TYPE_Q, x, args.x_offset + b * args.x_batch + row * args.x_row + column);
     if (args.flags & ARGS_BIAS) value += LOAD(TYPE_BIAS, bias, args.bias_offset + column);

@@ -4,12 +4,14 @@
 // would be off by 0.06 radians at position 1,000,000.
 #include "mask.clh"
 
-// Global size: (pairs + passed-through columns, rows, batch * heads).
+// Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
+// limit the others to 65,535 groups.
 __kernel void rope(__global const ELEMENT(TYPE_Q) *x, __global ELEMENT(TYPE_OUT) *y, __global const ulong *turns,
                    __global const int *table, const rope_args args) {
-    const int pair = (int)get_global_id(0), n = (int)get_global_id(1);
-    const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;
     const int pairs = args.rotary_dim / 2;
+    const long width = args.head_dim - pairs;
+    const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
+    const int b = (int)get_global_id(1) / args.heads, h = (int)get_global_id(1) % args.heads;
     const long from = view_row(&args.x, b, h, n), to = view_row(&args.y, b, h, n);
     if (pair >= pairs) {
         const int d = pair + pairs;

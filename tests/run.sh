@@ -20,6 +20,8 @@ step "header alone as C11 and C++17, README example" sh tests/check_header.sh bu
 step "kernels alone through clang" sh tests/check_kernels.sh
 step "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 step "program: real layers, refusals, JSON" sh tests/check_program.sh build
+step "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
+step "bench and compare" sh tests/check_bench.sh build
 step "no OpenCL platform" sh tests/check_no_platform.sh build
 step "static library for Windows" sh tests/check_mingw.sh
 step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled

@@ -105,7 +105,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
                                (is_query && !(c->args.flags & ARGS_BATCH_ROWS) ? c->args.shift : 0),
                    .flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0,
                    .amplitude = 1.0f};
-    launch l = {.global = {(size_t)(width / 2 + (int)d - width), (size_t)n, (size_t)(x->shape[0] * h)}};
+    launch l = {.global = {(size_t)n * (size_t)(d - width / 2), (size_t)(x->shape[0] * h), 1}};
     const clattn_status status = program_get(c->context, KERNEL_ROPE, &k, &l.program);
     if (status != CLATTN_OK) return status;
     launch_buffer(&l, &x->buffer);

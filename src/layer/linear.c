@@ -58,7 +58,7 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .bias_offset = bias->offset, .rows = x->shape[row], .batch = flat ? 1 : (int)x->shape[0],
                             .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
                             .flags = (tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
-    launch l = {.global = {(size_t)a.columns, (size_t)a.rows, (size_t)a.batch}};
+    launch l = {.global = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1}};
     const clattn_status status = program_get(c->context, KERNEL_CONVERT, &k, &l.program);
     if (status != CLATTN_OK) return status;
     launch_buffer(&l, &x->buffer);

@@ -65,7 +65,8 @@ static bool parse_kernel(const char *word, enum kernel_id *id) {
             *id = (enum kernel_id)i;
             return true;
         }
-    return false;
+    *id = TUNED_CLBLAST;
+    return !strcmp(word, "clblast");
 }
 
 // The next word of a line, NULL at its end; words are cut in place.

@@ -10,6 +10,9 @@
 #include "core/kernels.h"
 #include "plan/knobs.h"
 
+// The word "clblast" in place of a kernel: projections go to CLBlast.
+#define TUNED_CLBLAST KERNEL_COUNT
+
 typedef struct tuned_range {
     int least, most;
 } tuned_range;

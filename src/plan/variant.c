@@ -13,6 +13,7 @@
 // PoCL, larger chunks gain nothing because a chunk no longer fits any cache.
 #define UNFUSED_CHUNK_BYTES ((uint64_t)64 << 20)
 #define ROW_BLOCK 4        // rows that a work-item of scores.cl and values.cl owns
+#define MAX_GRID 32768        // work-groups of the second and third dimension; GPUs take 65,535
 #define MAX_HEAD 576       // beyond this a head does not fit a tile; the unfused path takes any
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
@@ -61,17 +62,21 @@ static clattn_status choose_unfused(const clattn_capabilities *device, const pro
     v->softmax_group = v->work_group = softmax_group(device);
     const uint64_t items = (uint64_t)p->batch * (uint64_t)p->heads;
     const uint64_t row = (uint64_t)p->n_kv * sizeof(float), item = row * (uint64_t)p->n_q;
-    v->chunk_rows = p->n_q;
-    v->chunk_items = (int)items;
+    v->chunk_rows = p->n_q < MAX_GRID ? p->n_q : MAX_GRID;
+    v->chunk_items = items < MAX_GRID ? (int)items : MAX_GRID;
     const bool scores_have_a_home = p->wants_weights && p->type_weights == CLATTN_TYPE_F32;
     if (scores_have_a_home || item == 0) return CLATTN_OK;
-    if (item > UNFUSED_CHUNK_BYTES) {
+    const uint64_t chunk = row * (uint64_t)v->chunk_rows; // of one item
+    if (chunk > UNFUSED_CHUNK_BYTES) {
         const uint64_t rows = UNFUSED_CHUNK_BYTES / row / ROW_BLOCK * ROW_BLOCK;
         v->chunk_items = 1;
         v->chunk_rows = (int)(rows < ROW_BLOCK ? ROW_BLOCK : rows);
         if (v->chunk_rows > p->n_q) v->chunk_rows = p->n_q;
-    } else if (items * item > UNFUSED_CHUNK_BYTES) {
-        v->chunk_items = (int)(UNFUSED_CHUNK_BYTES / item);
+    } else if (v->chunk_rows < p->n_q) {
+        v->chunk_items = 1;
+    } else if (items * chunk > UNFUSED_CHUNK_BYTES) {
+        const int fit = (int)(UNFUSED_CHUNK_BYTES / chunk);
+        v->chunk_items = fit < v->chunk_items ? fit : v->chunk_items;
     }
     v->workspace_bytes = (size_t)((uint64_t)v->chunk_items * (uint64_t)v->chunk_rows * row);
     return CLATTN_OK;
@@ -143,7 +148,8 @@ static clattn_status choose_flash_portable(const plan_input *in, const problem *
 
 // The bfloat16 dot product: the device proved it, and all three inputs are bfloat16 in vectors of sixteen.
 static bool can_dot(const plan_input *in, const problem *p, int lanes) {
-    return in->dot_bf16 && lanes == 16 && p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
+    // The types first: a call that is not bfloat16 has not waited for the probe of another thread.
+    return lanes == 16 && p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16 && in->dot_bf16;
 }
 
 // Query rows in vector lanes, for devices whose work-item owns vector registers.
@@ -275,10 +281,11 @@ bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool f
     const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
     const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_w,
                            (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX), rows};
-    const tuned_row *row =
-        tuned_find(in->own, in->shipped, 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES, &key);
-    if (!row && !forced) return false;
-    if (!row) row = &any_device;
+    const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
+    const tuned_row *row = tuned_find(in->own, in->shipped, kernels, &key);
+    const bool native = row && row->id != TUNED_CLBLAST;
+    if (!native && !forced) return false;
+    if (!native) row = &any_device;
     *id = row->id;
     *k = (knobs){.type_q = (int)p->type_x,
                  .type_kv = (int)p->type_w,
