@@ -38,7 +38,7 @@ def parse():
     p.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR", help="the build folder; default: build/")
     p.add_argument("--python", help="a Python that has the peers, instead of an environment in build/peers")
     o = p.parse_args()
-    o.rounds = o.rounds or (5 if o.quick else 11)
+    o.rounds = o.rounds if o.rounds is not None else (5 if o.quick else 11)
     o.seconds = o.seconds if o.seconds is not None else (1 if o.quick else 3)
     if o.threads < 1 or o.rounds < 1 or o.seconds < 0:
         p.error("--threads and --rounds must be 1 or more, --seconds 0 or more")
@@ -124,12 +124,16 @@ def main():
     import peers_table
     from peers_clattn import Clattn
     from peers_runtimes import load
+    load_before = os.getloadavg()[0]
+    if load_before > 0.5:
+        say(f"the machine is busy (load {load_before:.1f}): expect wide quartiles, and short cases with threads that spin to be off")
     peers = load(options.threads, say)
     shim = os.environ[INSIDE]
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels"))
     rows = run_cases(options, clattn, peers)
     document = {"format_version": 1, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
-                "platform": clattn.platform, "threads": options.threads, "peers": {p.name: p.version for p in peers}, "rows": rows}
+                "platform": clattn.platform, "threads": options.threads, "load_before": load_before,
+                "peers": {p.name: p.version for p in peers}, "rows": rows}
     print(peers_table.markdown(document))
     if options.json:
         write_whole(options.json, document)
