@@ -40,12 +40,15 @@ clattn_status chain_check(clattn_context *context, cl_command_queue queue, cl_ui
 
 void chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
                  const cl_event *wait_list) {
-    *c = (chain){context, queue, wait_count, wait_list, NULL};
+    cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
+    clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    *c = (chain){context, queue, wait_count, wait_list, NULL,
+                 (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
 }
 
 void chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
-    *count = c->last ? 1 : c->wait_count;
-    *list = c->last ? &c->last : c->wait_list;
+    *count = c->last ? !c->in_order : c->wait_count;
+    *list = !c->last ? c->wait_list : c->in_order ? NULL : &c->last;
 }
 
 void chain_took(chain *c, cl_event event) {

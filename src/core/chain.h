@@ -11,6 +11,7 @@ typedef struct chain {
     cl_uint wait_count;
     const cl_event *wait_list;
     cl_event last; // of the newest command, NULL before the first
+    bool in_order; // the queue itself orders the commands: only the first needs a wait list
 } chain;
 
 #define LAUNCH_MAX_ARGS 10
