@@ -95,6 +95,7 @@ clattn_status clattn_context_create(const clattn_context_params *params, clattn_
 
 void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
+    if (context->locks_ready) clattn_context_save_kernels(context);
     programs_release(context);
     // CLBlast keeps programs of every context it has seen; they must go before the context does.
     if (context->projection_used) clblast_clear();

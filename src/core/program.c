@@ -131,7 +131,6 @@ static clattn_status program_build(clattn_context *c, program *p) {
     cl_int code = CL_SUCCESS;
     p->kernel = clCreateKernel(p->program, clattn_kernel_sources[p->id].name, &code);
     if (!p->kernel) return context_fail_opencl(c, code, "clCreateKernel");
-    if (!cached) store_binary(c, p->program, p->key);
     p->unsaved = !cached;
     const uint64_t time_ns = os_time_ns() - start;
     c->stats.build_time_ns += time_ns;
@@ -189,11 +188,19 @@ bool program_build_quiet(clattn_context *context, enum kernel_id id, const knobs
     return program_find(context, id, k, result) == CLATTN_OK;
 }
 
+void clattn_context_save_kernels(clattn_context *context) {
+    if (!context) return;
+    os_mutex_lock(&context->program_lock);
+    for (program *p = context->programs; p; p = p->next) {
+        if (p->unsaved) store_binary(context, p->program, p->key);
+        p->unsaved = false;
+    }
+    os_mutex_unlock(&context->program_lock);
+}
+
 void programs_release(clattn_context *context) {
     while (context->programs) {
         program *p = context->programs;
-        // PoCL compiles for a work-group size at the first launch: only a binary taken afterwards has that code.
-        if (p->unsaved && context->has_run) store_binary(context, p->program, p->key);
         context->programs = p->next;
         program_release(p);
     }

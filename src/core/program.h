@@ -13,7 +13,7 @@ typedef struct program {
     cl_program program;
     cl_kernel kernel;
     uint8_t key[32];
-    bool unsaved; // built here: what the driver compiles at the first launch is not in the cache's binary yet
+    bool unsaved; // built here and not in the cache yet
     // clSetKernelArg on a shared kernel is the one OpenCL call that is not safe across threads: hold this
     // from the first argument to the enqueue.
     os_mutex lock;
