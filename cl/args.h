@@ -62,12 +62,10 @@ typedef struct merge_args {
 // Rotary embedding of one tensor [B, H, N, D] into another of the same shape.
 typedef struct rope_args {
     args_view x, y;
+    args_i64 position; // of row 0; with ARGS_BATCH_ROWS the table's shift is added
     args_i32 batch, heads, n, head_dim;
-    args_i32 rotary_dim, interleaved;
-    args_i32 position; // of row 0, where no table gives shift
-    args_i32 flags;    // ARGS_BATCH_ROWS: add the table's shift
+    args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
-    args_i32 unused;
 } rope_args;
 
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).

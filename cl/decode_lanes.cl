@@ -160,7 +160,7 @@ inline void mask_row(const attention_args *a, __global const uchar *mask,
 #if EXTRAS
         seen = seen && mask_keeps(a, mask, rows->b, h, i, key);
         if (seen)
-            s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key) * LOG2E;
+            s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key);
 #endif
         rows->seen[r] |= (uint)seen << j;
         rows->score[r][j] = seen ? s : -INFINITY;
@@ -190,11 +190,11 @@ inline void softmax_row(query_rows *rows, int r, int count) {
     const float base = most == -INFINITY ? 0.0f : most; // -inf minus -inf would be a NaN
     VEC total = (VEC)(0.0f);
     for (int j = 0; j < padded; j += LANES) {
-        const VEC p = exp2_lanes(VLOAD(0, score + j) - base);
+        const VEC p = exp2_lanes((VLOAD(0, score + j) - base) * TO_EXP2);
         VSTORE(p, 0, score + j);
         total += p;
     }
-    rows->rescale[r] = most == rows->most[r] ? 1.0f : exp2(rows->most[r] - base);
+    rows->rescale[r] = most == rows->most[r] ? 1.0f : exp2((rows->most[r] - base) * TO_EXP2);
     rows->sum[r] = fma(rows->sum[r], rows->rescale[r], sum_lanes(total));
     rows->most[r] = most;
 }
@@ -269,7 +269,7 @@ inline void start_row(const attention_args *a, __global const int *table, query_
                       int kv_head, int index) {
     const batch_row bounds = batch_row_of(a, table, rows->b);
     const int h = kv_head * a->group + index / a->n_q, i = index % a->n_q;
-    const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * LOG2E : -INFINITY;
+    const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * SCORE_UNIT : -INFINITY;
     rows->head[r] = h, rows->row[r] = i;
     rows->first[r] = first_key(a, &bounds, i), rows->last[r] = last_key(a, &bounds, i);
     rows->slope[r] = alibi_slope(a, table, h);
@@ -296,13 +296,13 @@ __kernel void decode_lanes(__global const ELEMENT(TYPE_Q) * q, __global const EL
                            __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
                            attention_args args) {
     const int all_rows = args.group * args.n_q, passes = (all_rows + ROWS - 1) / ROWS;
-    const int split = (int)get_group_id(0), kv_head = (int)get_group_id(1) / passes;
-    const int first_row = (int)get_group_id(1) % passes * ROWS;
+    const int split = (int)get_group_id(0), kv_head = (int)get_global_id(1) / passes;
+    const int first_row = (int)get_global_id(1) % passes * ROWS;
     query_rows rows;
-    rows.b = (int)get_group_id(2);
+    rows.b = (int)get_global_id(2);
     const batch_row bounds = batch_row_of(&args, table, rows.b);
     rows.shift = bounds.shift;
-    rows.scale = args.scale * (EXTRAS ? 1.0f : LOG2E);
+    rows.scale = args.scale * SCORE_UNIT;
     int begin = INT_MAX, end = 0; // the keys that some row sees
     for (int r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one; they are not stored.
@@ -330,6 +330,6 @@ __kernel void decode_lanes(__global const ELEMENT(TYPE_Q) * q, __global const EL
         store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r);
         if (args.splits > 1 || (args.flags & ARGS_LSE))
             lse[view_row(&args.lse, rows.b, h, i) + split * args.split_lse] =
-                rows.sum[r] == 0.0f ? -INFINITY : rows.most[r] * LN2 + log(rows.sum[r]);
+                rows.sum[r] == 0.0f ? -INFINITY : rows.most[r] * TO_NATURAL + log(rows.sum[r]);
     }
 }

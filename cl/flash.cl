@@ -38,7 +38,7 @@ typedef struct flash_tile {
     int shift;
 } flash_tile;
 
-// One score in log2 units; -inf where the key is hidden, which *seen tells apart from a visible -inf.
+// One score in SCORE_UNIT; -inf where the key is hidden, which *seen tells apart from a visible -inf.
 inline float flash_score(const attention_args *a, __global const uchar *mask,
                          __global const ELEMENT(TYPE_BIAS) *bias, const flash_tile *t, float dot, int j, int *seen) {
     const int within = j >= t->first && j < t->last;
@@ -50,9 +50,9 @@ inline float flash_score(const attention_args *a, __global const uchar *mask,
     const float slope = alibi_slope(a, t->table, t->h);
     const float s = biased(a, bias, slope, t->shift, softcapped(a, dot * a->scale), t->b, t->h, t->i, j);
     *seen = keep;
-    return keep ? s * LOG2E : -INFINITY;
+    return keep ? s : -INFINITY;
 #else
-    return within ? dot * (a->scale * LOG2E) : -INFINITY;
+    return within ? dot * (a->scale * SCORE_UNIT) : -INFINITY;
 #endif
 }
 
@@ -65,7 +65,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
     const int split = (int)get_group_id(0) % args.splits;
     const int i0 = (int)get_group_id(0) / args.splits * TILE_Q;
-    const int b = (int)get_group_id(2), h = (int)get_group_id(1), h_kv = h / args.group;
+    const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
     const batch_row rows = batch_row_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.q_length);
     if (i0 >= rows_end) return; // uniform: the whole group leaves
@@ -118,7 +118,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
 
         float m_new = m;
         for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, tile_p[r * P_PITCH + key]);
-        const float base = softmax_base(m_new), keep = exp2(m - base);
+        const float base = softmax_base(m_new), keep = exp2((m - base) * TO_EXP2);
         m = m_new;
         for (int x = id; x < keys * HEAD_DIM_V; x += GROUP) {
             const int row = x / HEAD_DIM_V, d = x % HEAD_DIM_V;
@@ -128,7 +128,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
 
         float sum = 0.0f;
         for (int x = 0; x < ITEM_KEYS; x++) {
-            const float p = exp2(s[x] - base);
+            const float p = exp2((s[x] - base) * TO_EXP2);
             sum += seen[x] ? p : 0.0f;
             tile_p[r * P_PITCH + c + x * ROW_ITEMS] = seen[x] ? p : HIDDEN;
         }
@@ -149,7 +149,7 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
     barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: their place takes the sums
     tile_p[r * P_PITCH + c] = l;
     barrier(CLK_LOCAL_MEM_FENCE);
-    softmax_state x = {m * LN2, 0.0f};
+    softmax_state x = {m * TO_NATURAL, 0.0f};
     for (int y = 0; y < ROW_ITEMS; y++) x.l += tile_p[r * P_PITCH + y];
     float keep = 1.0f;
     if ((args.flags & ARGS_SINK) && split == 0) {

@@ -28,7 +28,7 @@
 #endif
 #include "lanes_mask.clh"
 
-// The online softmax of the tile's rows, in base 2: running maximum and running sum of 2^(s - m).
+// The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
 typedef struct row_softmax {
     VEC m[ROW_VECTORS], l[ROW_VECTORS];
 } row_softmax;
@@ -44,7 +44,7 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         base[b] = softmax_base_lanes(m_new[b]);
-        keep[b] = exp2_lanes(x->m[b] - base[b]);
+        keep[b] = exp2_lanes((x->m[b] - base[b]) * TO_EXP2);
         x->m[b] = m_new[b];
         sum[b] = (VEC)(0.0f);
     }
@@ -56,10 +56,10 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     for (int j = 0; j < count; j += STEP)
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC p = exp2_lanes(s_tile[j * ROW_VECTORS + b] - base[b]);
+            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * TO_EXP2);
             sum[b] += p;
 #if DOT_BF16
-            const VEC next = exp2_lanes(s_tile[(j + 1) * ROW_VECTORS + b] - base[b]);
+            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * TO_EXP2);
             sum[b] += next;
             p = bf16_pair(p, next);
 #endif
@@ -107,9 +107,9 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC m = max_lanes(x->m[b], (VEC)(sink)), base = softmax_base_lanes(m);
-        const VEC scale = exp2_lanes(x->m[b] - base);
+        const VEC scale = exp2_lanes((x->m[b] - base) * TO_EXP2);
         x->m[b] = m;
-        x->l[b] = fma(x->l[b], scale, exp2_lanes(sink - base));
+        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * TO_EXP2));
         const VEC_INT empty = x->l[b] == 0.0f;
         keep[b] = select(scale / x->l[b], (VEC)(1.0f), empty);
         // All weights were 0: a NaN in a value they met does not count.
@@ -122,7 +122,7 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
 inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
-        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY) : (softmax_base_lanes(x->m[b]) + log2(x->l[b])) * LN2;
+        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY) : softmax_base_lanes(x->m[b]) * TO_NATURAL + log(x->l[b]);
         for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++)
             lse[view_row(view, t->b, t->h, t->i0 + r)] = y[r - b * LANES];
     }
@@ -165,9 +165,9 @@ inline void finish_weights(__global float *weights, const tile_rows *t, const ro
         for (int j = 0; j < begin; j++) row[j] = 0.0f;
         for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
         int j = begin;
-        for (; j + LANES <= t->end; j += LANES) VSTORE(exp2_lanes(VLOAD(0, row + j) - base) * factor, 0, row + j);
+        for (; j + LANES <= t->end; j += LANES) VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
         if (j < t->end)
-            store_some(row + j, t->end - j, exp2_lanes(LOAD_PART(STORE_F32, row, j, t->end - j) - base) * factor);
+            store_some(row + j, t->end - j, exp2_lanes((LOAD_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) * factor);
     }
 }
 #endif
@@ -179,7 +179,7 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
             const attention_args args) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
-    const int b = (int)get_group_id(2), h = (int)get_group_id(1);
+    const int b = (int)get_global_id(2), h = (int)get_global_id(1);
     const batch_row batch = batch_row_of(&args, table, b);
     VEC q_tile[STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
@@ -229,7 +229,7 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
         }
     }
 
-    finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * LOG2E : -INFINITY);
+    finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif

@@ -41,7 +41,7 @@
 #if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
 #define PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
 #else
-#define PREFETCH(p) prefetch(p, 1)
+#define PREFETCH(p) prefetch((__global const uchar *)(p), 1) // half has no prefetch without cl_khr_fp16
 #endif
 
 #define ALIGNED __attribute__((aligned(4 * LANES)))
@@ -167,7 +167,7 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
 __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                            __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
                            linear_args args) {
-    const int first_column = (int)get_group_id(1) * COLUMN_TILE;
+    const int first_column = (int)get_global_id(1) * COLUMN_TILE;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
     const int columns = min(args.columns - first_column, COLUMN_TILE);

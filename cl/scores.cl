@@ -12,6 +12,7 @@
 inline float tapped(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
                     __global const int *table, float s, int b, int h, int i, int j) {
     const batch_row rows = batch_row_of(a, table, b);
+    if (j >= rows.kv_length) return -INFINITY; // what lies past a length reaches no output, not even a tap
     if (a->tap == ARGS_TAP_RAW) return s;
     s = softcapped(a, s);
     if (a->tap == ARGS_TAP_SOFTCAP) return s;

@@ -16,9 +16,9 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) *weights, _
         __global const int *table, const attention_args args) {
     __local softmax_state part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
-    const int item = args.first_item + (int)get_group_id(2);
+    const int item = args.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
-    const int i = args.first_row + (int)get_group_id(1);
+    const int i = args.first_row + (int)get_global_id(1);
     const batch_row rows = batch_row_of(&args, table, b);
     const int first = first_key(&args, &rows, i), last = last_key(&args, &rows, i);
 

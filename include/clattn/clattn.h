@@ -141,7 +141,7 @@ typedef struct clattn_attention_params {
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
     /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
     clattn_tensor weights;
-    /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`. */
+    /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every tap. */
     clattn_tensor scores;
     clattn_tap scores_at;
 
@@ -200,7 +200,8 @@ typedef struct clattn_plan {
 
 /* Plan a call without doing it. A pure function of the context's device, its tuned rows and the shapes:
  * buffers may be NULL in q, k, v and out (an optional tensor counts as present when its rank is not 0).
- * Threads: any.   Blocking: never.   Returns: as clattn_attention_enqueue. */
+ * Threads: any.   Blocking: never, but that the first bf16 call of a context compiles a small probe (30 ms on a CPU;
+ * the cache keeps its answer).   Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                                clattn_plan *plan);
 

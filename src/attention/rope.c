@@ -15,7 +15,7 @@ static int rotary_dim(const clattn_rope *r, int head_dim) {
 // Positions that rows and keys take: all must be within 0 .. 2^24.
 static clattn_status check_positions(clattn_context *c, const clattn_attention_params *p) {
     const int64_t n = p->q.shape[2] > p->k.shape[2] ? p->q.shape[2] : p->k.shape[2];
-    if (p->rope.position < 0 || p->rope.position + n > MAX_POSITION)
+    if (p->rope.position < 0 || n > MAX_POSITION || p->rope.position > MAX_POSITION - n)
         return context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
                             (long long)p->rope.position, (long long)n);
@@ -101,8 +101,8 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
                    .head_dim = (int)d,
                    .rotary_dim = width,
                    .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED,
-                   .position = (int)r->position +
-                               (is_query && !(c->args.flags & ARGS_BATCH_ROWS) ? c->args.shift : 0),
+                   .position =
+                       r->position + (is_query && !(c->args.flags & ARGS_BATCH_ROWS) ? c->args.shift : 0),
                    .flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0,
                    .amplitude = 1.0f};
     launch l = {.global = {(size_t)n * (size_t)(d - width / 2), (size_t)(x->shape[0] * h), 1}};

@@ -42,8 +42,8 @@ void chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_u
                  const cl_event *wait_list) {
     cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
     clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    *c = (chain){context, queue, wait_count, wait_list, NULL,
-                 (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
+    *c = (chain){context,   queue, wait_count,
+                 wait_list, NULL,  (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
 }
 
 void chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
@@ -80,7 +80,16 @@ void launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
 
-static cl_int set_and_enqueue(chain *c, const launch *l, cl_event *event, const char **call) {
+// GPUs take at most 65,535 groups in the second and third dimension, where the kernels have local size 1 and
+// find their place by get_global_id: larger grids are enqueued in parts, by a global offset.
+#define MAX_GRID_PART ((size_t)32768)
+
+typedef struct grid_part {
+    size_t offset[3], size[3];
+} grid_part;
+
+static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, cl_event *event,
+                              const char **call) {
     cl_uint wait_count;
     const cl_event *wait_list;
     chain_waits(c, &wait_count, &wait_list);
@@ -91,18 +100,34 @@ static cl_int set_and_enqueue(chain *c, const launch *l, cl_event *event, const 
         if (code != CL_SUCCESS) return code;
     }
     *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(c->queue, l->program->kernel, 3, NULL, l->global,
+    return clEnqueueNDRangeKernel(c->queue, l->program->kernel, 3,
+                                  part->offset[1] || part->offset[2] ? part->offset : NULL, part->size,
                                   l->local[0] ? l->local : NULL, wait_count, wait_list, event);
 }
 
-clattn_status launch_enqueue(chain *c, const launch *l) {
+static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
     const char *call = "";
     cl_event event = NULL;
     os_mutex_lock(&l->program->lock);
-    const cl_int code = set_and_enqueue(c, l, &event, &call);
+    const cl_int code = set_and_enqueue(c, l, part, &event, &call);
     os_mutex_unlock(&l->program->lock);
     if (code != CL_SUCCESS) return context_fail_opencl(c->context, code, call);
     chain_took(c, event);
     context_mark_run(c->context);
     return CLATTN_OK;
+}
+
+static size_t part_of(size_t all, size_t at) {
+    return all - at < MAX_GRID_PART ? all - at : MAX_GRID_PART;
+}
+
+clattn_status launch_enqueue(chain *c, const launch *l) {
+    clattn_status status = CLATTN_OK;
+    for (size_t z = 0; status == CLATTN_OK && z < l->global[2]; z += MAX_GRID_PART)
+        for (size_t y = 0; status == CLATTN_OK && y < l->global[1]; y += MAX_GRID_PART) {
+            const grid_part part = {{0, y, z},
+                                    {l->global[0], part_of(l->global[1], y), part_of(l->global[2], z)}};
+            status = enqueue_part(c, l, &part);
+        }
+    return status;
 }

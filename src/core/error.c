@@ -30,8 +30,11 @@ clattn_status context_fail(clattn_context *context, clattn_status status, const 
 
 // OpenCL has no portable code for a lost device. After a run that went well, these mean that the context is
 // gone.
-static bool means_lost(cl_int code) {
-    return code == CL_DEVICE_NOT_AVAILABLE || code == CL_OUT_OF_RESOURCES ||
+// Out of resources does so only where a command was enqueued: creating and building may answer it for mere
+// memory.
+static bool means_lost(cl_int code, const char *call) {
+    const bool enqueued = !strncmp(call, "clEnqueue", 9) || !strncmp(call, "clFinish", 8);
+    return code == CL_DEVICE_NOT_AVAILABLE || (code == CL_OUT_OF_RESOURCES && enqueued) ||
            code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST || code == CL_INVALID_COMMAND_QUEUE ||
            code == OPENCL_ILLEGAL_ACCESS;
 }
@@ -40,7 +43,7 @@ clattn_status context_fail_opencl(clattn_context *context, cl_int code, const ch
     clattn_status status = CLATTN_DRIVER;
     const char *advice = "the driver refused";
     os_mutex_lock(&context->error_lock);
-    if (context->has_run && means_lost(code)) {
+    if (context->has_run && means_lost(code, call)) {
         context->lost = true;
         status = CLATTN_DEVICE_LOST;
         advice = "the device is gone: destroy this context and create a new one";

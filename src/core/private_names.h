@@ -58,7 +58,6 @@
 #define os_mutex_unlock clattn_private_os_mutex_unlock
 #define os_time_ns clattn_private_os_time_ns
 #define probe_dot_bf16 clattn_private_probe_dot_bf16
-#define program_build_quiet clattn_private_program_build_quiet
 #define program_get clattn_private_program_get
 #define programs_release clattn_private_programs_release
 #define rope_check clattn_private_rope_check

@@ -184,10 +184,6 @@ clattn_status program_get(clattn_context *context, enum kernel_id id, const knob
     return status;
 }
 
-bool program_build_quiet(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
-    return program_find(context, id, k, result) == CLATTN_OK;
-}
-
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
     os_mutex_lock(&context->program_lock);

@@ -22,9 +22,6 @@ typedef struct program {
 // The compiled kernel; it belongs to the context. BUILD_FAILED sends the build log to the log callback.
 clattn_status program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
 
-// The same for a caller that holds program_lock and takes a refusal as an answer.
-bool program_build_quiet(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
-
 // Release all of a context's programs.
 void programs_release(clattn_context *context);
 #endif

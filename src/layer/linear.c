@@ -1,6 +1,6 @@
-// linear.c: y = x W^T + b, natively or through CLBlast. CLBlast multiplies in float32 whatever the storage: its half
-// product accumulates in half, which the error budget does not allow. What is not a plain float32 matrix is converted
-// in scratch memory.
+// linear.c: y = x W^T + b, natively or through CLBlast. CLBlast multiplies in float32 whatever the storage:
+// its half product accumulates in half, which the error budget does not allow. What is not a plain float32
+// matrix is converted in scratch memory.
 #include "layer/linear.h"
 
 #include "attention/call.h"
@@ -30,9 +30,15 @@ static bool is_plain(const clattn_tensor *t) {
 }
 
 // Results that only some rows keep go through scratch memory, too.
-static bool direct_result(const linear *l) { return !l->has_lengths && (l->native || is_plain(&l->y)); }
-static bool plain_or_native(const linear *l, const clattn_tensor *t) { return l->native || is_plain(t); }
-static size_t bytes_of(const clattn_tensor *t, size_t element) { return workspace_round((size_t)tensor_count(t) * element); }
+static bool direct_result(const linear *l) {
+    return !l->has_lengths && (l->native || is_plain(&l->y));
+}
+static bool plain_or_native(const linear *l, const clattn_tensor *t) {
+    return l->native || is_plain(t);
+}
+static size_t bytes_of(const clattn_tensor *t, size_t element) {
+    return workspace_round((size_t)tensor_count(t) * element);
+}
 
 size_t linear_scratch(const linear *l) {
     size_t bytes = direct_result(l) ? 0 : bytes_of(&l->y, sizeof(float));
@@ -42,20 +48,27 @@ size_t linear_scratch(const linear *l) {
 }
 
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
-    return (knobs){.type_q = (int)from, .type_out = (int)to, .type_bias = tensor_given(bias) ? (int)bias->type : 0};
+    return (knobs){
+        .type_q = (int)from, .type_out = (int)to, .type_bias = tensor_given(bias) ? (int)bias->type : 0};
 }
 
 static const clattn_tensor no_bias;
 
 // y = x (+ bias) with conversion; matrices or [B, 1 or joined heads, N, size] of one shape.
-static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y, const clattn_tensor *bias,
-                                     cl_mem lengths) {
+static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y,
+                                     const clattn_tensor *bias, cl_mem lengths) {
     const bool flat = x->rank == 2;
     const int row = flat ? 0 : 2;
     const knobs k = convert_knobs(x->type, y->type, bias);
-    const convert_args a = {.x_offset = x->offset, .x_batch = flat ? 0 : x->stride[0], .x_row = x->stride[row],
-                            .y_offset = y->offset, .y_batch = flat ? 0 : y->stride[0], .y_row = y->stride[row],
-                            .bias_offset = bias->offset, .rows = x->shape[row], .batch = flat ? 1 : (int)x->shape[0],
+    const convert_args a = {.x_offset = x->offset,
+                            .x_batch = flat ? 0 : x->stride[0],
+                            .x_row = x->stride[row],
+                            .y_offset = y->offset,
+                            .y_batch = flat ? 0 : y->stride[0],
+                            .y_row = y->stride[row],
+                            .bias_offset = bias->offset,
+                            .rows = x->shape[row],
+                            .batch = flat ? 1 : (int)x->shape[0],
                             .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
                             .flags = (tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
     launch l = {.global = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1}};
@@ -71,12 +84,16 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
 
 clattn_status linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    clattn_status status = l->native ? linear_native_prepare(context, l) : CLATTN_OK;
+    linear inner = *l; // what linear_enqueue hands to the kernel: a result in scratch memory is float32
+    if (!direct_result(l)) inner.y.type = CLATTN_TYPE_F32;
+    clattn_status status = l->native ? linear_native_prepare(context, &inner) : CLATTN_OK;
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
     const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
-    if (status == CLATTN_OK && !plain_or_native(l, &l->x)) status = program_get(context, KERNEL_CONVERT, &x, &p);
-    if (status == CLATTN_OK && !plain_or_native(l, &l->w)) status = program_get(context, KERNEL_CONVERT, &w, &p);
+    if (status == CLATTN_OK && !plain_or_native(l, &l->x))
+        status = program_get(context, KERNEL_CONVERT, &x, &p);
+    if (status == CLATTN_OK && !plain_or_native(l, &l->w))
+        status = program_get(context, KERNEL_CONVERT, &w, &p);
     if (status == CLATTN_OK && (!direct_result(l) || (!l->native && tensor_given(&l->b))))
         status = program_get(context, KERNEL_CONVERT, &y, &p);
     return status;
@@ -85,8 +102,8 @@ clattn_status linear_prepare(clattn_context *context, const linear *l) {
 // A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
 static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, size_t *at) {
     clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, t->shape)
-                                   : clattn_tensor_bshd(scratch, CLATTN_TYPE_F32, t->shape[0], t->shape[1], t->shape[2],
-                                                        t->shape[3]);
+                                   : clattn_tensor_bshd(scratch, CLATTN_TYPE_F32, t->shape[0], t->shape[1],
+                                                        t->shape[2], t->shape[3]);
     s.offset = (int64_t)(*at / sizeof(float));
     *at += bytes_of(t, sizeof(float));
     return s;

@@ -51,12 +51,39 @@ static bool parse_condition(char *word, tuned_row *row) {
     return r && parse_range(value, r);
 }
 
+// Knobs that choose among right programs. Those that describe the data (types, head sizes, EXTRAS, ...) are
+// not for rows.
+static bool may_tune(const char *macro) {
+    static const char *const names[] = {"LANES",      "ROW_VECTORS",   "KEY_BLOCK",   "TILE_KV",
+                                        "ROWS",       "COLUMN_BLOCK",  "COLUMN_TILE", "ROW_BLOCK",
+                                        "ROW_PANELS", "REDUCTION_TILE"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (!strcmp(macro, names[i])) return true;
+    return false;
+}
+
+static bool is_vector(int lanes) {
+    return lanes == 0 || lanes == 4 || lanes == 8 || lanes == 16;
+}
+static bool divides(int part, int whole) {
+    return part == 0 || whole == 0 || whole % part == 0;
+}
+
+// What the kernels themselves would refuse with #error.
+static bool knobs_fit(const tuned_row *row) {
+    const knobs *k = &row->knobs;
+    return is_vector(k->lanes) && divides(k->key_block, k->tile_kv) && divides(k->lanes, k->column_tile) &&
+           divides(k->column_block, k->column_tile) && divides(k->lanes, k->reduction_tile) && k->rows <= 8 &&
+           k->row_vectors <= 8;
+}
+
 static bool parse_knob(char *word, tuned_row *row) {
     char *value = strchr(word, '='), *end = NULL;
     if (!value) return false;
     *value++ = '\0';
     const long x = strtol(value, &end, 10);
-    return end != value && !*end && x >= 0 && x <= 65536 && knobs_set(&row->knobs, word, (int)x);
+    return end != value && !*end && x >= 0 && x <= 65536 && may_tune(word) &&
+           knobs_set(&row->knobs, word, (int)x);
 }
 
 static bool parse_kernel(const char *word, enum kernel_id *id) {
@@ -96,7 +123,7 @@ static int parse_line(char *line, tuned_row *row) {
         }
         if (!(after ? parse_knob(word, row) : parse_condition(word, row))) return -1;
     }
-    return after ? 1 : -1;
+    return after && knobs_fit(row) ? 1 : -1;
 }
 
 bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {

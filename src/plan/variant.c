@@ -103,7 +103,7 @@ static void choose_splits(const plan_input *in, const problem *p, uint64_t group
     if (splits > (uint64_t)p->n_kv) splits = p->n_kv > 0 ? (uint64_t)p->n_kv : 1;
     v->split_keys = (int)(((uint64_t)p->n_kv + splits - 1) / splits);
     if (p->splits == 0 && splits > 1) v->split_keys = (v->split_keys + 63) / 64 * 64; // whole tiles of keys
-    v->splits = v->split_keys ? (p->n_kv + v->split_keys - 1) / v->split_keys : 1;
+    v->splits = v->split_keys ? (int)(((int64_t)p->n_kv + v->split_keys - 1) / v->split_keys) : 1;
     splits = (uint64_t)v->splits;
     if (v->splits == 1) return;
     v->knobs.type_out = CLATTN_TYPE_F32;
