@@ -193,6 +193,7 @@ typedef struct clattn_plan {
     int tile_q, tile_kv;    /* query rows and keys of a tile; 0 where there is none */
     int work_group;         /* work-items */
     int splits;             /* key ranges computed apart; 1: none */
+    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot product */
     size_t local_bytes;     /* local memory of a work-group */
     size_t workspace_bytes; /* scratch memory of the call */
     char why[256];          /* one line */

@@ -9,6 +9,7 @@ clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clat
                           .tile_kv = v->knobs.tile_kv,
                           .work_group = v->work_group,
                           .splits = v->splits,
+                          .matrix_instructions = v->knobs.dot_bf16 != 0,
                           .local_bytes = v->local_bytes,
                           .workspace_bytes = workspace_bytes};
     const char *name = v->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->id].name;

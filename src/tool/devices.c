@@ -8,9 +8,9 @@
 #include "tool/tool.h"
 
 // The plan of a typical call; false where the device takes no context.
-static bool plan_for(session *s, int64_t n_q, int64_t n_kv, clattn_plan *plan) {
-    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 32, n_q, 128),
-                                 .k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 8, n_kv, 128)};
+static bool plan_for(session *s, clattn_type type, int64_t n_q, int64_t n_kv, clattn_plan *plan) {
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 32, n_q, 128),
+                                 .k = clattn_tensor_bhsd(NULL, type, 1, 8, n_kv, 128)};
     p.v = p.k;
     p.out = p.q;
     return clattn_attention_plan(s->context, &p, plan) == CLATTN_OK;
@@ -23,22 +23,24 @@ static json_t *plan_json(const clattn_plan *p) {
 }
 
 static json_t *device_json(size_t index, const clattn_capabilities *c, const clattn_plan *prefill,
-                           const clattn_plan *decode) {
-    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:o, s:o}",
-                     "index", (json_int_t)index, "device", c->name, "type",
-                     c->is_gpu   ? "gpu"
-                     : c->is_cpu ? "cpu"
-                                 : "other",
-                     "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
-                     "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
-                     (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
-                     "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units,
-                     "half", c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups,
-                     "prefill", plan_json(prefill), "decode", plan_json(decode));
+                           const clattn_plan *decode, const clattn_plan *bf16) {
+    return json_pack(
+        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o}",
+        "index", (json_int_t)index, "device", c->name, "type",
+        c->is_gpu   ? "gpu"
+        : c->is_cpu ? "cpu"
+                    : "other",
+        "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
+        "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
+        (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
+        "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units, "half",
+        c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups, "matrix_instructions",
+        bf16->matrix_instructions, "prefill", plan_json(prefill), "decode", plan_json(decode), "prefill_bf16",
+        plan_json(bf16));
 }
 
 static void print_device(size_t index, const clattn_capabilities *c, const clattn_plan *prefill,
-                         const clattn_plan *decode) {
+                         const clattn_plan *decode, const clattn_plan *bf16) {
     printf("%zu  %s\n", index, c->name);
     printf("   platform   %s\n   driver     %s, %s\n", c->platform, c->driver, c->version);
     printf("   type       %s, %u compute units, %.1f GiB, largest buffer %.1f GiB\n",
@@ -50,10 +52,11 @@ static void print_device(size_t index, const clattn_capabilities *c, const clatt
     printf("   limits     %llu work-items a group, %llu KiB local memory%s\n",
            (unsigned long long)c->max_work_group, (unsigned long long)c->local_memory_bytes / 1024,
            c->local_memory_is_local ? "" : " (not apart from global)");
-    printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions none used yet\n",
+    printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions %s\n",
            c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no",
-           c->subgroups ? "yes" : "no");
-    printf("   prefill    %s\n   decode     %s\n", prefill->why, decode->why);
+           c->subgroups ? "yes" : "no",
+           bf16->matrix_instructions ? "bfloat16 dot product (self-tested)" : "none found");
+    printf("   prefill    %s\n   in bf16    %s\n   decode     %s\n", prefill->why, bf16->why, decode->why);
 }
 
 int tool_devices(int argc, char **argv) {
@@ -77,17 +80,18 @@ int tool_devices(int argc, char **argv) {
     json_t *all = json_array();
     for (size_t i = 0; i < count; i++) {
         clattn_capabilities c;
-        clattn_plan prefill = {0}, decode = {0};
+        clattn_plan prefill = {0}, decode = {0}, bf16 = {0};
         if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
         if (session_open_device(&s, &devices[i], NULL) < 0) {
-            plan_for(&s, 4096, 4096, &prefill);
-            plan_for(&s, 1, 4096, &decode);
+            plan_for(&s, CLATTN_TYPE_F32, 4096, 4096, &prefill);
+            plan_for(&s, CLATTN_TYPE_F32, 1, 4096, &decode);
+            plan_for(&s, CLATTN_TYPE_BF16, 4096, 4096, &bf16);
             session_close(&s);
         }
         if (o.json)
-            json_array_append_new(all, device_json(i, &c, &prefill, &decode));
+            json_array_append_new(all, device_json(i, &c, &prefill, &decode, &bf16));
         else
-            print_device(i, &c, &prefill, &decode);
+            print_device(i, &c, &prefill, &decode, &bf16);
     }
     free(devices);
     status =

@@ -1,0 +1,174 @@
+// test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile and reason
+// out. Made-up devices stand for those that are not here. Uses the library's internals, from the static
+// library.
+#include "harness.h"
+
+#include "args.h"
+#include "core/kernels.h"
+#include "plan/variant.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static tuned_rows shipped;
+
+// The least that OpenCL 1.2 devices in use have, and a CPU with AVX-512.
+static const clattn_capabilities small_gpu = {.name = "CPU", // a name decides nothing
+                                              .is_gpu = true,
+                                              .compute_units = 8,
+                                              .float_vector_width = 1,
+                                              .max_work_group = 256,
+                                              .max_work_item = {256, 256, 64},
+                                              .local_memory_bytes = 32768,
+                                              .global_memory_bytes = 1u << 30,
+                                              .max_allocation_bytes = 1u << 28};
+static const clattn_capabilities wide_cpu = {.name = "GPU",
+                                             .is_cpu = true,
+                                             .compute_units = 2,
+                                             .float_vector_width = 16,
+                                             .max_work_group = 4096,
+                                             .max_work_item = {4096, 4096, 4096},
+                                             .local_memory_bytes = 1 << 20,
+                                             .global_memory_bytes = 1u << 30,
+                                             .max_allocation_bytes = 1u << 28};
+
+static problem make_problem(int n, int d, int dv) {
+    return (problem){
+        .batch = 1, .heads = 8, .kv_heads = 8, .n_q = n, .n_kv = n, .head_dim = d, .head_dim_v = dv};
+}
+static variant choose(const clattn_capabilities *device, const problem *p, clattn_status want) {
+    const plan_input in = {device, NULL, &shipped, false};
+    variant v;
+    ck_assert_int_eq(variant_choose(&in, p, &v), want);
+    ck_assert_msg(v.why[0] != '\0', "no reason");
+    return v;
+}
+
+START_TEST(fits_small_devices) {
+    static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
+    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
+        for (size_t j = 0; j < sizeof heads / sizeof heads[0]; j++) {
+            const problem p = make_problem(100, heads[i], heads[j]);
+            const variant v = choose(&small_gpu, &p, CLATTN_OK);
+            ck_assert_int_eq(v.id, KERNEL_FLASH);
+            ck_assert_uint_le(v.local_bytes, 32768);
+            ck_assert_int_le(v.work_group, 256);
+            ck_assert_int_eq(v.work_group, v.knobs.tile_q * v.knobs.row_items);
+            ck_assert_uint_eq(v.local_bytes,
+                              sizeof(float) * (size_t)FLASH_LOCAL_FLOATS(v.knobs.tile_q, v.knobs.tile_kv,
+                                                                         heads[i], heads[j]));
+        }
+    const problem huge = make_problem(100, 1000, 64); // no tile holds such a head: the unfused path does
+    ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+}
+END_TEST
+
+START_TEST(capabilities_decide) {
+    problem p = make_problem(1024, 64, 64);
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).id, KERNEL_FLASH_LANES);
+    for (uint32_t width = 1; width <= 16; width *= 2) {
+        clattn_capabilities cpu = wide_cpu;
+        cpu.float_vector_width = width;
+        ck_assert_int_eq(choose(&cpu, &p, CLATTN_OK).knobs.lanes, width < 4 ? 4 : (int)width);
+    }
+    p.n_q = 1;
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).id, KERNEL_DECODE_LANES);
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_DECODE);
+    // The dot product needs proof, and bfloat16 in all three.
+    p = make_problem(1024, 64, 64);
+    p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
+    const plan_input proven = {&wide_cpu, NULL, &shipped, true};
+    variant v;
+    ck_assert_int_eq(variant_choose(&proven, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.knobs.dot_bf16, 1);
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).knobs.dot_bf16, 0);
+    p.type_kv = CLATTN_TYPE_F32;
+    variant_choose(&proven, &p, &v);
+    ck_assert_int_eq(v.knobs.dot_bf16, 0);
+}
+END_TEST
+
+START_TEST(what_is_asked_for) {
+    problem p = make_problem(64, 64, 64);
+    p.wants_scores = true;
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+    p.kernel = CLATTN_KERNEL_FLASH;
+    choose(&wide_cpu, &p, CLATTN_UNSUPPORTED);
+    p = make_problem(64, 64, 64);
+    p.wants_weights = true;
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+    const variant v = choose(&wide_cpu, &p, CLATTN_OK);
+    ck_assert_int_eq(v.knobs.weights, 1);
+    ck_assert_int_eq(v.splits, 1);
+    p = make_problem(17, 64, 64);
+    p.kernel = CLATTN_KERNEL_DECODE;
+    choose(&wide_cpu, &p, CLATTN_UNSUPPORTED);
+    p.n_q = 16, p.splits = 3;
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).splits, 3);
+    p.kernel = CLATTN_KERNEL_AUTO;
+    choose(&wide_cpu, &p, CLATTN_UNSUPPORTED);
+}
+END_TEST
+
+START_TEST(scratch_is_bounded) {
+    for (int n = 1; n <= 1 << 20; n *= 2) {
+        problem p = make_problem(n, 64, 64);
+        p.heads = p.kv_heads = 1;
+        const variant flash = choose(&wide_cpu, &p, CLATTN_OK);
+        ck_assert_uint_le(flash.workspace_bytes, 64u << 20);
+        ck_assert_int_ge((int64_t)flash.splits * flash.split_keys, p.n_kv); // every key is in a range
+        ck_assert_int_lt((int64_t)(flash.splits - 1) * flash.split_keys, p.n_kv);
+        p.kernel = CLATTN_KERNEL_UNFUSED;
+        const variant unfused = choose(&wide_cpu, &p, CLATTN_OK);
+        ck_assert_uint_le(unfused.workspace_bytes, 64u << 20);
+        ck_assert_int_ge(unfused.chunk_rows, 1);
+    }
+}
+END_TEST
+
+// The formula that planner and kernel share is what the driver counts, up to its rounding.
+START_TEST(local_memory_as_the_driver_says) {
+    const struct kernel_source *source = &clattn_kernel_sources[KERNEL_FLASH];
+    const char *text = (const char *)source->text;
+    static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}};
+    for (int i = 0; i < 3; i++) {
+        char options[256];
+        cl_int code;
+        cl_ulong bytes = 0;
+        const problem p = make_problem(100, heads[i][0], heads[i][1]);
+        const variant v = choose(&small_gpu, &p, CLATTN_OK);
+        snprintf(options, sizeof options,
+                 "-cl-std=CL1.2 -w -DHEAD_DIM=%d -DHEAD_DIM_V=%d -DTILE_Q=%d -DTILE_KV=%d -DROW_ITEMS=%d",
+                 heads[i][0], heads[i][1], v.knobs.tile_q, v.knobs.tile_kv, v.knobs.row_items);
+        cl_program program = clCreateProgramWithSource(harness()->opencl, 1, &text, &source->bytes, &code);
+        harness_expect(code, "clCreateProgramWithSource");
+        harness_expect(clBuildProgram(program, 1, &harness()->device, options, NULL, NULL), "clBuildProgram");
+        cl_kernel kernel = clCreateKernel(program, "flash", &code);
+        harness_expect(code, "clCreateKernel");
+        harness_expect(clGetKernelWorkGroupInfo(kernel, harness()->device, CL_KERNEL_LOCAL_MEM_SIZE,
+                                                sizeof bytes, &bytes, NULL),
+                       "local size");
+        ck_assert_uint_ge(bytes, v.local_bytes);
+        ck_assert_uint_le(bytes, v.local_bytes + 3 * 256);
+        clReleaseKernel(kernel);
+        clReleaseProgram(program);
+    }
+}
+END_TEST
+
+int main(void) {
+    char why[256];
+    const TTest *const pure[] = {fits_small_devices, capabilities_decide, what_is_asked_for,
+                                 scratch_is_bounded, NULL};
+    const TTest *const driver[] = {local_memory_as_the_driver_says, NULL};
+    if (!tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
+        fprintf(stderr, "the shipped rows: %s\n", why);
+        return 1;
+    }
+    Suite *suite = suite_create("plan");
+    harness_add(suite, "pure", pure);
+    harness_add(suite, "driver", driver);
+    const int status = harness_run(suite);
+    tuned_free(&shipped);
+    return status;
+}
