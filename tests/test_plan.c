@@ -69,7 +69,9 @@ START_TEST(capabilities_decide) {
     for (uint32_t width = 1; width <= 16; width *= 2) {
         clattn_capabilities cpu = wide_cpu;
         cpu.float_vector_width = width;
-        ck_assert_int_eq(choose(&cpu, &p, CLATTN_OK).knobs.lanes, width < 4 ? 4 : (int)width);
+        const variant v = choose(&cpu, &p, CLATTN_OK);
+        ck_assert_int_eq(v.id, width < 4 ? KERNEL_FLASH : KERNEL_FLASH_LANES);
+        if (width >= 4) ck_assert_int_eq(v.knobs.lanes, (int)width);
     }
     p.n_q = 1;
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).id, KERNEL_DECODE_LANES);

@@ -19,7 +19,7 @@ typedef struct tuned_range {
 
 typedef struct tuned_row {
     enum kernel_id id;
-    tuned_range cpu, lanes, type, d, nq; // device is a CPU; its vector width; storage of k, v or W; max(D, Dv) or the
+    tuned_range cpu, lanes, type, d, nq; // device is a CPU; the vector width it reports, in floats; storage of k, v or W; max(D, Dv) or the
                                          // reduction; query rows or rows
     knobs knobs;
 } tuned_row;

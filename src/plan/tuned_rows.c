@@ -3,6 +3,8 @@
 // vectors cut in two and four.
 #include "plan/tuned.h"
 
+// A CPU device that reports vectors of less than four floats gets the portable kernels: rusticl on llvmpipe (Mesa 22.3) does,
+// and compiles the lanes kernels slowly and wrongly.
 const char clattn_tuned_rows_text[] =
     // Few rows: as many vectors as there are rows, so that no lane is idle.
     "flash_lanes cpu=1 lanes=16.. nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
@@ -19,8 +21,8 @@ const char clattn_tuned_rows_text[] =
     "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=64\n"
     // Sixteen registers: twelve accumulators.
     "flash_lanes cpu=1 lanes=8..15 : ROW_VECTORS=2 KEY_BLOCK=6 TILE_KV=96\n"
-    "flash_lanes cpu=1 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=60\n"
-    "decode_lanes cpu=1 nq=..16 :\n"
+    "flash_lanes cpu=1 lanes=4..7 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=60\n"
+    "decode_lanes cpu=1 lanes=4.. nq=..16 :\n"
     // Few rows are bound by reading W once; more by arithmetic. The planner chooses the tiles.
-    "linear_few_lanes cpu=1 nq=..32 :\n"
-    "linear_lanes cpu=1 :\n";
+    "linear_few_lanes cpu=1 lanes=4.. nq=..32 :\n"
+    "linear_lanes cpu=1 lanes=4.. :\n";

@@ -13,7 +13,7 @@
 // PoCL, larger chunks gain nothing because a chunk no longer fits any cache.
 #define UNFUSED_CHUNK_BYTES ((uint64_t)64 << 20)
 #define ROW_BLOCK 4        // rows that a work-item of scores.cl and values.cl owns
-#define MAX_GRID 32768        // work-groups of the second and third dimension; GPUs take 65,535
+#define MAX_GRID 32768     // work-groups of the second and third dimension; GPUs take 65,535
 #define MAX_HEAD 576       // beyond this a head does not fit a tile; the unfused path takes any
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
@@ -40,7 +40,7 @@ static void attention_knobs(const problem *p, knobs *k) {
 }
 
 static const tuned_row *find_row(const plan_input *in, const problem *p, unsigned kernels) {
-    const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_kv,
+    const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_kv,
                            p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, p->n_q};
     return tuned_find(in->own, in->shipped, kernels, &key);
 }
@@ -218,8 +218,8 @@ static clattn_status choose_decode(const plan_input *in, const problem *p, varia
     return choose_flash_portable(in, p, v);
 }
 
-// Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster where the
-// keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
+// Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster
+// where the keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
 static bool prefers_decode(const problem *p) {
     return !p->wants_weights && p->n_q <= DECODE_MAX_ROWS / 2 && p->n_kv > 0;
 }
@@ -279,7 +279,7 @@ bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool f
                            knobs *k) {
     static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
     const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
-    const tuned_key key = {in->device->is_cpu, variant_lanes(in->device), (int)p->type_w,
+    const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_w,
                            (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX), rows};
     const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
     const tuned_row *row = tuned_find(in->own, in->shipped, kernels, &key);
