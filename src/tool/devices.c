@@ -78,6 +78,7 @@ int tool_devices(int argc, char **argv) {
     status = session_devices(&s, &devices, &count);
     if (status >= 0) return status;
     json_t *all = json_array();
+    bool bad = false;
     for (size_t i = 0; i < count; i++) {
         clattn_capabilities c;
         clattn_plan prefill = {0}, decode = {0}, bf16 = {0};
@@ -89,7 +90,7 @@ int tool_devices(int argc, char **argv) {
             session_close(&s);
         }
         if (o.json)
-            json_array_append_new(all, device_json(i, &c, &prefill, &decode, &bf16));
+            bad |= json_array_append_new(all, device_json(i, &c, &prefill, &decode, &bf16)) != 0;
         else
             print_device(i, &c, &prefill, &decode, &bf16);
     }
@@ -97,5 +98,6 @@ int tool_devices(int argc, char **argv) {
     status =
         o.json ? report_json(json_pack("{s:s, s:O}", "clattn", clattn_version(), "devices", all)) : EXIT_DONE;
     json_decref(all);
+    if (bad) return tool_failed("devices", "a device could not be told as JSON");
     return status;
 }
