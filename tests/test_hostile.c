@@ -205,7 +205,10 @@ END_TEST
 
 START_TEST(same_bits_fifty_times) {
     for (int n = 0; n < 4; n++) {
-        struct test_case test = {.name = "same bits", .heads = 3, .n_q = n < 3 ? 65 : 2, .n_kv = n < 3 ? 127 : 1030,
+        struct test_case test = {.name = "same bits",
+                                 .heads = 3,
+                                 .n_q = n < 3 ? 65 : 2,
+                                 .n_kv = n < 3 ? 127 : 1030,
                                  .head_dim = SIZE};
         test.options.causal = true;
         test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;

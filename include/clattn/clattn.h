@@ -1,6 +1,7 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
- * Read from top to bottom: runtime.h (status, log, devices, context), then here tensor, attention, merge, layer.
+ * Read from top to bottom: runtime.h (status, log, devices, context), then here tensor, attention, merge,
+ * layer.
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads key/value head h /
@@ -141,7 +142,8 @@ typedef struct clattn_attention_params {
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
     /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
     clattn_tensor weights;
-    /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every tap. */
+    /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every
+     * tap. */
     clattn_tensor scores;
     clattn_tap scores_at;
 
@@ -189,20 +191,21 @@ typedef struct clattn_attention_params {
 /* Which kernel a call will take, and why. */
 typedef struct clattn_plan {
     clattn_kernel kernel;
-    char kernel_name[32];   /* the .cl file, such as "flash"; "unfused" for the three of that path */
-    int tile_q, tile_kv;    /* query rows and keys of a tile; 0 where there is none */
-    int work_group;         /* work-items */
-    int splits;             /* key ranges computed apart; 1: none */
-    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot product */
-    size_t local_bytes;     /* local memory of a work-group */
-    size_t workspace_bytes; /* scratch memory of the call */
-    char why[256];          /* one line */
+    char kernel_name[32];     /* the .cl file, such as "flash"; "unfused" for the three of that path */
+    int tile_q, tile_kv;      /* query rows and keys of a tile; 0 where there is none */
+    int work_group;           /* work-items */
+    int splits;               /* key ranges computed apart; 1: none */
+    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot
+                                 product */
+    size_t local_bytes;       /* local memory of a work-group */
+    size_t workspace_bytes;   /* scratch memory of the call */
+    char why[256];            /* one line */
 } clattn_plan;
 
 /* Plan a call without doing it. A pure function of the context's device, its tuned rows and the shapes:
  * buffers may be NULL in q, k, v and out (an optional tensor counts as present when its rank is not 0).
- * Threads: any.   Blocking: never, but that the first bf16 call of a context compiles a small probe (30 ms on a CPU;
- * the cache keeps its answer).   Returns: as clattn_attention_enqueue. */
+ * Threads: any.   Blocking: never, but that the first bf16 call of a context compiles a small probe (30 ms on
+ * a CPU; the cache keeps its answer).   Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                                clattn_plan *plan);
 

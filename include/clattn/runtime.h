@@ -1,4 +1,5 @@
-/* runtime.h: status, log, devices, context: what stands under attention. Included by clattn.h, which tells the rules. */
+/* runtime.h: status, log, devices, context: what stands under attention. Included by clattn.h, which tells
+ * the rules. */
 #ifndef CLATTN_RUNTIME_H
 #define CLATTN_RUNTIME_H
 
@@ -158,10 +159,11 @@ CLATTN_API clattn_status clattn_context_create(const clattn_context_params *para
  * Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
 
-/* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an application that
- * never destroys its context calls this once its first results are there (not at build time: PoCL compiles for a
- * work-group size at the first launch, and the binary it hands out stays as it was when it was first asked for).
- * Threads: any; the queues that used the context are finished.   Blocking: on the file system. */
+/* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
+ * application that never destroys its context calls this once its first results are there (not at build time:
+ * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
+ * it was first asked for). Threads: any; the queues that used the context are finished.   Blocking: on the
+ * file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 
 /* The OpenCL context and device, for creating queues and buffers.   Lifetime: the context's; not retained. */

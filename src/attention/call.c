@@ -8,7 +8,8 @@
 
 #include "core/probe.h"
 
-#define MAX_ROWS (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
+#define MAX_ROWS                                                                                             \
+    (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
 
 // Options that have a place in the header and no code yet.
 static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
@@ -92,8 +93,8 @@ static clattn_status check_tensors(call *c, bool planning) {
                             sq[3] ? "v" : "q");
     const int64_t longest = sq[2] > sk[2] ? sq[2] : sk[2];
     if (longest > MAX_ROWS)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible", sq[2] > sk[2] ? "q" : "k",
-                            (long long)longest, MAX_ROWS);
+        return context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
+                            sq[2] > sk[2] ? "q" : "k", (long long)longest, MAX_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
         return context_fail(x, CLATTN_INVALID_ARGUMENT, "heads: H = %lld must be a multiple of Hkv = %lld",
                             (long long)sq[1], (long long)sk[1]);

@@ -1,8 +1,10 @@
-// flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the keys are
-// split it writes partial results into scratch memory, and combine.cl makes one of them.
+// flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
+// keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
 #include "attention/call.h"
 
-static size_t divide_up(size_t n, size_t by) { return (n + by - 1) / by; }
+static size_t divide_up(size_t n, size_t by) {
+    return (n + by - 1) / by;
+}
 
 static knobs combine_knobs(const call *c) {
     return (knobs){.type_out = (int)c->problem.type_out,

@@ -48,7 +48,8 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
 
 static clattn_status parse_rows(clattn_context *c, const char *own) {
     char why[256];
-    if (own && !tuned_parse(own, &c->own_rows, why, sizeof why)) return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
+    if (own && !tuned_parse(own, &c->own_rows, why, sizeof why))
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
     if (!tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
     c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false};

@@ -54,7 +54,8 @@ void os_folder_remove(os_folder *folder, const char *name);
 /* NULL is allowed. */
 void os_folder_close(os_folder *folder);
 
-/* Whether the CPU that runs this code has x86's bfloat16 dot product (AVX512_BF16), which its operating system also saves. */
+/* Whether the CPU that runs this code has x86's bfloat16 dot product (AVX512_BF16), which its operating
+ * system also saves. */
 bool os_cpu_has_dot_bf16(void);
 
 /* A library by name or path, NULL where it cannot be loaded; its symbols, NULL where missing. Closing NULL is

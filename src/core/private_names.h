@@ -1,5 +1,6 @@
-// private_names.h: gives the library's own functions a prefix in the objects, so that an application that links the
-// static library may have a cache_open or sha256_end of its own. Included before everything else by the build
+// private_names.h: gives the library's own functions a prefix in the objects, so that an application that
+// links the static library may have a cache_open or sha256_end of its own. Included before everything else by
+// the build
 // (-include); tests/check_exports.sh complains of a name that is missing here.
 #ifndef CLATTN_CORE_PRIVATE_NAMES_H
 #define CLATTN_CORE_PRIVATE_NAMES_H

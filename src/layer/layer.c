@@ -20,7 +20,8 @@ static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
     l->heads = p->heads;
     l->kv_heads = p->kv_heads ? p->kv_heads : p->heads;
     if (l->heads < 1 || l->kv_heads < 1)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "heads: %d, kv_heads: %d: must be 1 or more", l->heads, l->kv_heads);
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "heads: %d, kv_heads: %d: must be 1 or more",
+                            l->heads, l->kv_heads);
     if (p->wq.rank != 2 || p->wv.rank != 2 || p->wo.rank != 2)
         return context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "%s: is absent or not [out, in]: a matrix of rank 2 is needed",
@@ -31,8 +32,8 @@ static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "wq: %lld rows are not a multiple of H = %d",
                             (long long)p->wq.shape[0], l->heads);
     if (l->heads % l->kv_heads)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "heads: H = %d must be a multiple of Hkv = kv_heads = %d", l->heads,
-                            l->kv_heads);
+        return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "heads: H = %d must be a multiple of Hkv = kv_heads = %d", l->heads, l->kv_heads);
     if (p->wv.shape[0] < 1 || p->wv.shape[0] % l->kv_heads)
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "wv: %lld rows are not a multiple of Hkv = %d",
                             (long long)p->wv.shape[0], l->kv_heads);
@@ -53,8 +54,9 @@ static clattn_status check_types(clattn_context *c, const clattn_layer_params *p
                  {"wo", "wq", p->wo.type, p->wq.type}};
     for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
         if (pairs[i].type != pairs[i].wanted)
-            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its type differs from %s's: both must be stored alike",
-                                pairs[i].name, pairs[i].like);
+            return context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: its type differs from %s's: both must be stored alike", pairs[i].name,
+                                pairs[i].like);
     return CLATTN_OK;
 }
 
@@ -102,12 +104,13 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
                             (int)p->projection);
     if (p->projection == CLATTN_PROJECTION_CLBLAST && !clblast_available())
-        return context_fail(c, CLATTN_UNSUPPORTED, "projection: this build of clattn has no CLBlast: take native");
+        return context_fail(c, CLATTN_UNSUPPORTED,
+                            "projection: this build of clattn has no CLBlast: take native");
     return CLATTN_OK;
 }
 
-// A [B, heads, N, size] part of the workspace. CLBlast writes rows of all heads, the native kernel a head after the
-// other, which keeps a head's rows close together in the caches.
+// A [B, heads, N, size] part of the workspace. CLBlast writes rows of all heads, the native kernel a head
+// after the other, which keeps a head's rows close together in the caches.
 static clattn_tensor part(layer *l, bool native, int64_t heads, int64_t n, int64_t size) {
     const clattn_type type = native ? l->type : CLATTN_TYPE_F32;
     clattn_tensor t = native ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
@@ -133,8 +136,9 @@ static clattn_status choose_projection(layer *l, const clattn_layer_params *p) {
     const linear o = {.x = linear_one_head(&p->x), .w = p->wq, .b = p->bq, .y = linear_one_head(&p->x)};
     l->native = linear_prefers_native(l->context, &o, p->projection);
     if (l->native || clblast_available()) return CLATTN_OK;
-    return context_fail(l->context, CLATTN_UNSUPPORTED,
-                        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
+    return context_fail(
+        l->context, CLATTN_UNSUPPORTED,
+        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
 }
 
 // Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
@@ -143,12 +147,19 @@ static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
     if (status != CLATTN_OK) return status;
     const bool native = l->native;
     const int64_t nq = p->x.shape[1], nkv = l->y.shape[1];
-    const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y), out = linear_one_head(&p->out);
+    const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
+                        out = linear_one_head(&p->out);
     l->type = p->x.type;
     l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false};
     l->k = (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false};
     l->v = (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false};
-    l->o = (linear){part(l, native, l->heads, nq, l->head_dim_v), p->wo, p->bo, out, native, NULL, p->attention.q_lengths != NULL};
+    l->o = (linear){part(l, native, l->heads, nq, l->head_dim_v),
+                    p->wo,
+                    p->bo,
+                    out,
+                    native,
+                    NULL,
+                    p->attention.q_lengths != NULL};
     status = check_attention(l, p, true);
     if (status != CLATTN_OK) return status;
 

@@ -7,8 +7,8 @@
 typedef struct layer {
     clattn_context *context;
     int heads, kv_heads;
-    bool native;                        // projections by clattn's own kernels
-    clattn_type type;                   // of q, k, v between them, where native
+    bool native;      // projections by clattn's own kernels
+    clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v;
     clattn_tensor y;                   // the key/value side: the caller's y, or x
     linear q, k, v, o;                 // the four projections

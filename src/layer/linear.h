@@ -1,12 +1,12 @@
-// linear.h: the seam of the projections: y = x W^T + b. Behind it stand CLBlast and, where a tuned row says that it is
-// faster, clattn's own kernels.
+// linear.h: the seam of the projections: y = x W^T + b. Behind it stand CLBlast and, where a tuned row says
+// that it is faster, clattn's own kernels.
 #ifndef CLATTN_LAYER_LINEAR_H
 #define CLATTN_LAYER_LINEAR_H
 #include "attention/tensor.h"
 #include "layer/clblast.h"
 
-// x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is element
-// c % size of head c / size. A plain [B, N, M] has one head.
+// x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
+// element c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
     clattn_tensor x; // [B, G, N, K / G]
     clattn_tensor w; // [M, K], last stride 1
@@ -35,5 +35,6 @@ clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t a
 // The native kernel (linear_native.c); y is written whole.
 clattn_status linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status linear_native_enqueue(chain *c, const linear *l);
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id, knobs *k);
+bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
+                          knobs *k);
 #endif

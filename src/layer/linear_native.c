@@ -1,9 +1,10 @@
-// linear_native.c: projections by clattn's own kernels, for devices whose work-item owns vector registers: many rows
-// by linear_lanes.cl, few rows by linear_few_lanes.cl.
+// linear_native.c: projections by clattn's own kernels, for devices whose work-item owns vector registers:
+// many rows by linear_lanes.cl, few rows by linear_few_lanes.cl.
 #include "layer/linear.h"
 #include "linear_args.h"
 
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id, knobs *k) {
+bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
+                          knobs *k) {
     const linear_problem p = {l->x.type,
                               l->w.type,
                               l->y.type,
@@ -22,7 +23,9 @@ clattn_status linear_native_prepare(clattn_context *context, const linear *l) {
     return program_get(context, id, &k, &p);
 }
 
-static size_t divide_up(int64_t n, int by) { return ((size_t)n + (size_t)by - 1) / (size_t)by; }
+static size_t divide_up(int64_t n, int by) {
+    return ((size_t)n + (size_t)by - 1) / (size_t)by;
+}
 
 clattn_status linear_native_enqueue(chain *c, const linear *l) {
     enum kernel_id id;
@@ -32,12 +35,24 @@ clattn_status linear_native_enqueue(chain *c, const linear *l) {
     linear_native_choose(c->context, l, true, &id, &k);
     const clattn_status status = program_get(c->context, id, &k, &job.program);
     if (status != CLATTN_OK) return status;
-    const linear_args a = {.x_offset = x->offset, .x_batch = x->stride[0], .x_head = x->stride[1], .x_row = x->stride[2],
-                           .w_offset = l->w.offset, .w_row = l->w.stride[0], .bias_offset = l->b.offset,
-                           .y_offset = y->offset, .y_batch = y->stride[0], .y_head = y->stride[1], .y_row = y->stride[2],
-                           .batch = (int)x->shape[0], .rows = (int)x->shape[2], .columns = (int)l->w.shape[0],
-                           .reduction = (int)l->w.shape[1], .x_head_columns = (int)x->shape[3],
-                           .y_head_columns = (int)y->shape[3], .flags = tensor_given(&l->b) ? ARGS_BIAS : 0};
+    const linear_args a = {.x_offset = x->offset,
+                           .x_batch = x->stride[0],
+                           .x_head = x->stride[1],
+                           .x_row = x->stride[2],
+                           .w_offset = l->w.offset,
+                           .w_row = l->w.stride[0],
+                           .bias_offset = l->b.offset,
+                           .y_offset = y->offset,
+                           .y_batch = y->stride[0],
+                           .y_head = y->stride[1],
+                           .y_row = y->stride[2],
+                           .batch = (int)x->shape[0],
+                           .rows = (int)x->shape[2],
+                           .columns = (int)l->w.shape[0],
+                           .reduction = (int)l->w.shape[1],
+                           .x_head_columns = (int)x->shape[3],
+                           .y_head_columns = (int)y->shape[3],
+                           .flags = tensor_given(&l->b) ? ARGS_BIAS : 0};
     const int64_t rows = x->shape[0] * x->shape[2];
     launch_buffer(&job, &x->buffer);
     launch_buffer(&job, &l->w.buffer);

@@ -1,10 +1,11 @@
-// tuned.h: tuned rows: which kernel and knobs suit which device class and problem. Data, not code: a text with one
-// row a line, made by `clattn tune`, given to a context, or shipped in tuned_rows.c. The first row that fits wins.
+// tuned.h: tuned rows: which kernel and knobs suit which device class and problem. Data, not code: a text
+// with one row a line, made by `clattn tune`, given to a context, or shipped in tuned_rows.c. The first row
+// that fits wins.
 //
 //     flash_lanes cpu=1 lanes=16 type=f32 d=1..96 nq=33.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64
 //
-// Before the colon: the kernel, and conditions that must all hold; a number or a range with open ends. After it: knobs
-// that replace the planner's defaults. # starts a comment.
+// Before the colon: the kernel, and conditions that must all hold; a number or a range with open ends. After
+// it: knobs that replace the planner's defaults. # starts a comment.
 #ifndef CLATTN_PLAN_TUNED_H
 #define CLATTN_PLAN_TUNED_H
 #include "core/kernels.h"
@@ -19,8 +20,8 @@ typedef struct tuned_range {
 
 typedef struct tuned_row {
     enum kernel_id id;
-    tuned_range cpu, lanes, type, d, nq; // device is a CPU; the vector width it reports, in floats; storage of k, v or W; max(D, Dv) or the
-                                         // reduction; query rows or rows
+    tuned_range cpu, lanes, type, d, nq; // device is a CPU; the vector width it reports, in floats; storage
+                                         // of k, v or W; max(D, Dv) or the reduction; query rows or rows
     knobs knobs;
 } tuned_row;
 
@@ -38,9 +39,10 @@ typedef struct tuned_key {
 bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
 void tuned_free(tuned_rows *rows);
 
-// The first row for one of the kernels in the bit set `kernels` (1 << id) that fits, in the caller's rows, then in
-// the shipped ones; NULL where none does.
-const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels, const tuned_key *key);
+// The first row for one of the kernels in the bit set `kernels` (1 << id) that fits, in the caller's rows,
+// then in the shipped ones; NULL where none does.
+const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
+                            const tuned_key *key);
 
 // The rows that the library ships, as text.
 extern const char clattn_tuned_rows_text[];

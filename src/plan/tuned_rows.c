@@ -3,16 +3,17 @@
 // vectors cut in two and four.
 #include "plan/tuned.h"
 
-// A CPU device that reports vectors of less than four floats gets the portable kernels: rusticl on llvmpipe (Mesa 22.3) does,
-// and compiles the lanes kernels slowly and wrongly.
+// A CPU device that reports vectors of less than four floats gets the portable kernels: rusticl on llvmpipe
+// (Mesa 22.3) does, and compiles the lanes kernels slowly and wrongly.
 const char clattn_tuned_rows_text[] =
     // Few rows: as many vectors as there are rows, so that no lane is idle.
     "flash_lanes cpu=1 lanes=16.. nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. nq=17..32 : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. nq=33..48 : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. nq=65..80 : ROW_VECTORS=5 KEY_BLOCK=4 TILE_KV=64\n"
-    // Long rows stream K and V from memory: the more rows share a pass, the less. One head, D = 64, causal, as a part of
-    // the FMA peak: N = 32768 81 % with two vectors and 87 % with four; N = 65536 69 %, 82 %, and 86 % with six; N = 131072 70 % with six and 85 % with eight.
+    // Long rows stream K and V from memory: the more rows share a pass, the less. One head, D = 64, causal,
+    // as a part of the FMA peak: N = 32768 81 % with two vectors and 87 % with four; N = 65536 69 %, 82 %,
+    // and 86 % with six; N = 131072 70 % with six and 85 % with eight.
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=8193..49152 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=98305.. : ROW_VECTORS=8 KEY_BLOCK=2 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=49153.. : ROW_VECTORS=6 KEY_BLOCK=4 TILE_KV=64\n"

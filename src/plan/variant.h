@@ -1,5 +1,5 @@
-// variant.h: the planner: a pure function from capabilities, problem and tuned rows to a kernel, its knobs, and why.
-// It knows no OpenCL handle and never looks at a name.
+// variant.h: the planner: a pure function from capabilities, problem and tuned rows to a kernel, its knobs,
+// and why. It knows no OpenCL handle and never looks at a name.
 #ifndef CLATTN_PLAN_VARIANT_H
 #define CLATTN_PLAN_VARIANT_H
 #include "plan/problem.h"
@@ -23,8 +23,8 @@ typedef struct variant {
     int softmax_group;           // work-items of a softmax group, unfused path
     int chunk_items, chunk_rows; // what the unfused path has scores of at once
     size_t local_bytes;
-    size_t partial_lse;          // bytes from the start of the variant's workspace to the splits' log-sum-exps
-    size_t workspace_bytes;      // scores of a chunk, or partial results of the splits
+    size_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
+    size_t workspace_bytes; // scores of a chunk, or partial results of the splits
     char why[256];
 } variant;
 
@@ -34,8 +34,8 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int variant_lanes(const clattn_capabilities *device);
 
-// A projection of `rows` rows: the lanes kernel and its knobs, or false where no row says that it beats CLBlast; when
-// `forced`, always true.
+// A projection of `rows` rows: the lanes kernel and its knobs, or false where no row says that it beats
+// CLBlast; when `forced`, always true.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     int64_t rows, columns, reduction;

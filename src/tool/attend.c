@@ -174,7 +174,9 @@ static int run_attend(attend *a, session *s, tensors *t) {
     const uint64_t end = tool_time_ns();
     if (status < 0) status = save_outputs(a, t);
     if (status < 0) status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
-    return status >= 0 ? status : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    return status >= 0
+               ? status
+               : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
 }
 
 static void free_attend(attend *a) {
@@ -190,7 +192,9 @@ int tool_attend(int argc, char **argv) {
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
-        score_group(&a.score), expect_group(&a.expect), common_group(&a.common)};
+        score_group(&a.score),
+        expect_group(&a.expect),
+        common_group(&a.common)};
     command_line line = {"attend",
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",

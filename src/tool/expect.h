@@ -8,7 +8,7 @@ typedef struct expect {
     double tolerance;             // largest absolute difference that passes; 0: 1e-5
     array values;
     int32_t *rows;
-    double error;                 // found
+    double error; // found
 } expect;
 
 option_group expect_group(expect *e);

@@ -141,7 +141,8 @@ static int load_inputs(layer_run *r) {
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
-    return status >= 0 ? status : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
+    return status >= 0 ? status
+                       : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
 }
 
 static int upload(layer_run *r, tensors *t) {
@@ -194,7 +195,8 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
         status = tensors_save(t, &r->score.params.weights, &r->weights_array, r->attention_weights);
     if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);
     return status >= 0 ? status
-                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
+                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out,
+                                    &r->expect);
 }
 
 int tool_layer(int argc, char **argv) {
@@ -202,7 +204,9 @@ int tool_layer(int argc, char **argv) {
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
-        score_group(&r.score), expect_group(&r.expect), common_group(&r.common)};
+        score_group(&r.score),
+        expect_group(&r.expect),
+        common_group(&r.common)};
     command_line line = {"layer",
                          "multi-head attention with a model's weights",
                          "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention "

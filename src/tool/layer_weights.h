@@ -7,11 +7,11 @@ enum { LAYER_WQ, LAYER_WK, LAYER_WV, LAYER_WO, LAYER_BQ, LAYER_BK, LAYER_BV, LAY
 extern const char *const layer_tensor_options[LAYER_TENSORS]; // "wq", ...
 
 typedef struct layer_weights {
-    const char *file, *names;           // --weights, --names
-    const char *given[LAYER_TENSORS];   // --wq ..., a tensor's name in `file`, or a file of its own
-    array arrays[LAYER_TENSORS];        // rank 0 with NULL data: absent
+    const char *file, *names;         // --weights, --names
+    const char *given[LAYER_TENSORS]; // --wq ..., a tensor's name in `file`, or a file of its own
+    array arrays[LAYER_TENSORS];      // rank 0 with NULL data: absent
     bool present[LAYER_TENSORS];
-    bool packed;                        // in_proj: wq and bq hold q, k and v one after another
+    bool packed; // in_proj: wq and bq hold q, k and v one after another
 } layer_weights;
 
 // Find and load. Returns -1, else the exit status with a line printed.

@@ -45,7 +45,9 @@ int main(int argc, char **argv) {
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see clattn --help\n",
+    fprintf(stderr,
+            "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see "
+            "clattn --help\n",
             argv[1]);
     return EXIT_WRONG;
 }

@@ -9,7 +9,8 @@
 // Print and release an object. EXIT_FAILED when stdout cannot be written.
 int report_json(json_t *object);
 
-// Floating-point operations of attention: 2 (D + Dv) for each pair of row and key that positions and lengths show.
+// Floating-point operations of attention: 2 (D + Dv) for each pair of row and key that positions and lengths
+// show.
 double report_flops(const clattn_attention_params *p);
 
 // The report of one attention or layer run.

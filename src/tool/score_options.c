@@ -163,7 +163,7 @@ static int choose_alignment(const char *command, score_options *o) {
 
 // [count] integers from i4 or i8.
 int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,
-                         int32_t **result) {
+                           int32_t **result) {
     array a;
     if (!spec) return -1;
     int status = tensors_load(command, option, spec, 1, &a);
@@ -214,7 +214,8 @@ int score_options_load(const char *command, score_options *o, int64_t batch, int
     int status = choose_alignment(command, o);
     if (status < 0) status = load_offset(command, o, batch);
     if (status < 0) status = score_options_integers(command, "q-lengths", o->q_lengths, batch, &o->q_length);
-    if (status < 0) status = score_options_integers(command, "kv-lengths", o->kv_lengths, batch, &o->kv_length);
+    if (status < 0)
+        status = score_options_integers(command, "kv-lengths", o->kv_lengths, batch, &o->kv_length);
     if (status < 0) status = load_floats(command, "alibi", o->alibi, heads, &o->slopes);
     if (status < 0) status = load_floats(command, "sinks", o->sinks, heads, &o->sink);
     if (status < 0 && o->mask) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);

@@ -1,5 +1,5 @@
-// score_options.h: the options that attend and layer share: scale, masks, bias, lengths, kernel. Parsed into texts
-// first, then loaded, then put on the device, so that a wrong file is told before a device is opened.
+// score_options.h: the options that attend and layer share: scale, masks, bias, lengths, kernel. Parsed into
+// texts first, then loaded, then put on the device, so that a wrong file is told before a device is opened.
 #ifndef CLATTN_TOOL_SCORE_OPTIONS_H
 #define CLATTN_TOOL_SCORE_OPTIONS_H
 #include "tool/tensors.h"
@@ -21,6 +21,7 @@ int score_options_load(const char *command, score_options *o, int64_t batch, int
 // Put masks on the device and finish o->params.
 int score_options_upload(score_options *o, tensors *t);
 // [count] integers of an i4 or i8 file; nothing where spec is NULL. The caller frees *result.
-int score_options_integers(const char *command, const char *option, const char *spec, int64_t count, int32_t **result);
+int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,
+                           int32_t **result);
 void score_options_free(score_options *o);
 #endif

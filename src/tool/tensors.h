@@ -17,14 +17,16 @@ void tensors_release(tensors *t);
 // Convert between f32, f16 and bf16 storage in place; a u2 array is taken as bf16 when `type` is bf16.
 bool array_store_as(array *a, array_type type, char why[256]);
 
-// Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG, else -1.
+// Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG,
+// else -1.
 int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a);
 
 // An array on the device as a dense view of its own shape. Returns -1, else the exit status.
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view);
 
 // A zeroed array of this type and shape, on the device too.
-int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, array *a, clattn_tensor *view);
+int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, array *a,
+                   clattn_tensor *view);
 
 // Copy a result back and write it as .npy.
 int tensors_save(tensors *t, const clattn_tensor *view, array *a, const char *path);

@@ -18,8 +18,8 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 int tool_wrong(const char *command, const char *format, ...) TOOL_PRINTF(2);
 int tool_failed(const char *command, const char *format, ...) TOOL_PRINTF(2);
 
-// One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command; value NULL
-// is a switch.
+// One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command;
+// value NULL is a switch.
 typedef struct option_row {
     const char *name, *value;
     int id;
@@ -39,7 +39,7 @@ typedef struct command_line {
     const char *command, *summary, *example;
     const option_group *groups;
     int group_count;
-    int positional_max;        // arguments that are no options
+    int positional_max;         // arguments that are no options
     const char *positional[16]; // filled by options_parse
     int positional_count;
 } command_line;

@@ -1,6 +1,7 @@
-// tune.c: clattn tune: which kernel and knobs are fastest on this device. Every candidate is forced by a tuned row of
-// its own, verified on hard cases against the double-precision reference, then timed; the winners are printed as rows
-// that a context takes (clattn_context_params.tuned_rows) and that can be committed to src/plan/tuned_rows.c.
+// tune.c: clattn tune: which kernel and knobs are fastest on this device. Every candidate is forced by a
+// tuned row of its own, verified on hard cases against the double-precision reference, then timed; the
+// winners are printed as rows that a context takes (clattn_context_params.tuned_rows) and that can be
+// committed to src/plan/tuned_rows.c.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,7 +13,8 @@
 // What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
 static const struct {
     int row_vectors, key_block, tile_kv;
-} candidates[] = {{1, 8, 64}, {2, 4, 64}, {2, 6, 96}, {2, 8, 64}, {2, 8, 128}, {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
+} candidates[] = {{1, 8, 64}, {2, 4, 64}, {2, 6, 96},  {2, 8, 64}, {2, 8, 128},
+                  {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
 #define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
 
 // The problem classes that get a row each; a representative is timed.
@@ -73,12 +75,15 @@ static double timed(session *s, clattn_type type, int class, clattn_kernel kerne
     void *zeros = calloc(1, bytes); // the time does not depend on the values
     bool ok = zeros != NULL;
     for (int i = 0; i < 4 && ok; i++) ok = session_buffer(s, zeros, bytes, &buffers[i]) < 0;
-    const clattn_attention_params p = {.q = clattn_tensor_bhsd(buffers[0], type, b, h, n, d), .k = clattn_tensor_bhsd(buffers[1], type, b, h, n, d),
-                                       .v = clattn_tensor_bhsd(buffers[2], type, b, h, n, d), .out = clattn_tensor_bhsd(buffers[3], type, b, h, n, d),
+    const clattn_attention_params p = {.q = clattn_tensor_bhsd(buffers[0], type, b, h, n, d),
+                                       .k = clattn_tensor_bhsd(buffers[1], type, b, h, n, d),
+                                       .v = clattn_tensor_bhsd(buffers[2], type, b, h, n, d),
+                                       .out = clattn_tensor_bhsd(buffers[3], type, b, h, n, d),
                                        .kernel = kernel};
     for (int i = -2; i < 9 && ok; i++) { // two runs to warm up
         const uint64_t start = tool_time_ns();
-        ok = clattn_attention_enqueue(s->context, s->queue, &p, 0, NULL, NULL) == CLATTN_OK && session_finish(s) < 0;
+        ok = clattn_attention_enqueue(s->context, s->queue, &p, 0, NULL, NULL) == CLATTN_OK &&
+             session_finish(s) < 0;
         if (i >= 0) times[i] = (double)(tool_time_ns() - start);
     }
     if (ok) best = median_of(times, 9);
@@ -93,7 +98,8 @@ typedef struct winner {
     double time_ns;
 } winner;
 
-// Try one row on every class of a type, and keep it where it wins. Returns -1, or the exit status where the device is gone.
+// Try one row on every class of a type, and keep it where it wins. Returns -1, or the exit status where the
+// device is gone.
 static int try_row(tune *t, const char *row, clattn_type type, winner *winners) {
     session s = {0};
     char text[300];
@@ -123,9 +129,11 @@ static void add_winners(tune *t, clattn_type type, const winner *winners, bool i
         char line[512];
         const char *colon = strchr(winners[i].row, ':');
         if (!colon) continue;
-        const double flops = 4.0 * classes[i].batch * classes[i].heads * (double)classes[i].n * classes[i].n * 64;
-        snprintf(line, sizeof line, "%.*scpu=%d lanes=%d type=%s %s %s  # %.0f GFLOP/s", (int)(colon - winners[i].row), winners[i].row,
-                 is_cpu, lanes, type_names[type], classes[i].condition, colon, flops / winners[i].time_ns);
+        const double flops =
+            4.0 * classes[i].batch * classes[i].heads * (double)classes[i].n * classes[i].n * 64;
+        snprintf(line, sizeof line, "%.*scpu=%d lanes=%d type=%s %s %s  # %.0f GFLOP/s",
+                 (int)(colon - winners[i].row), winners[i].row, is_cpu, lanes, type_names[type],
+                 classes[i].condition, colon, flops / winners[i].time_ns);
         add_line(t, line);
     }
 }
@@ -136,8 +144,8 @@ static int tune_type(tune *t, clattn_type type, bool is_cpu, int lanes) {
     for (int i = 0; i < CANDIDATES && status < 0; i++) {
         char row[256];
         if (t->quick && i % 3 != 1) continue;
-        snprintf(row, sizeof row, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes, candidates[i].row_vectors,
-                 candidates[i].key_block, candidates[i].tile_kv);
+        snprintf(row, sizeof row, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes,
+                 candidates[i].row_vectors, candidates[i].key_block, candidates[i].tile_kv);
         status = try_row(t, row, type, winners);
     }
     if (isatty(2)) fprintf(stderr, "\r\033[K");
@@ -161,13 +169,19 @@ static int tune_projection(tune *t, bool is_cpu, int lanes) {
         const clattn_tensor matrix = clattn_tensor_dense(w, CLATTN_TYPE_F32, 2, square);
         const clattn_layer_params p = {.x = clattn_tensor_dense(x, CLATTN_TYPE_F32, 3, rows),
                                        .out = clattn_tensor_dense(out, CLATTN_TYPE_F32, 3, rows),
-                                       .wq = matrix, .wk = matrix, .wv = matrix, .wo = matrix, .heads = 8,
-                                       .projection = native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST};
+                                       .wq = matrix,
+                                       .wk = matrix,
+                                       .wv = matrix,
+                                       .wo = matrix,
+                                       .heads = 8,
+                                       .projection =
+                                           native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST};
         double all[7];
         bool ok = true;
         for (int i = -2; i < 7 && ok; i++) {
             const uint64_t start = tool_time_ns();
-            ok = clattn_layer_enqueue(s.context, s.queue, &p, 0, NULL, NULL) == CLATTN_OK && session_finish(&s) < 0;
+            ok = clattn_layer_enqueue(s.context, s.queue, &p, 0, NULL, NULL) == CLATTN_OK &&
+                 session_finish(&s) < 0;
             if (i >= 0) all[i] = (double)(tool_time_ns() - start);
         }
         if (ok) times[native] = median_of(all, 7);
@@ -180,7 +194,8 @@ static int tune_projection(tune *t, bool is_cpu, int lanes) {
     if (status >= 0) return status;
     const bool native_wins = times[1] > 0.0 && (times[0] == 0.0 || times[1] < times[0]);
     char line[256];
-    snprintf(line, sizeof line, "%s cpu=%d lanes=%d :  # a layer of width 512: CLBlast %.2f ms, native %.2f ms",
+    snprintf(line, sizeof line,
+             "%s cpu=%d lanes=%d :  # a layer of width 512: CLBlast %.2f ms, native %.2f ms",
              native_wins ? "linear_lanes" : "clblast", is_cpu, lanes, times[0] / 1e6, times[1] / 1e6);
     if (times[0] > 0.0 || times[1] > 0.0) add_line(t, line);
     return -1;
@@ -194,7 +209,8 @@ static int run_tune(tune *t) {
     const uint32_t width = s.capabilities->float_vector_width;
     const bool is_cpu = s.capabilities->is_cpu;
     const int lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4;
-    snprintf(line, sizeof line, "# %s, %s, clattn %s", s.capabilities->name, s.capabilities->driver, clattn_version());
+    snprintf(line, sizeof line, "# %s, %s, clattn %s", s.capabilities->name, s.capabilities->driver,
+             clattn_version());
     session_close(&s);
     add_line(t, line);
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0; type++)
@@ -202,17 +218,25 @@ static int run_tune(tune *t) {
     if (status < 0) status = tune_projection(t, is_cpu, lanes);
     if (status >= 0) return status;
     if (fputs(t->text, stdout) < 0 || fflush(stdout) != 0) return EXIT_FAILED;
-    if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error)) return tool_failed("tune", "%s", error);
+    if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
+        return tool_failed("tune", "%s", error);
     return EXIT_DONE;
 }
 
 int tool_tune(int argc, char **argv) {
     static tune t; // large
-    static const option_row rows[] = {{"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
-                                      {"quick", NULL, 601, "a third of the candidates"}};
+    static const option_row rows[] = {
+        {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
+        {"quick", NULL, 601, "a third of the candidates"}};
     const option_group groups[] = {{"tune", rows, 2, take_tune, &t}, common_group(&t.common)};
-    command_line line = {"tune", "find the fastest legal variants of this device, as rows for the planner",
-                         "clattn tune --device cpu --out rows.txt", groups, 2, 0, {NULL}, 0};
+    command_line line = {"tune",
+                         "find the fastest legal variants of this device, as rows for the planner",
+                         "clattn tune --device cpu --out rows.txt",
+                         groups,
+                         2,
+                         0,
+                         {NULL},
+                         0};
     const int status = options_parse(&line, argc, argv);
     return status >= 0 ? status : run_tune(&t);
 }

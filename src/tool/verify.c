@@ -47,16 +47,18 @@ static bool wanted(const verify *v, const char *variant, const char *name) {
     return !name || v->only[n] == '\0' || !strcmp(v->only + n + 1, name);
 }
 
-static void tell(verify *v, const session *s, const char *variant, const char *name, verify_result result, const char *why) {
+static void tell(verify *v, const session *s, const char *variant, const char *name, verify_result result,
+                 const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
     v->counts[result]++;
     if (v->common.json)
-        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s}", "variant", variant, "case", name, "status",
-                                                 words[result], "why", why));
+        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s}", "variant", variant, "case", name,
+                                                 "status", words[result], "why", why));
     else if (!v->common.quiet)
         printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
     if (result == VERIFY_FAIL && !v->common.json)
-        printf("              again: clattn verify --device '%s' --only %s/%s\n", s->capabilities->name, variant, name);
+        printf("              again: clattn verify --device '%s' --only %s/%s\n", s->capabilities->name,
+               variant, name);
 }
 
 static int run_variant(verify *v, session *s, int i) {
@@ -75,11 +77,18 @@ static int run_variant(verify *v, session *s, int i) {
 }
 
 int tool_verify(int argc, char **argv) {
-    static const option_row rows[] = {{"only", "VARIANT[/CASE]", 500, "run this alone; how a failure is reproduced"}};
+    static const option_row rows[] = {
+        {"only", "VARIANT[/CASE]", 500, "run this alone; how a failure is reproduced"}};
     verify v = {0};
     const option_group groups[] = {{"verify", rows, 1, take_only, &v}, common_group(&v.common)};
-    command_line line = {"verify", "is this device right? every kernel variant on hard cases", "clattn verify --device cpu", groups,
-                         2, 0, {NULL}, 0};
+    command_line line = {"verify",
+                         "is this device right? every kernel variant on hard cases",
+                         "clattn verify --device cpu",
+                         groups,
+                         2,
+                         0,
+                         {NULL},
+                         0};
     session s = {0};
     int status = options_parse(&line, argc, argv), ran = 0;
     if (status >= 0) return status;
@@ -90,12 +99,14 @@ int tool_verify(int argc, char **argv) {
         status = run_variant(&v, &s, i);
         if (status >= 0) break;
     }
-    if (status < 0 && ran == 0) status = tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
+    if (status < 0 && ran == 0)
+        status =
+            tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
     if (status < 0) {
         const int failed = v.counts[VERIFY_FAIL];
         if (v.common.json)
-            status = report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", v.counts[0], "fail", v.counts[1], "unsupported",
-                                           v.counts[2], "results", v.rows));
+            status = report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", v.counts[0], "fail", v.counts[1],
+                                           "unsupported", v.counts[2], "results", v.rows));
         else
             printf("%d pass, %d fail, %d unsupported\n", v.counts[0], v.counts[1], v.counts[2]);
         if (status < 0 || status == EXIT_DONE) status = failed ? EXIT_FAILED : EXIT_DONE;

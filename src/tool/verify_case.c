@@ -12,21 +12,73 @@
 
 const verify_case verify_cases[] = {
     {.name = "plain", .batch = 2, .heads = 2, .n_q = 33, .n_kv = 65, .head_dim = 64},
-    {.name = "causal", .batch = 1, .heads = 3, .n_q = 65, .n_kv = 49, .head_dim = 64,
+    {.name = "causal",
+     .batch = 1,
+     .heads = 3,
+     .n_q = 65,
+     .n_kv = 49,
+     .head_dim = 64,
      .options = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
-    {.name = "grouped", .batch = 2, .heads = 6, .kv_heads = 2, .n_q = 7, .n_kv = 130, .head_dim = 64, .lengths = true},
-    {.name = "window", .batch = 1, .heads = 2, .n_q = 50, .n_kv = 70, .head_dim = 64,
+    {.name = "grouped",
+     .batch = 2,
+     .heads = 6,
+     .kv_heads = 2,
+     .n_q = 7,
+     .n_kv = 130,
+     .head_dim = 64,
+     .lengths = true},
+    {.name = "window",
+     .batch = 1,
+     .heads = 2,
+     .n_q = 50,
+     .n_kv = 70,
+     .head_dim = 64,
      .options = {.window = true, .window_left = 9, .window_right = 3}},
-    {.name = "hidden-nan", .batch = 2, .heads = 2, .n_q = 16, .n_kv = 90, .head_dim = 64, .lengths = true,
+    {.name = "hidden-nan",
+     .batch = 2,
+     .heads = 2,
+     .n_q = 16,
+     .n_kv = 90,
+     .head_dim = 64,
+     .lengths = true,
      .options = {.causal = true, .alignment = CLATTN_ALIGN_OFFSET, .offset = 20}},
-    {.name = "empty-rows", .batch = 1, .heads = 2, .n_q = 16, .n_kv = 5, .head_dim = 64,
+    {.name = "empty-rows",
+     .batch = 1,
+     .heads = 2,
+     .n_q = 16,
+     .n_kv = 5,
+     .head_dim = 64,
      .options = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
     {.name = "huge-scores", .batch = 1, .heads = 1, .n_q = 16, .n_kv = 40, .head_dim = 64, .huge = true},
-    {.name = "everything", .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 15, .n_kv = 77, .head_dim = 64, .lengths = true,
-     .mask = true, .bias = true, .alibi = true, .sinks = true,
+    {.name = "everything",
+     .batch = 2,
+     .heads = 4,
+     .kv_heads = 2,
+     .n_q = 15,
+     .n_kv = 77,
+     .head_dim = 64,
+     .lengths = true,
+     .mask = true,
+     .bias = true,
+     .alibi = true,
+     .sinks = true,
      .options = {.softcap = 5.0f, .causal = true, .alignment = CLATTN_ALIGN_OFFSET, .offset = 50}},
-    {.name = "odd-sizes-f16", .type = CLATTN_TYPE_F16, .batch = 1, .heads = 2, .n_q = 13, .n_kv = 67, .head_dim = 41, .head_dim_v = 23},
-    {.name = "long-bf16", .type = CLATTN_TYPE_BF16, .batch = 1, .heads = 4, .kv_heads = 1, .n_q = 2, .n_kv = 1030, .head_dim = 128},
+    {.name = "odd-sizes-f16",
+     .type = CLATTN_TYPE_F16,
+     .batch = 1,
+     .heads = 2,
+     .n_q = 13,
+     .n_kv = 67,
+     .head_dim = 41,
+     .head_dim_v = 23},
+    {.name = "long-bf16",
+     .type = CLATTN_TYPE_BF16,
+     .batch = 1,
+     .heads = 4,
+     .kv_heads = 1,
+     .n_q = 2,
+     .n_kv = 1030,
+     .head_dim = 128},
 };
 const int verify_case_count = (int)(sizeof verify_cases / sizeof verify_cases[0]);
 
@@ -57,7 +109,8 @@ static void make_options(numbers *n, uint64_t *state) {
         n->slopes[h] = (float)(0.1 + 0.1 * h);
         n->sinks[h] = (float)uniform(state);
     }
-    for (int b = 0; n->lengths && b < c->batch; b++) n->lengths[b] = b == c->batch - 1 ? c->n_kv / 3 : c->n_kv;
+    for (int b = 0; n->lengths && b < c->batch; b++)
+        n->lengths[b] = b == c->batch - 1 ? c->n_kv / 3 : c->n_kv;
     if (c->alibi) c->options.alibi_slopes = n->slopes;
     if (c->sinks) c->options.sinks = n->sinks;
     if (c->lengths) c->options.kv_lengths = n->lengths;
@@ -104,11 +157,22 @@ static void free_numbers(numbers *n) {
 
 static void compute_reference(numbers *n) {
     const verify_case *c = &n->c;
-    struct reference r = {.batch = c->batch, .heads = c->heads, .kv_heads = c->kv_heads, .n_q = c->n_q, .n_kv = c->n_kv,
-                          .head_dim = c->head_dim, .head_dim_v = c->head_dim_v, .q = n->q, .k = n->k, .v = n->v,
-                          .mask = c->mask ? n->mask : NULL, .bias = c->bias ? n->bias : NULL,
-                          .mask_stride = {0, 0, c->n_kv, 1}, .bias_stride = {0, 0, c->n_kv, 1},
-                          .options = &c->options, .plain = CLATTN_TYPE_F32};
+    struct reference r = {.batch = c->batch,
+                          .heads = c->heads,
+                          .kv_heads = c->kv_heads,
+                          .n_q = c->n_q,
+                          .n_kv = c->n_kv,
+                          .head_dim = c->head_dim,
+                          .head_dim_v = c->head_dim_v,
+                          .q = n->q,
+                          .k = n->k,
+                          .v = n->v,
+                          .mask = c->mask ? n->mask : NULL,
+                          .bias = c->bias ? n->bias : NULL,
+                          .mask_stride = {0, 0, c->n_kv, 1},
+                          .bias_stride = {0, 0, c->n_kv, 1},
+                          .options = &c->options,
+                          .plain = CLATTN_TYPE_F32};
     const struct reference_result exact = {.out = n->out, .lse = n->lse}, plain = {.out = n->plain};
     reference_attention(&r, &exact);
     r.plain = c->type;
@@ -116,7 +180,8 @@ static void compute_reference(numbers *n) {
 }
 
 // A buffer with these numbers in a storage type, and a view of it.
-static int put(session *s, const double *x, clattn_type type, int rank, const int64_t *shape, clattn_tensor *view) {
+static int put(session *s, const double *x, clattn_type type, int rank, const int64_t *shape,
+               clattn_tensor *view) {
     int64_t count = 1;
     cl_mem buffer = NULL;
     for (int i = 0; i < rank; i++) count *= shape[i];
@@ -144,8 +209,10 @@ static int get(session *s, const clattn_tensor *view, double *x) {
 
 static int upload(session *s, numbers *n, clattn_attention_params *p) {
     const verify_case *c = &n->c;
-    const int64_t q[4] = {c->batch, c->heads, c->n_q, c->head_dim}, k[4] = {c->batch, c->kv_heads, c->n_kv, c->head_dim};
-    const int64_t v[4] = {c->batch, c->kv_heads, c->n_kv, c->head_dim_v}, out[4] = {c->batch, c->heads, c->n_q, c->head_dim_v};
+    const int64_t q[4] = {c->batch, c->heads, c->n_q, c->head_dim},
+                  k[4] = {c->batch, c->kv_heads, c->n_kv, c->head_dim};
+    const int64_t v[4] = {c->batch, c->kv_heads, c->n_kv, c->head_dim_v},
+                  out[4] = {c->batch, c->heads, c->n_q, c->head_dim_v};
     const int64_t scores[2] = {c->n_q, c->n_kv};
     int status = put(s, n->q, c->type, 4, q, &p->q);
     if (status < 0) status = put(s, n->k, c->type, 4, k, &p->k);
@@ -159,8 +226,14 @@ static int upload(session *s, numbers *n, clattn_attention_params *p) {
 
 static verify_result compare(const numbers *n, char why[256]) {
     const int64_t rows = n->n[3] / n->c.head_dim_v;
-    const struct budget out = {.what = "output", .type = n->c.type, .got = n->got, .ref = n->out, .plain = n->plain, .count = n->n[3]};
-    const struct budget lse = {.what = "log-sum-exp", .type = n->c.type, .got = n->got_lse, .ref = n->lse, .count = rows};
+    const struct budget out = {.what = "output",
+                               .type = n->c.type,
+                               .got = n->got,
+                               .ref = n->out,
+                               .plain = n->plain,
+                               .count = n->n[3]};
+    const struct budget lse = {
+        .what = "log-sum-exp", .type = n->c.type, .got = n->got_lse, .ref = n->lse, .count = rows};
     return budget_holds(&out, why, 256) && budget_holds(&lse, why, 256) ? VERIFY_PASS : VERIFY_FAIL;
 }
 

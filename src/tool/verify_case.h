@@ -7,9 +7,9 @@ typedef struct verify_case {
     const char *name;
     clattn_type type;
     int batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
-    bool lengths;       // the last batch item sees a third of the keys, and NaN lies behind
+    bool lengths; // the last batch item sees a third of the keys, and NaN lies behind
     bool mask, bias, alibi, sinks;
-    bool huge;          // all scores equal and large
+    bool huge; // all scores equal and large
     clattn_attention_params options;
 } verify_case;
 
