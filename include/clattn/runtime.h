@@ -141,8 +141,9 @@ typedef struct clattn_context_params {
     clattn_log log;
     /* Folder of compiled kernels; NULL: nothing is kept on disk. Its last component is created with mode 0700
      * if it is missing; the parent must exist. A folder that is a symbolic link, belongs to another user or
-     * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error.
-     * Entries carry a SHA-256 that is checked before the driver sees them. The string is copied. */
+     * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
+     * (on Windows links are refused, but owner and permissions are those of the parent folder and not
+     * checked). Entries carry a SHA-256 that is checked before the driver sees them. The string is copied. */
     const char *cache_dir;
     /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
      * Copied. */
