@@ -15,6 +15,9 @@ typedef int32_t args_i32;
 typedef float args_f32;
 #endif
 
+// A type that does not compile where the size is another, on the host as on the device.
+#define ARGS_SIZE(type, bytes) typedef char type##_has_##bytes##_bytes[sizeof(type) == (bytes) ? 1 : -1]
+
 // A strided view, in elements: item (b, h, n, c) is at offset + b*batch + h*head + n*row + c*column.
 // A stride of 0 broadcasts. Tensors (q, k, v, out) have column = 1.
 typedef struct args_view {
@@ -29,7 +32,6 @@ typedef struct args_view {
 #define ARGS_SINK 16      // sink logits are in the table
 #define ARGS_BATCH_ROWS 32 // the table holds shift, q_length, kv_length of each batch item
 #define ARGS_LSE 64       // write the log-sum-exp
-#define ARGS_WEIGHTS 128  // write the attention weights
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
@@ -52,12 +54,14 @@ typedef struct attention_args {
     args_i32 splits, split_keys;        // key ranges computed apart and merged later; keys in each
     args_i64 split_out, split_lse;      // elements between the partial results of two ranges, in out and in lse
 } attention_args;
+ARGS_SIZE(attention_args, 416);
 
 // Two partial results over disjoint keys, merged into `a`.
 typedef struct merge_args {
     args_view out_a, lse_a, out_b, lse_b;
     args_i32 batch, heads, n_q, head_dim_v;
 } merge_args;
+ARGS_SIZE(merge_args, 176);
 
 // Rotary embedding of one tensor [B, H, N, D] into another of the same shape.
 typedef struct rope_args {
@@ -67,6 +71,7 @@ typedef struct rope_args {
     args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
 } rope_args;
+ARGS_SIZE(rope_args, 120);
 
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
@@ -74,6 +79,7 @@ typedef struct convert_args {
     args_i64 rows; // of a batch item
     args_i32 batch, columns, flags, unused;
 } convert_args;
+ARGS_SIZE(convert_args, 80);
 
 // Local memory of a work-group of the portable flash kernel: tiles of Q, of K or V, and of scores, each row padded
 // by one float so that a column does not fall on one memory bank. The planner and the kernel share this formula.

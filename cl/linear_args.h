@@ -18,5 +18,6 @@ typedef struct linear_args {
     args_i32 x_head_columns, y_head_columns;
     args_i32 flags, unused; // ARGS_BIAS: there is a bias
 } linear_args;
+ARGS_SIZE(linear_args, 120);
 
 #endif
