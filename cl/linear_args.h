@@ -9,15 +9,19 @@
 //   y[b,r,n] at y_offset + b*y_batch + (n / y_head_columns)*y_head + r*y_row + n % y_head_columns
 // so that splitting columns into heads and joining heads into columns cost nothing. A plain matrix has
 // x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1.
+// With the knob ROPE the heads of y are turned: row r of batch item b by its position, which is position + r, with
+// ARGS_BATCH_ROWS plus the shift of the table of args.h.
 typedef struct linear_args {
     args_i64 x_offset, x_batch, x_head, x_row;
     args_i64 w_offset, w_row, bias_offset;
     args_i64 y_offset, y_batch, y_head, y_row;
+    args_i64 position;           // of row 0, for RoPE
     args_i32 batch, rows;        // B, rows of a batch item
     args_i32 columns, reduction; // of y; of x and w
     args_i32 x_head_columns, y_head_columns;
-    args_i32 flags, unused; // ARGS_BIAS: there is a bias
+    args_i32 flags;      // ARGS_BIAS: there is a bias; ARGS_BATCH_ROWS: positions are shifted by the table
+    args_i32 rotary_dim; // columns of a head that RoPE turns
 } linear_args;
-ARGS_SIZE(linear_args, 120);
+ARGS_SIZE(linear_args, 128);
 
 #endif

@@ -11,6 +11,7 @@
 // 3 %, two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking for the next tile of x (no
 // change), four panels (no change).
 #include "lanes_pair.clh"
+#include "lanes_rope.clh"
 #include "linear_args.h"
 
 #ifndef ROW_VECTORS
@@ -164,9 +165,31 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
     }
 }
 
+#if ROPE
+// Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
+inline void turn_tile(const linear_args *a, __global const ulong *turns, const long position[TILE_ROWS], int columns,
+                      VEC tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS]) {
+    for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
+        const long frequency = as_long(turns[pair]); // a product modulo 2^64 is the same with a sign
+        for (int v = 0; v < TILE_VECTORS; v++) {
+            const VEC_LONG part = PASTE(vload, LANES)(0, position + v * LANES) * frequency;
+            const VEC half_turns = TO_VEC(part) * 0x1.0p-63f;
+            const VEC c = cospi(half_turns), s = sinpi(half_turns);
+            for (int head = 0; head < columns; head += a->y_head_columns) {
+                VEC *first = &tile[v / ROW_VECTORS][head + pair_first(a, pair)][v % ROW_VECTORS];
+                VEC *second = &tile[v / ROW_VECTORS][head + pair_second(a, pair)][v % ROW_VECTORS];
+                const VEC y0 = *first, y1 = *second;
+                *first = y0 * c - y1 * s;
+                *second = y1 * c + y0 * s;
+            }
+        }
+    }
+}
+#endif
+
 __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                            __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
-                           linear_args args) {
+                           __global const ulong *turns, __global const int *table, linear_args args) {
     const int first_column = (int)get_global_id(1) * COLUMN_TILE;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
@@ -174,12 +197,18 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     VEC x_tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS], y_tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS];
     float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
+#if ROPE
+    long position[TILE_ROWS];
+#endif
     for (int r = 0; r < TILE_ROWS; r++) {
         const long row =
             first_row + min(r, rows - 1); // rows past the end repeat the last; they are not stored
         const int b = (int)(row / args.rows), i = (int)(row % args.rows);
         x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;
         y_row_at[r] = args.y_offset + b * args.y_batch + i * args.y_row;
+#if ROPE
+        position[r] = rope_position(&args, table, b, i);
+#endif
     }
     for (int n = 0; n < COLUMN_TILE; n++) {
         const bool biased = (args.flags & ARGS_BIAS) && n < columns;
@@ -199,5 +228,8 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             }
         }
     }
+#if ROPE
+    turn_tile(&args, turns, position, columns, y_tile);
+#endif
     for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column + n, y_tile);
 }

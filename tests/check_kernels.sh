@@ -19,4 +19,7 @@ done
 for lanes in 4 8 16; do
     lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DEXTRAS=1 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
+    for rope in 1 2; do
+        for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done
+    done
 done

@@ -39,7 +39,7 @@ clattn_status clattn_attention_workspace(clattn_context *context, const clattn_a
 
 clattn_status attention_prepare_call(call *c) {
     clattn_status status = CLATTN_OK;
-    if (c->params->rope.layout != CLATTN_ROPE_NONE) status = rope_prepare(c);
+    if (c->turns) status = rope_prepare(c);
     if (status != CLATTN_OK) return status;
     return c->variant.kernel == CLATTN_KERNEL_UNFUSED ? unfused_prepare(c) : flash_prepare(c);
 }
@@ -58,7 +58,7 @@ clattn_status attention_enqueue_call(call *c, chain *steps) {
     if (status == CLATTN_OK) status = call_table(c);
     if (status == CLATTN_OK)
         status = workspace_take(c->context, c->params->workspace, c->workspace_bytes, &c->workspace);
-    if (status == CLATTN_OK && c->params->rope.layout != CLATTN_ROPE_NONE) status = rope_enqueue(c, steps);
+    if (status == CLATTN_OK && c->turns) status = rope_enqueue(c, steps);
     if (status == CLATTN_OK)
         status =
             c->variant.kernel == CLATTN_KERNEL_UNFUSED ? unfused_enqueue(c, steps) : flash_enqueue(c, steps);

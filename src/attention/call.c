@@ -304,7 +304,7 @@ clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes
 static void lay_out_workspace(call *c) {
     const problem *m = &c->problem;
     size_t at = 0;
-    if (c->params->rope.layout != CLATTN_ROPE_NONE) {
+    if (c->turns) {
         c->q_turned = at;
         at += workspace_round((size_t)tensor_count(&c->params->q) * clattn_type_size(m->type_q));
         c->k_turned = at;
@@ -312,6 +312,11 @@ static void lay_out_workspace(call *c) {
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
+}
+
+void call_leave_rope(call *c) {
+    c->turns = false;
+    lay_out_workspace(c);
 }
 
 clattn_status call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
@@ -334,6 +339,7 @@ clattn_status call_check(clattn_context *context, const clattn_attention_params 
         probe_dot_bf16(context);
     if (variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
         return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.why);
+    c->turns = params->rope.layout != CLATTN_ROPE_NONE;
     lay_out_workspace(c);
     return CLATTN_OK;
 }

@@ -18,6 +18,7 @@ typedef struct call {
     size_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     size_t variant_workspace;  // bytes from the workspace's start of the variant's own part
     size_t workspace_bytes;    // all of it
+    bool turns;                // q and k are turned by RoPE here, into the workspace
     bool empty;                // nothing to do: B, H or Nq is 0
 } call;
 
@@ -41,8 +42,23 @@ clattn_status flash_enqueue(call *c, chain *chain);
 clattn_status unfused_prepare(call *c);
 clattn_status unfused_enqueue(call *c, chain *chain);
 
+// Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
+void call_leave_rope(call *c);
+
 // RoPE of q and k into the workspace.
 clattn_status rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
 clattn_status rope_prepare(call *c);
 clattn_status rope_enqueue(call *c, chain *chain);
+
+// RoPE as a kernel takes it that turns rows of q, or of k, while it makes them.
+typedef struct rope_rows {
+    cl_mem turns, table;   // frequencies; shifts of the batch items, where flags say so
+    int64_t position;      // of row 0
+    int rotary_dim, flags; // 0: no RoPE; ARGS_BATCH_ROWS or 0
+    bool interleaved;
+} rope_rows;
+rope_rows rope_rows_of(const call *c, bool is_query);
+
+// The frequencies of a call's RoPE; release the buffer.
+clattn_status rope_make_turns(const call *c, cl_mem *turns);
 #endif

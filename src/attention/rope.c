@@ -58,7 +58,7 @@ static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
     return (cl_ulong)(turns * 18446744073709551616.0);
 }
 
-static clattn_status make_turns(call *c, cl_mem *turns) {
+clattn_status rope_make_turns(const call *c, cl_mem *turns) {
     const clattn_rope *r = &c->params->rope;
     const int width = rotary_dim(r, c->problem.head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
@@ -72,6 +72,16 @@ static clattn_status make_turns(call *c, cl_mem *turns) {
     return *turns ? CLATTN_OK : context_fail_opencl(c->context, code, "clCreateBuffer (RoPE frequencies)");
 }
 
+// Only query rows move with the shift.
+rope_rows rope_rows_of(const call *c, bool is_query) {
+    const clattn_rope *r = &c->params->rope;
+    const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0;
+    return (rope_rows){.position = r->position + (is_query && !flags ? c->args.shift : 0),
+                       .rotary_dim = rotary_dim(r, c->problem.head_dim),
+                       .flags = flags,
+                       .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
+}
+
 static knobs rope_knobs(clattn_type type) {
     return (knobs){.type_q = (int)type, .type_out = (int)type};
 }
@@ -83,12 +93,10 @@ clattn_status rope_prepare(call *c) {
     return status == CLATTN_OK ? program_get(c->context, KERNEL_ROPE, &k, &p) : status;
 }
 
-// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so. Only
-// query rows move with the shift.
+// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
 static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t at, cl_mem turns,
                           bool is_query, args_view *view) {
-    const clattn_rope *r = &c->params->rope;
-    const int width = rotary_dim(r, c->problem.head_dim);
+    const rope_rows r = rope_rows_of(c, is_query);
     const knobs k = rope_knobs(x->type);
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
     *view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
@@ -99,13 +107,12 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
                    .heads = (int)h,
                    .n = (int)n,
                    .head_dim = (int)d,
-                   .rotary_dim = width,
-                   .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED,
-                   .position =
-                       r->position + (is_query && !(c->args.flags & ARGS_BATCH_ROWS) ? c->args.shift : 0),
-                   .flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0,
+                   .rotary_dim = r.rotary_dim,
+                   .interleaved = r.interleaved,
+                   .position = r.position,
+                   .flags = r.flags,
                    .amplitude = 1.0f};
-    launch l = {.global = {(size_t)n * (size_t)(d - width / 2), (size_t)(x->shape[0] * h), 1}};
+    launch l = {.global = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1}};
     const clattn_status status = program_get(c->context, KERNEL_ROPE, &k, &l.program);
     if (status != CLATTN_OK) return status;
     launch_buffer(&l, &x->buffer);
@@ -118,7 +125,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
 
 clattn_status rope_enqueue(call *c, chain *steps) {
     cl_mem turns = NULL;
-    clattn_status status = make_turns(c, &turns);
+    clattn_status status = rope_make_turns(c, &turns);
     if (status == CLATTN_OK) status = turn(c, steps, &c->params->q, c->q_turned, turns, true, &c->args.q);
     if (status == CLATTN_OK) status = turn(c, steps, &c->params->k, c->k_turned, turns, false, &c->args.k);
     if (turns) clReleaseMemObject(turns);

@@ -12,6 +12,7 @@
 #define cache_open clattn_private_cache_open
 #define cache_store clattn_private_cache_store
 #define call_check clattn_private_call_check
+#define call_leave_rope clattn_private_call_leave_rope
 #define call_table clattn_private_call_table
 #define chain_begin clattn_private_chain_begin
 #define chain_check clattn_private_chain_check
@@ -34,6 +35,7 @@
 #define launch_buffer clattn_private_launch_buffer
 #define launch_enqueue clattn_private_launch_enqueue
 #define launch_value clattn_private_launch_value
+#define linear_can_turn clattn_private_linear_can_turn
 #define linear_enqueue clattn_private_linear_enqueue
 #define linear_native_choose clattn_private_linear_native_choose
 #define linear_native_enqueue clattn_private_linear_native_enqueue
@@ -63,7 +65,9 @@
 #define programs_release clattn_private_programs_release
 #define rope_check clattn_private_rope_check
 #define rope_enqueue clattn_private_rope_enqueue
+#define rope_make_turns clattn_private_rope_make_turns
 #define rope_prepare clattn_private_rope_prepare
+#define rope_rows_of clattn_private_rope_rows_of
 #define sha256_add clattn_private_sha256_add
 #define sha256_begin clattn_private_sha256_begin
 #define sha256_end clattn_private_sha256_end

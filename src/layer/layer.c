@@ -120,7 +120,8 @@ static clattn_tensor part(layer *l, bool native, int64_t heads, int64_t n, int64
     return t;
 }
 
-// The attention call between the projections, on the parts of the workspace, checked.
+// The attention call between the projections, on the parts of the workspace, checked: RoPE with it, whoever
+// applies it.
 static clattn_status check_attention(layer *l, const clattn_layer_params *p, bool planning) {
     l->attention = p->attention;
     l->attention.q = l->q.y;
@@ -128,7 +129,21 @@ static clattn_status check_attention(layer *l, const clattn_layer_params *p, boo
     l->attention.v = l->v.y;
     l->attention.out = l->o.x;
     l->attention.workspace = l->workspace;
-    return call_check(l->context, &l->attention, planning, &l->call);
+    const clattn_status status = call_check(l->context, &l->attention, planning, &l->call);
+    if (status == CLATTN_OK && l->turns) call_leave_rope(&l->call);
+    return status;
+}
+
+// RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory.
+static void choose_rope(layer *l) {
+    if (!l->native || !l->call.turns) return;
+    l->q.rope = rope_rows_of(&l->call, true);
+    l->k.rope = rope_rows_of(&l->call, false);
+    l->turns = linear_can_turn(l->context, &l->q) && linear_can_turn(l->context, &l->k);
+    if (l->turns)
+        call_leave_rope(&l->call);
+    else
+        l->q.rope = l->k.rope = (rope_rows){0};
 }
 
 // CLBlast or native, for all four projections alike: the layout between them follows from it.
@@ -150,18 +165,22 @@ static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
     const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
                         out = linear_one_head(&p->out);
     l->type = p->x.type;
-    l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false};
-    l->k = (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false};
-    l->v = (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false};
+    l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false, {0}};
+    l->k =
+        (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false, {0}};
+    l->v =
+        (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false, {0}};
     l->o = (linear){part(l, native, l->heads, nq, l->head_dim_v),
                     p->wo,
                     p->bo,
                     out,
                     native,
                     NULL,
-                    p->attention.q_lengths != NULL};
+                    p->attention.q_lengths != NULL,
+                    {0}};
     status = check_attention(l, p, true);
     if (status != CLATTN_OK) return status;
+    choose_rope(l);
 
     const size_t own = workspace_round(l->call.workspace_bytes);
     clattn_tensor *const parts[] = {&l->q.y, &l->k.y, &l->v.y, &l->o.x};
@@ -232,11 +251,22 @@ static clattn_status ready_layer(layer *l, const clattn_layer_params *p) {
         status = workspace_take(l->context, p->attention.workspace, l->workspace_bytes, &l->workspace);
     l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
     if (status == CLATTN_OK) status = check_attention(l, p, false);
-    if (status != CLATTN_OK || !l->o.has_lengths) return status;
-    call lengths = l->call; // a table of its own, because attention releases the one it makes
-    status = call_table(&lengths);
-    l->o.lengths = lengths.table;
+    if (status == CLATTN_OK && (l->o.has_lengths || l->q.rope.flags)) {
+        call own = l->call; // a table of its own, because attention releases the one it makes
+        status = call_table(&own);
+        l->table = own.table;
+        if (l->o.has_lengths) l->o.lengths = l->table;
+    }
+    if (status == CLATTN_OK && l->turns) status = rope_make_turns(&l->call, &l->turn_words);
+    l->q.rope.table = l->table;
+    l->q.rope.turns = l->k.rope.turns = l->turn_words;
     return status;
+}
+
+static void release_layer(layer *l) {
+    cl_mem const all[] = {l->table, l->turn_words, l->workspace};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]) clReleaseMemObject(all[i]);
 }
 
 clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
@@ -254,8 +284,7 @@ clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue que
     if (!l.call.empty) {
         status = ready_layer(&l, params);
         if (status == CLATTN_OK) status = enqueue_layer(&l, &steps);
-        if (l.o.lengths) clReleaseMemObject(l.o.lengths);
-        if (l.workspace) clReleaseMemObject(l.workspace);
+        release_layer(&l);
     }
     return chain_end(&steps, status, event);
 }

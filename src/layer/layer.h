@@ -14,6 +14,9 @@ typedef struct layer {
     linear q, k, v, o;                 // the four projections
     clattn_attention_params attention; // the options, with the parts of the workspace as tensors
     call call;                         // attention, checked
+    bool turns;                        // the projections of q and k turn the heads that they make (RoPE)
+    cl_mem turn_words;                 // its frequencies
+    cl_mem table;                      // shifts and lengths of the batch items, for the projections
     cl_mem workspace;
     size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
 } layer;

@@ -2,7 +2,7 @@
 // that it is faster, clattn's own kernels.
 #ifndef CLATTN_LAYER_LINEAR_H
 #define CLATTN_LAYER_LINEAR_H
-#include "attention/tensor.h"
+#include "attention/call.h"
 #include "layer/clblast.h"
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
@@ -15,6 +15,8 @@ typedef struct linear {
     bool native;     // clattn's own kernel
     cl_mem lengths;  // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
     bool has_lengths;
+    rope_rows
+        rope; // rotary_dim 0: none. Only the native kernel turns, and only where linear_can_turn says so
 } linear;
 
 // [B, N, M] as [B, 1, N, M].
@@ -22,6 +24,9 @@ clattn_tensor linear_one_head(const clattn_tensor *t);
 
 // Whether the native kernel is the one to take: a tuned row prefers it, or `wanted` asks for it.
 bool linear_prefers_native(const clattn_context *context, const linear *l, clattn_projection wanted);
+
+// Whether the kernel that the native path takes can turn heads as `rope` says while it makes them.
+bool linear_can_turn(const clattn_context *context, const linear *l);
 
 // Scratch bytes of one call, for conversions.
 size_t linear_scratch(const linear *l);

@@ -11,8 +11,16 @@ bool linear_native_choose(const clattn_context *context, const linear *l, bool f
                               tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
                               l->x.shape[0] * l->x.shape[2],
                               l->w.shape[0],
-                              l->w.shape[1]};
+                              l->w.shape[1],
+                              l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
+                              l->rope.interleaved};
     return variant_choose_linear(&context->planner, &p, forced, id, k);
+}
+
+bool linear_can_turn(const clattn_context *context, const linear *l) {
+    enum kernel_id id;
+    knobs k;
+    return linear_native_choose(context, l, true, &id, &k) && k.rope;
 }
 
 clattn_status linear_native_prepare(clattn_context *context, const linear *l) {
@@ -46,18 +54,22 @@ clattn_status linear_native_enqueue(chain *c, const linear *l) {
                            .y_batch = y->stride[0],
                            .y_head = y->stride[1],
                            .y_row = y->stride[2],
+                           .position = l->rope.position,
                            .batch = (int)x->shape[0],
                            .rows = (int)x->shape[2],
                            .columns = (int)l->w.shape[0],
                            .reduction = (int)l->w.shape[1],
                            .x_head_columns = (int)x->shape[3],
                            .y_head_columns = (int)y->shape[3],
-                           .flags = tensor_given(&l->b) ? ARGS_BIAS : 0};
+                           .flags = (tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
+                           .rotary_dim = l->rope.rotary_dim};
     const int64_t rows = x->shape[0] * x->shape[2];
     launch_buffer(&job, &x->buffer);
     launch_buffer(&job, &l->w.buffer);
     launch_buffer(&job, &l->b.buffer);
     launch_buffer(&job, &y->buffer);
+    launch_buffer(&job, &l->rope.turns);
+    launch_buffer(&job, &l->rope.table);
     launch_value(&job, &a, sizeof a);
     if (id == KERNEL_LINEAR_LANES) {
         job.global[0] = divide_up(rows, k.lanes * k.row_vectors * k.row_panels);

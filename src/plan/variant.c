@@ -18,7 +18,8 @@
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
-#define DECODE_MAX_ROWS 16 // query rows of the decode kernels
+#define DECODE_MAX_ROWS 16  // query rows of the decode kernels
+#define MAX_COLUMN_TILE 768 // columns of a projection that a work-item owns: the tile of y stays in cache
 
 static clattn_status cannot(variant *v, const char *why) {
     snprintf(v->why, sizeof v->why, "%s", why);
@@ -268,6 +269,35 @@ static void choose_linear_tiles(const plan_input *in, const linear_problem *p, k
     }
 }
 
+static int common_multiple(int a, int b) {
+    int x = a, y = b;
+    while (y) {
+        const int rest = x % y;
+        x = y, y = rest;
+    }
+    return a / x * b;
+}
+
+// A tile that turns heads holds whole ones. False: none that the caches take does.
+static bool fit_whole_heads(const linear_problem *p, knobs *k) {
+    const int step = common_multiple(common_multiple(k->lanes, k->column_block), p->rope_head);
+    const int tile = (k->column_tile + step - 1) / step * step;
+    if (tile > MAX_COLUMN_TILE) return false;
+    if (tile > MAX_COLUMN_TILE / 2) k->row_panels = 1;
+    k->column_tile = tile;
+    return true;
+}
+
+// RoPE in the kernel that makes the heads: pairs must not be cut.
+static int fused_rope(const linear_problem *p, enum kernel_id id, knobs *k) {
+    if (p->rope_head == 0 || p->rope_head % 2) return 0;
+    if (id == KERNEL_LINEAR_LANES && !fit_whole_heads(p, k)) return 0;
+    if (id == KERNEL_LINEAR_FEW_LANES &&
+        (k->column_block % 2 || k->column_tile % k->column_block || k->row_block * k->column_block > 32))
+        return 0;
+    return p->rope_interleaved ? 2 : 1;
+}
+
 // Blocks whose accumulators fill the registers.
 static void choose_linear_few(const linear_problem *p, knobs *k) {
     k->row_block = p->rows <= 2 ? (int)p->rows : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
@@ -299,5 +329,6 @@ bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool f
         choose_linear_tiles(in, p, k);
     }
     knobs_override(k, &row->knobs);
+    k->rope = fused_rope(p, *id, k);
     return true;
 }

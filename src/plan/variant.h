@@ -35,10 +35,13 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
 int variant_lanes(const clattn_capabilities *device);
 
 // A projection of `rows` rows: the lanes kernel and its knobs, or false where no row says that it beats
-// CLBlast; when `forced`, always true.
+// CLBlast; when `forced`, always true. RoPE is fused where the knob `rope` says so: where heads of an even
+// size fit whole into a tile.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     int64_t rows, columns, reduction;
+    int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
+    bool rope_interleaved;
 } linear_problem;
 bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
                            knobs *k);
