@@ -127,9 +127,10 @@ def main():
     load_before = os.getloadavg()[0]
     if load_before > 0.5:
         say(f"the machine is busy (load {load_before:.1f}): expect wide quartiles, and short cases with threads that spin to be off")
-    peers = load(options.threads, say)
+    # The device first: Intel's CPU runtime needs the newest TBB of the process, and OpenVINO takes the one that is loaded.
     shim = os.environ[INSIDE]
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels"))
+    peers = load(options.threads, say)
     rows = run_cases(options, clattn, peers)
     document = {"format_version": 1, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
                 "platform": clattn.platform, "threads": options.threads, "load_before": load_before,
