@@ -37,7 +37,7 @@ static problem make_problem(int n, int d, int dv) {
         .batch = 1, .heads = 8, .kv_heads = 8, .n_q = n, .n_kv = n, .head_dim = d, .head_dim_v = dv};
 }
 static variant choose(const clattn_capabilities *device, const problem *p, clattn_status want) {
-    const plan_input in = {device, NULL, &shipped, false};
+    const plan_input in = {.device = device, .shipped = &shipped};
     variant v;
     ck_assert_int_eq(variant_choose(&in, p, &v), want);
     ck_assert_msg(v.why[0] != '\0', "no reason");
@@ -79,7 +79,7 @@ START_TEST(capabilities_decide) {
     // The dot product needs proof, and bfloat16 in all three.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
-    const plan_input proven = {&wide_cpu, NULL, &shipped, true};
+    const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .dot_bf16 = true};
     variant v;
     ck_assert_int_eq(variant_choose(&proven, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.knobs.dot_bf16, 1);
@@ -158,10 +158,63 @@ START_TEST(local_memory_as_the_driver_says) {
 }
 END_TEST
 
+// The caller's rows, then what was measured, then the library's rows; and what is forced anyway.
+START_TEST(who_projects) {
+    const linear_problem many = {.rows = 512, .columns = 768, .reduction = 768};
+    const linear_problem few = {.rows = 4, .columns = 768, .reduction = 768};
+    plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    tuned_rows own;
+    enum kernel_id id;
+    char why[256];
+    knobs k;
+    ck_assert(variant_choose_linear(&in, &many, false, &id, &k) && id == KERNEL_LINEAR_LANES);
+    ck_assert(variant_choose_linear(&in, &few, false, &id, &k) && id == KERNEL_LINEAR_FEW_LANES);
+    ck_assert(variant_linear_is_open(&in, &many));
+    in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
+    in.measured[PLAN_FEW_ROWS] = PLAN_NATIVE_FASTER;
+    ck_assert(!variant_choose_linear(&in, &many, false, &id, &k));
+    ck_assert(variant_choose_linear(&in, &few, false, &id, &k));
+    ck_assert(variant_choose_linear(&in, &many, true, &id, &k) && id == KERNEL_LINEAR_LANES);
+    ck_assert(tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert(variant_choose_linear(&in, &many, false, &id, &k));
+    ck_assert(!variant_choose_linear(&in, &few, false, &id, &k));
+    ck_assert(!variant_linear_is_open(&in, &many) && !variant_linear_is_open(&in, &few));
+    tuned_free(&own);
+    const plan_input gpu = {.device = &small_gpu, .shipped = &shipped};
+    ck_assert(!variant_choose_linear(&gpu, &many, false, &id, &k) && !variant_linear_is_open(&gpu, &many));
+}
+END_TEST
+
+// Heads that RoPE turns in a projection are whole in its tile.
+START_TEST(whole_heads) {
+    const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    for (int head = 1; head <= 512; head++) {
+        linear_problem p = {.rows = 512, .columns = 8 * head, .reduction = 512, .rope_head = head};
+        enum kernel_id id;
+        knobs k;
+        ck_assert(variant_choose_linear(&in, &p, false, &id, &k));
+        if (k.rope) ck_assert_int_eq(k.column_tile % head, 0);
+        ck_assert_int_eq(k.column_tile % k.lanes + k.column_tile % k.column_block, 0);
+        if (head % 2) ck_assert_int_eq(k.rope, 0);
+        if (head % 16 == 0 && head <= 256) ck_assert_int_eq(k.rope, 1);
+        p.rope_interleaved = true;
+        p.rows = 3;
+        ck_assert(variant_choose_linear(&in, &p, false, &id, &k));
+        ck_assert_int_eq(k.rope, head % 2 ? 0 : 2);
+    }
+}
+END_TEST
+
 int main(void) {
     char why[256];
-    const TTest *const pure[] = {fits_small_devices, capabilities_decide, what_is_asked_for,
-                                 scratch_is_bounded, NULL};
+    const TTest *const pure[] = {fits_small_devices,
+                                 capabilities_decide,
+                                 what_is_asked_for,
+                                 scratch_is_bounded,
+                                 who_projects,
+                                 whole_heads,
+                                 NULL};
     const TTest *const driver[] = {local_memory_as_the_driver_says, NULL};
     if (!tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);

@@ -250,9 +250,11 @@ CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_comman
 
 /* ------------------------------------------------------------------------------------------- layer --- */
 
-/* Who computes y = x W^T + b. */
+/* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
+ * of the context's tuned_rows decides; else a measurement of both, which the first layer on a device makes
+ * (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the shipped rows. */
 typedef enum clattn_projection {
-    CLATTN_PROJECTION_AUTO = 0, /* the faster one, as a one-time measurement on the device found */
+    CLATTN_PROJECTION_AUTO = 0, /* the faster one */
     CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
     CLATTN_PROJECTION_NATIVE,   /* clattn's own linear kernel */
     CLATTN_PROJECTION_COUNT
@@ -284,7 +286,8 @@ typedef struct clattn_layer_params {
 CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
                                                 size_t *bytes);
 
-/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. */
+/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. Blocking: the
+ * one-time measurement of clattn_projection, here as in the other functions of a layer. */
 CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
                                            clattn_plan *plan);
 

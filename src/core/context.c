@@ -52,8 +52,19 @@ static clattn_status parse_rows(clattn_context *c, const char *own) {
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
     if (!tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
-    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false};
+    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false, {PLAN_NOT_MEASURED}};
     return CLATTN_OK;
+}
+
+static bool init_locks(clattn_context *c) {
+    os_mutex *const locks[] = {&c->error_lock, &c->program_lock, &c->measure_lock};
+    for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++)
+        if (!os_mutex_init(locks[i])) {
+            while (i-- > 0) os_mutex_destroy(locks[i]);
+            return false;
+        }
+    c->locks_ready = true;
+    return true;
 }
 
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
@@ -65,12 +76,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
     if (!c->capabilities.little_endian)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not little-endian");
-    if (!os_mutex_init(&c->error_lock)) return CLATTN_OUT_OF_MEMORY;
-    if (!os_mutex_init(&c->program_lock)) {
-        os_mutex_destroy(&c->error_lock);
-        return CLATTN_OUT_OF_MEMORY;
-    }
-    c->locks_ready = true;
+    if (!init_locks(c)) return CLATTN_OUT_OF_MEMORY;
     const clattn_status status = parse_rows(c, params->tuned_rows);
     if (status != CLATTN_OK) return status;
     c->cache = cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
@@ -103,6 +109,7 @@ void clattn_context_destroy(clattn_context *context) {
     if (context->opencl) clReleaseContext(context->opencl);
     cache_close(context->cache);
     if (context->locks_ready) {
+        os_mutex_destroy(&context->measure_lock);
         os_mutex_destroy(&context->program_lock);
         os_mutex_destroy(&context->error_lock);
     }

@@ -28,6 +28,9 @@ struct clattn_context {
     bool locks_ready;
     bool probed;          // planner.dot_bf16 is known
     bool projection_used; // CLBlast holds programs of this context
+
+    os_mutex measure_lock; // held while projections are measured
+    bool measured;         // planner.measured says what can be known
 };
 
 #if defined(__GNUC__) && !defined(__MINGW32__)

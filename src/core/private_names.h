@@ -38,6 +38,7 @@
 #define linear_can_turn clattn_private_linear_can_turn
 #define linear_enqueue clattn_private_linear_enqueue
 #define linear_native_choose clattn_private_linear_native_choose
+#define linear_native_is_open clattn_private_linear_native_is_open
 #define linear_native_enqueue clattn_private_linear_native_enqueue
 #define linear_native_prepare clattn_private_linear_native_prepare
 #define linear_one_head clattn_private_linear_one_head
@@ -45,6 +46,7 @@
 #define linear_prepare clattn_private_linear_prepare
 #define linear_scratch clattn_private_linear_scratch
 #define log_send clattn_private_log_send
+#define measure_projections clattn_private_measure_projections
 #define opencl_error_name clattn_private_opencl_error_name
 #define os_cpu_has_dot_bf16 clattn_private_os_cpu_has_dot_bf16
 #define os_folder_close clattn_private_os_folder_close
@@ -85,6 +87,7 @@
 #define unfused_prepare clattn_private_unfused_prepare
 #define variant_choose clattn_private_variant_choose
 #define variant_choose_linear clattn_private_variant_choose_linear
+#define variant_linear_is_open clattn_private_variant_linear_is_open
 #define variant_lanes clattn_private_variant_lanes
 #define workspace_round clattn_private_workspace_round
 #define workspace_take clattn_private_workspace_take

@@ -4,6 +4,7 @@
 #include "layer/linear.h"
 
 #include "attention/call.h"
+#include "layer/measure.h"
 
 clattn_tensor linear_one_head(const clattn_tensor *t) {
     clattn_tensor r = *t;
@@ -14,10 +15,11 @@ clattn_tensor linear_one_head(const clattn_tensor *t) {
     return r;
 }
 
-bool linear_prefers_native(const clattn_context *context, const linear *l, clattn_projection wanted) {
+bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted) {
     enum kernel_id id;
     knobs k;
     if (wanted != CLATTN_PROJECTION_AUTO) return wanted == CLATTN_PROJECTION_NATIVE;
+    if (linear_native_is_open(context, l)) measure_projections(context);
     return linear_native_choose(context, l, false, &id, &k);
 }
 

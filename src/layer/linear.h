@@ -22,8 +22,9 @@ typedef struct linear {
 // [B, N, M] as [B, 1, N, M].
 clattn_tensor linear_one_head(const clattn_tensor *t);
 
-// Whether the native kernel is the one to take: a tuned row prefers it, or `wanted` asks for it.
-bool linear_prefers_native(const clattn_context *context, const linear *l, clattn_projection wanted);
+// Whether the native kernel is the one to take: `wanted` asks for it, a row of the caller's prefers it, it
+// was measured faster, or else a row of the library's prefers it. The first call may measure (measure.h).
+bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted);
 
 // Whether the kernel that the native path takes can turn heads as `rope` says while it makes them.
 bool linear_can_turn(const clattn_context *context, const linear *l);
@@ -40,6 +41,8 @@ clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t a
 // The native kernel (linear_native.c); y is written whole.
 clattn_status linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status linear_native_enqueue(chain *c, const linear *l);
+// Whether a measurement can change who projects.
+bool linear_native_is_open(const clattn_context *context, const linear *l);
 bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
                           knobs *k);
 #endif

@@ -3,18 +3,27 @@
 #include "layer/linear.h"
 #include "linear_args.h"
 
+static linear_problem problem_of(const linear *l) {
+    return (linear_problem){l->x.type,
+                            l->w.type,
+                            l->y.type,
+                            tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
+                            l->x.shape[0] * l->x.shape[2],
+                            l->w.shape[0],
+                            l->w.shape[1],
+                            l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
+                            l->rope.interleaved};
+}
+
 bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
                           knobs *k) {
-    const linear_problem p = {l->x.type,
-                              l->w.type,
-                              l->y.type,
-                              tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
-                              l->x.shape[0] * l->x.shape[2],
-                              l->w.shape[0],
-                              l->w.shape[1],
-                              l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
-                              l->rope.interleaved};
+    const linear_problem p = problem_of(l);
     return variant_choose_linear(&context->planner, &p, forced, id, k);
+}
+
+bool linear_native_is_open(const clattn_context *context, const linear *l) {
+    const linear_problem p = problem_of(l);
+    return variant_linear_is_open(&context->planner, &p);
 }
 
 bool linear_can_turn(const clattn_context *context, const linear *l) {

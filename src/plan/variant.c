@@ -305,17 +305,32 @@ static void choose_linear_few(const linear_problem *p, knobs *k) {
     k->column_tile = 8;
 }
 
+static bool clblast_measured_faster(const plan_input *in, enum kernel_id id) {
+    return in->measured[id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS] ==
+           PLAN_CLBLAST_FASTER;
+}
+
+static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows) {
+    const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_w,
+                           (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
+                           (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
+    const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
+    return tuned_find(rows, NULL, kernels, &key);
+}
+
+bool variant_linear_is_open(const plan_input *in, const linear_problem *p) {
+    const tuned_row *row = linear_row(in, p, in->shipped);
+    return row && row->id != TUNED_CLBLAST && !linear_row(in, p, in->own);
+}
+
 bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
                            knobs *k) {
     static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
-    const int rows = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX);
-    const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_w,
-                           (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX), rows};
-    const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
-    const tuned_row *row = tuned_find(in->own, in->shipped, kernels, &key);
-    const bool native = row && row->id != TUNED_CLBLAST;
-    if (!native && !forced) return false;
-    if (!native) row = &any_device;
+    const tuned_row *own = linear_row(in, p, in->own);
+    const tuned_row *row = own ? own : linear_row(in, p, in->shipped);
+    const bool to_clblast = !row || row->id == TUNED_CLBLAST;
+    if (!forced && (to_clblast || (!own && clblast_measured_faster(in, row->id)))) return false;
+    if (to_clblast) row = &any_device;
     *id = row->id;
     *k = (knobs){.type_q = (int)p->type_x,
                  .type_kv = (int)p->type_w,

@@ -5,11 +5,16 @@
 #include "plan/problem.h"
 #include "plan/tuned.h"
 
+// What a measurement on the device found of a projection, by the rows that it has.
+enum { PLAN_FEW_ROWS, PLAN_MANY_ROWS, PLAN_MEASURES };
+enum plan_measured { PLAN_NOT_MEASURED = 0, PLAN_NATIVE_FASTER, PLAN_CLBLAST_FASTER };
+
 // What the planner knows besides the problem.
 typedef struct plan_input {
     const clattn_capabilities *device;
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
     bool dot_bf16;                   // kernels may use x86's bfloat16 dot product: a self-test ran
+    enum plan_measured measured[PLAN_MEASURES];
 } plan_input;
 
 typedef struct variant {
@@ -34,15 +39,20 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int variant_lanes(const clattn_capabilities *device);
 
-// A projection of `rows` rows: the lanes kernel and its knobs, or false where no row says that it beats
-// CLBlast; when `forced`, always true. RoPE is fused where the knob `rope` says so: where heads of an even
-// size fit whole into a tile.
+// A projection of `rows` rows: the lanes kernel and its knobs, or false where CLBlast is
+// the choice; when `forced`, always true. The caller's rows decide; then what was measured on the device;
+// then the library's rows. RoPE is fused where the knob `rope` says so: where heads of an even size fit whole
+// into a tile.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     int64_t rows, columns, reduction;
     int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
     bool rope_interleaved;
 } linear_problem;
+
+// Whether a measurement can change that: no row of the caller's decides, and one of the library's has a
+// kernel.
+bool variant_linear_is_open(const plan_input *in, const linear_problem *p);
 bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
                            knobs *k);
 #endif

@@ -1,0 +1,155 @@
+// measure.c: see measure.h. Each of the two sizes stands for the rows of tuned_rows.c that it measures: few
+// rows are bound by reading W, many by arithmetic.
+#include "layer/measure.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "core/kernels.h"
+#include "core/sha256.h"
+#include "layer/linear.h"
+
+#define RUNS 5
+#define MOST_ROWS 256
+#define WIDTH 768 // columns and reduction, of a model like BERT-base
+
+static const int64_t rows_of[PLAN_MEASURES] = {[PLAN_FEW_ROWS] = 8, [PLAN_MANY_ROWS] = MOST_ROWS};
+
+typedef struct trial {
+    clattn_context *context;
+    cl_command_queue queue;
+    cl_mem x, w, y;
+} trial;
+
+static cl_mem make_matrix(trial *t, int64_t rows) {
+    const float value = 0.5f;
+    const size_t bytes = (size_t)rows * WIDTH * sizeof value;
+    cl_mem m = clCreateBuffer(t->context->opencl, CL_MEM_READ_WRITE, bytes, NULL, NULL);
+    if (m && clEnqueueFillBuffer(t->queue, m, &value, sizeof value, 0, bytes, 0, NULL, NULL) == CL_SUCCESS)
+        return m;
+    if (m) clReleaseMemObject(m);
+    return NULL;
+}
+
+static bool open_trial(trial *t, clattn_context *context) {
+    *t = (trial){.context = context};
+    t->queue = clCreateCommandQueue(context->opencl, context->device, 0, NULL);
+    if (!t->queue) return false;
+    t->x = make_matrix(t, MOST_ROWS);
+    t->w = make_matrix(t, WIDTH);
+    t->y = make_matrix(t, MOST_ROWS);
+    return t->x && t->w && t->y;
+}
+
+static void close_trial(trial *t) {
+    cl_mem const all[] = {t->x, t->w, t->y};
+    if (t->queue) clFinish(t->queue);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]) clReleaseMemObject(all[i]);
+    if (t->queue) clReleaseCommandQueue(t->queue);
+}
+
+// Nanoseconds of the fastest run, which is not the first: that one compiles. 0: it failed.
+static uint64_t time_projection(const trial *t, int64_t rows, bool native) {
+    const int64_t w[2] = {WIDTH, WIDTH};
+    const linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                      .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
+                      .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                      .native = native};
+    uint64_t least = 0;
+    for (int run = 0; run < RUNS; run++) {
+        chain steps;
+        const uint64_t start = os_time_ns();
+        chain_begin(&steps, t->context, t->queue, 0, NULL);
+        const clattn_status status = linear_enqueue(&steps, &l, NULL, 0);
+        if (chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
+        const uint64_t time = os_time_ns() - start;
+        if (run > 0 && (least == 0 || time < least)) least = time;
+    }
+    return least;
+}
+
+// One that cannot run loses; where neither can, nothing is known.
+static enum plan_measured compare(const trial *t, int64_t rows) {
+    const uint64_t native = time_projection(t, rows, true), clblast = time_projection(t, rows, false);
+    if (!native && !clblast) return PLAN_NOT_MEASURED;
+    log_send(&t->context->log, CLATTN_LOG_INFO,
+             "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)", (int)rows,
+             (double)native / 1e6, (double)clblast / 1e6);
+    return native && (!clblast || native <= clblast) ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+}
+
+static bool run_trial(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
+    trial t;
+    bool ok = open_trial(&t, c);
+    for (int i = 0; ok && i < PLAN_MEASURES; i++) {
+        answer[i] = (unsigned char)compare(&t, rows_of[i]);
+        ok = answer[i] != PLAN_NOT_MEASURED;
+    }
+    close_trial(&t);
+    return ok;
+}
+
+static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
+    const clattn_capabilities *of = &c->capabilities;
+    const char *const parts[] = {"projection", of->name,     of->driver,
+                                 of->version,  of->platform, CLATTN_VERSION_STRING};
+    const struct kernel_source *sources[] = {&clattn_kernel_sources[KERNEL_LINEAR_LANES],
+                                             &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
+    sha256_state h;
+    sha256_begin(&h);
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
+        sha256_add(&h, sources[i]->text, sources[i]->bytes);
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+    sha256_end(&h, key);
+}
+
+static bool is_answer(const unsigned char *bytes, size_t count) {
+    bool ok = count == PLAN_MEASURES;
+    for (size_t i = 0; ok && i < PLAN_MEASURES; i++)
+        ok = bytes[i] == PLAN_NATIVE_FASTER || bytes[i] == PLAN_CLBLAST_FASTER;
+    return ok;
+}
+
+static bool find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char *kept = NULL;
+    size_t count = 0;
+    measure_key(c, key);
+    if (cache_load(c->cache, key, &kept, &count)) {
+        const bool ok = is_answer(kept, count);
+        if (ok) memcpy(answer, kept, PLAN_MEASURES);
+        free(kept);
+        if (ok) return true;
+    }
+    if (!run_trial(c, answer)) return false;
+    cache_store(c->cache, key, answer, PLAN_MEASURES);
+    return true;
+}
+
+// What fails here is no failure of the caller's, whose last error stays.
+static bool find_answer_quietly(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
+    char last_error[sizeof c->last_error];
+    os_mutex_lock(&c->error_lock);
+    memcpy(last_error, c->last_error, sizeof last_error);
+    os_mutex_unlock(&c->error_lock);
+    const bool found = find_answer(c, answer);
+    os_mutex_lock(&c->error_lock);
+    memcpy(c->last_error, last_error, sizeof last_error);
+    os_mutex_unlock(&c->error_lock);
+    return found;
+}
+
+void measure_projections(clattn_context *context) {
+    unsigned char answer[PLAN_MEASURES];
+    if (!context->capabilities.is_cpu || !context->cache || !clblast_available()) return;
+    os_mutex_lock(&context->measure_lock);
+    if (!context->measured) {
+        context->measured = true;
+        if (find_answer_quietly(context, answer))
+            for (int i = 0; i < PLAN_MEASURES; i++)
+                context->planner.measured[i] = (enum plan_measured)answer[i];
+    }
+    os_mutex_unlock(&context->measure_lock);
+}

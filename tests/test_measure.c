@@ -1,0 +1,96 @@
+// test_measure.c: the one-time measurement of who projects: when it happens, that it happens once, and that
+// the cache folder keeps it. Which one is faster is for the device to say. Leaves out the choice that follows
+// from it (test_plan.c). POSIX only.
+//
+// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
+#include "harness.h"
+
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static char folder[] = "/tmp/clattn-measure-XXXXXX";
+
+// Counts the lines that tell of a measurement; a size each.
+static void count_measurements(void *user, clattn_log_level level, const char *text) {
+    (void)level;
+    if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
+}
+
+static clattn_context *open_context(const char *cache, const char *rows, int *measurements) {
+    clattn_context *context = NULL;
+    const clattn_context_params params = {
+        .device = harness()->device,
+        .cache_dir = cache,
+        .tuned_rows = rows,
+        .log = {.fn = count_measurements, .user = measurements, .level = CLATTN_LOG_INFO}};
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
+    return context;
+}
+
+static void plan_layer(clattn_context *context, clattn_projection projection) {
+    const int64_t x[] = {1, 40, 64}, w[] = {64, 64};
+    clattn_layer_params p = {.heads = 2, .projection = projection};
+    clattn_plan plan;
+    p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    p.wq = p.wk = p.wv = p.wo = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    ck_assert_int_eq(clattn_layer_plan(context, &p, &plan), CLATTN_OK);
+}
+
+static int measurements_of(const char *cache, const char *rows, clattn_projection projection) {
+    int measurements = 0;
+    clattn_context *context = open_context(cache, rows, &measurements);
+    plan_layer(context, projection);
+    plan_layer(context, projection);
+    clattn_context_destroy(context);
+    return measurements;
+}
+
+static bool can_measure(void) {
+    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
+    const clattn_capabilities *of = clattn_context_capabilities(harness()->context);
+    return !(without && without[0] == '1') && of->is_cpu && of->float_vector_width >= 4;
+}
+
+START_TEST(only_where_it_can_matter) {
+    ck_assert_int_eq(measurements_of(NULL, NULL, CLATTN_PROJECTION_AUTO), 0);
+    ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_NATIVE), 0);
+    ck_assert_int_eq(measurements_of(folder, "linear_lanes :", CLATTN_PROJECTION_AUTO), 0);
+    if (!can_measure()) ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_AUTO), 0);
+}
+END_TEST
+
+static void *plan_in_thread(void *context) {
+    plan_layer(context, CLATTN_PROJECTION_AUTO);
+    return NULL;
+}
+
+START_TEST(once_a_device) {
+    int measurements = 0;
+    char message[256];
+    pthread_t threads[4];
+    if (!can_measure()) return;
+    clattn_context *context = open_context(folder, NULL, &measurements);
+    for (int i = 0; i < 4; i++)
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, plan_in_thread, context), 0);
+    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
+    ck_assert_int_eq(measurements, 2); // few rows and many
+    clattn_context_last_error(context, message, sizeof message);
+    ck_assert_str_eq(message, "");
+    clattn_context_destroy(context);
+    ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_AUTO), 0);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const all[] = {only_where_it_can_matter, once_a_device, NULL};
+    char command[64];
+    if (!mkdtemp(folder)) return EXIT_FAILURE;
+    Suite *suite = suite_create("measure");
+    harness_add(suite, "all", all);
+    const int status = harness_run(suite);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    return system(command) == 0 ? status : EXIT_FAILURE;
+}
