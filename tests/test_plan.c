@@ -40,7 +40,12 @@ static variant choose(const clattn_capabilities *device, const problem *p, clatt
     const plan_input in = {.device = device, .shipped = &shipped};
     variant v;
     ck_assert_int_eq(variant_choose(&in, p, &v), want);
-    ck_assert_msg(v.why[0] != '\0', "no reason");
+    char why[256] = "";
+    if (want == CLATTN_OK)
+        variant_explain(&in, p, &v, why);
+    else
+        snprintf(why, sizeof why, "%s", v.refusal);
+    ck_assert_msg(why[0] != '\0', "no reason");
     return v;
 }
 

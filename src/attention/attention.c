@@ -3,7 +3,8 @@
 
 #include <string.h>
 
-clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clattn_plan *plan) {
+clattn_status attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan) {
+    const variant *v = &c->variant;
     *plan = (clattn_plan){.kernel = v->kernel,
                           .tile_q = v->rows_per_group,
                           .tile_kv = v->knobs.tile_kv,
@@ -14,7 +15,7 @@ clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clat
                           .workspace_bytes = workspace_bytes};
     const char *name = v->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->id].name;
     strncpy(plan->kernel_name, name, sizeof plan->kernel_name - 1);
-    memcpy(plan->why, v->why, sizeof plan->why);
+    variant_explain(&c->context->planner, &c->problem, v, plan->why);
     return CLATTN_OK;
 }
 
@@ -24,7 +25,7 @@ clattn_status clattn_attention_plan(clattn_context *context, const clattn_attent
     if (!context) return CLATTN_INVALID_ARGUMENT;
     if (!plan) return context_fail(context, CLATTN_INVALID_ARGUMENT, "plan: is NULL");
     const clattn_status status = call_check(context, params, true, &c);
-    return status == CLATTN_OK ? attention_fill_plan(&c.variant, c.workspace_bytes, plan) : status;
+    return status == CLATTN_OK ? attention_fill_plan(&c, c.workspace_bytes, plan) : status;
 }
 
 clattn_status clattn_attention_workspace(clattn_context *context, const clattn_attention_params *params,

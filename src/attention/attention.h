@@ -7,5 +7,5 @@
 clattn_status attention_prepare_call(call *c);
 clattn_status attention_enqueue_call(call *c, chain *chain);
 
-clattn_status attention_fill_plan(const variant *v, size_t workspace_bytes, clattn_plan *plan);
+clattn_status attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan);
 #endif

@@ -338,7 +338,7 @@ clattn_status call_check(clattn_context *context, const clattn_attention_params 
     if (c->problem.type_q == CLATTN_TYPE_BF16 && c->problem.type_kv == CLATTN_TYPE_BF16)
         probe_dot_bf16(context);
     if (variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
-        return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.why);
+        return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.refusal);
     c->turns = params->rope.layout != CLATTN_ROPE_NONE;
     lay_out_workspace(c);
     return CLATTN_OK;

@@ -56,14 +56,20 @@ int64_t tensor_count(const clattn_tensor *t) {
     return n;
 }
 
-static void print_numbers(const int64_t *x, int count, char *text, size_t size) {
+typedef struct number_text {
+    char text[128];
+} number_text;
+
+// "[2,3]", for a message.
+static number_text print_numbers(const int64_t *x, int count) {
+    number_text t = {""};
     size_t used = 0;
-    text[0] = '\0';
-    for (int i = 0; i < count && used < size; i++) {
-        const int n = snprintf(text + used, size - used, "%s%lld", i ? "," : "[", (long long)x[i]);
+    for (int i = 0; i < count && used < sizeof t.text; i++) {
+        const int n = snprintf(t.text + used, sizeof t.text - used, "%s%lld", i ? "," : "[", (long long)x[i]);
         if (n > 0) used += (size_t)n;
     }
-    if (used < size) snprintf(text + used, size - used, "]");
+    if (used < sizeof t.text) snprintf(t.text + used, sizeof t.text - used, "]");
+    return t;
 }
 
 static const char *const type_names[CLATTN_TYPE_COUNT] = {"f32", "f16", "bf16", "bool"};
@@ -90,21 +96,19 @@ static int64_t last_index(const clattn_tensor *t) {
 }
 
 static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
-    char text[128];
     int64_t elements = 1;
     for (int i = 0; i < t->rank; i++) {
-        print_numbers(t->shape, t->rank, text, sizeof text);
         if (t->shape[i] < 0 || t->shape[i] > INT32_MAX)
             return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s: each size must be 0 to 2^31-1",
-                                rule->name, text);
+                                rule->name, print_numbers(t->shape, t->rank).text);
         if (t->shape[i] && elements > (INT64_MAX / 16) / t->shape[i])
             return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "%s: shape %s has more elements than 64 bits count", rule->name, text);
+                                "%s: shape %s has more elements than 64 bits count", rule->name,
+                                print_numbers(t->shape, t->rank).text);
         if (t->shape[i]) elements *= t->shape[i];
-        print_numbers(t->stride, t->rank, text, sizeof text);
         if (t->stride[i] < 0)
             return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: strides %s: a stride must not be negative",
-                                rule->name, text);
+                                rule->name, print_numbers(t->stride, t->rank).text);
     }
     if (t->offset < 0 || t->offset > INT64_MAX / 16)
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^59", rule->name,
@@ -184,11 +188,9 @@ clattn_status tensor_check_shape(clattn_context *c, const clattn_tensor *t, cons
                                  const tensor_rule *rule) {
     for (int i = 0; i < t->rank; i++) {
         if (shape[i] < 0 || t->shape[i] == shape[i]) continue;
-        char got[128], need[128];
-        print_numbers(t->shape, t->rank, got, sizeof got);
-        print_numbers(shape, t->rank, need, sizeof need);
         return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s does not fit: %s must be %s",
-                            rule->name, got, rule->axes, need);
+                            rule->name, print_numbers(t->shape, t->rank).text, rule->axes,
+                            print_numbers(shape, t->rank).text);
     }
     return check_last_stride(c, t, rule);
 }
@@ -206,15 +208,11 @@ clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, 
         const int axis = 4 - t->rank + i;
         if (t->shape[i] == shape[axis])
             stride[axis] = t->shape[i] == 1 ? 0 : t->stride[i];
-        else if (t->shape[i] != 1) {
-            char got[128], need[128];
-            print_numbers(t->shape, t->rank, got, sizeof got);
-            print_numbers(shape, 4, need, sizeof need);
+        else if (t->shape[i] != 1)
             return context_fail(
                 c, CLATTN_INVALID_ARGUMENT,
                 "%s: shape %s does not broadcast to [B,H,Nq,Nkv] = %s: each size must be that or 1",
-                rule->name, got, need);
-        }
+                rule->name, print_numbers(t->shape, t->rank).text, print_numbers(shape, 4).text);
     }
     *view = (args_view){t->offset, stride[0], stride[1], stride[2], stride[3]};
     return CLATTN_OK;

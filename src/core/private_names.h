@@ -88,6 +88,7 @@
 #define variant_choose clattn_private_variant_choose
 #define variant_choose_linear clattn_private_variant_choose_linear
 #define variant_linear_is_open clattn_private_variant_linear_is_open
+#define variant_explain clattn_private_variant_explain
 #define variant_lanes clattn_private_variant_lanes
 #define workspace_round clattn_private_workspace_round
 #define workspace_take clattn_private_workspace_take

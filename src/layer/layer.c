@@ -219,7 +219,7 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
     if (!context) return CLATTN_INVALID_ARGUMENT;
     if (!plan) return context_fail(context, CLATTN_INVALID_ARGUMENT, "plan: is NULL");
     const clattn_status status = layer_check(context, params, true, &l);
-    return status == CLATTN_OK ? attention_fill_plan(&l.call.variant, l.workspace_bytes, plan) : status;
+    return status == CLATTN_OK ? attention_fill_plan(&l.call, l.workspace_bytes, plan) : status;
 }
 
 static clattn_status prepare_layer(layer *l) {

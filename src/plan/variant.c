@@ -4,7 +4,6 @@
 // kernel.
 #include "plan/variant.h"
 
-#include <stdio.h>
 #include <string.h>
 
 #include "args.h"
@@ -22,7 +21,7 @@
 #define MAX_COLUMN_TILE 768 // columns of a projection that a work-item owns: the tile of y stays in cache
 
 static clattn_status cannot(variant *v, const char *why) {
-    snprintf(v->why, sizeof v->why, "%s", why);
+    v->refusal = why;
     return CLATTN_UNSUPPORTED;
 }
 
@@ -139,9 +138,6 @@ static clattn_status choose_flash_portable(const plan_input *in, const problem *
         v->rows_per_group = tiles[i].tile_q;
         v->local_bytes = (size_t)bytes;
         choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
-        snprintf(v->why, sizeof v->why,
-                 "a tile of %d rows and %d keys takes %llu of %llu bytes of local memory", tiles[i].tile_q,
-                 tiles[i].tile_kv, (unsigned long long)bytes, (unsigned long long)device->local_memory_bytes);
         return CLATTN_OK;
     }
     return cannot(v, "flash: no tile of this head size fits the device's local memory");
@@ -166,8 +162,6 @@ static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, 
     v->work_group = 1;
     v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
     choose_splits(in, p, row_tiles(p, v->rows_per_group), v);
-    snprintf(v->why, sizeof v->why, "a tuned row: query rows in %d vectors of %d lanes%s",
-             v->knobs.row_vectors, v->knobs.lanes, v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
     return CLATTN_OK;
 }
 
@@ -201,8 +195,6 @@ static clattn_status choose_decode_lanes(const plan_input *in, const problem *p,
     v->rows_per_group = v->knobs.rows;
     v->passes = (rows + v->knobs.rows - 1) / v->knobs.rows;
     choose_splits(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * (uint64_t)v->passes, v);
-    snprintf(v->why, sizeof v->why, "a tuned row: %d query rows share a pass over the keys, in %d ranges",
-             v->knobs.rows, v->splits);
     return CLATTN_OK;
 }
 
@@ -235,24 +227,18 @@ static clattn_status choose_fused(const plan_input *in, const problem *p, varian
 }
 
 clattn_status variant_choose(const plan_input *in, const problem *p, variant *v) {
-    static const char *const names[CLATTN_KERNEL_COUNT] = {"auto", "unfused", "flash", "decode"};
-    char reason[sizeof v->why] = "as asked";
+    const char *refusal = NULL;
     memset(v, 0, sizeof *v);
     if (p->splits > 0 && p->kernel != CLATTN_KERNEL_DECODE)
         return cannot(v, "splits: only the decode kernel splits keys on request");
     if (p->kernel != CLATTN_KERNEL_UNFUSED) {
         const clattn_status status = choose_fused(in, p, v);
-        memcpy(reason, v->why, sizeof reason);
-        if (status == CLATTN_OK)
-            snprintf(v->why, sizeof v->why, "%s: %s%.200s", names[v->kernel],
-                     p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", reason);
         if (status == CLATTN_OK || p->kernel != CLATTN_KERNEL_AUTO) return status;
+        refusal = v->refusal;
         memset(v, 0, sizeof *v);
     }
-    const clattn_status status = choose_unfused(in->device, p, v);
-    snprintf(v->why, sizeof v->why, "unfused: %.200s",
-             p->wants_weights || p->wants_scores ? "weights or scores are wanted" : reason);
-    return status;
+    v->refusal = refusal;
+    return choose_unfused(in->device, p, v);
 }
 
 // Tiles that leave each compute unit at least four: larger ones reuse more of what is in cache.

@@ -30,11 +30,14 @@ typedef struct variant {
     size_t local_bytes;
     size_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
     size_t workspace_bytes; // scores of a chunk, or partial results of the splits
-    char why[256];
+    const char *refusal;    // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 
-// Choose for attention. On UNSUPPORTED `why` says what cannot be done.
+// Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.
 clattn_status variant_choose(const plan_input *in, const problem *p, variant *v);
+
+// Why it was chosen, as one line (explain.c): apart, because a call does not need it.
+void variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]);
 
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int variant_lanes(const clattn_capabilities *device);
