@@ -90,6 +90,8 @@ static void project(void) {
     clattn_status status = CLATTN_DRIVER;
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.biases = LAYER_ALL_BIASES;
+    test.options.rope.layout = CLATTN_ROPE_HALF; // in the projections, with buffers of its own
+    test.options.q_lengths = (const int32_t[]){4};
     struct layer_data *data = layer_make(&test);
     for (int attempt = 0; attempt == 0 || again(attempt - 1, status); attempt++) {
         char why[512];

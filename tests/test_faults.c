@@ -138,6 +138,22 @@ static bool layer_works(void) {
     return count_of(&ending, "clCreateContext") > 0;
 }
 
+// Out of resources from making a buffer or a kernel is no lost device, even after a good run.
+START_TEST(resources_are_not_the_device) {
+    static const char *const calls[] = {"clCreateBuffer", "clCreateKernel"};
+    struct ending counts = count_calls();
+    int reported = 0;
+    for (int n = 0; n < LENGTH(calls); n++)
+        for (int nth = count_of(&counts, calls[n]); nth > 0; nth -= 3) {
+            struct ending ending = run_child(calls[n], nth, CL_OUT_OF_RESOURCES);
+            ck_assert_msg(ending.status != FAULT_LOST && ending.status != FAULT_WRONG,
+                          "%s number %d: child ended with %d\n%s", calls[n], nth, ending.status, ending.text);
+            reported += ending.status == FAULT_REPORTED;
+        }
+    ck_assert_int_gt(reported, 4);
+}
+END_TEST
+
 int main(int count, char **arguments) {
     if (count == 3 && strcmp(arguments[1], "--child") == 0) return fault_child(atoi(arguments[2]));
     program = arguments[0];
@@ -147,7 +163,11 @@ int main(int count, char **arguments) {
                layer_path == NULL ? "CLATTN_TEST_LAYER is not set" : "no device, or a loader without layers");
         return HARNESS_SKIP;
     }
-    const TTest *const tests[] = {library_calls_fail, shared_calls_fail, first_builds_fail, device_is_lost,
+    const TTest *const tests[] = {library_calls_fail,
+                                  shared_calls_fail,
+                                  first_builds_fail,
+                                  device_is_lost,
+                                  resources_are_not_the_device,
                                   NULL};
     Suite *suite = suite_create("faults");
     harness_add(suite, "faults", tests);

@@ -116,6 +116,43 @@ START_TEST(attention_options) {
 }
 END_TEST
 
+// Rows past a query length keep what was there, whoever projects, whatever the types.
+static void keeps_rows(const struct layer_case *test) {
+    struct layer_arrays arrays;
+    struct layer_data *data = layer_make(test);
+    layer_bind(data, &arrays);
+    struct layer_result before = layer_collect(&arrays, harness()->queue);
+    ck_assert_int_eq(
+        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL), CLATTN_OK);
+    struct layer_result after = layer_collect(&arrays, harness()->queue);
+    for (int b = 0; b < 2; b++)
+        for (int64_t i = 0; i < test->n_q; i++) {
+            const size_t at = (size_t)((b * test->n_q + i) * test->width),
+                         bytes = (size_t)test->width * sizeof(double);
+            const bool kept = memcmp(before.out + at, after.out + at, bytes) == 0;
+            ck_assert_msg(kept == (i >= test->options.q_lengths[b]),
+                          "projection %d: row %d of item %d was %s", (int)test->projection, (int)i, b,
+                          kept ? "not written" : "written");
+        }
+    layer_result_free(&before);
+    layer_result_free(&after);
+    layer_unbind(&arrays);
+    layer_free(data);
+}
+
+START_TEST(rows_past_a_length) {
+    static const int32_t q_lengths[] = {5, 0};
+    struct layer_case test = base("rows past a length");
+    test.options.q_lengths = q_lengths;
+    for (int n = 0; n < CLATTN_TYPE_BOOL; n++)
+        for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT; p++) {
+            test.type = test.matrix_type = (clattn_type)n;
+            test.projection = (clattn_projection)p;
+            if (test.projection != CLATTN_PROJECTION_CLBLAST || has_clblast()) keeps_rows(&test);
+        }
+}
+END_TEST
+
 // The softmax cancels a forgotten key bias; the raw scores show it.
 START_TEST(key_bias_in_raw_scores) {
     struct layer_case test = base("key bias");
@@ -244,6 +281,7 @@ int main(void) {
                                     strided_views,
                                     storage_types,
                                     attention_options,
+                                    rows_past_a_length,
                                     key_bias_in_raw_scores,
                                     NULL};
     const TTest *const calls[] = {plan_and_prepare, workspace, wait_lists, without_clblast, NULL};
