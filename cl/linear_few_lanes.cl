@@ -21,6 +21,7 @@
 #define COLUMN_TILE 8 // columns of a work-item
 #endif
 #define SPAN (2 * LANES)
+#define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
 #if ROPE && (COLUMN_BLOCK % 2 || COLUMN_TILE % COLUMN_BLOCK || ROW_BLOCK * COLUMN_BLOCK > 32)
 #error "with ROPE a block holds whole pairs, at most 16 of them"
 #endif
@@ -36,7 +37,7 @@ typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 
 // sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
-inline void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
+REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
                          VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];
 #pragma unroll
@@ -74,11 +75,19 @@ inline void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_
     }
 }
 
-// Rows [row, row + ROW_BLOCK) and columns [column, column + COLUMN_BLOCK) of y, of which only so many exist;
-// those past the end repeat the last one and are not stored.
-typedef struct block {
-    int row, rows, column, columns;
-} block;
+// The columns of y that a work-item has at once, and their rows of W. Those past the last repeat it and are not
+// stored.
+typedef struct column_block {
+    int count, d[COLUMN_BLOCK]; // d: column within its head
+    long w[COLUMN_BLOCK], y[COLUMN_BLOCK];
+    float bias[COLUMN_BLOCK];
+} column_block;
+
+// The rows likewise; b, i: batch item and row of the next block.
+typedef struct row_block {
+    int count, b, i;
+    long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
+} row_block;
 
 // Which column the n-th of the walk is: with RoPE the two of a pair follow one another.
 inline int walk_column(const linear_args *a, int n) {
@@ -89,8 +98,38 @@ inline int walk_column(const linear_args *a, int n) {
     return n;
 }
 
-inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const block *at,
-                      VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+inline column_block take_columns(const linear_args *a, __global const ELEMENT(TYPE_BIAS) * bias, int first, int last) {
+    column_block to;
+    to.count = min(COLUMN_BLOCK, last - first);
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+        const int walked = first + min(n, to.count - 1), c = walk_column(a, walked), head = c / a->y_head_columns;
+        to.d[n] = walked % a->y_head_columns;
+        to.w[n] = a->w_offset + c * a->w_row;
+        to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
+        to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+    }
+    return to;
+}
+
+inline void take_rows(const linear_args *a, __global const int *table, row_block *to) {
+    to->count = 0;
+    for (int r = 0; r < ROW_BLOCK; r++) {
+        if (to->b == a->batch) { // past the last row
+            to->x[r] = to->x[r - 1];
+            continue;
+        }
+        to->x[r] = a->x_offset + to->b * a->x_batch + to->i * a->x_row;
+        to->y[r] = to->b * a->y_batch + to->i * a->y_row;
+#if ROPE
+        to->position[r] = rope_position(a, table, to->b, to->i);
+#endif
+        to->count++;
+        if (++to->i == a->rows) to->i = 0, to->b++;
+    }
+}
+
+inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
+                      const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
         for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
     }
@@ -98,33 +137,49 @@ inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const bloc
     for (int k = 0, head = 0; k < a->reduction; k += a->x_head_columns, head++) {
         x_pointer xs[ROW_BLOCK];
         w_pointer ws[COLUMN_BLOCK];
-        for (int r = 0; r < ROW_BLOCK; r++) {
-            const int i = at->row + min(r, at->rows - 1), b = i / a->rows;
-            xs[r] = x + a->x_offset + b * a->x_batch + i % a->rows * a->x_row + head * a->x_head;
-        }
-        for (int n = 0; n < COLUMN_BLOCK; n++)
-            ws[n] = w + a->w_offset + walk_column(a, at->column + min(n, at->columns - 1)) * a->w_row + k;
+        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
+        for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = w + columns->w[n] + k;
         add_products(xs, ws, min(a->x_head_columns, a->reduction - k), sum);
+    }
+}
+
+// The sums of all lanes, plus the bias: LANES accumulators at a time.
+REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK],
+                                 float y[ROW_BLOCK][COLUMN_BLOCK]) {
+    float sums[SUM_GROUPS * LANES];
+#pragma unroll
+    for (int g = 0; g < SUM_GROUPS; g++) {
+        VEC t[LANES];
+#pragma unroll
+        for (int i = 0; i < LANES; i++) {
+            const int k = g * LANES + i;
+            t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK] : (VEC)(0.0f);
+        }
+        VSTORE(sum_each(t), g, sums);
+    }
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCK; r++) {
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) y[r][n] = columns->bias[n] + sums[r * COLUMN_BLOCK + n];
     }
 }
 
 #if ROPE
 // Turn the pairs of a block; pairs of all its rows share a vector for cosine and sine.
-inline void turn_block(const linear_args *a, __global const ulong *turns, __global const int *table, const block *at,
-                       float y[ROW_BLOCK][COLUMN_BLOCK]) {
+inline void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
+                       const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
-    for (int r = 0; r < at->rows; r++) {
-        const long position = rope_position(a, table, (at->row + r) / a->rows, (at->row + r) % a->rows);
-        for (int n = 0; n < at->columns; n += 2) {
-            const int d = (at->column + n) % a->y_head_columns;
-            const long part = d < a->rotary_dim ? position * as_long(turns[d / 2]) : 0;
+    for (int r = 0; r < rows->count; r++) {
+        for (int n = 0; n < columns->count; n += 2) {
+            const int d = columns->d[n];
+            const long part = d < a->rotary_dim ? rows->position[r] * as_long(turns[d / 2]) : 0;
             angle[(r * COLUMN_BLOCK + n) / 2] = (float)part * 0x1.0p-63f;
         }
     }
     vstore16(cospi(vload16(0, angle)), 0, c);
     vstore16(sinpi(vload16(0, angle)), 0, s);
-    for (int r = 0; r < at->rows; r++) {
-        for (int n = 0; n < at->columns; n += 2) {
+    for (int r = 0; r < rows->count; r++) {
+        for (int n = 0; n < columns->count; n += 2) {
             const int pair = (r * COLUMN_BLOCK + n) / 2;
             const float y0 = y[r][n], y1 = y[r][n + 1];
             y[r][n] = y0 * c[pair] - y1 * s[pair];
@@ -134,43 +189,28 @@ inline void turn_block(const linear_args *a, __global const ulong *turns, __glob
 }
 #endif
 
-inline void store_block(const linear_args *a, __global ELEMENT(TYPE_OUT) * to, const block *at,
-                        float y[ROW_BLOCK][COLUMN_BLOCK]) {
-    for (int n = 0; n < COLUMN_BLOCK && n < at->columns; n++) {
-        const int c = walk_column(a, at->column + n);
-        const long column_at = a->y_offset + c / a->y_head_columns * a->y_head + c % a->y_head_columns;
-        for (int r = 0; r < ROW_BLOCK && r < at->rows; r++) {
-            const int b = (at->row + r) / a->rows, i = (at->row + r) % a->rows;
-            STORE(TYPE_OUT, to, column_at + b * a->y_batch + i * a->y_row, y[r][n]);
-        }
-    }
-}
-
-inline void add_bias(const linear_args *a, __global const ELEMENT(TYPE_BIAS) * bias, const block *at,
-                     VEC sum[ROW_BLOCK][COLUMN_BLOCK], float y[ROW_BLOCK][COLUMN_BLOCK]) {
-    for (int n = 0; n < COLUMN_BLOCK; n++) {
-        const bool biased = (a->flags & ARGS_BIAS) && n < at->columns;
-        const float start = biased ? LOAD(TYPE_BIAS, bias, a->bias_offset + walk_column(a, at->column + n)) : 0.0f;
-        for (int r = 0; r < ROW_BLOCK; r++) y[r][n] = start + sum_lanes(sum[r][n]);
-    }
-}
-
 __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                                __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
                                __global const ulong *turns, __global const int *table, linear_args args) {
     const int first = (int)get_group_id(0) * COLUMN_TILE, last = min(first + COLUMN_TILE, args.columns);
-    const int rows = args.batch * args.rows;
     for (int column = first; column < last; column += COLUMN_BLOCK) {
-        for (int row = 0; row < rows; row += ROW_BLOCK) {
-            const block at = {row, min(ROW_BLOCK, rows - row), column, min(COLUMN_BLOCK, last - column)};
+        const column_block columns = take_columns(&args, bias, column, last);
+        row_block rows;
+        rows.b = rows.i = 0;
+        while (rows.b < args.batch) {
             VEC sum[ROW_BLOCK][COLUMN_BLOCK];
             float result[ROW_BLOCK][COLUMN_BLOCK];
-            sum_block(&args, x, w, &at, sum);
-            add_bias(&args, bias, &at, sum, result);
+            take_rows(&args, table, &rows);
+            sum_block(&args, x, w, &rows, &columns, sum);
+            finish_sums(&columns, sum, result);
 #if ROPE
-            turn_block(&args, turns, table, &at, result);
+            turn_block(&args, turns, &rows, &columns, result);
 #endif
-            store_block(&args, y, &at, result);
+            for (int r = 0; r < rows.count; r++) {
+#pragma unroll
+                for (int n = 0; n < COLUMN_BLOCK; n++)
+                    if (n < columns.count) STORE(TYPE_OUT, y, rows.y[r] + columns.y[n], result[r][n]);
+            }
         }
     }
 }

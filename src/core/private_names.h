@@ -44,6 +44,7 @@
 #define linear_one_head clattn_private_linear_one_head
 #define linear_prefers_native clattn_private_linear_prefers_native
 #define linear_prepare clattn_private_linear_prepare
+#define linear_reads_joined_heads clattn_private_linear_reads_joined_heads
 #define linear_scratch clattn_private_linear_scratch
 #define log_send clattn_private_log_send
 #define measure_projections clattn_private_measure_projections

@@ -109,12 +109,11 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
     return CLATTN_OK;
 }
 
-// A [B, heads, N, size] part of the workspace. CLBlast writes rows of all heads, the native kernel a head
-// after the other, which keeps a head's rows close together in the caches.
-static clattn_tensor part(layer *l, bool native, int64_t heads, int64_t n, int64_t size) {
-    const clattn_type type = native ? l->type : CLATTN_TYPE_F32;
-    clattn_tensor t = native ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
-                             : clattn_tensor_bshd(NULL, type, l->y.shape[0], heads, n, size);
+// A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.
+static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, int64_t size) {
+    const clattn_type type = l->native ? l->type : CLATTN_TYPE_F32;
+    clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
+                                  : clattn_tensor_bshd(NULL, type, l->y.shape[0], heads, n, size);
     t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
     l->workspace_bytes += workspace_round((size_t)tensor_count(&t) * clattn_type_size(type));
     return t;
@@ -165,12 +164,16 @@ static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
     const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
                         out = linear_one_head(&p->out);
     l->type = p->x.type;
+    // CLBlast writes rows of all heads, the native kernel a head after the other, which keeps a head's rows
+    // close together in the caches.
     l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false, {0}};
     l->k =
         (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false, {0}};
     l->v =
         (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false, {0}};
-    l->o = (linear){part(l, native, l->heads, nq, l->head_dim_v),
+    const linear last = {.x = x, .w = p->wo, .y = out};
+    const bool joined = !native || linear_reads_joined_heads(l->context, &last);
+    l->o = (linear){part(l, !joined, l->heads, nq, l->head_dim_v),
                     p->wo,
                     p->bo,
                     out,

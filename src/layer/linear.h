@@ -26,6 +26,9 @@ clattn_tensor linear_one_head(const clattn_tensor *t);
 // was measured faster, or else a row of the library's prefers it. The first call may measure (measure.h).
 bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted);
 
+// Whether the kernel that the native path takes wants the heads of a row of x next to one another.
+bool linear_reads_joined_heads(const clattn_context *context, const linear *l);
+
 // Whether the kernel that the native path takes can turn heads as `rope` says while it makes them.
 bool linear_can_turn(const clattn_context *context, const linear *l);
 

@@ -26,6 +26,13 @@ bool linear_native_is_open(const clattn_context *context, const linear *l) {
     return variant_linear_is_open(&context->planner, &p);
 }
 
+// With few rows a part of the reduction is a loop of its own, which a short head does not pay for.
+bool linear_reads_joined_heads(const clattn_context *context, const linear *l) {
+    enum kernel_id id;
+    knobs k;
+    return linear_native_choose(context, l, true, &id, &k) && id == KERNEL_LINEAR_FEW_LANES;
+}
+
 bool linear_can_turn(const clattn_context *context, const linear *l) {
     enum kernel_id id;
     knobs k;
