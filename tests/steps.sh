@@ -61,7 +61,7 @@ suite() {
     name=$1 folder=$2 kind=$3 runtime=${4:-}
     start=$(date +%s)
     case $kind in
-    layer-only) set -- layer errors_layer ;;
+    layer-only) set -- layer errors_layer linear errors_linear ;;
     *) set -- --suite "$kind" ;;
     esac
     if [ "$runtime" = intel ]; then

@@ -1,7 +1,7 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
  * Read from top to bottom: runtime.h (status, log, devices, context), then here tensor, attention, merge,
- * layer.
+ * layer, linear.
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads key/value head h /
@@ -251,8 +251,9 @@ CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_comman
 /* ------------------------------------------------------------------------------------------- layer --- */
 
 /* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
- * of the context's tuned_rows decides; else a measurement of both, which the first layer on a device makes
- * (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the shipped rows. */
+ * of the context's tuned_rows decides; else a measurement of both, which the first layer or linear call on a
+ * device makes (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the
+ * shipped rows. */
 typedef enum clattn_projection {
     CLATTN_PROJECTION_AUTO = 0, /* the faster one */
     CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
@@ -301,6 +302,60 @@ CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const cla
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
+
+/* ------------------------------------------------------------------------------------------ linear --- */
+
+/* One projection, which a layer does four times:
+ *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
+ * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. */
+typedef struct clattn_linear_params {
+    clattn_tensor x;   /* [B, N, K], last stride 1 */
+    clattn_tensor out; /* [B, N, M], x's type, last stride 1 */
+    clattn_tensor w;   /* [M, K], dense rows (last stride 1), as frameworks store it */
+    clattn_tensor b;   /* optional [M] */
+    clattn_projection projection;
+    /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none.
+     * It must not be used by another command until this one has finished. */
+    cl_mem workspace;
+} clattn_linear_params;
+
+/* Who computes a projection, and why. */
+typedef struct clattn_linear_choice {
+    clattn_projection projection; /* CLBLAST or NATIVE */
+    char kernel_name[32];         /* "clblast", or the .cl file, such as "linear_lanes" */
+    size_t workspace_bytes;       /* scratch memory of the call */
+    char why[256];                /* one line */
+} clattn_linear_choice;
+
+/* Scratch bytes that clattn_linear_enqueue needs: 0 for the native kernels, and for CLBlast what it takes to
+ * convert x, w and out to dense float32 where they are not.   As clattn_linear_plan. */
+CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const clattn_linear_params *params,
+                                                 size_t *bytes);
+
+/* Plan a projection without doing it. Buffers may be NULL (b counts as present when its rank is not 0).
+ * Threads: any.   Blocking: never, but for the one-time measurement of clattn_projection, here as in the
+ * other functions of a linear call.   Returns: as clattn_linear_enqueue. */
+CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
+                                            clattn_linear_choice *choice);
+
+/* Compile ahead what a projection needs, so that enqueueing it does not; buffers may be NULL. CLBlast's own
+ * kernels are not covered: they are compiled at their first call and kept in memory.
+ * Threads: any.   Blocking: while the driver compiles.
+ * Returns: as clattn_linear_enqueue, and BUILD_FAILED with the driver's log in the log callback. */
+CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const clattn_linear_params *params);
+
+/* Enqueue one projection on the caller's queue, in-order or out-of-order; wait_list and event as in
+ * clattn_attention_enqueue. Sizes of zero: B or N of 0 does nothing and succeeds; K or M of 0 is refused.
+ * Lifetime  buffers must live until the commands are done.
+ * Threads   any, one queue a thread.   Blocking: never for the result; a kernel not yet compiled is compiled
+ * now, and CLBlast compiles on its first call.
+ * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range or handle is wrong; nothing was enqueued
+ *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
+ *           OUT_OF_MEMORY     scratch memory
+ *           BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_command_queue queue,
+                                               const clattn_linear_params *params, cl_uint wait_count,
+                                               const cl_event *wait_list, cl_event *event);
 
 #ifdef __cplusplus
 }

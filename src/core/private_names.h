@@ -36,6 +36,8 @@
 #define launch_enqueue clattn_private_launch_enqueue
 #define launch_value clattn_private_launch_value
 #define linear_can_turn clattn_private_linear_can_turn
+#define linear_check_matrix clattn_private_linear_check_matrix
+#define linear_check_projection clattn_private_linear_check_projection
 #define linear_enqueue clattn_private_linear_enqueue
 #define linear_native_choose clattn_private_linear_native_choose
 #define linear_native_is_open clattn_private_linear_native_is_open

@@ -3,17 +3,6 @@
 // writes; attention reads them as strided views, so no pass over memory only moves heads.
 #include "layer/layer.h"
 
-static clattn_status check_matrix(clattn_context *c, const clattn_tensor *w, const clattn_tensor *b,
-                                  const int64_t shape[2], const char *const names[2], bool planning) {
-    const tensor_rule weight = {names[0], "[out, in]", TYPES_FLOAT, false, planning};
-    const tensor_rule bias = {names[1], "[out]", TYPES_FLOAT, false, planning};
-    clattn_status status = tensor_check(c, w, 2, &weight);
-    if (status == CLATTN_OK) status = tensor_check_shape(c, w, shape, &weight);
-    if (status != CLATTN_OK || !tensor_given(b)) return status;
-    status = tensor_check(c, b, 1, &bias);
-    return status == CLATTN_OK ? tensor_check_shape(c, b, shape, &bias) : status;
-}
-
 // The head sizes follow from the rows of wq and wv.
 static clattn_status find_sizes(layer *l, const clattn_layer_params *p) {
     clattn_context *c = l->context;
@@ -82,13 +71,13 @@ static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool pl
     const int64_t m = p->x.shape[2], my = l->y.shape[2];
     const int64_t q[2] = {l->heads * l->head_dim, m}, k[2] = {l->kv_heads * l->head_dim, my};
     const int64_t v[2] = {l->kv_heads * l->head_dim_v, my}, o[2] = {p->wo.shape[0], l->heads * l->head_dim_v};
-    status = check_matrix(c, &p->wq, &p->bq, q, (const char *const[]){"wq", "bq"}, planning);
+    status = linear_check_matrix(c, &p->wq, &p->bq, q, (const char *const[]){"wq", "bq"}, planning);
     if (status == CLATTN_OK)
-        status = check_matrix(c, &p->wk, &p->bk, k, (const char *const[]){"wk", "bk"}, planning);
+        status = linear_check_matrix(c, &p->wk, &p->bk, k, (const char *const[]){"wk", "bk"}, planning);
     if (status == CLATTN_OK)
-        status = check_matrix(c, &p->wv, &p->bv, v, (const char *const[]){"wv", "bv"}, planning);
+        status = linear_check_matrix(c, &p->wv, &p->bv, v, (const char *const[]){"wv", "bv"}, planning);
     if (status == CLATTN_OK)
-        status = check_matrix(c, &p->wo, &p->bo, o, (const char *const[]){"wo", "bo"}, planning);
+        status = linear_check_matrix(c, &p->wo, &p->bo, o, (const char *const[]){"wo", "bo"}, planning);
     return status == CLATTN_OK ? check_types(c, p) : status;
 }
 
@@ -100,13 +89,7 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
     if (tensor_given(&p->q_norm) || tensor_given(&p->k_norm))
         return context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
                             tensor_given(&p->q_norm) ? "q_norm" : "k_norm");
-    if ((unsigned)p->projection >= CLATTN_PROJECTION_COUNT)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
-                            (int)p->projection);
-    if (p->projection == CLATTN_PROJECTION_CLBLAST && !clblast_available())
-        return context_fail(c, CLATTN_UNSUPPORTED,
-                            "projection: this build of clattn has no CLBlast: take native");
-    return CLATTN_OK;
+    return linear_check_projection(c, p->projection);
 }
 
 // A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.

@@ -32,6 +32,12 @@ bool linear_reads_joined_heads(const clattn_context *context, const linear *l);
 // Whether the kernel that the native path takes can turn heads as `rope` says while it makes them.
 bool linear_can_turn(const clattn_context *context, const linear *l);
 
+// Check what one call and a layer's call have in common (linear_call.c): a weight matrix of shape [out, in]
+// with its optional bias, under these two names; and who is asked to multiply.
+clattn_status linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
+                                  const int64_t shape[2], const char *const names[2], bool planning);
+clattn_status linear_check_projection(clattn_context *context, clattn_projection wanted);
+
 // Scratch bytes of one call, for conversions.
 size_t linear_scratch(const linear *l);
 

@@ -1,0 +1,170 @@
+// test_errors_linear.c: every refusal of a linear call: the status, one line of why, and nothing enqueued or
+// written.
+#include "harness.h"
+#include "linear_case.h"
+
+static const struct linear_case good = {
+    .name = "good", .batch = 2, .rows = 5, .inner = 24, .columns = 28, .bias = true};
+
+// X(name, word the message must have, what is wrong with the call)
+#define INVALID(X)                                                                                           \
+    X(x_absent, "x", p->x = (clattn_tensor){0})                                                              \
+    X(x_no_buffer, "x", p->x.buffer = NULL)                                                                  \
+    X(x_rank, "x", p->x.rank = 2)                                                                            \
+    X(x_last_stride, "x", p->x.stride[2] = 2)                                                                \
+    X(x_leaves, "x", p->x.stride[1] = 1000000)                                                               \
+    X(x_negative, "x", p->x.shape[1] = -1)                                                                   \
+    X(x_negative_stride, "x", p->x.stride[1] = -24)                                                          \
+    X(x_negative_offset, "x", p->x.offset = -1)                                                              \
+    X(x_type, "x", p->x.type = CLATTN_TYPE_BOOL)                                                             \
+    X(x_inner, "w", p->x.shape[2] = 23)                                                                      \
+    X(no_inner, "x", p->x.shape[2] = p->w.shape[1] = 0)                                                      \
+    X(out_absent, "out", p->out = (clattn_tensor){0})                                                        \
+    X(out_rank, "out", p->out.rank = 4)                                                                      \
+    X(out_batch, "out", p->out.shape[0] = 1)                                                                 \
+    X(out_rows, "out", p->out.shape[1] = 4)                                                                  \
+    X(out_columns, "w", p->out.shape[2] = 27)                                                                \
+    X(out_last_stride, "out", p->out.stride[2] = 2)                                                          \
+    X(out_leaves, "out", p->out.offset = 1000000)                                                            \
+    X(out_type, "out", p->out.type = CLATTN_TYPE_F16)                                                        \
+    X(out_repeats, "out", p->out.stride[0] = 0)                                                              \
+    X(no_columns, "out", p->out.shape[2] = p->w.shape[0] = p->b.shape[0] = 0)                                \
+    X(w_absent, "w", p->w = (clattn_tensor){0})                                                              \
+    X(w_no_buffer, "w", p->w.buffer = NULL)                                                                  \
+    X(w_rank, "w", p->w.rank = 3)                                                                            \
+    X(w_rows, "w", p->w.shape[0] = 27)                                                                       \
+    X(w_columns, "w", p->w.shape[1] = 23)                                                                    \
+    X(w_last_stride, "w", p->w.stride[1] = 2)                                                                \
+    X(w_leaves, "w", p->w.stride[0] = 1000000)                                                               \
+    X(w_type, "w", p->w.type = CLATTN_TYPE_BOOL)                                                             \
+    X(b_rank, "b", p->b.rank = 2)                                                                            \
+    X(b_size, "b", p->b.shape[0] = 27)                                                                       \
+    X(b_type, "b", p->b.type = CLATTN_TYPE_BOOL)                                                             \
+    X(b_no_buffer, "b", p->b.buffer = NULL)                                                                  \
+    X(b_stride, "b", p->b.stride[0] = 2)                                                                     \
+    X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
+    X(negative_projection, "projection", p->projection = (clattn_projection)-1)
+
+#define DEFINE(name, word, wrong)                                                                            \
+    static void spoil_##name(clattn_linear_params *p) {                                                      \
+        (void)(wrong);                                                                                       \
+    }
+INVALID(DEFINE)
+#undef DEFINE
+
+struct refusal {
+    const char *name, *word;
+    void (*spoil)(clattn_linear_params *params);
+};
+#define ROW(name, word, wrong) {#name, word, spoil_##name},
+static const struct refusal invalid[] = {INVALID(ROW)};
+#undef ROW
+#define LENGTH(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
+
+static clattn_status enqueue(const clattn_linear_params *params) {
+    harness_log_clear();
+    return clattn_linear_enqueue(harness()->context, harness()->queue, params, 0, NULL, NULL);
+}
+
+START_TEST(the_good_call_is_good) {
+    linear_assert(&good);
+}
+END_TEST
+
+START_TEST(invalid_calls) {
+    struct linear_data *data = linear_data_make(&good);
+    struct linear_arrays arrays;
+    cl_event event = NULL;
+    linear_bind(data, &arrays);
+    invalid[_i].spoil(&arrays.params);
+    harness_log_clear();
+    clattn_status got =
+        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event);
+    harness_assert_refused(invalid[_i].name, got, CLATTN_INVALID_ARGUMENT, invalid[_i].word);
+    ck_assert_msg(event == NULL, "%s: a refused call made an event", invalid[_i].name);
+    ck_assert_msg(array_intact(&arrays.out, harness()->queue), "%s: a refused call wrote", invalid[_i].name);
+    linear_unbind(&arrays);
+    linear_data_free(data);
+}
+END_TEST
+
+START_TEST(handles) {
+    struct linear_data *data = linear_data_make(&good);
+    struct linear_arrays arrays;
+    clattn_context *context = harness()->context;
+    linear_bind(data, &arrays);
+    const clattn_linear_params *p = &arrays.params;
+    ck_assert_int_eq(clattn_linear_enqueue(NULL, harness()->queue, p, 0, NULL, NULL),
+                     CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_plan(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_workspace(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_prepare(NULL, p), CLATTN_INVALID_ARGUMENT);
+    harness_assert_refused("no params", enqueue(NULL), CLATTN_INVALID_ARGUMENT, "params");
+    harness_log_clear();
+    harness_assert_refused("no params to prepare", clattn_linear_prepare(context, NULL),
+                           CLATTN_INVALID_ARGUMENT, "params");
+    harness_log_clear();
+    harness_assert_refused("no choice", clattn_linear_plan(context, p, NULL), CLATTN_INVALID_ARGUMENT,
+                           "choice");
+    harness_log_clear();
+    harness_assert_refused("no bytes", clattn_linear_workspace(context, p, NULL), CLATTN_INVALID_ARGUMENT,
+                           "bytes");
+    harness_log_clear();
+    harness_assert_refused("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL),
+                           CLATTN_INVALID_ARGUMENT, "queue");
+    harness_log_clear();
+    harness_assert_refused("no list", clattn_linear_enqueue(context, harness()->queue, p, 2, NULL, NULL),
+                           CLATTN_INVALID_ARGUMENT, "wait");
+    ck_assert(array_intact(&arrays.out, harness()->queue));
+    linear_unbind(&arrays);
+    linear_data_free(data);
+}
+END_TEST
+
+START_TEST(workspace_too_small) {
+    if (!linear_has_clblast()) return;
+    struct linear_case test = good;
+    struct linear_arrays arrays;
+    size_t bytes = 0;
+    cl_int code;
+    test.type = CLATTN_TYPE_F16;
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    struct linear_data *data = linear_data_make(&test);
+    linear_bind(data, &arrays);
+    ck_assert(clattn_linear_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK && bytes > 1);
+    cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &code);
+    harness_expect(code, "clCreateBuffer");
+    arrays.params.workspace = small;
+    harness_assert_refused("workspace", enqueue(&arrays.params), CLATTN_INVALID_ARGUMENT, "workspace");
+    ck_assert(array_intact(&arrays.out, harness()->queue));
+    clReleaseMemObject(small);
+    linear_unbind(&arrays);
+    linear_data_free(data);
+}
+END_TEST
+
+START_TEST(without_clblast) {
+    struct linear_case test = good;
+    struct linear_arrays arrays;
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    if (linear_has_clblast()) return;
+    struct linear_data *data = linear_data_make(&test);
+    linear_bind(data, &arrays);
+    harness_assert_refused("no CLBlast", enqueue(&arrays.params), CLATTN_UNSUPPORTED, "CLBlast");
+    linear_unbind(&arrays);
+    linear_data_free(data);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("errors of the linear call");
+    TCase *group = tcase_create("linear");
+    tcase_set_timeout(group, 0);
+    tcase_add_test(group, the_good_call_is_good);
+    tcase_add_test(group, handles);
+    tcase_add_test(group, workspace_too_small);
+    tcase_add_test(group, without_clblast);
+    tcase_add_loop_test(group, invalid_calls, 0, LENGTH(invalid));
+    suite_add_tcase(suite, group);
+    return harness_run(suite);
+}
