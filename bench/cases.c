@@ -10,6 +10,7 @@
 const char *const bench_ops[] = {"attend", "decode", "layer", "linear", NULL};
 const char *const bench_dtypes[] = {"f32", "f16", "bf16", NULL};
 const char *const bench_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
+const char *const bench_projections[] = {"auto", "clblast", "native", NULL};
 const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", NULL};
 
 typedef struct shape {
@@ -34,31 +35,33 @@ static const shape plain[] = {
     {BENCH_LINEAR, false, 12, 12, 512, 512, 64},
 };
 
-#define F32 CLATTN_TYPE_F32
-#define BF16 CLATTN_TYPE_BF16
+#define CASE(OP, DTYPE, CAUSAL, H, HKV, N, NKV, D)                                                           \
+    .op = BENCH_##OP, .dtype = CLATTN_TYPE_##DTYPE, .causal = CAUSAL, .b = 1, .heads = H, .kv_heads = HKV,   \
+    .n = N, .n_kv = NKV, .d = D, .dv = D
 static const bench_case standard[] = {
-    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
-    {BENCH_ATTEND, F32, CLATTN_KERNEL_UNFUSED, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
-    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, true, 1, 12, 12, 2048, 2048, 64, 64, 0},
-    {BENCH_ATTEND, F32, CLATTN_KERNEL_AUTO, false, 1, 16, 16, 4096, 4096, 128, 128, 0},
-    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 1024, 1024, 64, 64, 0},
-    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, true, 1, 12, 12, 2048, 2048, 64, 64, 0},
-    {BENCH_ATTEND, BF16, CLATTN_KERNEL_AUTO, false, 1, 16, 16, 4096, 4096, 128, 128, 0},
-    {BENCH_DECODE, F32, CLATTN_KERNEL_AUTO, false, 1, 32, 8, 1, 4096, 128, 128, 0},
-    {BENCH_DECODE, BF16, CLATTN_KERNEL_AUTO, false, 1, 32, 8, 1, 4096, 128, 128, 0},
-    {BENCH_LAYER, F32, CLATTN_KERNEL_AUTO, false, 1, 12, 12, 512, 512, 64, 64, 768},
+    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64)},
+    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .kernel = CLATTN_KERNEL_UNFUSED},
+    {CASE(ATTEND, F32, true, 12, 12, 2048, 2048, 64)},
+    {CASE(ATTEND, F32, false, 16, 16, 4096, 4096, 128)},
+    {CASE(ATTEND, BF16, false, 12, 12, 1024, 1024, 64)},
+    {CASE(ATTEND, BF16, true, 12, 12, 2048, 2048, 64)},
+    {CASE(ATTEND, BF16, false, 16, 16, 4096, 4096, 128)},
+    {CASE(DECODE, F32, false, 32, 8, 1, 4096, 128)},
+    {CASE(DECODE, BF16, false, 32, 8, 1, 4096, 128)},
+    {CASE(LAYER, F32, false, 12, 12, 512, 512, 64), .model = 768},
 };
 
 void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]) {
-    char kv_heads[32] = "", n_kv[32] = "", dv[32] = "", model[32] = "", kernel[32] = "";
+    char kv_heads[32] = "", n_kv[32] = "", dv[32] = "", model[32] = "", kernel[32] = "", projection[32] = "";
     if (c->kv_heads != c->heads) snprintf(kv_heads, sizeof kv_heads, "-hkv%lld", (long long)c->kv_heads);
     if (c->n_kv != c->n) snprintf(n_kv, sizeof n_kv, "-nkv%lld", (long long)c->n_kv);
     if (c->dv != c->d) snprintf(dv, sizeof dv, "-dv%lld", (long long)c->dv);
     if (c->model) snprintf(model, sizeof model, "-m%lld", (long long)c->model);
     if (c->kernel) snprintf(kernel, sizeof kernel, "-%s", bench_kernels[c->kernel]);
-    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s", bench_ops[c->op],
+    if (c->projection) snprintf(projection, sizeof projection, "-%s", bench_projections[c->projection]);
+    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s%s", bench_ops[c->op],
              bench_dtypes[c->dtype], (long long)c->b, (long long)c->heads, kv_heads, (long long)c->n, n_kv,
-             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel);
+             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel, projection);
 }
 
 // The value of an axis for the case at these indices.
@@ -73,8 +76,9 @@ static bench_case make(const bench_list *lists, const int *at) {
     if (!of) of = &plain[op];
     const bool one_row = op == BENCH_DECODE && of->op != BENCH_DECODE;
     bench_case c = {.op = op};
-    c.dtype = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, F32);
+    c.dtype = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
     c.kernel = (clattn_kernel)value(lists, at, BENCH_AXIS_KERNEL, CLATTN_KERNEL_AUTO);
+    c.projection = (clattn_projection)value(lists, at, BENCH_AXIS_PROJECTION, CLATTN_PROJECTION_AUTO);
     c.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
     c.b = value(lists, at, BENCH_AXIS_B, 1);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
@@ -92,8 +96,13 @@ static bench_case make(const bench_list *lists, const int *at) {
 }
 
 static bool valid(const bench_case *c, char why[256]) {
-    if (c->op == BENCH_LINEAR)
-        snprintf(why, 256, "--op linear: is not built yet: attend, decode or layer");
+    const bool projects = c->op == BENCH_LAYER || c->op == BENCH_LINEAR;
+    if (c->projection && !projects)
+        snprintf(why, 256, "--projection %s: --op %s has none: layer and linear have",
+                 bench_projections[c->projection], bench_ops[c->op]);
+    else if (c->kernel && c->op == BENCH_LINEAR)
+        snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
+                 bench_kernels[c->kernel]);
     else if (c->heads % c->kv_heads)
         snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads,
                  (long long)c->heads);

@@ -14,7 +14,8 @@ typedef struct bench_case {
     clattn_kernel kernel;
     bool causal; // aligned bottom-right
     int64_t b, heads, kv_heads, n, n_kv, d, dv;
-    int64_t model; // model width of a layer; 0 elsewhere
+    int64_t model;                // model width of a layer, inner size of a linear; 0 elsewhere
+    clattn_projection projection; // of a layer or linear
 } bench_case;
 
 #define BENCH_NAME_SIZE 256
@@ -25,6 +26,7 @@ enum {
     BENCH_AXIS_OP,
     BENCH_AXIS_DTYPE,
     BENCH_AXIS_KERNEL,
+    BENCH_AXIS_PROJECTION,
     BENCH_AXIS_CAUSAL,
     BENCH_AXIS_B,
     BENCH_AXIS_HEADS,
@@ -38,7 +40,8 @@ enum {
 };
 
 // Names of the values on the axes that have names; NULL ends each.
-extern const char *const bench_ops[], *const bench_dtypes[], *const bench_kernels[], *const bench_presets[];
+extern const char *const bench_ops[], *const bench_dtypes[], *const bench_kernels[];
+extern const char *const bench_presets[], *const bench_projections[];
 
 // A stable key such as attend-f32-b1-h12-n1024-d64-full.
 void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]);

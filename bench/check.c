@@ -82,9 +82,26 @@ static void layer_row(const problem *p, const row *r, double *scratch, double *o
         out[k] = dot(heads, problem_input(p, PROBLEM_WO, k * width), width);
 }
 
+static void linear_row(const problem *p, const row *r, double *out) {
+    const bench_case *c = &p->c;
+    const double *x = problem_input(p, PROBLEM_X, (r->b * c->n + r->i) * c->model);
+    for (int64_t k = 0; k < c->heads * c->d; k++)
+        out[k] = dot(x, problem_input(p, PROBLEM_WQ, k * c->model), c->model);
+}
+
+// A layer and a linear give rows of a position, attention gives rows of a head's position.
+static bool has_heads(const bench_case *c) {
+    return c->op == BENCH_ATTEND || c->op == BENCH_DECODE;
+}
+
+static int64_t row_width(const bench_case *c) {
+    return c->op == BENCH_LAYER ? c->model : c->op == BENCH_LINEAR ? c->heads * c->d : c->dv;
+}
+
 // Multiply-adds of one sampled row.
 static double row_work(const bench_case *c) {
     const double head = (double)c->n_kv * (double)(c->d + c->dv), m = (double)c->model;
+    if (c->op == BENCH_LINEAR) return m * (double)row_width(c);
     if (c->op != BENCH_LAYER) return head;
     return (double)c->heads * m * (2.0 * (double)c->n_kv + 2.0 * (double)c->d + 2.0 * (double)c->dv);
 }
@@ -96,21 +113,22 @@ static int64_t pick(uint64_t *state, int64_t count) {
 
 // The very last row is always one of them: tails are where tiles go wrong.
 static row sample(const bench_case *c, int number, uint64_t *state) {
-    if (number == 0) return (row){c->b - 1, c->op == BENCH_LAYER ? 0 : c->heads - 1, c->n - 1};
+    if (number == 0) return (row){c->b - 1, has_heads(c) ? c->heads - 1 : 0, c->n - 1};
     const row r = {pick(state, c->b), pick(state, c->heads), pick(state, c->n)};
-    return c->op == BENCH_LAYER ? (row){r.b, 0, r.i} : r;
+    return has_heads(c) ? r : (row){r.b, 0, r.i};
 }
 
 // Adds one row's error and size to sums[2]; false: it could not be read.
 static bool add_row(problem *p, const row *r, double *memory, double sums[2]) {
     const bench_case *c = &p->c;
-    const bool layer = c->op == BENCH_LAYER;
-    const int64_t width = layer ? c->model : c->dv;
-    const int64_t at = layer ? r->b * c->n + r->i : (r->b * c->heads + r->h) * c->n + r->i;
+    const int64_t width = row_width(c);
+    const int64_t at = has_heads(c) ? (r->b * c->heads + r->h) * c->n + r->i : r->b * c->n + r->i;
     double *exact = memory, *got = memory + width, *scratch = memory + 2 * width;
     if (!problem_output(p, at * width, width, got)) return false;
-    if (layer)
+    if (c->op == BENCH_LAYER)
         layer_row(p, r, scratch, exact);
+    else if (c->op == BENCH_LINEAR)
+        linear_row(p, r, exact);
     else
         attention_row(p, r, scratch, exact);
     for (int64_t k = 0; k < width; k++) {
@@ -124,7 +142,7 @@ double bench_check_nmse(problem *p) {
     const bench_case *c = &p->c;
     const double affordable = MOST_WORK / row_work(c);
     const int rows = affordable < 1.0 ? 1 : affordable > MOST_ROWS ? MOST_ROWS : (int)affordable;
-    const int64_t width = c->op == BENCH_LAYER ? c->model : c->dv;
+    const int64_t width = row_width(c);
     double *memory = malloc((size_t)(2 * width + 2 * c->model + c->n_kv + c->heads * c->dv) * sizeof *memory);
     double sums[2] = {0.0, 0.0};
     uint64_t state = 1;

@@ -20,8 +20,14 @@ static double key_weights(const bench_case *c) {
     return (double)c->model * (double)c->kv_heads * (double)(c->d + c->dv);
 }
 
+// Columns of a linear: the query projection of a layer with the case's heads.
+static double columns(const bench_case *c) {
+    return (double)c->heads * (double)c->d;
+}
+
 double bench_model_flops(const bench_case *c) {
     const double b = (double)c->b;
+    if (c->op == BENCH_LINEAR) return 2.0 * b * (double)c->n * (double)c->model * columns(c);
     const double attention = 2.0 * b * (double)c->heads * visible_pairs(c) * (double)(c->d + c->dv);
     const double projections = 2.0 * b * ((double)c->n * row_weights(c) + (double)c->n_kv * key_weights(c));
     return c->op == BENCH_LAYER ? attention + projections : attention;
@@ -32,6 +38,10 @@ double bench_model_bytes(const bench_case *c) {
     if (c->op == BENCH_LAYER) {
         const double rows = 2.0 * (double)c->n + (c->n_kv == c->n ? 0.0 : (double)c->n_kv);
         return size * (b * rows * (double)c->model + row_weights(c) + key_weights(c));
+    }
+    if (c->op == BENCH_LINEAR) {
+        const double rows = b * (double)c->n, inner = (double)c->model;
+        return size * (rows * inner + inner * columns(c) + rows * columns(c));
     }
     return size * b * width * ((double)c->heads * (double)c->n + (double)c->kv_heads * (double)c->n_kv);
 }

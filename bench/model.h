@@ -6,9 +6,10 @@
 
 // Attention: 2 B H pairs (D + Dv), pairs = Nq Nkv, or those that causality (bottom-right) shows: 4 B H Nq Nkv
 // D for full with Dv = D, and about half of it for causal square. A layer adds 2 multiply-adds of its four
-// projections.
+// projections. Linear: 2 rows K M, with M = heads * D.
 double bench_model_flops(const bench_case *c);
 
-// Attention: Q, K, V and the output, once each. A layer: x, the four weight matrices, and the output.
+// Attention: Q, K, V and the output, once each. A layer: x, the four weight matrices, and the output. Linear:
+// x, W and the output.
 double bench_model_bytes(const bench_case *c);
 #endif

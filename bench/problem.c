@@ -140,20 +140,44 @@ static bench_status create_layer(problem *p, char why[256]) {
     set_options(&l->attention, c);
     l->heads = (int32_t)c->heads;
     l->kv_heads = (int32_t)c->kv_heads;
+    l->projection = c->projection;
     for (int i = 0; i < PROBLEM_INPUTS && status == BENCH_OK; i++)
         if (i != PROBLEM_Y || c->n_kv != c->n) status = make_input(p, i, &all[i], why);
     return status == BENCH_OK ? make_output(p, &l->out, 3, out, why) : status;
 }
 
-bench_status problem_create(problem *p, session *s, const bench_case *c, clattn_plan *plan, char why[256]) {
+static bench_status create_linear(problem *p, char why[256]) {
+    const bench_case *c = &p->c;
+    const int64_t columns = c->heads * c->d, out[3] = {c->b, c->n, columns};
+    const input x = {&p->linear.x, 3, {c->b, c->n, c->model, 0}, 1.0};
+    const input w = {&p->linear.w, 2, {columns, c->model, 0, 0}, 1.0 / sqrt((double)c->model)};
+    p->linear.projection = c->projection;
+    bench_status status = make_input(p, PROBLEM_X, &x, why);
+    if (status == BENCH_OK) status = make_input(p, PROBLEM_WQ, &w, why);
+    return status == BENCH_OK ? make_output(p, &p->linear.out, 3, out, why) : status;
+}
+
+static bench_status plan_problem(problem *p, char kernel[32], char why[256]) {
+    clattn_context *context = p->session->context;
+    clattn_plan plan = {0};
+    clattn_linear_choice choice = {0};
+    const bench_status status =
+        status_of(p,
+                  p->c.op == BENCH_LINEAR  ? clattn_linear_plan(context, &p->linear, &choice)
+                  : p->c.op == BENCH_LAYER ? clattn_layer_plan(context, &p->layer, &plan)
+                                           : clattn_attention_plan(context, &p->attention, &plan),
+                  why);
+    snprintf(kernel, 32, "%s", p->c.op == BENCH_LINEAR ? choice.kernel_name : plan.kernel_name);
+    return status;
+}
+
+bench_status problem_create(problem *p, session *s, const bench_case *c, char kernel[32], char why[256]) {
     *p = (problem){.session = s, .c = *c};
-    const bool layer = c->op == BENCH_LAYER;
-    const bench_status status = layer ? create_layer(p, why) : create_attention(p, why);
-    if (status != BENCH_OK) return status;
-    return status_of(p,
-                     layer ? clattn_layer_plan(s->context, &p->layer, plan)
-                           : clattn_attention_plan(s->context, &p->attention, plan),
-                     why);
+    kernel[0] = '\0';
+    const bench_status status = c->op == BENCH_LAYER    ? create_layer(p, why)
+                                : c->op == BENCH_LINEAR ? create_linear(p, why)
+                                                        : create_attention(p, why);
+    return status == BENCH_OK ? plan_problem(p, kernel, why) : status;
 }
 
 void problem_destroy(problem *p) {
@@ -163,30 +187,40 @@ void problem_destroy(problem *p) {
     p->buffer_count = 0;
 }
 
-bench_status problem_prepare(problem *p, char why[256]) {
-    const bool layer = p->c.op == BENCH_LAYER;
+static clattn_status ask_workspace(problem *p, size_t *bytes, cl_mem **workspace) {
     clattn_context *context = p->session->context;
+    if (p->c.op == BENCH_LINEAR) {
+        *workspace = &p->linear.workspace;
+        return clattn_linear_workspace(context, &p->linear, bytes);
+    }
+    *workspace = p->c.op == BENCH_LAYER ? &p->layer.attention.workspace : &p->attention.workspace;
+    return p->c.op == BENCH_LAYER ? clattn_layer_workspace(context, &p->layer, bytes)
+                                  : clattn_attention_workspace(context, &p->attention, bytes);
+}
+
+bench_status problem_prepare(problem *p, char why[256]) {
+    clattn_context *context = p->session->context;
+    cl_mem *workspace = NULL;
     size_t bytes = 0;
-    bench_status status = status_of(p,
-                                    layer ? clattn_layer_workspace(context, &p->layer, &bytes)
-                                          : clattn_attention_workspace(context, &p->attention, &bytes),
-                                    why);
-    cl_mem *workspace = layer ? &p->layer.attention.workspace : &p->attention.workspace;
+    bench_status status = status_of(p, ask_workspace(p, &bytes, &workspace), why);
     if (status == BENCH_OK && bytes) status = make_buffer(p, (double)bytes, workspace, why);
     if (status != BENCH_OK) return status;
     return status_of(p,
-                     layer ? clattn_layer_prepare(context, &p->layer)
-                           : clattn_attention_prepare(context, &p->attention),
+                     p->c.op == BENCH_LINEAR  ? clattn_linear_prepare(context, &p->linear)
+                     : p->c.op == BENCH_LAYER ? clattn_layer_prepare(context, &p->layer)
+                                              : clattn_attention_prepare(context, &p->attention),
                      why);
 }
 
 bench_status problem_enqueue(problem *p, cl_event *event, char why[256]) {
-    session *s = p->session;
-    return status_of(p,
-                     p->c.op == BENCH_LAYER
-                         ? clattn_layer_enqueue(s->context, s->queue, &p->layer, 0, NULL, event)
-                         : clattn_attention_enqueue(s->context, s->queue, &p->attention, 0, NULL, event),
-                     why);
+    clattn_context *context = p->session->context;
+    cl_command_queue queue = p->session->queue;
+    return status_of(
+        p,
+        p->c.op == BENCH_LINEAR  ? clattn_linear_enqueue(context, queue, &p->linear, 0, NULL, event)
+        : p->c.op == BENCH_LAYER ? clattn_layer_enqueue(context, queue, &p->layer, 0, NULL, event)
+                                 : clattn_attention_enqueue(context, queue, &p->attention, 0, NULL, event),
+        why);
 }
 
 const double *problem_input(const problem *p, int index, int64_t first) {

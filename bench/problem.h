@@ -6,7 +6,7 @@
 #include "bench/cases.h"
 #include "tool/tool.h"
 
-// Q, K, V; or X, Y, WQ, WK, WV, WO (Y without elements where it is X).
+// Q, K, V; or X and WQ of a linear; or X, Y, WQ, WK, WV, WO (Y without elements where it is X).
 enum { PROBLEM_Q, PROBLEM_K, PROBLEM_V };
 enum { PROBLEM_X, PROBLEM_Y, PROBLEM_WQ, PROBLEM_WK, PROBLEM_WV, PROBLEM_WO, PROBLEM_INPUTS };
 
@@ -27,12 +27,14 @@ typedef struct problem {
     double bytes; // of all buffers, with the workspace
     clattn_attention_params attention;
     clattn_layer_params layer;
+    clattn_linear_params linear;
 } problem;
 
 typedef enum bench_status { BENCH_OK = 0, BENCH_FAIL, BENCH_UNSUPPORTED } bench_status;
 
-// Inputs, output (filled with NaN) and plan. why[256] says what is in the way. Destroy it in every case.
-bench_status problem_create(problem *p, session *s, const bench_case *c, clattn_plan *plan, char why[256]);
+// Inputs, output (filled with NaN) and the name of the kernel. why[256] says what is in the way. Destroy it
+// in every case.
+bench_status problem_create(problem *p, session *s, const bench_case *c, char kernel[32], char why[256]);
 void problem_destroy(problem *p);
 
 // Make the workspace and compile.

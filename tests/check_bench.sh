@@ -14,6 +14,8 @@ bench --save "$work/a.json" >"$work/a.md"
 grep -q 'attend-f32-b1-h2-n64-d16-full' "$work/a.md"
 for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
+bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
+bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 
@@ -22,19 +24,35 @@ import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
 wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
-for name in "a.json", "out.json", "more.json":
+for name in "a.json", "out.json", "more.json", "projections.json", "linear.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
         assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
     for row in table["rows"]:
         assert not set(fields) - set(row), set(fields) - set(row)
-        assert row["status"] == "ok", row
+        assert row["status"] == "ok" and row["why"] == "", row
         assert 0 < row["time_ns_min"] <= row["time_ns"] and row["time_ns_spread"] >= 0 and row["wall_ns"] > 0
         assert 0 <= row["error_nmse"] < 5e-5 and row["gflops"] > 0 and row["peak_bytes"] > 0 and row["limit_percent"] > 0
         assert row["cache"] in ("cold", "warm") and row["build_ms"] > 0
+
+
+def load(name, count):
+    table = json.load(open(f"{folder}/{name}"))
+    assert len(table["rows"]) == count * len(table["devices"]), (name, len(table["rows"]))
+    assert len({row["case"] for row in table["rows"]}) == count, name
+    return table["rows"]
+
+load("more.json", 8)
+for row in load("projections.json", 12):
+    wanted = row["projection"]
+    assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted)
+    if row["op"] == "linear" and wanted != "auto":
+        assert row["kernel"] == "clblast" if wanted == "clblast" else row["kernel"].startswith("linear_"), row
+for row in load("linear.json", 2):
+    assert (row["op"], row["d_model"]) == ("linear", 40) and row["case"].startswith("linear-f32-b3-h2-n")
+    assert abs(row["gflops"] * row["time_ns"] / (2 * 3 * row["n"] * 40 * 32) - 1) < 1e-3, row
 devices = len(table["devices"])
-assert len(table["rows"]) == 8 * devices and len({row["case"] for row in table["rows"]}) == 8
 row = json.load(open(f"{folder}/a.json"))["rows"][0]
 assert (row["b"], row["heads"], row["n"], row["n_kv"], row["d"], row["causal"]) == (1, 2, 64, 64, 16, False)
 for name in "out.csv", "b.csv":
@@ -73,7 +91,8 @@ status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% -
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
 status_is 0 "$clattn" compare "$work/a.json" "$work/none.json"
 grep -q '^missing' "$work/stdout"
-for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" "--op linear" \
+for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
+    "--op linear --kernel flash" "--op attend,layer --projection native" "--projection fast" \
     "--heads 4 --kv-heads 3" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong

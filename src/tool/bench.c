@@ -29,11 +29,13 @@ static const option_row bench_rows[] = {
     {"dv", "LIST", AXIS(DV), "head size of V; default as -d"},
     {"heads", "LIST", AXIS(HEADS), "query heads"},
     {"kv-heads", "LIST", AXIS(KV_HEADS), "key/value heads; default as --heads"},
-    {"d-model", "LIST", AXIS(MODEL), "model width of a layer; default heads * head size"},
+    {"d-model", "LIST", AXIS(MODEL),
+     "model width of a layer, inner size of a linear; default heads * head size"},
     {"causal", "LIST", AXIS(CAUSAL), "no, yes or both; aligned bottom-right"},
     {"dtype", "LIST", AXIS(DTYPE), "f32, f16, bf16"},
     {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
-    {"op", "LIST", AXIS(OP), "attend, decode, layer (linear not built yet)"},
+    {"projection", "LIST", AXIS(PROJECTION), "auto, clblast, native: who multiplies in layer and linear"},
+    {"op", "LIST", AXIS(OP), "attend, decode, layer, linear (the query projection of such a layer alone)"},
     {"preset", "LIST", AXIS(PRESET),
      "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
@@ -66,6 +68,8 @@ static bool take_axis(bench_list *list, int axis, const char *value, char why[25
         return bench_list_names(value, bench_dtypes, list, why);
     case BENCH_AXIS_KERNEL:
         return bench_list_names(value, bench_kernels, list, why);
+    case BENCH_AXIS_PROJECTION:
+        return bench_list_names(value, bench_projections, list, why);
     case BENCH_AXIS_CAUSAL:
         return take_causal(value, list, why);
     default:
