@@ -11,6 +11,7 @@ const char *const bench_ops[] = {"attend", "decode", "layer", "linear", NULL};
 const char *const bench_dtypes[] = {"f32", "f16", "bf16", NULL};
 const char *const bench_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
 const char *const bench_projections[] = {"auto", "clblast", "native", NULL};
+const char *const bench_baselines[] = {"none", "unfused", "clblast", NULL};
 const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", NULL};
 
 typedef struct shape {
@@ -40,7 +41,9 @@ static const shape plain[] = {
     .n = N, .n_kv = NKV, .d = D, .dv = D
 static const bench_case standard[] = {
     {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64)},
-    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .kernel = CLATTN_KERNEL_UNFUSED},
+    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .kernel = CLATTN_KERNEL_UNFUSED,
+     .baseline = BENCH_UNFUSED},
+    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .baseline = BENCH_CLBLAST},
     {CASE(ATTEND, F32, true, 12, 12, 2048, 2048, 64)},
     {CASE(ATTEND, F32, false, 16, 16, 4096, 4096, 128)},
     {CASE(ATTEND, BF16, false, 12, 12, 1024, 1024, 64)},
@@ -59,9 +62,10 @@ void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]) {
     if (c->model) snprintf(model, sizeof model, "-m%lld", (long long)c->model);
     if (c->kernel) snprintf(kernel, sizeof kernel, "-%s", bench_kernels[c->kernel]);
     if (c->projection) snprintf(projection, sizeof projection, "-%s", bench_projections[c->projection]);
-    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s%s", bench_ops[c->op],
+    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s%s%s", bench_ops[c->op],
              bench_dtypes[c->dtype], (long long)c->b, (long long)c->heads, kv_heads, (long long)c->n, n_kv,
-             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel, projection);
+             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel, projection,
+             c->baseline == BENCH_CLBLAST ? "-clblast" : "");
 }
 
 // The value of an axis for the case at these indices.
@@ -114,14 +118,63 @@ static bool valid(const bench_case *c, char why[256]) {
     return false;
 }
 
-static bool copy_standard(bench_case **cases, int *count) {
-    *count = (int)(sizeof standard / sizeof standard[0]);
+static bool is_listed(const bench_list *list, int which) {
+    for (int i = 0; i < list->count; i++)
+        if (list->x[i] == which) return true;
+    return false;
+}
+
+// With the baselines that are asked for, or with all where none is asked for.
+static bool copy_standard(const bench_list *baselines, bench_case **cases, int *count) {
+    *count = 0;
     *cases = malloc(sizeof standard);
-    if (*cases) memcpy(*cases, standard, sizeof standard);
+    for (size_t i = 0; *cases && i < sizeof standard / sizeof standard[0]; i++)
+        if (!standard[i].baseline || !baselines->count || is_listed(baselines, (int)standard[i].baseline))
+            (*cases)[(*count)++] = standard[i];
     return *cases != NULL;
 }
 
-bool bench_cases_make(const bench_list lists[BENCH_AXES], bench_case **cases, int *count, char why[256]) {
+// The baselines of a case, onto `to`; their number is returned. Kernels and projections that are compared
+// share one of each, behind the first.
+static int add_baselines(const bench_list *lists, const int *at, const bench_list *baselines,
+                         const bench_case *c, bench_case *to) {
+    const bool unfused = is_listed(&lists[BENCH_AXIS_KERNEL], CLATTN_KERNEL_UNFUSED);
+    int count = 0;
+    if (at[BENCH_AXIS_KERNEL] || at[BENCH_AXIS_PROJECTION]) return 0;
+    if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != BENCH_LINEAR) {
+        to[count] = *c;
+        to[count].kernel = CLATTN_KERNEL_UNFUSED;
+        to[count++].baseline = BENCH_UNFUSED;
+    }
+    if (is_listed(baselines, BENCH_CLBLAST) && (c->op == BENCH_ATTEND || c->op == BENCH_DECODE)) {
+        to[count] = *c;
+        to[count].kernel = CLATTN_KERNEL_AUTO;
+        to[count++].baseline = BENCH_CLBLAST;
+    }
+    return count;
+}
+
+static bool make_product(const bench_list *lists, const bench_list *baselines, int64_t product,
+                         bench_case *cases, int *count, char why[256]) {
+    *count = 0;
+    for (int64_t i = 0; i < product; i++) {
+        int at[BENCH_AXES] = {0};
+        int64_t rest = i;
+        for (int a = BENCH_AXES - 1; a >= 0; a--) {
+            const int size = lists[a].count ? lists[a].count : 1;
+            at[a] = (int)(rest % size);
+            rest /= size;
+        }
+        const bench_case c = make(lists, at);
+        if (!valid(&c, why)) return false;
+        cases[(*count)++] = c;
+        *count += add_baselines(lists, at, baselines, &c, cases + *count);
+    }
+    return true;
+}
+
+bool bench_cases_make(const bench_list lists[BENCH_AXES], const bench_list *baselines, bench_case **cases,
+                      int *count, char why[256]) {
     int64_t product = 1;
     bool given = false;
     for (int a = 0; a < BENCH_AXES && product <= MOST_CASES; a++) {
@@ -131,20 +184,10 @@ bool bench_cases_make(const bench_list lists[BENCH_AXES], bench_case **cases, in
     snprintf(why, 256, "the lists make more than %d cases", MOST_CASES);
     if (product > MOST_CASES) return false;
     snprintf(why, 256, "no memory");
-    if (!given) return copy_standard(cases, count);
-    *cases = calloc((size_t)product, sizeof **cases);
-    *count = (int)product;
-    for (int i = 0; *cases && i < *count; i++) {
-        int at[BENCH_AXES] = {0}, rest = i;
-        for (int a = BENCH_AXES - 1; a >= 0; a--) {
-            const int size = lists[a].count ? lists[a].count : 1;
-            at[a] = rest % size;
-            rest /= size;
-        }
-        (*cases)[i] = make(lists, at);
-        if (valid(&(*cases)[i], why)) continue;
-        free(*cases);
-        *cases = NULL;
-    }
-    return *cases != NULL;
+    if (!given) return copy_standard(baselines, cases, count);
+    *cases = calloc((size_t)product * 3, sizeof **cases); // each with two baselines at most
+    if (*cases && make_product(lists, baselines, product, *cases, count, why)) return true;
+    free(*cases);
+    *cases = NULL;
+    return false;
 }

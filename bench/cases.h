@@ -8,6 +8,9 @@
 
 typedef enum bench_op { BENCH_ATTEND = 0, BENCH_DECODE, BENCH_LAYER, BENCH_LINEAR } bench_op;
 
+// What a case is that is there to be compared with.
+typedef enum bench_baseline { BENCH_NO_BASELINE = 0, BENCH_UNFUSED, BENCH_CLBLAST } bench_baseline;
+
 typedef struct bench_case {
     bench_op op;
     clattn_type dtype;
@@ -16,6 +19,7 @@ typedef struct bench_case {
     int64_t b, heads, kv_heads, n, n_kv, d, dv;
     int64_t model;                // model width of a layer, inner size of a linear; 0 elsewhere
     clattn_projection projection; // of a layer or linear
+    bench_baseline baseline;      // CLBLAST: its composition (baseline.h); UNFUSED: `kernel` says it, too
 } bench_case;
 
 #define BENCH_NAME_SIZE 256
@@ -41,12 +45,15 @@ enum {
 
 // Names of the values on the axes that have names; NULL ends each.
 extern const char *const bench_ops[], *const bench_dtypes[], *const bench_kernels[];
-extern const char *const bench_presets[], *const bench_projections[];
+extern const char *const bench_presets[], *const bench_projections[], *const bench_baselines[];
 
 // A stable key such as attend-f32-b1-h12-n1024-d64-full.
 void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]);
 
-// The product of the lists, or the standard set where all are empty; the caller frees *cases.
-// False: why[256] says what would be accepted.
-bool bench_cases_make(const bench_list lists[BENCH_AXES], bench_case **cases, int *count, char why[256]);
+// The product of the lists, each case followed by those of the baselines (indices into bench_baselines) that
+// there are for its op. Where all lists are empty: the standard set, with those of its baselines that are
+// asked for, or with all where none is named. The caller frees *cases. False: why[256] says what would be
+// accepted.
+bool bench_cases_make(const bench_list lists[BENCH_AXES], const bench_list *baselines, bench_case **cases,
+                      int *count, char why[256]);
 #endif

@@ -146,7 +146,7 @@ static bench_status measure(session *s, const bench_settings *settings, bench_ro
     if (status == BENCH_OK) status = problem_prepare(&p, row->why);
     if (status == BENCH_OK) status = warm_up(&p, settings, &first_ns, row);
     clattn_context_get_stats(s->context, &stats);
-    row->build_ms = (double)stats.build_time_ns / 1e6;
+    row->build_ms = ((double)stats.build_time_ns + p.build_ns) / 1e6;
     row->cold = stats.programs_built > 0;
     row->peak_bytes = p.bytes;
     if (status == BENCH_OK) status = take_times(&p, settings, &t, row->why);

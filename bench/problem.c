@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "bench/baseline.h"
 #include "storage.h"
 
 #define PERIOD 1048573 // the largest prime below 2^20
@@ -161,6 +162,7 @@ static bench_status plan_problem(problem *p, char kernel[32], char why[256]) {
     clattn_context *context = p->session->context;
     clattn_plan plan = {0};
     clattn_linear_choice choice = {0};
+    if (p->c.baseline == BENCH_CLBLAST) return BENCH_OK;
     const bench_status status =
         status_of(p,
                   p->c.op == BENCH_LINEAR  ? clattn_linear_plan(context, &p->linear, &choice)
@@ -173,7 +175,9 @@ static bench_status plan_problem(problem *p, char kernel[32], char why[256]) {
 
 bench_status problem_create(problem *p, session *s, const bench_case *c, char kernel[32], char why[256]) {
     *p = (problem){.session = s, .c = *c};
-    kernel[0] = '\0';
+    const bool composed = c->baseline == BENCH_CLBLAST;
+    snprintf(kernel, 32, "%s", composed ? "clblast" : "");
+    if (composed && !composition_can(c, why)) return BENCH_UNSUPPORTED;
     const bench_status status = c->op == BENCH_LAYER    ? create_layer(p, why)
                                 : c->op == BENCH_LINEAR ? create_linear(p, why)
                                                         : create_attention(p, why);
@@ -182,9 +186,24 @@ bench_status problem_create(problem *p, session *s, const bench_case *c, char ke
 
 void problem_destroy(problem *p) {
     if (p->session->queue) clFinish(p->session->queue);
+    composition_destroy(p->composition);
     for (int i = 0; i < p->buffer_count; i++) clReleaseMemObject(p->buffers[i]);
     for (int i = 0; i < PROBLEM_INPUTS; i++) free(p->values[i].table);
     p->buffer_count = 0;
+    p->composition = NULL;
+}
+
+static bench_status prepare_composition(problem *p, char why[256]) {
+    const bench_case *c = &p->c;
+    const double scores = (double)c->b * (double)c->heads * (double)c->n * (double)c->n_kv;
+    composition_buffers buffers = {p->attention.q.buffer, p->attention.k.buffer, p->attention.v.buffer, NULL,
+                                   p->out};
+    const bench_status status = make_buffer(p, scores * sizeof(float), &buffers.scores, why);
+    if (status != BENCH_OK) return status;
+    const uint64_t start = tool_time_ns();
+    p->composition = composition_create(p->session, c, &buffers, why);
+    p->build_ns = (double)(tool_time_ns() - start);
+    return p->composition ? BENCH_OK : BENCH_FAIL;
 }
 
 static clattn_status ask_workspace(problem *p, size_t *bytes, cl_mem **workspace) {
@@ -202,6 +221,7 @@ bench_status problem_prepare(problem *p, char why[256]) {
     clattn_context *context = p->session->context;
     cl_mem *workspace = NULL;
     size_t bytes = 0;
+    if (p->c.baseline == BENCH_CLBLAST) return prepare_composition(p, why);
     bench_status status = status_of(p, ask_workspace(p, &bytes, &workspace), why);
     if (status == BENCH_OK && bytes) status = make_buffer(p, (double)bytes, workspace, why);
     if (status != BENCH_OK) return status;
@@ -215,6 +235,7 @@ bench_status problem_prepare(problem *p, char why[256]) {
 bench_status problem_enqueue(problem *p, cl_event *event, char why[256]) {
     clattn_context *context = p->session->context;
     cl_command_queue queue = p->session->queue;
+    if (p->composition) return composition_enqueue(p->composition, event, why) ? BENCH_OK : BENCH_FAIL;
     return status_of(
         p,
         p->c.op == BENCH_LINEAR  ? clattn_linear_enqueue(context, queue, &p->linear, 0, NULL, event)

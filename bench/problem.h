@@ -18,16 +18,20 @@ typedef struct problem_values {
     int64_t period;
 } problem_values;
 
+struct composition;
+
 typedef struct problem {
     session *session;
     bench_case c;
     problem_values values[PROBLEM_INPUTS];
     cl_mem buffers[PROBLEM_INPUTS + 2], out;
     int buffer_count;
-    double bytes; // of all buffers, with the workspace
+    double bytes;    // of all buffers, with the workspace
+    double build_ns; // of what clattn does not count
     clattn_attention_params attention;
     clattn_layer_params layer;
     clattn_linear_params linear;
+    struct composition *composition; // CLBlast's, in place of clattn (baseline.h); NULL elsewhere
 } problem;
 
 typedef enum bench_status { BENCH_OK = 0, BENCH_FAIL, BENCH_UNSUPPORTED } bench_status;

@@ -36,13 +36,13 @@ static json_t *case_json(const bench_row *row, const char *device, const char *d
     char name[BENCH_NAME_SIZE];
     bench_case_name(c, name);
     const bool projects = c->op == BENCH_LAYER || c->op == BENCH_LINEAR;
-    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?}",
-                     "case", name, "op", bench_ops[c->op], "device", device, "driver", driver, "kernel",
-                     row->kernel, "dtype", bench_dtypes[c->dtype], "b", (json_int_t)c->b, "heads",
-                     (json_int_t)c->heads, "kv_heads", (json_int_t)c->kv_heads, "n", (json_int_t)c->n, "n_kv",
-                     (json_int_t)c->n_kv, "d", (json_int_t)c->d, "dv", (json_int_t)c->dv, "causal", c->causal,
-                     "d_model", (json_int_t)c->model, "projection",
-                     projects ? bench_projections[c->projection] : NULL);
+    return json_pack(
+        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:b}", "case",
+        name, "op", bench_ops[c->op], "device", device, "driver", driver, "kernel", row->kernel, "dtype",
+        bench_dtypes[c->dtype], "b", (json_int_t)c->b, "heads", (json_int_t)c->heads, "kv_heads",
+        (json_int_t)c->kv_heads, "n", (json_int_t)c->n, "n_kv", (json_int_t)c->n_kv, "d", (json_int_t)c->d,
+        "dv", (json_int_t)c->dv, "causal", c->causal, "d_model", (json_int_t)c->model, "projection",
+        projects ? bench_projections[c->projection] : NULL, "baseline", c->baseline != BENCH_NO_BASELINE);
 }
 
 void bench_table_add_row(json_t *table, const bench_row *row) {

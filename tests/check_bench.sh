@@ -1,6 +1,6 @@
 #!/bin/sh
-# bench runs in every format, its JSON has the promised fields, compare tells a slowdown from noise, and wrong requests
-# end with one line.   $1 build folder
+# bench runs in every format, its JSON has the promised fields, baselines stand beside the cases they can do, compare
+# tells a slowdown from noise, and wrong requests end with one line.   $1 build folder
 set -eu
 clattn=$1/clattn
 work=$(mktemp -d)
@@ -16,6 +16,11 @@ for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
+bench --causal both --kernel auto,flash --baselines none,unfused,clblast -o json >"$work/baselines.json"
+bench -b 3 -n 37,5 --n-kv 19 --dv 24 --causal both --baselines clblast -o json >"$work/uneven.json"
+bench --op decode -n 1 --heads 3 --n-kv 130 --baselines clblast -o json >"$work/decode.json"
+bench --dtype f16 --baselines clblast -o json >"$work/half.json"
+bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped.json"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 
@@ -24,7 +29,7 @@ import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
 wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
-for name in "a.json", "out.json", "more.json", "projections.json", "linear.json":
+for name in "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
@@ -46,12 +51,22 @@ def load(name, count):
 load("more.json", 8)
 for row in load("projections.json", 12):
     wanted = row["projection"]
-    assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted)
+    assert row["case"].endswith("-full" if wanted == "auto" else "-full-" + wanted) and not row["baseline"]
     if row["op"] == "linear" and wanted != "auto":
         assert row["kernel"] == "clblast" if wanted == "clblast" else row["kernel"].startswith("linear_"), row
 for row in load("linear.json", 2):
     assert (row["op"], row["d_model"]) == ("linear", 40) and row["case"].startswith("linear-f32-b3-h2-n")
     assert abs(row["gflops"] * row["time_ns"] / (2 * 3 * row["n"] * 40 * 32) - 1) < 1e-3, row
+rows = load("baselines.json", 8)
+for causal in False, True:
+    here = [row for row in rows if row["causal"] == causal][: 4]
+    assert [row["baseline"] for row in here] == [False, True, True, False], here
+    assert [row["kernel"] for row in here][1:3] == ["unfused", "clblast"] and here[2]["case"].endswith("-clblast"), here
+load("uneven.json", 8)
+load("decode.json", 2)
+for name, count, word in ("half.json", 2, "float32"), ("grouped.json", 3, "heads"):
+    row = load(name, count)[count - 1]
+    assert row["status"] == "unsupported" and word in row["why"] and row["kernel"] == "clblast" and row["time_ns"] is None, row
 devices = len(table["devices"])
 row = json.load(open(f"{folder}/a.json"))["rows"][0]
 assert (row["b"], row["heads"], row["n"], row["n_kv"], row["d"], row["causal"]) == (1, 2, 64, 64, 16, False)
@@ -92,7 +107,7 @@ python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 
 status_is 0 "$clattn" compare "$work/a.json" "$work/none.json"
 grep -q '^missing' "$work/stdout"
 for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
-    "--op linear --kernel flash" "--op attend,layer --projection native" "--projection fast" \
+    "--op linear --kernel flash" "--op attend,layer --projection native" "--projection fast" "--baselines torch" \
     "--heads 4 --kv-heads 3" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong

@@ -7,10 +7,17 @@
 #include "bench/table.h"
 #include "tool/file.h"
 
-enum { BENCH_OUTPUT = 400 + BENCH_AXES, BENCH_SAVE, BENCH_REPEAT, BENCH_MAX_MS, BENCH_CHECK };
+enum {
+    BENCH_BASELINES = 400 + BENCH_AXES,
+    BENCH_OUTPUT,
+    BENCH_SAVE,
+    BENCH_REPEAT,
+    BENCH_MAX_MS,
+    BENCH_CHECK
+};
 
 typedef struct bench {
-    bench_list lists[BENCH_AXES];
+    bench_list lists[BENCH_AXES], baselines;
     bench_settings settings;
     int format;
     const char *save;
@@ -36,6 +43,9 @@ static const option_row bench_rows[] = {
     {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
     {"projection", "LIST", AXIS(PROJECTION), "auto, clblast, native: who multiplies in layer and linear"},
     {"op", "LIST", AXIS(OP), "attend, decode, layer, linear (the query projection of such a layer alone)"},
+    {"baselines", "LIST", BENCH_BASELINES,
+     "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
+     "default none, and with no list at all both for one case"},
     {"preset", "LIST", AXIS(PRESET),
      "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
@@ -89,6 +99,8 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
     int index = 0;
     if (id < 400 + BENCH_AXES) return take_axis(&b->lists[id - 400], id - 400, value, why);
     switch (id) {
+    case BENCH_BASELINES:
+        return bench_list_names(value, bench_baselines, &b->baselines, why);
     case BENCH_OUTPUT:
         return option_choice(value, bench_formats, &b->format, why);
     case BENCH_REPEAT:
@@ -231,7 +243,8 @@ int tool_bench(int argc, char **argv) {
                          .group_count = 2};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    if (!bench_cases_make(b.lists, &b.cases, &b.case_count, why)) return tool_wrong("bench", "%s", why);
+    if (!bench_cases_make(b.lists, &b.baselines, &b.cases, &b.case_count, why))
+        return tool_wrong("bench", "%s", why);
     b.table = bench_table_new();
     status = run_devices(&b);
     if (status < 0) status = print_table(&b);
