@@ -1,7 +1,7 @@
 // linear_few_lanes.cl: y = x W^T + bias for few rows, on devices whose work-item owns vector registers.
 // With few rows the time is that of reading W once, so nothing is packed: the reduction is in the lanes, x
-// and W are read as they lie, and each sum ends in a horizontal addition. Same arguments as linear_lanes.cl.
-// Local size 1; global size ceil(columns / COLUMN_TILE).
+// and W are read as they lie, and each sum ends in a horizontal addition. Up to three projections of the same rows
+// share a launch. Local size 1; global size the sum of ceil(columns / COLUMN_TILE).
 //
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, 4096 x 4096: one row reads W at the machine's read
 // bandwidth with 8 columns at once (12 to 33 % slower with 4 to 1: the prefetcher wants several streams).
@@ -98,7 +98,9 @@ inline int walk_column(const linear_args *a, int n) {
     return n;
 }
 
-inline column_block take_columns(const linear_args *a, __global const ELEMENT(TYPE_BIAS) * bias, int first, int last) {
+typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
+
+inline column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     for (int n = 0; n < COLUMN_BLOCK; n++) {
@@ -189,22 +191,23 @@ inline void turn_block(const linear_args *a, __global const ulong *turns, const 
 }
 #endif
 
-__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
-                               __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
-                               __global const ulong *turns, __global const int *table, linear_args args) {
-    const int first = (int)get_group_id(0) * COLUMN_TILE, last = min(first + COLUMN_TILE, args.columns);
+// Columns [first, first + COLUMN_TILE) of one projection.
+inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
+                            __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
+                            int first) {
+    const int last = min(first + COLUMN_TILE, a->columns);
     for (int column = first; column < last; column += COLUMN_BLOCK) {
-        const column_block columns = take_columns(&args, bias, column, last);
+        const column_block columns = take_columns(a, bias, column, last);
         row_block rows;
         rows.b = rows.i = 0;
-        while (rows.b < args.batch) {
+        while (rows.b < a->batch) {
             VEC sum[ROW_BLOCK][COLUMN_BLOCK];
             float result[ROW_BLOCK][COLUMN_BLOCK];
-            take_rows(&args, table, &rows);
-            sum_block(&args, x, w, &rows, &columns, sum);
+            take_rows(a, table, &rows);
+            sum_block(a, x, w, &rows, &columns, sum);
             finish_sums(&columns, sum, result);
 #if ROPE
-            turn_block(&args, turns, &rows, &columns, result);
+            if (a->rotary_dim > 0) turn_block(a, turns, &rows, &columns, result);
 #endif
             for (int r = 0; r < rows.count; r++) {
 #pragma unroll
@@ -213,4 +216,25 @@ __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global cons
             }
         }
     }
+}
+
+inline int column_tiles(const linear_args *a) {
+    return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
+}
+
+// Up to three projections of the same rows, such as those to q, k and v, whose results lie in one buffer: their tiles
+// of columns follow one another. One that does not exist has 0 columns.
+__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
+                               __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
+                               __global const ELEMENT(TYPE_BIAS) * bias0, __global const ELEMENT(TYPE_BIAS) * bias1,
+                               __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y,
+                               __global const ulong *turns, __global const int *table, linear_args args0,
+                               linear_args args1, linear_args args2) {
+    const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0), tiles1 = tiles0 + column_tiles(&args1);
+    if (tile < tiles0)
+        project_columns(&args0, x, w0, bias0, y, turns, table, tile * COLUMN_TILE);
+    else if (tile < tiles1)
+        project_columns(&args1, x, w1, bias1, y, turns, table, (tile - tiles0) * COLUMN_TILE);
+    else
+        project_columns(&args2, x, w2, bias2, y, turns, table, (tile - tiles1) * COLUMN_TILE);
 }

@@ -14,7 +14,7 @@ typedef struct chain {
     bool in_order; // the queue itself orders the commands: only the first needs a wait list
 } chain;
 
-#define LAUNCH_MAX_ARGS 10
+#define LAUNCH_MAX_ARGS 13
 
 typedef struct launch {
     program *program;

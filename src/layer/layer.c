@@ -222,10 +222,19 @@ clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_p
     return status == CLATTN_OK ? prepare_layer(&l) : status;
 }
 
+// Queries, keys and values, in one launch where that can be: self-attention of few rows.
+static clattn_status enqueue_inputs(layer *l, chain *steps) {
+    const linear *const all[3] = {&l->q, &l->k, &l->v};
+    clattn_status status = CLATTN_OK;
+    if (l->native && linear_native_shares_launch(l->context, all))
+        return linear_native_enqueue_three(steps, all);
+    for (int i = 0; status == CLATTN_OK && i < 3; i++)
+        status = linear_enqueue(steps, all[i], l->workspace, l->scratch);
+    return status;
+}
+
 static clattn_status enqueue_layer(layer *l, chain *steps) {
-    clattn_status status = linear_enqueue(steps, &l->q, l->workspace, l->scratch);
-    if (status == CLATTN_OK) status = linear_enqueue(steps, &l->k, l->workspace, l->scratch);
-    if (status == CLATTN_OK) status = linear_enqueue(steps, &l->v, l->workspace, l->scratch);
+    clattn_status status = enqueue_inputs(l, steps);
     if (status == CLATTN_OK) status = attention_enqueue_call(&l->call, steps);
     return status == CLATTN_OK ? linear_enqueue(steps, &l->o, l->workspace, l->scratch) : status;
 }

@@ -52,6 +52,10 @@ clattn_status linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status linear_native_enqueue(chain *c, const linear *l);
 // Whether a measurement can change who projects.
 bool linear_native_is_open(const clattn_context *context, const linear *l);
+// Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
+// launch costs about as much as such a projection. Their results lie in one buffer.
+bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]);
+clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]);
 bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
                           knobs *k);
 #endif

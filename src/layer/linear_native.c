@@ -1,5 +1,7 @@
 // linear_native.c: projections by clattn's own kernels, for devices whose work-item owns vector registers:
 // many rows by linear_lanes.cl, few rows by linear_few_lanes.cl.
+#include <string.h>
+
 #include "layer/linear.h"
 #include "linear_args.h"
 
@@ -51,46 +53,98 @@ static size_t divide_up(int64_t n, int by) {
     return ((size_t)n + (size_t)by - 1) / (size_t)by;
 }
 
+static linear_args args_of(const linear *l) {
+    const clattn_tensor *x = &l->x, *y = &l->y;
+    return (linear_args){.x_offset = x->offset,
+                         .x_batch = x->stride[0],
+                         .x_head = x->stride[1],
+                         .x_row = x->stride[2],
+                         .w_offset = l->w.offset,
+                         .w_row = l->w.stride[0],
+                         .bias_offset = l->b.offset,
+                         .y_offset = y->offset,
+                         .y_batch = y->stride[0],
+                         .y_head = y->stride[1],
+                         .y_row = y->stride[2],
+                         .position = l->rope.position,
+                         .batch = (int)x->shape[0],
+                         .rows = (int)x->shape[2],
+                         .columns = (int)l->w.shape[0],
+                         .reduction = (int)l->w.shape[1],
+                         .x_head_columns = (int)x->shape[3],
+                         .y_head_columns = (int)y->shape[3],
+                         .flags = (tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
+                         .rotary_dim = l->rope.rotary_dim};
+}
+
+static clattn_status enqueue_many_rows(chain *c, const linear *l, const knobs *k, launch *job) {
+    const linear_args a = args_of(l);
+    launch_buffer(job, &l->x.buffer);
+    launch_buffer(job, &l->w.buffer);
+    launch_buffer(job, &l->b.buffer);
+    launch_buffer(job, &l->y.buffer);
+    launch_buffer(job, &l->rope.turns);
+    launch_buffer(job, &l->rope.table);
+    launch_value(job, &a, sizeof a);
+    job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], k->lanes * k->row_vectors * k->row_panels);
+    job->global[1] = divide_up(a.columns, k->column_tile);
+    return launch_enqueue(c, job);
+}
+
+// Up to three projections in one launch; the first one's RoPE buffers serve all.
+static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, const knobs *k,
+                                      launch *job) {
+    linear_args a[3] = {{0}};
+    const cl_mem none = NULL;
+    job->global[0] = 0;
+    launch_buffer(job, &l[0]->x.buffer);
+    for (int i = 0; i < 3; i++) launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
+    for (int i = 0; i < 3; i++) launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
+    launch_buffer(job, &l[0]->y.buffer);
+    launch_buffer(job, &l[0]->rope.turns);
+    launch_buffer(job, &l[0]->rope.table);
+    for (int i = 0; i < 3; i++) {
+        if (i < count) a[i] = args_of(l[i]);
+        launch_value(job, &a[i], sizeof a[i]);
+        job->global[0] += divide_up(a[i].columns, k->column_tile);
+    }
+    return launch_enqueue(c, job);
+}
+
 clattn_status linear_native_enqueue(chain *c, const linear *l) {
     enum kernel_id id;
     knobs k;
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    const clattn_tensor *x = &l->x, *y = &l->y;
     linear_native_choose(c->context, l, true, &id, &k);
     const clattn_status status = program_get(c->context, id, &k, &job.program);
     if (status != CLATTN_OK) return status;
-    const linear_args a = {.x_offset = x->offset,
-                           .x_batch = x->stride[0],
-                           .x_head = x->stride[1],
-                           .x_row = x->stride[2],
-                           .w_offset = l->w.offset,
-                           .w_row = l->w.stride[0],
-                           .bias_offset = l->b.offset,
-                           .y_offset = y->offset,
-                           .y_batch = y->stride[0],
-                           .y_head = y->stride[1],
-                           .y_row = y->stride[2],
-                           .position = l->rope.position,
-                           .batch = (int)x->shape[0],
-                           .rows = (int)x->shape[2],
-                           .columns = (int)l->w.shape[0],
-                           .reduction = (int)l->w.shape[1],
-                           .x_head_columns = (int)x->shape[3],
-                           .y_head_columns = (int)y->shape[3],
-                           .flags = (tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
-                           .rotary_dim = l->rope.rotary_dim};
-    const int64_t rows = x->shape[0] * x->shape[2];
-    launch_buffer(&job, &x->buffer);
-    launch_buffer(&job, &l->w.buffer);
-    launch_buffer(&job, &l->b.buffer);
-    launch_buffer(&job, &y->buffer);
-    launch_buffer(&job, &l->rope.turns);
-    launch_buffer(&job, &l->rope.table);
-    launch_value(&job, &a, sizeof a);
-    if (id == KERNEL_LINEAR_LANES) {
-        job.global[0] = divide_up(rows, k.lanes * k.row_vectors * k.row_panels);
-        job.global[1] = divide_up(a.columns, k.column_tile);
-    } else
-        job.global[0] = divide_up(a.columns, k.column_tile);
-    return launch_enqueue(c, &job);
+    return id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l, &k, &job)
+                                     : enqueue_few_rows(c, &l, 1, &k, &job);
+}
+
+// The same rows, kernel, knobs and result buffer. A projection without RoPE may go with one that has it.
+static bool can_share(const clattn_context *context, const linear *first, const linear *l, const knobs *k) {
+    enum kernel_id id;
+    knobs other;
+    linear_native_choose(context, l, true, &id, &other);
+    if (!l->rope.rotary_dim) other.rope = k->rope;
+    return id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&other, k) &&
+           memcmp(&l->x, &first->x, sizeof l->x) == 0 && l->y.buffer == first->y.buffer;
+}
+
+bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]) {
+    enum kernel_id id;
+    knobs k;
+    linear_native_choose(context, l[0], true, &id, &k);
+    return id == KERNEL_LINEAR_FEW_LANES && can_share(context, l[0], l[1], &k) &&
+           can_share(context, l[0], l[2], &k);
+}
+
+clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]) {
+    enum kernel_id id;
+    knobs k;
+    launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
+    linear_native_choose(c->context, l[0], true, &id, &k);
+    const clattn_status status = program_get(c->context, id, &k, &job.program);
+    return status == CLATTN_OK ? enqueue_few_rows(c, l, 3, &k, &job) : status;
 }
