@@ -208,10 +208,17 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
     return status == CLATTN_OK ? attention_fill_plan(&l.call, l.workspace_bytes, plan) : status;
 }
 
+// Queries, keys and values in one launch: self-attention of few rows.
+static bool shares_launch(const layer *l) {
+    return l->native &&
+           linear_native_shares_launch(l->context, (const linear *const[3]){&l->q, &l->k, &l->v});
+}
+
 static clattn_status prepare_layer(layer *l) {
-    const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
+    const linear *const all[] = {&l->o, &l->q, &l->k, &l->v};
+    const int count = shares_launch(l) ? 2 : 4; // k and v then need no kernel of their own
     clattn_status status = attention_prepare_call(&l->call);
-    for (int i = 0; status == CLATTN_OK && i < 4; i++) status = linear_prepare(l->context, all[i]);
+    for (int i = 0; status == CLATTN_OK && i < count; i++) status = linear_prepare(l->context, all[i]);
     return status;
 }
 
@@ -222,12 +229,10 @@ clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_p
     return status == CLATTN_OK ? prepare_layer(&l) : status;
 }
 
-// Queries, keys and values, in one launch where that can be: self-attention of few rows.
 static clattn_status enqueue_inputs(layer *l, chain *steps) {
     const linear *const all[3] = {&l->q, &l->k, &l->v};
     clattn_status status = CLATTN_OK;
-    if (l->native && linear_native_shares_launch(l->context, all))
-        return linear_native_enqueue_three(steps, all);
+    if (shares_launch(l)) return linear_native_enqueue_three(steps, all);
     for (int i = 0; status == CLATTN_OK && i < 3; i++)
         status = linear_enqueue(steps, all[i], l->workspace, l->scratch);
     return status;
