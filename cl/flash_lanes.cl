@@ -12,7 +12,7 @@
 //
 // Tried and left out:
 // - float32 K and V packed like the 16-bit types: 7 to 10 points slower;
-// - prefetching the coming keys: nothing gained from memory, 1 to 2 points lost at D = 128;
+// - prefetching the coming keys of the same head: nothing gained from memory, 1 to 2 points lost at D = 128;
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
 #include "common.clh"
@@ -26,7 +26,7 @@
 #ifndef WEIGHTS
 #define WEIGHTS 0 // 1: the attention weights are returned, as float32; then splits is 1
 #endif
-#include "lanes_mask.clh"
+#include "lanes_ahead.clh"
 
 // The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
 typedef struct row_softmax {
@@ -202,8 +202,10 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
                          t.end,
                          pack_k,
                          pack_v};
+    __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
+    const ahead next = find_ahead(&t, q, k, v, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
     for (t.k0 = t.begin; t.k0 < t.end; t.k0 += TILE_KV) {
@@ -215,7 +217,10 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
-        for (int j = 0; j < t.count; j += KEY_BLOCK) score_keys(s_tile, m, q_tile, &kv, &t, j);
+        for (int j = 0; j < t.count; j += KEY_BLOCK) {
+            ask_ahead(&next, t.k0 + j);
+            score_keys(s_tile, m, q_tile, &kv, &t, j);
+        }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
@@ -233,7 +238,6 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif
-    store_rows(out + split * args.split_out + view_row(&args.out, b, h, t.i0), args.out.row, t.rows, o_tile,
-               keep);
+    store_rows(out_rows, args.out.row, t.rows, o_tile, keep);
     if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);
 }

@@ -38,13 +38,6 @@
 // they do not meet in one set of the first-level cache.
 #define W_STRIDE (REDUCTION_TILE + LANES)
 
-// PoCL 3.1 ignores OpenCL's prefetch(); the compiler's builtin never faults, whatever the address.
-#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
-#define PREFETCH(p) __builtin_prefetch((const void *)(size_t)(p))
-#else
-#define PREFETCH(p) prefetch((__global const uchar *)(p), 1) // half has no prefetch without cl_khr_fp16
-#endif
-
 #define ALIGNED __attribute__((aligned(4 * LANES)))
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
