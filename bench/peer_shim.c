@@ -1,15 +1,14 @@
 // peer_shim.c: clattn for a benchmark written in Python: attention calls and layers made from host arrays,
 // run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are in
 // peer_limits.c.
-#include <ctype.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #include "peer_shim.h"
+#include "tool/choose_device.h"
 
-enum { MAX_BUFFERS = 8 };
+enum { MAX_BUFFERS = 8, MAX_DEVICES = 64 };
 
 struct peer_call {
     peer_device *device;
@@ -37,33 +36,13 @@ static int fail_status(peer_device *device, clattn_status status) {
     return (int)status;
 }
 
-static bool contains(const char *text, const char *part) {
-    const size_t n = strlen(part);
-    for (; *text; text++) {
-        size_t i = 0;
-        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
-        if (i == n) return true;
-    }
-    return false;
-}
-
-static bool matches(const char *spec, size_t index, const clattn_capabilities *c) {
-    char number[32];
-    snprintf(number, sizeof number, "%zu", index);
-    if (!spec) return c->is_cpu;
-    return !strcmp(spec, number) || contains(c->name, spec) || contains(c->platform, spec);
-}
-
 static cl_device_id find_device(const char *spec) {
-    clattn_device devices[64];
+    clattn_device devices[MAX_DEVICES];
     size_t count = 0;
-    if (clattn_device_list(devices, 64, &count, NULL) != CLATTN_OK) return NULL;
-    for (size_t i = 0; i < count && i < 64; i++) {
-        clattn_capabilities c;
-        if (clattn_device_describe(devices[i].device, &c) == CLATTN_OK && matches(spec, i, &c))
-            return devices[i].device;
-    }
-    return NULL;
+    if (clattn_device_list(devices, MAX_DEVICES, &count, NULL) != CLATTN_OK) return NULL;
+    const clattn_device *chosen =
+        choose_device(devices, count < MAX_DEVICES ? count : MAX_DEVICES, spec ? spec : "cpu");
+    return chosen ? chosen->device : NULL;
 }
 
 peer_device *peer_open(const char *spec, const char *cache_dir) {

@@ -34,7 +34,7 @@ typedef struct peer_call peer_call;
 
 #define PEER_API __attribute__((visibility("default")))
 
-// `spec` is an index, or part of a device's or platform's name; NULL: the first CPU. NULL only without
+// `spec` is what the tool's --device takes (tool/choose_device.h); NULL: the first CPU. NULL only without
 // memory.
 PEER_API peer_device *peer_open(const char *spec, const char *cache_dir);
 PEER_API void peer_close(peer_device *device);

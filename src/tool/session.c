@@ -1,5 +1,4 @@
 // session.c: from --device to a context and a queue, and back to one error line and an exit status.
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -7,6 +6,7 @@
 #include <sys/stat.h>
 #include <time.h>
 
+#include "tool/choose_device.h"
 #include "tool/tool.h"
 
 uint64_t tool_time_ns(void) {
@@ -64,46 +64,17 @@ int session_devices(session *s, clattn_device **devices, size_t *count) {
     return tool_failed(s->command, "%s", s->message);
 }
 
-static bool contains(const char *text, const char *part) {
-    const size_t n = strlen(part);
-    for (; *text; text++) {
-        size_t i = 0;
-        while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
-        if (i == n) return true;
-    }
-    return false;
-}
-
-// 0: no match, else the better the higher. Without a spec a GPU wins over a CPU over the rest.
-static int device_score(const char *spec, size_t index, const clattn_capabilities *c) {
-    char number[32];
-    snprintf(number, sizeof number, "%zu", index);
-    if (!spec) return c->is_gpu ? 3 : c->is_cpu ? 2 : 1;
-    if (!strcmp(spec, number)) return 4;
-    if (!strcmp(spec, "gpu")) return c->is_gpu;
-    if (!strcmp(spec, "cpu")) return c->is_cpu;
-    return contains(c->name, spec) || contains(c->platform, spec);
-}
-
-static int choose_device(session *s) {
+static int find_device(session *s) {
     const char *spec = s->options.device ? s->options.device : getenv("CLATTN_DEVICE");
     clattn_device *devices;
     size_t count = 0;
-    int best = 0;
     const int status = session_devices(s, &devices, &count);
     if (status >= 0) return status;
-    if (spec && !*spec) spec = NULL;
-    for (size_t i = 0; i < count; i++) {
-        clattn_capabilities c;
-        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
-        const int score = device_score(spec, i, &c);
-        if (score > best) {
-            best = score;
-            s->device = devices[i];
-        }
-    }
+    const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL);
+    const bool found = chosen != NULL;
+    if (found) s->device = *chosen;
     free(devices);
-    if (best) return -1;
+    if (found) return -1;
     return tool_wrong(s->command,
                       "--device %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
                       "clattn devices",
@@ -130,7 +101,7 @@ int session_open_device(session *s, const clattn_device *device, const char *row
 
 int session_open_rows(session *s, const char *command, const common_options *o, const char *rows) {
     *s = (session){.command = command, .options = *o};
-    const int status = choose_device(s);
+    const int status = find_device(s);
     if (status >= 0) return status;
     const clattn_device device = s->device;
     return session_open_device(s, &device, rows);
