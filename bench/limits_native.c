@@ -10,7 +10,8 @@
 
 // Variables and not an array, which gcc keeps in memory; with values of their own, or they become one.
 #define CHAINS 12
-#define EACH_CHAIN(DO) DO(0) DO(1) DO(2) DO(3) DO(4) DO(5) DO(6) DO(7) DO(8) DO(9) DO(10) DO(11)
+#define HALF_CHAINS(DO, mm, a, b, c, d, e, f) DO(a, mm) DO(b, mm) DO(c, mm) DO(d, mm) DO(e, mm) DO(f, mm)
+#define EACH_CHAIN(DO, mm) HALF_CHAINS(DO, mm, 0, 1, 2, 3, 4, 5) HALF_CHAINS(DO, mm, 6, 7, 8, 9, 10, 11)
 
 #define MOST_THREADS 256
 #define TURNS 1000000 // about a millisecond and a half
@@ -21,39 +22,24 @@ typedef struct worker {
     float result; // kept, so that the loop is not removed
 } worker;
 
-__attribute__((target("avx512f"))) static float loop_avx512(int turns) {
-    const __m512 a = _mm512_set1_ps(0.75f), b = _mm512_set1_ps(0.25f);
-#define START(k) __m512 x##k = _mm512_set1_ps((float)(turns + k));
-#define STEP(k) x##k = _mm512_fmadd_ps(x##k, a, b);
-#define ADD(k) sum = _mm512_add_ps(sum, x##k);
-    EACH_CHAIN(START)
-    for (int i = 0; i < turns; i++) {
-        EACH_CHAIN(STEP)
+// The loop in one vector width; mm is the prefix of that width's intrinsics.
+#define START(k, mm) vector x##k = mm##_set1_ps((float)(turns + k));
+#define STEP(k, mm) x##k = mm##_fmadd_ps(x##k, a, b);
+#define ADD(k, mm) sum = mm##_add_ps(sum, x##k);
+#define LOOP(name, instructions, vector_type, mm)                                                            \
+    __attribute__((target(instructions))) static float name(int turns) {                                     \
+        typedef vector_type vector;                                                                          \
+        const vector a = mm##_set1_ps(0.75f), b = mm##_set1_ps(0.25f);                                       \
+        EACH_CHAIN(START, mm)                                                                                \
+        for (int i = 0; i < turns; i++) {                                                                    \
+            EACH_CHAIN(STEP, mm)                                                                             \
+        }                                                                                                    \
+        vector sum = mm##_setzero_ps();                                                                      \
+        EACH_CHAIN(ADD, mm)                                                                                  \
+        return mm##_cvtss_f32(sum);                                                                          \
     }
-    __m512 sum = _mm512_setzero_ps();
-    EACH_CHAIN(ADD)
-#undef START
-#undef STEP
-#undef ADD
-    return _mm512_cvtss_f32(sum);
-}
-
-__attribute__((target("avx2,fma"))) static float loop_avx2(int turns) {
-    const __m256 a = _mm256_set1_ps(0.75f), b = _mm256_set1_ps(0.25f);
-#define START(k) __m256 x##k = _mm256_set1_ps((float)(turns + k));
-#define STEP(k) x##k = _mm256_fmadd_ps(x##k, a, b);
-#define ADD(k) sum = _mm256_add_ps(sum, x##k);
-    EACH_CHAIN(START)
-    for (int i = 0; i < turns; i++) {
-        EACH_CHAIN(STEP)
-    }
-    __m256 sum = _mm256_setzero_ps();
-    EACH_CHAIN(ADD)
-#undef START
-#undef STEP
-#undef ADD
-    return _mm256_cvtss_f32(sum);
-}
+LOOP(loop_avx512, "avx512f", __m512, _mm512)
+LOOP(loop_avx2, "avx2,fma", __m256, _mm256)
 
 static void *work(void *user) {
     worker *w = user;
