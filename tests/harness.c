@@ -125,11 +125,12 @@ int harness_run(Suite *suite) {
     return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
-void harness_add(Suite *suite, const char *name, const TTest *const *tests) {
+TCase *harness_add(Suite *suite, const char *name, const TTest *const *tests) {
     TCase *group = tcase_create(name);
     tcase_set_timeout(group, 0);
     for (int n = 0; tests[n] != NULL; n++) tcase_add_test(group, tests[n]);
     suite_add_tcase(suite, group);
+    return group;
 }
 
 void harness_assert_refused(const char *name, clattn_status got, clattn_status want, const char *word) {

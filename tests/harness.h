@@ -38,8 +38,8 @@ void harness_adopt(clattn_context *context);
 // Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
 int harness_run(Suite *suite);
 
-// A test case without time limit that holds the tests of a NULL-terminated list.
-void harness_add(Suite *suite, const char *name, const TTest *const *tests);
+// A test case without time limit that holds the tests of a NULL-terminated list, and takes more.
+TCase *harness_add(Suite *suite, const char *name, const TTest *const *tests);
 
 // The last message the library logged on this thread since harness_log_clear, and how many there were.
 const char *harness_log_text(void);

@@ -1,10 +1,9 @@
 // test_errors.c: every refusal of an attention call: the status, one line of why, and nothing enqueued or
-// written. Leaves out layer, merge and context (test_errors_layer.c, test_errors_context.c).
-#include "case.h"
-#include "harness.h"
+// written. Leaves out layer, merge and context (test_errors_layer.c, test_errors_handles.c).
+#define REFUSED_PARAMS clattn_attention_params
+#include "refused.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
                      any_numbers[] = {0, 1, 2};
@@ -20,8 +19,12 @@ static const struct test_case good = {.name = "good",
                                       .bias = {.rank = 4},
                                       .weights = true};
 
-// X(name, word the message must have, what is wrong with the call): shapes alone, so plan and prepare refuse
-// too.
+static clattn_rope *half(clattn_attention_params *p) {
+    p->rope.layout = CLATTN_ROPE_HALF;
+    return &p->rope;
+}
+
+// Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
     X(k_rank, "k", p->k.rank = 5)                                                                            \
@@ -81,13 +84,13 @@ static const struct test_case good = {.name = "good",
     X(scores_at, "scores_at", p->scores_at = CLATTN_TAP_COUNT)                                               \
     X(splits, "splits", p->splits = -1)                                                                      \
     X(rope_layout, "rope", p->rope.layout = CLATTN_ROPE_COUNT)                                               \
-    X(rope_scaling, "rope", (half->layout = CLATTN_ROPE_HALF, half->scaling = CLATTN_ROPE_SCALING_COUNT))    \
-    X(rotary_odd, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = 3))                     \
-    X(rotary_wide, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = 10))                   \
-    X(rotary_negative, "rotary_dim", (half->layout = CLATTN_ROPE_HALF, half->rotary_dim = -2))               \
-    X(rope_base, "base", (half->layout = CLATTN_ROPE_HALF, half->base = -1))                                 \
-    X(rope_base_nan, "base", (half->layout = CLATTN_ROPE_HALF, half->base = (double)NAN))                    \
-    X(rope_factor, "factor", (half->layout = CLATTN_ROPE_HALF, half->scaling = CLATTN_ROPE_SCALING_LINEAR))
+    X(rope_scaling, "rope", half(p)->scaling = CLATTN_ROPE_SCALING_COUNT)                                    \
+    X(rotary_odd, "rotary_dim", half(p)->rotary_dim = 3)                                                     \
+    X(rotary_wide, "rotary_dim", half(p)->rotary_dim = 10)                                                   \
+    X(rotary_negative, "rotary_dim", half(p)->rotary_dim = -2)                                               \
+    X(rope_base, "base", half(p)->base = -1)                                                                 \
+    X(rope_base_nan, "base", half(p)->base = (double)NAN)                                                    \
+    X(rope_factor, "factor", half(p)->scaling = CLATTN_ROPE_SCALING_LINEAR)
 
 // What only a real buffer shows.
 #define INVALID_BUFFERS(X)                                                                                   \
@@ -117,84 +120,37 @@ static const struct test_case good = {.name = "good",
     X(page_size, "page_size", p->page_size = 16)                                                             \
     X(k_new, "k_new", p->k_new = p->k)                                                                       \
     X(v_new, "v_new", p->v_new = p->v)                                                                       \
-    X(positions, "positions", (half->layout = CLATTN_ROPE_HALF, half->positions = any_numbers))              \
-    X(yarn, "yarn",                                                                                          \
-      (half->layout = CLATTN_ROPE_HALF, half->factor = 2, half->scaling = CLATTN_ROPE_SCALING_YARN))         \
-    X(llama3, "llama3",                                                                                      \
-      (half->layout = CLATTN_ROPE_HALF, half->factor = 2, half->scaling = CLATTN_ROPE_SCALING_LLAMA3))
+    X(positions, "positions", half(p)->positions = any_numbers)                                              \
+    X(yarn, "yarn", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_YARN))                       \
+    X(llama3, "llama3", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))
 
-#define DEFINE(name, word, wrong)                                                                            \
-    static void spoil_##name(clattn_attention_params *p) {                                                   \
-        clattn_rope *half = &p->rope;                                                                        \
-        (void)half;                                                                                          \
-        (void)(wrong);                                                                                       \
-    }
-INVALID_SHAPES(DEFINE)
-INVALID_BUFFERS(DEFINE)
-UNSUPPORTED_OPTIONS(DEFINE)
-#undef DEFINE
-
-struct refusal {
-    const char *name, *word;
-    void (*spoil)(clattn_attention_params *params);
-};
-#define ROW(name, word, wrong) {#name, word, spoil_##name},
-static const struct refusal invalid_shapes[] = {INVALID_SHAPES(ROW)};
-static const struct refusal invalid_buffers[] = {INVALID_BUFFERS(ROW)};
-static const struct refusal unsupported_options[] = {UNSUPPORTED_OPTIONS(ROW)};
-#undef ROW
-#define LENGTH(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
-
-// A call that is good but for what the test spoils.
-struct call {
-    struct case_data *data;
-    struct case_arrays arrays;
-};
-
-static struct call begin(void) {
-    struct call call = {.data = case_make(&good)};
-    case_bind(call.data, &call.arrays);
-    harness_log_clear();
-    return call;
-}
-
-// Nothing came of the call: no event, and not one byte changed.
-static void finish(struct call *call, const char *name, cl_event event) {
-    const struct array *outputs[] = {&call->arrays.out, &call->arrays.lse, &call->arrays.weights};
-    ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
-    for (int n = 0; n < 3; n++)
-        ck_assert_msg(array_intact(outputs[n], harness()->queue), "%s: a refused call wrote", name);
-    case_unbind(&call->arrays);
-    case_free(call->data);
-}
+REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
+REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)
+REFUSED_TABLE(unsupported_options, UNSUPPORTED_OPTIONS)
 
 static void check_enqueue(const struct refusal *refusal, clattn_status want) {
-    struct call call = begin();
+    struct refused_case call = refused_case_begin(&good);
     cl_event event = NULL;
+    const clattn_attention_params *p = &call.arrays.params;
     refusal->spoil(&call.arrays.params);
-    clattn_status got =
-        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 0, NULL, &event);
-    harness_assert_refused(refusal->name, got, want, refusal->word);
-    finish(&call, refusal->name, event);
+    ASSERT_REFUSED(refusal->name,
+                   clattn_attention_enqueue(harness()->context, harness()->queue, p, 0, NULL, &event), want,
+                   refusal->word);
+    refused_case_end(&call, refusal->name, event);
 }
 
 // Plan, workspace and prepare refuse what enqueue refuses.
 static void check_ahead(const struct refusal *refusal, clattn_status want) {
-    struct call call = begin();
+    struct refused_case call = refused_case_begin(&good);
+    clattn_context *context = harness()->context;
+    const clattn_attention_params *p = &call.arrays.params;
     clattn_plan plan;
     size_t bytes;
     refusal->spoil(&call.arrays.params);
-    harness_assert_refused(refusal->name,
-                           clattn_attention_plan(harness()->context, &call.arrays.params, &plan), want,
-                           refusal->word);
-    harness_log_clear();
-    harness_assert_refused(refusal->name,
-                           clattn_attention_workspace(harness()->context, &call.arrays.params, &bytes), want,
-                           refusal->word);
-    harness_log_clear();
-    harness_assert_refused(refusal->name, clattn_attention_prepare(harness()->context, &call.arrays.params),
-                           want, refusal->word);
-    finish(&call, refusal->name, NULL);
+    ASSERT_REFUSED(refusal->name, clattn_attention_plan(context, p, &plan), want, refusal->word);
+    ASSERT_REFUSED(refusal->name, clattn_attention_workspace(context, p, &bytes), want, refusal->word);
+    ASSERT_REFUSED(refusal->name, clattn_attention_prepare(context, p), want, refusal->word);
+    refused_case_end(&call, refusal->name, NULL);
 }
 
 START_TEST(the_good_call_is_good) {
@@ -228,15 +184,13 @@ START_TEST(options_not_built_ahead) {
 END_TEST
 
 int main(void) {
+    const TTest *const tests[] = {the_good_call_is_good, NULL};
     Suite *suite = suite_create("errors");
-    TCase *group = tcase_create("attention");
-    tcase_set_timeout(group, 0);
-    tcase_add_test(group, the_good_call_is_good);
-    tcase_add_loop_test(group, shapes, 0, LENGTH(invalid_shapes));
-    tcase_add_loop_test(group, shapes_ahead, 0, LENGTH(invalid_shapes));
-    tcase_add_loop_test(group, buffers, 0, LENGTH(invalid_buffers));
-    tcase_add_loop_test(group, options_not_built, 0, LENGTH(unsupported_options));
-    tcase_add_loop_test(group, options_not_built_ahead, 0, LENGTH(unsupported_options));
-    suite_add_tcase(suite, group);
+    TCase *group = harness_add(suite, "attention", tests);
+    REFUSED_LOOP(group, shapes, invalid_shapes);
+    REFUSED_LOOP(group, shapes_ahead, invalid_shapes);
+    REFUSED_LOOP(group, buffers, invalid_buffers);
+    REFUSED_LOOP(group, options_not_built, unsupported_options);
+    REFUSED_LOOP(group, options_not_built_ahead, unsupported_options);
     return harness_run(suite);
 }

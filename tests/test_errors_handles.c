@@ -1,36 +1,15 @@
 // test_errors_handles.c: refusals that are about handles and calls rather than shapes: NULL, foreign contexts
 // and queues, wait lists, workspace, kernels that cannot do a call, merges, and the context itself. Leaves
 // out the options of attention (test_errors.c) and the layer (test_errors_layer.c).
-#include "case.h"
-#include "harness.h"
+#define REFUSED_PARAMS clattn_merge_params
+#include "refused.h"
 
-#include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 static const struct test_case good = {
     .name = "good", .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 5, .n_kv = 7, .head_dim = 8};
 
-struct call {
-    struct case_data *data;
-    struct case_arrays arrays;
-};
-
-static struct call begin(void) {
-    struct call call = {.data = case_make(&good)};
-    case_bind(call.data, &call.arrays);
-    harness_log_clear();
-    return call;
-}
-
-static void finish(struct call *call) {
-    ck_assert_msg(array_intact(&call->arrays.out, harness()->queue), "a refused call wrote out");
-    ck_assert_msg(array_intact(&call->arrays.lse, harness()->queue), "a refused call wrote lse");
-    case_unbind(&call->arrays);
-    case_free(call->data);
-}
-
-static clattn_status enqueue(struct call *call, cl_command_queue queue) {
+static clattn_status enqueue(struct refused_case *call, cl_command_queue queue) {
     return clattn_attention_enqueue(harness()->context, queue, &call->arrays.params, 0, NULL, NULL);
 }
 
@@ -42,60 +21,47 @@ static cl_context another_context(void) {
 }
 
 START_TEST(null_arguments) {
-    struct call call = begin();
+    struct refused_case call = refused_case_begin(&good);
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    const clattn_attention_params *p = &call.arrays.params;
     size_t bytes;
     clattn_plan plan;
-    ck_assert_int_eq(clattn_attention_enqueue(NULL, harness()->queue, &call.arrays.params, 0, NULL, NULL),
-                     CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_attention_plan(NULL, &call.arrays.params, &plan), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_attention_prepare(NULL, &call.arrays.params), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_attention_workspace(NULL, &call.arrays.params, &bytes), CLATTN_INVALID_ARGUMENT);
-    harness_log_clear();
-    harness_assert_refused(
-        "no params", clattn_attention_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL),
-        CLATTN_INVALID_ARGUMENT, "params");
-    harness_log_clear();
-    harness_assert_refused("no queue", enqueue(&call, NULL), CLATTN_INVALID_ARGUMENT, "queue");
-    harness_log_clear();
-    harness_assert_refused("no plan", clattn_attention_plan(harness()->context, &call.arrays.params, NULL),
-                           CLATTN_INVALID_ARGUMENT, "plan");
-    harness_log_clear();
-    harness_assert_refused("no bytes",
-                           clattn_attention_workspace(harness()->context, &call.arrays.params, NULL),
-                           CLATTN_INVALID_ARGUMENT, "bytes");
-    finish(&call);
+    ck_assert_int_eq(clattn_attention_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_plan(NULL, p, &plan), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_prepare(NULL, p), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_attention_workspace(NULL, p, &bytes), CLATTN_INVALID_ARGUMENT);
+    ASSERT_INVALID("no params", clattn_attention_enqueue(context, queue, NULL, 0, NULL, NULL), "params");
+    ASSERT_INVALID("no queue", enqueue(&call, NULL), "queue");
+    ASSERT_INVALID("no plan", clattn_attention_plan(context, p, NULL), "plan");
+    ASSERT_INVALID("no bytes", clattn_attention_workspace(context, p, NULL), "bytes");
+    refused_case_end(&call, "null arguments", NULL);
 }
 END_TEST
 
-START_TEST(wait_list_missing) {
-    struct call call = begin();
-    clattn_status got =
-        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 1, NULL, NULL);
-    harness_assert_refused("a count without a list", got, CLATTN_INVALID_ARGUMENT, "wait");
-    finish(&call);
-}
-END_TEST
-
-START_TEST(null_event_in_wait_list) {
-    struct call call = begin();
+START_TEST(wait_lists) {
+    struct refused_case call = refused_case_begin(&good);
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    const clattn_attention_params *p = &call.arrays.params;
     cl_event none = NULL;
-    clattn_status got =
-        clattn_attention_enqueue(harness()->context, harness()->queue, &call.arrays.params, 1, &none, NULL);
-    harness_assert_refused("a NULL event", got, CLATTN_INVALID_ARGUMENT, "wait");
-    finish(&call);
+    ASSERT_INVALID("a count without a list", clattn_attention_enqueue(context, queue, p, 1, NULL, NULL),
+                   "wait");
+    ASSERT_INVALID("a NULL event", clattn_attention_enqueue(context, queue, p, 1, &none, NULL), "wait");
+    refused_case_end(&call, "wait lists", NULL);
 }
 END_TEST
 
 START_TEST(foreign_queue) {
-    struct call call = begin();
+    struct refused_case call = refused_case_begin(&good);
     cl_int status;
     cl_context other = another_context();
     cl_command_queue queue = clCreateCommandQueue(other, harness()->device, 0, &status);
     harness_expect(status, "clCreateCommandQueue");
-    harness_assert_refused("foreign queue", enqueue(&call, queue), CLATTN_INVALID_ARGUMENT, "queue");
+    ASSERT_INVALID("foreign queue", enqueue(&call, queue), "queue");
     clReleaseCommandQueue(queue);
     clReleaseContext(other);
-    finish(&call);
+    refused_case_end(&call, "foreign queue", NULL);
 }
 END_TEST
 
@@ -106,13 +72,13 @@ START_TEST(foreign_buffers) {
     harness_expect(status, "clCreateBuffer");
     static const char *const names[] = {"q", "k", "v", "out", "lse", "workspace"};
     for (int n = 0; n < 6; n++) {
-        struct call call = begin();
+        struct refused_case call = refused_case_begin(&good);
         clattn_attention_params *p = &call.arrays.params;
         cl_mem *places[] = {&p->q.buffer,   &p->k.buffer,   &p->v.buffer,
                             &p->out.buffer, &p->lse.buffer, &p->workspace};
         *places[n] = foreign;
-        harness_assert_refused(names[n], enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT, names[n]);
-        finish(&call);
+        ASSERT_INVALID(names[n], enqueue(&call, harness()->queue), names[n]);
+        refused_case_end(&call, names[n], NULL);
     }
     clReleaseMemObject(foreign);
     clReleaseContext(other);
@@ -121,7 +87,7 @@ END_TEST
 
 START_TEST(workspace_too_small) {
     for (int n = 0; n < 3; n++) {
-        struct call call = begin();
+        struct refused_case call = refused_case_begin(&good);
         size_t bytes = 0;
         cl_int status;
         call.arrays.params.kernel = case_kernel(n);
@@ -134,63 +100,59 @@ START_TEST(workspace_too_small) {
         harness_assert_refused("small workspace", enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT,
                                "workspace");
         clReleaseMemObject(small);
-        finish(&call);
+        refused_case_end(&call, "small workspace", NULL);
     }
 }
 END_TEST
 
 // Only the unfused kernel returns score taps; another that is asked for by name says so.
 START_TEST(kernel_cannot) {
-    struct call call = begin();
+    struct refused_case call = refused_case_begin(&good);
     struct array_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
     struct array scores = array_output(&shape);
     call.arrays.params.scores = scores.view;
     call.arrays.params.kernel = CLATTN_KERNEL_FLASH;
-    harness_assert_refused("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED, "score");
+    ASSERT_REFUSED("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED, "score");
     ck_assert(array_intact(&scores, harness()->queue));
     call.arrays.params.scores.type = CLATTN_TYPE_F16;
     call.arrays.params.kernel = CLATTN_KERNEL_UNFUSED;
-    harness_log_clear();
-    harness_assert_refused("f16 tap", enqueue(&call, harness()->queue), CLATTN_INVALID_ARGUMENT, "scores");
+    ASSERT_INVALID("f16 tap", enqueue(&call, harness()->queue), "scores");
     array_release(&scores);
-    finish(&call);
+    refused_case_end(&call, "f16 tap", NULL);
 }
 END_TEST
 
-// A merge that is good but for what one row of the table changes.
-static void spoil_merge(clattn_merge_params *p, int n) {
-    if (n == 0) p->out_a.shape[2] = 4;
-    if (n == 1) p->out_b.type = CLATTN_TYPE_F16;
-    if (n == 2) p->lse_a.type = CLATTN_TYPE_F16;
-    if (n == 3) p->lse_b.shape[1] = 3;
-    if (n == 4) p->out_b.buffer = NULL;
-    if (n == 5) p->out_a.stride[0] = 0;
-    if (n == 6) p->out_a.rank = 3;
-    if (n == 7) p->lse_b.offset = 1 << 30;
-    if (n == 8) p->out_a.type = p->out_b.type = CLATTN_TYPE_BOOL;
-    if (n == 9) p->lse_a.buffer = NULL;
-}
+#define INVALID_MERGES(X)                                                                                    \
+    X(rows, "out", p->out_a.shape[2] = 4)                                                                    \
+    X(type_of_one, "out_b", p->out_b.type = CLATTN_TYPE_F16)                                                 \
+    X(lse_type, "lse_a", p->lse_a.type = CLATTN_TYPE_F16)                                                    \
+    X(lse_heads, "lse_b", p->lse_b.shape[1] = 3)                                                             \
+    X(out_absent, "out_b", p->out_b.buffer = NULL)                                                           \
+    X(out_repeats, "out_a", p->out_a.stride[0] = 0)                                                          \
+    X(rank, "out_a", p->out_a.rank = 3)                                                                      \
+    X(lse_leaves, "lse_b", p->lse_b.offset = 1 << 30)                                                        \
+    X(type_of_both, "out_a", p->out_a.type = p->out_b.type = CLATTN_TYPE_BOOL)                               \
+    X(lse_absent, "lse_a", p->lse_a.buffer = NULL)
+REFUSED_TABLE(invalid_merges, INVALID_MERGES)
 
 START_TEST(merges) {
-    static const char *const words[] = {"out",   "out_b", "lse_a", "lse_b", "out_b",
-                                        "out_a", "out_a", "lse_b", "out_a", "lse_a"};
-    for (int n = 0; n < 10; n++) {
-        struct call a = begin(), b = begin();
-        cl_event event = NULL;
-        clattn_merge_params params = {a.arrays.params.out, a.arrays.params.lse, b.arrays.params.out,
-                                      b.arrays.params.lse};
-        spoil_merge(&params, n);
-        clattn_status got =
-            clattn_merge_enqueue(harness()->context, harness()->queue, &params, 0, NULL, &event);
-        harness_assert_refused("merge", got, CLATTN_INVALID_ARGUMENT, words[n]);
-        ck_assert(event == NULL);
-        finish(&a);
-        finish(&b);
-    }
-    harness_log_clear();
-    harness_assert_refused("no merge",
-                           clattn_merge_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL),
-                           CLATTN_INVALID_ARGUMENT, "params");
+    const struct refusal *refusal = &invalid_merges[_i];
+    struct refused_case a = refused_case_begin(&good), b = refused_case_begin(&good);
+    cl_event event = NULL;
+    clattn_merge_params params = {a.arrays.params.out, a.arrays.params.lse, b.arrays.params.out,
+                                  b.arrays.params.lse};
+    refusal->spoil(&params);
+    ASSERT_INVALID(refusal->name,
+                   clattn_merge_enqueue(harness()->context, harness()->queue, &params, 0, NULL, &event),
+                   refusal->word);
+    refused_case_end(&a, refusal->name, event);
+    refused_case_end(&b, refusal->name, event);
+}
+END_TEST
+
+START_TEST(no_merge) {
+    ASSERT_INVALID("no merge",
+                   clattn_merge_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL), "params");
 }
 END_TEST
 
@@ -253,18 +215,12 @@ START_TEST(device_lists) {
 END_TEST
 
 int main(void) {
-    const TTest *const handles[] = {null_arguments,
-                                    wait_list_missing,
-                                    null_event_in_wait_list,
-                                    foreign_queue,
-                                    foreign_buffers,
-                                    kernel_cannot,
-                                    workspace_too_small,
-                                    merges,
-                                    NULL};
+    const TTest *const handles[] = {null_arguments, wait_lists,          foreign_queue, foreign_buffers,
+                                    kernel_cannot,  workspace_too_small, no_merge,      NULL};
     const TTest *const context[] = {contexts, fresh_context, names_of_statuses, device_lists, NULL};
     Suite *suite = suite_create("errors of handles");
-    harness_add(suite, "handles", handles);
+    TCase *group = harness_add(suite, "handles", handles);
+    REFUSED_LOOP(group, merges, invalid_merges);
     harness_add(suite, "context", context);
     return harness_run(suite);
 }

@@ -1,10 +1,10 @@
 // test_errors_layer.c: every refusal of a layer call: the status, one line of why, and nothing enqueued or
 // written. Leaves out attention's own options (test_errors.c), which a layer passes on; two stand for them
 // here.
-#include "harness.h"
-#include "layer_case.h"
+#define REFUSED_PARAMS clattn_layer_params
+#include "refused.h"
 
-#include <stdio.h>
+#include "layer_case.h"
 
 static const struct layer_case good = {.name = "good",
                                        .batch = 2,
@@ -18,7 +18,6 @@ static const struct layer_case good = {.name = "good",
                                        .head_dim = 8,
                                        .biases = LAYER_ALL_BIASES};
 
-// X(name, word the message must have, what is wrong with the call)
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x.buffer = NULL)                                                                     \
     X(x_rank, "x", p->x.rank = 4)                                                                            \
@@ -61,23 +60,8 @@ static const struct layer_case good = {.name = "good",
     X(k_norm, "k_norm", p->k_norm = p->bk)                                                                   \
     X(attention_dropout, "dropout", p->attention.dropout = 0.5f)
 
-#define DEFINE(name, word, wrong)                                                                            \
-    static void spoil_##name(clattn_layer_params *p) {                                                       \
-        (void)(wrong);                                                                                       \
-    }
-INVALID(DEFINE)
-UNSUPPORTED(DEFINE)
-#undef DEFINE
-
-struct refusal {
-    const char *name, *word;
-    void (*spoil)(clattn_layer_params *params);
-};
-#define ROW(name, word, wrong) {#name, word, spoil_##name},
-static const struct refusal invalid[] = {INVALID(ROW)};
-static const struct refusal unsupported[] = {UNSUPPORTED(ROW)};
-#undef ROW
-#define LENGTH(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
+REFUSED_TABLE(invalid, INVALID)
+REFUSED_TABLE(unsupported, UNSUPPORTED)
 
 static void check(const struct refusal *refusal, clattn_status want) {
     struct layer_data *data = layer_make(&good);
@@ -85,12 +69,11 @@ static void check(const struct refusal *refusal, clattn_status want) {
     cl_event event = NULL;
     layer_bind(data, &arrays);
     refusal->spoil(&arrays.params);
-    harness_log_clear();
-    clattn_status got =
-        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event);
-    harness_assert_refused(refusal->name, got, want, refusal->word);
-    ck_assert_msg(event == NULL, "%s: a refused call made an event", refusal->name);
-    ck_assert_msg(array_intact(&arrays.out, harness()->queue), "%s: a refused call wrote", refusal->name);
+    ASSERT_REFUSED(
+        refusal->name,
+        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event), want,
+        refusal->word);
+    refused_assert_nothing(refusal->name, event, &arrays.out);
     layer_unbind(&arrays);
     layer_free(data);
 }
@@ -113,33 +96,22 @@ END_TEST
 START_TEST(handles) {
     struct layer_data *data = layer_make(&good);
     struct layer_arrays arrays;
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    const clattn_layer_params *p = &arrays.params;
     cl_int status;
     size_t bytes = 0;
     layer_bind(data, &arrays);
-    ck_assert_int_eq(clattn_layer_enqueue(NULL, harness()->queue, &arrays.params, 0, NULL, NULL),
-                     CLATTN_INVALID_ARGUMENT);
-    harness_log_clear();
-    harness_assert_refused("no params",
-                           clattn_layer_enqueue(harness()->context, harness()->queue, NULL, 0, NULL, NULL),
-                           CLATTN_INVALID_ARGUMENT, "params");
-    harness_log_clear();
-    harness_assert_refused("no queue",
-                           clattn_layer_enqueue(harness()->context, NULL, &arrays.params, 0, NULL, NULL),
-                           CLATTN_INVALID_ARGUMENT, "queue");
-    harness_log_clear();
-    harness_assert_refused(
-        "no list", clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 2, NULL, NULL),
-        CLATTN_INVALID_ARGUMENT, "wait");
-    ck_assert(clattn_layer_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK && bytes > 1);
+    ck_assert_int_eq(clattn_layer_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ASSERT_INVALID("no params", clattn_layer_enqueue(context, queue, NULL, 0, NULL, NULL), "params");
+    ASSERT_INVALID("no queue", clattn_layer_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
+    ASSERT_INVALID("no list", clattn_layer_enqueue(context, queue, p, 2, NULL, NULL), "wait");
+    ck_assert(clattn_layer_workspace(context, p, &bytes) == CLATTN_OK && bytes > 1);
     cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
     harness_expect(status, "clCreateBuffer");
     arrays.params.attention.workspace = small;
-    harness_log_clear();
-    harness_assert_refused(
-        "workspace",
-        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL),
-        CLATTN_INVALID_ARGUMENT, "workspace");
-    ck_assert(array_intact(&arrays.out, harness()->queue));
+    ASSERT_INVALID("workspace", clattn_layer_enqueue(context, queue, p, 0, NULL, NULL), "workspace");
+    ck_assert(array_intact(&arrays.out, queue));
     clReleaseMemObject(small);
     layer_unbind(&arrays);
     layer_free(data);
@@ -147,13 +119,10 @@ START_TEST(handles) {
 END_TEST
 
 int main(void) {
+    const TTest *const tests[] = {the_good_call_is_good, handles, NULL};
     Suite *suite = suite_create("errors of the layer");
-    TCase *group = tcase_create("layer");
-    tcase_set_timeout(group, 0);
-    tcase_add_test(group, the_good_call_is_good);
-    tcase_add_test(group, handles);
-    tcase_add_loop_test(group, invalid_calls, 0, LENGTH(invalid));
-    tcase_add_loop_test(group, options_not_built, 0, LENGTH(unsupported));
-    suite_add_tcase(suite, group);
+    TCase *group = harness_add(suite, "layer", tests);
+    REFUSED_LOOP(group, invalid_calls, invalid);
+    REFUSED_LOOP(group, options_not_built, unsupported);
     return harness_run(suite);
 }

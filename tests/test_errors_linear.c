@@ -1,12 +1,13 @@
 // test_errors_linear.c: every refusal of a linear call: the status, one line of why, and nothing enqueued or
 // written.
-#include "harness.h"
+#define REFUSED_PARAMS clattn_linear_params
+#include "refused.h"
+
 #include "linear_case.h"
 
 static const struct linear_case good = {
     .name = "good", .batch = 2, .rows = 5, .inner = 24, .columns = 28, .bias = true};
 
-// X(name, word the message must have, what is wrong with the call)
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x = (clattn_tensor){0})                                                              \
     X(x_no_buffer, "x", p->x.buffer = NULL)                                                                  \
@@ -45,24 +46,9 @@ static const struct linear_case good = {
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
     X(negative_projection, "projection", p->projection = (clattn_projection)-1)
 
-#define DEFINE(name, word, wrong)                                                                            \
-    static void spoil_##name(clattn_linear_params *p) {                                                      \
-        (void)(wrong);                                                                                       \
-    }
-INVALID(DEFINE)
-#undef DEFINE
-
-struct refusal {
-    const char *name, *word;
-    void (*spoil)(clattn_linear_params *params);
-};
-#define ROW(name, word, wrong) {#name, word, spoil_##name},
-static const struct refusal invalid[] = {INVALID(ROW)};
-#undef ROW
-#define LENGTH(rows) ((int)(sizeof(rows) / sizeof(rows)[0]))
+REFUSED_TABLE(invalid, INVALID)
 
 static clattn_status enqueue(const clattn_linear_params *params) {
-    harness_log_clear();
     return clattn_linear_enqueue(harness()->context, harness()->queue, params, 0, NULL, NULL);
 }
 
@@ -72,17 +58,17 @@ START_TEST(the_good_call_is_good) {
 END_TEST
 
 START_TEST(invalid_calls) {
+    const struct refusal *refusal = &invalid[_i];
     struct linear_data *data = linear_data_make(&good);
     struct linear_arrays arrays;
     cl_event event = NULL;
     linear_bind(data, &arrays);
-    invalid[_i].spoil(&arrays.params);
-    harness_log_clear();
-    clattn_status got =
-        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event);
-    harness_assert_refused(invalid[_i].name, got, CLATTN_INVALID_ARGUMENT, invalid[_i].word);
-    ck_assert_msg(event == NULL, "%s: a refused call made an event", invalid[_i].name);
-    ck_assert_msg(array_intact(&arrays.out, harness()->queue), "%s: a refused call wrote", invalid[_i].name);
+    refusal->spoil(&arrays.params);
+    ASSERT_INVALID(
+        refusal->name,
+        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event),
+        refusal->word);
+    refused_assert_nothing(refusal->name, event, &arrays.out);
     linear_unbind(&arrays);
     linear_data_free(data);
 }
@@ -92,30 +78,20 @@ START_TEST(handles) {
     struct linear_data *data = linear_data_make(&good);
     struct linear_arrays arrays;
     clattn_context *context = harness()->context;
-    linear_bind(data, &arrays);
+    cl_command_queue queue = harness()->queue;
     const clattn_linear_params *p = &arrays.params;
-    ck_assert_int_eq(clattn_linear_enqueue(NULL, harness()->queue, p, 0, NULL, NULL),
-                     CLATTN_INVALID_ARGUMENT);
+    linear_bind(data, &arrays);
+    ck_assert_int_eq(clattn_linear_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_linear_plan(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_linear_workspace(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_linear_prepare(NULL, p), CLATTN_INVALID_ARGUMENT);
-    harness_assert_refused("no params", enqueue(NULL), CLATTN_INVALID_ARGUMENT, "params");
-    harness_log_clear();
-    harness_assert_refused("no params to prepare", clattn_linear_prepare(context, NULL),
-                           CLATTN_INVALID_ARGUMENT, "params");
-    harness_log_clear();
-    harness_assert_refused("no choice", clattn_linear_plan(context, p, NULL), CLATTN_INVALID_ARGUMENT,
-                           "choice");
-    harness_log_clear();
-    harness_assert_refused("no bytes", clattn_linear_workspace(context, p, NULL), CLATTN_INVALID_ARGUMENT,
-                           "bytes");
-    harness_log_clear();
-    harness_assert_refused("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL),
-                           CLATTN_INVALID_ARGUMENT, "queue");
-    harness_log_clear();
-    harness_assert_refused("no list", clattn_linear_enqueue(context, harness()->queue, p, 2, NULL, NULL),
-                           CLATTN_INVALID_ARGUMENT, "wait");
-    ck_assert(array_intact(&arrays.out, harness()->queue));
+    ASSERT_INVALID("no params", enqueue(NULL), "params");
+    ASSERT_INVALID("no params to prepare", clattn_linear_prepare(context, NULL), "params");
+    ASSERT_INVALID("no choice", clattn_linear_plan(context, p, NULL), "choice");
+    ASSERT_INVALID("no bytes", clattn_linear_workspace(context, p, NULL), "bytes");
+    ASSERT_INVALID("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
+    ASSERT_INVALID("no list", clattn_linear_enqueue(context, queue, p, 2, NULL, NULL), "wait");
+    ck_assert(array_intact(&arrays.out, queue));
     linear_unbind(&arrays);
     linear_data_free(data);
 }
@@ -135,7 +111,7 @@ START_TEST(workspace_too_small) {
     cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &code);
     harness_expect(code, "clCreateBuffer");
     arrays.params.workspace = small;
-    harness_assert_refused("workspace", enqueue(&arrays.params), CLATTN_INVALID_ARGUMENT, "workspace");
+    ASSERT_INVALID("workspace", enqueue(&arrays.params), "workspace");
     ck_assert(array_intact(&arrays.out, harness()->queue));
     clReleaseMemObject(small);
     linear_unbind(&arrays);
@@ -150,21 +126,16 @@ START_TEST(without_clblast) {
     if (linear_has_clblast()) return;
     struct linear_data *data = linear_data_make(&test);
     linear_bind(data, &arrays);
-    harness_assert_refused("no CLBlast", enqueue(&arrays.params), CLATTN_UNSUPPORTED, "CLBlast");
+    ASSERT_REFUSED("no CLBlast", enqueue(&arrays.params), CLATTN_UNSUPPORTED, "CLBlast");
     linear_unbind(&arrays);
     linear_data_free(data);
 }
 END_TEST
 
 int main(void) {
+    const TTest *const tests[] = {the_good_call_is_good, handles, workspace_too_small, without_clblast, NULL};
     Suite *suite = suite_create("errors of the linear call");
-    TCase *group = tcase_create("linear");
-    tcase_set_timeout(group, 0);
-    tcase_add_test(group, the_good_call_is_good);
-    tcase_add_test(group, handles);
-    tcase_add_test(group, workspace_too_small);
-    tcase_add_test(group, without_clblast);
-    tcase_add_loop_test(group, invalid_calls, 0, LENGTH(invalid));
-    suite_add_tcase(suite, group);
+    TCase *group = harness_add(suite, "linear", tests);
+    REFUSED_LOOP(group, invalid_calls, invalid);
     return harness_run(suite);
 }

@@ -1,0 +1,60 @@
+// refused.h: calls that must be refused: tables of them, and what each must leave behind, nothing. A table is
+// an X-list of X(name, word the message must have, what is wrong with the parameters p). Leaves out making
+// the calls. Included by the suites of errors, each of which defines REFUSED_PARAMS first: the type of *p.
+#ifndef CLATTN_TESTS_REFUSED_H
+#define CLATTN_TESTS_REFUSED_H
+
+#include "case.h"
+#include "harness.h"
+
+struct refusal {
+    const char *name, *word;
+    void (*spoil)(REFUSED_PARAMS *params);
+};
+
+// Define `table` with a row for each X of LIST.
+#define REFUSED_TABLE(table, LIST)                                                                           \
+    LIST(REFUSED_SPOIL) static const struct refusal table[] = {LIST(REFUSED_ROW)};
+#define REFUSED_SPOIL(name, word, wrong)                                                                     \
+    static void spoil_##name(REFUSED_PARAMS *p) {                                                            \
+        (void)(wrong);                                                                                       \
+    }
+#define REFUSED_ROW(name, word, wrong) {#name, word, spoil_##name},
+#define REFUSED_COUNT(table) ((int)(sizeof(table) / sizeof(table)[0]))
+
+// Run a test once for each row; _i is the row.
+#define REFUSED_LOOP(group, test, table) tcase_add_loop_test(group, test, 0, REFUSED_COUNT(table))
+
+// Make one call, and fail the Check test unless it is refused.
+#define ASSERT_REFUSED(name, call, want, word)                                                               \
+    (harness_log_clear(), harness_assert_refused(name, call, want, word))
+#define ASSERT_INVALID(name, call, word) ASSERT_REFUSED(name, call, CLATTN_INVALID_ARGUMENT, word)
+
+// Nothing came of the call: no event, and not one byte of an output changed.
+static inline void refused_assert_nothing(const char *name, cl_event event, const struct array *output) {
+    ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
+    ck_assert_msg(array_intact(output, harness()->queue), "%s: a refused call wrote", name);
+}
+
+// An attention call that is good but for what the test spoils.
+struct refused_case {
+    struct case_data *data;
+    struct case_arrays arrays;
+};
+
+static inline struct refused_case refused_case_begin(const struct test_case *good) {
+    struct refused_case call = {.data = case_make(good)};
+    case_bind(call.data, &call.arrays);
+    harness_log_clear();
+    return call;
+}
+
+static inline void refused_case_end(struct refused_case *call, const char *name, cl_event event) {
+    refused_assert_nothing(name, event, &call->arrays.out);
+    refused_assert_nothing(name, event, &call->arrays.lse);
+    if (call->data->test.weights) refused_assert_nothing(name, event, &call->arrays.weights);
+    case_unbind(&call->arrays);
+    case_free(call->data);
+}
+
+#endif
