@@ -34,8 +34,6 @@ typedef struct attend {
 static const char *const tap_names[] = {"raw", "softcap", "masked", "softmax", NULL};
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
-static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
-static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
 
 static bool take_attend(void *target, int id, const char *value, char why[256]) {
     attend *a = target;
@@ -71,7 +69,7 @@ static bool take_attend(void *target, int id, const char *value, char why[256]) 
     case ATTEND_KV_TYPE:
         return option_choice(value, kv_type_names, &a->kv_type, why);
     default:
-        return option_choice(value, dtype_names, &a->dtype, why);
+        return option_choice(value, tensors_dtype_names, &a->dtype, why);
     }
 }
 
@@ -90,12 +88,6 @@ static const option_row attend_rows[] = {
     {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
 };
 
-static int store_as(const char *option, array *a, int dtype) {
-    char why[256];
-    const array_type type = dtype >= 0 ? dtypes[dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
-    return array_store_as(a, type, why) ? -1 : tool_wrong("attend", "--%s: %s", option, why);
-}
-
 static int load_inputs(attend *a) {
     if (!a->q || !a->k || !a->v || !a->out)
         return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
@@ -110,12 +102,12 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
     if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
     const int kv_type = a->kv_type >= 0 ? a->kv_type : a->dtype;
-    if (status < 0) status = store_as("q", &a->q_array, a->dtype);
+    if (status < 0) status = tensors_store("attend", "q", &a->q_array, a->dtype);
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
     if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
-    if (status < 0) status = store_as("k", &a->k_array, kv_type);
-    if (status < 0) status = store_as("v", &a->v_array, kv_type);
+    if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type);
+    if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);

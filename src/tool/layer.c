@@ -38,8 +38,6 @@ typedef struct layer_run {
 
 static const char *const rope_names[] = {"half", "interleaved", NULL};
 static const char *const projection_names[] = {"auto", "clblast", "native", NULL};
-static const char *const dtype_names[] = {"f32", "f16", "bf16", NULL};
-static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
 
 static bool take_count(const char *value, int32_t *result, char why[256]) {
     int64_t n = 0;
@@ -89,7 +87,7 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
         r->attention_weights = value;
         return true;
     case OPTION_DTYPE:
-        return option_choice(value, dtype_names, &r->dtype, why);
+        return option_choice(value, tensors_dtype_names, &r->dtype, why);
     case OPTION_PROJECTION:
         if (!option_choice(value, projection_names, &index, why)) return false;
         r->params.projection = (clattn_projection)index;
@@ -126,11 +124,8 @@ static const option_row layer_rows[] = {
 };
 
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
-    char why[256];
     const int status = tensors_load("layer", option, spec, 3, a);
-    if (status >= 0) return status;
-    const array_type type = r->dtype >= 0 ? dtypes[r->dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
-    return array_store_as(a, type, why) ? -1 : tool_wrong("layer", "--%s: %s", option, why);
+    return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
 }
 
 static int load_inputs(layer_run *r) {

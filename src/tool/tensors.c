@@ -13,7 +13,9 @@ void tensors_release(tensors *t) {
     t->count = 0;
 }
 
-bool array_store_as(array *a, array_type type, char why[256]) {
+const char *const tensors_dtype_names[] = {"f32", "f16", "bf16", NULL};
+
+static bool store_as(array *a, array_type type, char why[256]) {
     if (a->type == ARRAY_U16 && type == ARRAY_BF16) a->type = ARRAY_BF16;
     if (a->type == type) return true;
     if (a->type != ARRAY_F32 && a->type != ARRAY_F16 && a->type != ARRAY_BF16) {
@@ -32,6 +34,13 @@ bool array_store_as(array *a, array_type type, char why[256]) {
     array_free(a);
     *a = stored;
     return true;
+}
+
+int tensors_store(const char *command, const char *option, array *a, int dtype) {
+    static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
+    char why[256];
+    const array_type type = dtype >= 0 ? dtypes[dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
+    return store_as(a, type, why) ? -1 : tool_wrong(command, "--%s: %s", option, why);
 }
 
 int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a) {

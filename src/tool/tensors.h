@@ -14,12 +14,15 @@ typedef struct tensors {
 
 void tensors_release(tensors *t);
 
-// Convert between f32, f16 and bf16 storage in place; a u2 array is taken as bf16 when `type` is bf16.
-bool array_store_as(array *a, array_type type, char why[256]);
-
 // Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG,
 // else -1.
 int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a);
+
+// Storage types a user may choose, f32, f16, bf16 and NULL: option_choice gives the `dtype` of tensors_store.
+extern const char *const tensors_dtype_names[];
+// Convert the option's array in place; a u2 array is taken as bf16 when that is the dtype. -1: the array's
+// own, f32 for u2. Returns -1, else EXIT_WRONG with a line.
+int tensors_store(const char *command, const char *option, array *a, int dtype);
 
 // An array on the device as a dense view of its own shape. Returns -1, else the exit status.
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view);
