@@ -145,6 +145,37 @@ void harness_assert_refused(const char *name, clattn_status got, clattn_status w
     ck_assert_msg(strstr(text, word) != NULL, "%s: no '%s' in: %s", name, word, text);
 }
 
+cl_event harness_gate(void) {
+    cl_int status;
+    cl_event gate = clCreateUserEvent(the_harness.opencl, &status);
+    harness_expect(status, "clCreateUserEvent");
+    return gate;
+}
+
+static cl_int event_status(cl_event event) {
+    cl_int status = CL_COMPLETE;
+    harness_expect(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL),
+                   "clGetEventInfo");
+    return status;
+}
+
+void harness_open_gate(cl_event gate, cl_event done, cl_command_queue queue) {
+    ck_assert_msg(done != NULL, "no event came back");
+    harness_expect(clFlush(queue), "clFlush");
+    for (int n = 0; n < 1000; n++)
+        ck_assert_msg(event_status(done) > CL_COMPLETE, "ran before its wait list");
+    harness_expect(clSetUserEventStatus(gate, CL_COMPLETE), "clSetUserEventStatus");
+    harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
+    ck_assert_int_eq(event_status(done), CL_COMPLETE);
+    clReleaseEvent(gate);
+    clReleaseEvent(done);
+}
+
+bool harness_has_clblast(void) {
+    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
+    return without == NULL || strcmp(without, "1") != 0;
+}
+
 const char *harness_data_folder(void) {
     return getenv("CLATTN_TEST_DATA");
 }

@@ -7,6 +7,7 @@
 //              planner's own:
 //                                  "flash :" takes the portable flash kernel on every device
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
+//              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H
 #define CLATTN_TESTS_HARNESS_H
 
@@ -52,6 +53,14 @@ clattn_log harness_log(void);
 // that mentions `word`, the same in the log (exactly once since harness_log_clear) and in
 // clattn_context_last_error.
 void harness_assert_refused(const char *name, clattn_status got, clattn_status want, const char *word);
+
+// A user event for the wait list of a call.
+cl_event harness_gate(void);
+// Fail the Check test unless the call whose event is `done` waits for the gate to open, and runs then. Opens
+// the gate and releases both events.
+void harness_open_gate(cl_event gate, cl_event done, cl_command_queue queue);
+
+bool harness_has_clblast(void);
 
 // A folder of data files, or NULL; `name` in it, in a buffer of the caller.
 const char *harness_data_folder(void);

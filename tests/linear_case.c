@@ -7,15 +7,8 @@
 #include "storage.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include <stdio.h>
-
-bool linear_has_clblast(void) {
-    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
-    return without == NULL || strcmp(without, "1") != 0;
-}
+#include <stdlib.h>
 
 static double *random_values(struct random *random, int64_t count, clattn_type type, double size) {
     double *values = reference_alloc(count);

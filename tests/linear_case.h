@@ -37,7 +37,4 @@ bool linear_agrees(const struct linear_data *data, const struct linear_arrays *a
 // Run, and fail the Check test when the result is wrong.
 void linear_assert(const struct linear_case *test);
 
-// Whether the library under test has CLBlast (environment CLATTN_TEST_NO_CLBLAST).
-bool linear_has_clblast(void);
-
 #endif

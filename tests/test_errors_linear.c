@@ -98,7 +98,7 @@ START_TEST(handles) {
 END_TEST
 
 START_TEST(workspace_too_small) {
-    if (!linear_has_clblast()) return;
+    if (!harness_has_clblast()) return;
     struct linear_case test = good;
     struct linear_arrays arrays;
     size_t bytes = 0;
@@ -123,7 +123,7 @@ START_TEST(without_clblast) {
     struct linear_case test = good;
     struct linear_arrays arrays;
     test.projection = CLATTN_PROJECTION_CLBLAST;
-    if (linear_has_clblast()) return;
+    if (harness_has_clblast()) return;
     struct linear_data *data = linear_data_make(&test);
     linear_bind(data, &arrays);
     ASSERT_REFUSED("no CLBlast", enqueue(&arrays.params), CLATTN_UNSUPPORTED, "CLBlast");

@@ -1,14 +1,10 @@
 // test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
 // types, views, workspace and projections. Leaves out real models (test_models.c).
-//
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast, so asking for it is
-// UNSUPPORTED
 #include "harness.h"
 #include "layer_case.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 static struct layer_case base(const char *name) {
@@ -21,16 +17,11 @@ static struct layer_case base(const char *name) {
                                .biases = LAYER_ALL_BIASES};
 }
 
-static bool has_clblast(void) {
-    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
-    return without == NULL || strcmp(without, "1") != 0;
-}
-
 static void with_projections(const struct layer_case *test) {
     struct layer_case t = *test;
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
         t.projection = (clattn_projection)n;
-        if (t.projection != CLATTN_PROJECTION_CLBLAST || has_clblast()) layer_assert(&t);
+        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) layer_assert(&t);
     }
 }
 
@@ -148,7 +139,7 @@ START_TEST(rows_past_a_length) {
         for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT; p++) {
             test.type = test.matrix_type = (clattn_type)n;
             test.projection = (clattn_projection)p;
-            if (test.projection != CLATTN_PROJECTION_CLBLAST || has_clblast()) keeps_rows(&test);
+            if (test.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) keeps_rows(&test);
         }
 }
 END_TEST
@@ -208,23 +199,15 @@ static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct layer_case test = base("wait list");
     struct layer_arrays arrays;
     char why[512];
-    cl_int status, state = CL_COMPLETE;
     test.projection = projection;
     struct layer_data *data = layer_make(&test);
     layer_bind(data, &arrays);
-    cl_event gate = clCreateUserEvent(harness()->opencl, &status), done = NULL;
-    harness_expect(status, "clCreateUserEvent");
+    cl_event gate = harness_gate(), done = NULL;
     clattn_status result = clattn_layer_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
     ck_assert_msg(result == CLATTN_OK, "%s", harness_log_text());
-    clFlush(queue);
-    clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    ck_assert_msg(state > CL_COMPLETE, "the layer ran before its wait list");
-    clSetUserEventStatus(gate, CL_COMPLETE);
-    harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
+    harness_open_gate(gate, done, queue);
     struct layer_result got = layer_collect(&arrays, queue);
     ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "wait list: %s", why);
-    clReleaseEvent(gate);
-    clReleaseEvent(done);
     layer_result_free(&got);
     layer_unbind(&arrays);
     layer_free(data);
@@ -232,17 +215,17 @@ static void wait_on(cl_command_queue queue, clattn_projection projection) {
 
 START_TEST(wait_lists) {
     wait_on(harness()->queue, CLATTN_PROJECTION_NATIVE);
-    if (has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
+    if (harness_has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
     if (harness()->out_of_order == NULL) return;
     wait_on(harness()->out_of_order, CLATTN_PROJECTION_NATIVE);
-    if (has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
+    if (harness_has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
 }
 END_TEST
 
 START_TEST(without_clblast) {
     struct layer_case test = base("no CLBlast");
     test.projection = CLATTN_PROJECTION_CLBLAST;
-    if (has_clblast()) return;
+    if (harness_has_clblast()) return;
     struct layer_data *data = layer_make(&test);
     struct layer_result got = layer_run(data, harness()->queue);
     ck_assert_int_eq(got.status, CLATTN_UNSUPPORTED);

@@ -5,7 +5,6 @@
 #include "layer_case.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 static struct layer_case turned(const char *name, int64_t rows, int64_t head_dim) {
     return (struct layer_case){
@@ -87,8 +86,7 @@ START_TEST(positions) {
 END_TEST
 
 START_TEST(with_clblast) {
-    const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
-    if (without && without[0] == '1') return;
+    if (!harness_has_clblast()) return;
     struct layer_case test = turned("CLBlast", 9, 32);
     test.projection = CLATTN_PROJECTION_CLBLAST;
     both_layouts(test);

@@ -1,14 +1,10 @@
 // test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views, both who can
 // compute it; and how the call meets its queue: plan, workspace, prepare, wait lists, sizes of zero. Leaves
 // out refusals (test_errors_linear.c).
-//
-// Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast, so asking for it is
-// UNSUPPORTED
 #include "harness.h"
 #include "linear_case.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static const struct linear_case ordinary = {
@@ -18,7 +14,7 @@ static void with_projections(const struct linear_case *test) {
     struct linear_case t = *test;
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
         t.projection = (clattn_projection)n;
-        if (t.projection != CLATTN_PROJECTION_CLBLAST || linear_has_clblast()) linear_assert(&t);
+        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) linear_assert(&t);
     }
 }
 
@@ -87,7 +83,7 @@ START_TEST(repeated_inputs) {
         char why[512];
         const int what = n % 3;
         test.projection =
-            n / 3 && linear_has_clblast() ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
+            n / 3 && harness_has_clblast() ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
         struct linear_data *data = linear_data_make(&test);
         const int64_t item = test.rows * test.inner;
         for (int64_t at = 0; at < test.batch * item; at++)
@@ -118,7 +114,7 @@ START_TEST(nan_stays_in_its_row) {
         struct linear_arrays arrays;
         char why[512];
         test.projection = (clattn_projection)n;
-        if (test.projection == CLATTN_PROJECTION_CLBLAST && !linear_has_clblast()) continue;
+        if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) continue;
         struct linear_data *data = linear_data_make(&test);
         data->x[4 * test.inner + 3] = (double)NAN;
         linear_bind(data, &arrays);
@@ -164,7 +160,7 @@ START_TEST(plan) {
     test.rows = 200;
     expect_choice(&test, CLATTN_PROJECTION_NATIVE, "linear_lanes");
     test.projection = CLATTN_PROJECTION_CLBLAST;
-    if (linear_has_clblast()) expect_choice(&test, CLATTN_PROJECTION_CLBLAST, "clblast");
+    if (harness_has_clblast()) expect_choice(&test, CLATTN_PROJECTION_CLBLAST, "clblast");
     test.projection = CLATTN_PROJECTION_AUTO;
     expect_choice(&test, CLATTN_PROJECTION_AUTO, NULL);
     test.rows = 0;
@@ -196,7 +192,7 @@ END_TEST
 
 // A workspace of exactly the size asked for, and a larger one; CLBlast needs one for all but float32.
 START_TEST(workspace) {
-    if (!linear_has_clblast()) return;
+    if (!harness_has_clblast()) return;
     for (int n = 0; n < 6; n++) {
         struct linear_case test = ordinary;
         struct linear_arrays arrays;
@@ -229,33 +225,25 @@ static void wait_on(cl_command_queue queue, clattn_projection projection) {
     struct linear_case test = ordinary;
     struct linear_arrays arrays;
     char why[512];
-    cl_int code, state = CL_COMPLETE;
     test.type = CLATTN_TYPE_F16;
     test.projection = projection;
     struct linear_data *data = linear_data_make(&test);
     linear_bind(data, &arrays);
-    cl_event gate = clCreateUserEvent(harness()->opencl, &code), done = NULL;
-    harness_expect(code, "clCreateUserEvent");
+    cl_event gate = harness_gate(), done = NULL;
     clattn_status status = clattn_linear_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
-    clFlush(queue);
-    clGetEventInfo(done, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
-    ck_assert_msg(state > CL_COMPLETE, "the projection ran before its wait list");
-    clSetUserEventStatus(gate, CL_COMPLETE);
-    harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
+    harness_open_gate(gate, done, queue);
     ck_assert_msg(linear_agrees(data, &arrays, queue, why, sizeof why), "wait list: %s", why);
-    clReleaseEvent(gate);
-    clReleaseEvent(done);
     linear_unbind(&arrays);
     linear_data_free(data);
 }
 
 START_TEST(wait_lists) {
     wait_on(harness()->queue, CLATTN_PROJECTION_NATIVE);
-    if (linear_has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
+    if (harness_has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
     if (harness()->out_of_order == NULL) return;
     wait_on(harness()->out_of_order, CLATTN_PROJECTION_NATIVE);
-    if (linear_has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
+    if (harness_has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
 }
 END_TEST
 
@@ -269,7 +257,7 @@ START_TEST(sizes_of_zero) {
         cl_event done = NULL;
         size_t bytes = 77;
         test.projection = (clattn_projection)(n / 2);
-        if (test.projection == CLATTN_PROJECTION_CLBLAST && !linear_has_clblast()) continue;
+        if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) continue;
         struct linear_data *data = linear_data_make(&test);
         linear_bind(data, &arrays);
         arrays.params.x.shape[n % 2] = arrays.params.out.shape[n % 2] = 0;

@@ -19,36 +19,19 @@ static void check(const struct case_data *data, const struct case_arrays *arrays
     case_result_free(&got);
 }
 
-static cl_int event_status(cl_event event) {
-    cl_int status = CL_COMPLETE;
-    harness_expect(clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL),
-                   "clGetEventInfo");
-    return status;
-}
-
 // The call must not run before the user event is set, and its event must complete after the outputs are
 // written.
 static void wait_for_user_event(cl_command_queue queue, clattn_kernel kernel) {
     struct case_arrays arrays;
     struct case_data *data = case_make(&ordinary);
-    cl_int status;
+    cl_event gate = harness_gate(), done = NULL;
     data->test.options.kernel = kernel;
     case_bind(data, &arrays);
-    cl_event gate = clCreateUserEvent(harness()->opencl, &status), done = NULL;
-    harness_expect(status, "clCreateUserEvent");
     clattn_status result =
         clattn_attention_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
     ck_assert_msg(result == CLATTN_OK, "%s", harness_log_text());
-    ck_assert_msg(done != NULL, "no event came back");
-    harness_expect(clFlush(queue), "clFlush");
-    for (int n = 0; n < 1000; n++)
-        ck_assert_msg(event_status(done) > CL_COMPLETE, "ran before its wait list");
-    harness_expect(clSetUserEventStatus(gate, CL_COMPLETE), "clSetUserEventStatus");
-    harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
-    ck_assert_int_eq(event_status(done), CL_COMPLETE);
+    harness_open_gate(gate, done, queue);
     check(data, &arrays, queue);
-    clReleaseEvent(gate);
-    clReleaseEvent(done);
     case_unbind(&arrays);
     case_free(data);
 }
