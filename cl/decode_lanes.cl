@@ -12,7 +12,8 @@
 // (the first-level cache's miss buffers are then the limit; the second level's own prefetcher has more of
 // them). bfloat16 in the third-level cache is bound by arithmetic: DOT_BF16 is 20 % faster. Adding up the
 // lanes of sixteen keys in one tree, from memory, was 15 % slower: what is short there are loads, because the
-// query does not fit the registers.
+// query does not fit the registers. From registers (four keys of four rows) it gave bfloat16 2 to 4 % and took a
+// third of float32's speed, since the compiler then reads the four keys side by side.
 #include "mask.clh"
 #include "lanes_pair.clh"
 

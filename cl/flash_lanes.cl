@@ -219,6 +219,9 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) {
             ask_ahead(&next, t.k0 + j);
+#if WEIGHTS
+            ask_for_weights(weights, &t, j / KEY_BLOCK);
+#endif
             score_keys(s_tile, m, q_tile, &kv, &t, j);
         }
 #if WEIGHTS

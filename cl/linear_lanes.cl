@@ -8,7 +8,7 @@
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, in processor time: 85 to 92 % of the FMA peak from
 // 512 x 768 x 768 to 2048^3, in all storage types. The micro-kernel runs at the peak; the rest is packing x
 // and W and storing y. 4 x 6 accumulators beat 3 x 8 and 2 x 12 by 4 %; asking for the next block of W gives
-// 3 %, two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking for the next tile of x (no
+// 3 %, for the lines of y 1 to 2 %, two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking for the next tile of x (no
 // change), four panels (no change).
 #include "lanes_pair.clh"
 #include "lanes_rope.clh"
@@ -132,6 +132,16 @@ inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float
     }
 }
 
+// Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
+inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS], int n,
+                      int first_column, int columns) {
+    const int each = (TILE_ROWS * COLUMN_BLOCK + COLUMN_TILE - 1) / COLUMN_TILE, first = n / COLUMN_BLOCK * each;
+    for (int c = 0; c < columns; c += LANES) {
+        const long at = column_at(first_column + c, a->y_head_columns, a->y_head);
+        for (int r = first; r < min(first + each, TILE_ROWS); r++) PREFETCH_WRITE(y + row_at[r] + at);
+    }
+}
+
 // Store LANES columns of the tile's rows; rows from `rows` on do not exist.
 inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int column,
                     VEC tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS]) {
@@ -214,6 +224,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
         pack_x(&args, x, x_row_at, k, depth, x_tile);
         for (int n = 0; n < columns; n += COLUMN_BLOCK) {
             pack_w(&args, w, first_column + n, k, depth, w_block);
+            if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
             for (int p = 0; p < ROW_PANELS; p++) {
                 const int ahead = first_column + n + COLUMN_BLOCK + p * (COLUMN_BLOCK / ROW_PANELS);
                 w_pointer next = w + args.w_offset + min(ahead, args.columns - 1) * args.w_row + k;
