@@ -7,9 +7,9 @@
 //
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, in processor time: 85 to 92 % of the FMA peak from
 // 512 x 768 x 768 to 2048^3, in all storage types. The micro-kernel runs at the peak; the rest is packing x
-// and W and storing y. 4 x 6 accumulators beat 3 x 8 and 2 x 12 by 4 %; asking for the next block of W gives
-// 3 %, for the lines of y 1 to 2 %, two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking for the next tile of x (no
-// change), four panels (no change).
+// and W and storing y. 4 x 6 accumulators beat 3 x 8 and 2 x 12 by 4 %; asking early for the next block of W
+// gives 3 %, for the lines of y 1 to 2 %; two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking
+// for the next tile of x (no change), four panels (no change).
 #include "lanes_pair.clh"
 #include "lanes_rope.clh"
 #include "linear_args.h"
