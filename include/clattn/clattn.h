@@ -4,17 +4,18 @@
  * layer, linear.
  *
  * The letters, everywhere in this header:
- *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads key/value head h /
- * (H/Hkv)) Nq query rows   Nkv key rows   D head size of Q and K   Dv head size of V and of the output   M
- * model width i counts query rows, j key rows, h heads, b batch items.
+ *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
+ *   Nq query rows   Nkv key rows   D head size of Q and K   Dv head size of V and of the output
+ *   M model width   i counts query rows, j key rows, h heads, b batch items
  *
  * Rules that hold for every function:
  *   - Zero is the default of every field of every struct: start from {0} and set what you need.
  *   - All arguments are checked before anything is enqueued. A call that fails has enqueued nothing and
- * written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused half-way.
+ *     written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused
+ *     half-way.
  *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state.
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
- * have a queue of their own; calls on it overlap except while a kernel's arguments are being set.
+ *     have a queue of their own; calls on it overlap except while a kernel's arguments are being set.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H
@@ -157,24 +158,24 @@ typedef struct clattn_attention_params {
     bool window;            /* row i sees p - window_left <= j <= p + window_right; -1 is unbounded */
     int32_t window_left, window_right;
 
-    clattn_tensor
-        mask; /* bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats */
+    /* Bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats. */
+    clattn_tensor mask;
     clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
     const float *alibi_slopes; /* [H], host memory read during the call [Press et al. 2022] */
     const float *sinks;        /* [H] sink logits, host memory read during the call */
 
-    const int32_t
-        *q_lengths; /* [B], 0 to Nq, host memory read during the call; rows past it are not written */
-    const int32_t
-        *kv_lengths; /* [B], 0 to Nkv, host memory read during the call; keys past it are not seen */
+    /* [B], host memory read during the call: 0 to Nq, rows past it are not written; 0 to Nkv, keys past it
+     * are not seen. */
+    const int32_t *q_lengths, *kv_lengths;
 
-    clattn_rope rope; /* applied to q and k before the scores; scratch holds the turned copies */
+    /* Applied to q and k before the scores. Scratch memory holds the turned copies; in a layer the projections
+     * turn what they make, where they can. */
+    clattn_rope rope;
 
     clattn_kernel kernel; /* which path; one that cannot do the call is an error, never silently another */
     int32_t splits;       /* key ranges of the decode path; 0: the planner decides */
 
-    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name.
-     */
+    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
     const char *score_mod, *mask_mod; /* OpenCL C expressions over score, b, h, i, j */
     float dropout;                    /* probability, 0 to 1 */
     uint64_t dropout_seed;
@@ -216,8 +217,7 @@ CLATTN_API clattn_status clattn_attention_workspace(clattn_context *context,
 
 /* Compile ahead what a call needs, so that enqueueing it does not. Buffers may be NULL.
  * Threads: any.   Blocking: while the driver compiles (a second a kernel on a CPU; milliseconds from the
- * cache). Returns: as clattn_attention_enqueue, and BUILD_FAILED with the driver's log in the log callback.
- */
+ * cache).   Returns: as clattn_attention_enqueue, and BUILD_FAILED with the driver's log in the log callback. */
 CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
                                                   const clattn_attention_params *params);
 
@@ -226,10 +226,12 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  *   event      NULL, or receives an event that completes when every output is written; the caller releases it
  * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
- * Threads   any, one queue a thread.   Blocking: never for the result; a kernel not yet compiled is compiled
- * now. Returns   INVALID_ARGUMENT  rank, shape, type, stride, range, length or handle is wrong; nothing was
- * enqueued UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; nothing
- * enqueued OUT_OF_MEMORY     scratch memory BUILD_FAILED, DEVICE_LOST, DRIVER */
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result; a kernel not yet compiled is compiled now.
+ * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range, length or handle is wrong; nothing enqueued
+ *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
+ *           OUT_OF_MEMORY     scratch memory
+ *           BUILD_FAILED, DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                                   const clattn_attention_params *params, cl_uint wait_count,
                                                   const cl_event *wait_list, cl_event *event);
@@ -297,8 +299,8 @@ CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. `params->attention.workspace`, where given, holds at least clattn_layer_workspace()
- * bytes. Lifetime, threads, returns: as clattn_attention_enqueue.   Blocking: CLBlast compiles on its first
- * call. UNSUPPORTED  also where projections need CLBlast and the library was built without it */
+ * bytes.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
+ * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
@@ -347,8 +349,8 @@ CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const cl
 /* Enqueue one projection on the caller's queue, in-order or out-of-order; wait_list and event as in
  * clattn_attention_enqueue. Sizes of zero: B or N of 0 does nothing and succeeds; K or M of 0 is refused.
  * Lifetime  buffers must live until the commands are done.
- * Threads   any, one queue a thread.   Blocking: never for the result; a kernel not yet compiled is compiled
- * now, and CLBlast compiles on its first call.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result; a kernel not yet compiled is compiled now, CLBlast's on their first call.
  * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range or handle is wrong; nothing was enqueued
  *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
  *           OUT_OF_MEMORY     scratch memory
