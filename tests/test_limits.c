@@ -183,6 +183,31 @@ START_TEST(taps_past_a_length) {
 }
 END_TEST
 
+// CLBlast counts elements in 32 bits: what lies beyond goes to the native kernel or is refused.
+START_TEST(projection_past_32_bits) {
+    const int64_t x[] = {1 << 20, 32, 64}, w[] = {64, 64};
+    clattn_linear_params p = {.projection = CLATTN_PROJECTION_CLBLAST};
+    clattn_layer_params l = {.heads = 1, .projection = CLATTN_PROJECTION_CLBLAST};
+    clattn_linear_choice choice;
+    clattn_plan plan;
+    if (!harness_has_clblast()) return;
+    l.x = l.out = p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    l.wq = l.wk = l.wv = l.wo = p.w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    harness_log_clear();
+    harness_assert_refused("linear", clattn_linear_plan(harness()->context, &p, &choice), CLATTN_UNSUPPORTED,
+                           "2^31");
+    harness_log_clear();
+    harness_assert_refused("layer", clattn_layer_plan(harness()->context, &l, &plan), CLATTN_UNSUPPORTED,
+                           "2^31");
+    p.projection = l.projection = CLATTN_PROJECTION_NATIVE;
+    ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
+    ck_assert_int_eq(clattn_layer_plan(harness()->context, &l, &plan), CLATTN_OK);
+    p.x.shape[0] = p.out.shape[0] = (1 << 20) - 1; // the last element is below 2^31
+    p.projection = CLATTN_PROJECTION_CLBLAST;
+    ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
+}
+END_TEST
+
 START_TEST(rope_position) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 4, D),
                                  .rope = {.layout = CLATTN_ROPE_HALF, .position = INT64_MAX}};
@@ -231,7 +256,8 @@ END_TEST
 int main(void) {
     const TTest *const sizes[] = {lowest_bias, a_billion_keys, more_items_than_a_grid, offset_past_32_bits,
                                   NULL};
-    const TTest *const values[] = {taps_past_a_length, rope_position, tuned_rows, NULL};
+    const TTest *const values[] = {taps_past_a_length, rope_position, projection_past_32_bits, tuned_rows,
+                                   NULL};
     Suite *suite = suite_create("limits");
     harness_add(suite, "sizes", sizes);
     harness_add(suite, "values", values);

@@ -95,6 +95,10 @@ static int64_t last_index(const clattn_tensor *t) {
     return index;
 }
 
+int64_t tensor_end(const clattn_tensor *t) {
+    return tensor_count(t) ? last_index(t) + 1 : t->offset;
+}
+
 static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     int64_t elements = 1;
     for (int i = 0; i < t->rank; i++) {

@@ -19,6 +19,8 @@ typedef struct tensor_rule {
 // A view counts as given when it has a rank or a buffer.
 bool tensor_given(const clattn_tensor *t);
 int64_t tensor_count(const clattn_tensor *t);
+// One past the last element of a checked view, in elements from the start of its buffer.
+int64_t tensor_end(const clattn_tensor *t);
 
 // Check everything about a view that does not depend on other views; its rank must be `rank`.
 clattn_status tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);

@@ -37,6 +37,7 @@
 #define launch_value clattn_private_launch_value
 #define linear_can_turn clattn_private_linear_can_turn
 #define linear_check_matrix clattn_private_linear_check_matrix
+#define linear_check_reach clattn_private_linear_check_reach
 #define linear_check_projection clattn_private_linear_check_projection
 #define linear_enqueue clattn_private_linear_enqueue
 #define linear_native_choose clattn_private_linear_native_choose
@@ -83,6 +84,7 @@
 #define tensor_check_broadcast clattn_private_tensor_check_broadcast
 #define tensor_check_shape clattn_private_tensor_check_shape
 #define tensor_count clattn_private_tensor_count
+#define tensor_end clattn_private_tensor_end
 #define tensor_given clattn_private_tensor_given
 #define tensor_view clattn_private_tensor_view
 #define tuned_find clattn_private_tuned_find

@@ -176,7 +176,9 @@ static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
     size_t most = 0; // the projections run one after another and share the scratch memory
     for (int i = 0; i < 4; i++) most = linear_scratch(all[i]) > most ? linear_scratch(all[i]) : most;
     l->workspace_bytes = l->scratch + most;
-    return CLATTN_OK;
+    for (int i = 0; status == CLATTN_OK && i < 4; i++)
+        status = linear_check_reach(l->context, all[i], l->workspace_bytes);
+    return status;
 }
 
 static clattn_status layer_check(clattn_context *context, const clattn_layer_params *p, bool planning,

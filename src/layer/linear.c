@@ -49,6 +49,17 @@ size_t linear_scratch(const linear *l) {
     return bytes;
 }
 
+clattn_status linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes) {
+    const clattn_tensor *const all[] = {&l->x, &l->w, &l->y};
+    int64_t most = (int64_t)(workspace_bytes / sizeof(float));
+    for (int i = 0; i < 3; i++) most = tensor_end(all[i]) > most ? tensor_end(all[i]) : most;
+    if (l->native || most <= INT32_MAX) return CLATTN_OK;
+    return context_fail(
+        context, CLATTN_UNSUPPORTED,
+        "projection: CLBlast reaches the first 2^31 elements of a buffer, %lld are needed: take native",
+        (long long)most);
+}
+
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
     return (knobs){
         .type_q = (int)from, .type_out = (int)to, .type_bias = tensor_given(bias) ? (int)bias->type : 0};

@@ -38,6 +38,9 @@ clattn_status linear_check_matrix(clattn_context *context, const clattn_tensor *
                                   const int64_t shape[2], const char *const names[2], bool planning);
 clattn_status linear_check_projection(clattn_context *context, clattn_projection wanted);
 
+// CLBlast counts elements in 32 bits: refuse what lies beyond, in the views or in a workspace of so many bytes.
+clattn_status linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes);
+
 // Scratch bytes of one call, for conversions.
 size_t linear_scratch(const linear *l);
 

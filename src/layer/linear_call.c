@@ -63,7 +63,7 @@ static clattn_status choose(clattn_context *c, const clattn_linear_params *p, li
                             "projection: this build of clattn has no CLBlast and no tuned row for the "
                             "device: take native");
     job->workspace_bytes = job->empty ? 0 : linear_scratch(l);
-    return CLATTN_OK;
+    return linear_check_reach(c, l, job->workspace_bytes);
 }
 
 static clattn_status check_call(clattn_context *context, const clattn_linear_params *p, bool planning,
