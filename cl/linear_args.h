@@ -3,6 +3,9 @@
 #define CLATTN_LINEAR_ARGS_H
 #include "args.h"
 
+// Columns of y that a work-item of linear_lanes.cl can own: its tile of y then stays in the second-level cache.
+#define LINEAR_TILE_COLUMNS 576
+
 // y[b,r,n] = sum_k x[b,r,k] w[n,k] + bias[n], in elements:
 //   x[b,r,k] at x_offset + b*x_batch + (k / x_head_columns)*x_head + r*x_row + k % x_head_columns
 //   w[n,k]   at w_offset + n*w_row + k
@@ -21,7 +24,8 @@ typedef struct linear_args {
     args_i32 x_head_columns, y_head_columns;
     args_i32 flags;      // ARGS_BIAS: there is a bias; ARGS_BATCH_ROWS: positions are shifted by the table
     args_i32 rotary_dim; // columns of a head that RoPE turns
+    args_i32 column_tile, unused; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS
 } linear_args;
-ARGS_SIZE(linear_args, 128);
+ARGS_SIZE(linear_args, 136);
 
 #endif

@@ -1,14 +1,16 @@
 // linear_lanes.cl: y = x W^T + bias for many rows, on devices whose work-item owns vector registers.
 // Rows of x are in the lanes: x is transposed once per tile, an element of W is broadcast to all rows, and y
 // is transposed back when it is stored. A work-item owns ROW_PANELS panels of LANES * ROW_VECTORS rows times
-// COLUMN_TILE columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all
+// column_tile columns, and walks the reduction in tiles that stay in the second-level cache. The rows of all
 // batch items are one row set. Local size 1; global size (ceil(B*rows / TILE_ROWS), ceil(columns /
-// COLUMN_TILE)). Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
+// column_tile)). Few rows are linear_few_lanes.cl's subject. Called by the layer's projections.
 //
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, in processor time: 85 to 92 % of the FMA peak from
 // 512 x 768 x 768 to 2048^3, in all storage types. The micro-kernel runs at the peak; the rest is packing x
 // and W and storing y. 4 x 6 accumulators beat 3 x 8 and 2 x 12 by 4 %; asking early for the next block of W
-// gives 3 %, for the lines of y 1 to 2 %; two panels against one 3 %, 384 columns against 96 5 %. Rejected: asking
+// gives 3 %, for the lines of y 1 to 2 %; two panels against one 3 %, 384 columns against 96 5 %; equal tiles
+// against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77 rows of 768 went from 115 to 168
+// GFLOP/s with 5 x 4 accumulators. Rejected: asking
 // for the next tile of x (no change), four panels (no change).
 #include "lanes_pair.clh"
 #include "lanes_rope.clh"
@@ -23,14 +25,11 @@
 #ifndef ROW_PANELS
 #define ROW_PANELS 2 // panels that share a block of W while it is in the first-level cache
 #endif
-#ifndef COLUMN_TILE
-#define COLUMN_TILE 192 // a multiple of LANES and of COLUMN_BLOCK
-#endif
 #ifndef REDUCTION_TILE
 #define REDUCTION_TILE 256 // a multiple of LANES
 #endif
-#if COLUMN_TILE % LANES || COLUMN_TILE % COLUMN_BLOCK || REDUCTION_TILE % LANES
-#error "COLUMN_TILE is a multiple of LANES and COLUMN_BLOCK, REDUCTION_TILE of LANES"
+#if REDUCTION_TILE % LANES || COLUMN_BLOCK % ROW_PANELS
+#error "REDUCTION_TILE is a multiple of LANES, COLUMN_BLOCK of ROW_PANELS"
 #endif
 #define TILE_VECTORS (ROW_PANELS * ROW_VECTORS)
 #define TILE_ROWS (TILE_VECTORS * LANES)
@@ -107,7 +106,7 @@ inline void pack_w(const linear_args *a, w_pointer w, int column, int k, int dep
 // The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for the rows of W that
 // `next` points to, of which each panel takes its share; they are packed after this block.
 inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float w[COLUMN_BLOCK][W_STRIDE],
-                           int depth, VEC y[COLUMN_TILE][ROW_VECTORS], w_pointer next, long next_row) {
+                           int depth, VEC y[][ROW_VECTORS], w_pointer next, long next_row) {
     VEC acc[COLUMN_BLOCK][ROW_VECTORS];
 #pragma unroll
     for (int n = 0; n < COLUMN_BLOCK; n++) {
@@ -135,17 +134,17 @@ inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float
 // Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
 inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS], int n,
                       int first_column, int columns) {
-    const int each = (TILE_ROWS * COLUMN_BLOCK + COLUMN_TILE - 1) / COLUMN_TILE, first = n / COLUMN_BLOCK * each;
+    const int each = (TILE_ROWS * COLUMN_BLOCK + columns - 1) / columns, first = n / COLUMN_BLOCK * each;
     for (int c = 0; c < columns; c += LANES) {
         const long at = column_at(first_column + c, a->y_head_columns, a->y_head);
         for (int r = first; r < min(first + each, TILE_ROWS); r++) PREFETCH_WRITE(y + row_at[r] + at);
     }
 }
 
-// Store LANES columns of the tile's rows; rows from `rows` on do not exist.
-inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int column,
-                    VEC tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS]) {
-    const int first = column % COLUMN_TILE;
+// Store LANES columns of the tile's rows, from its n-th on; rows from `rows` on do not exist.
+inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int first_column, int first,
+                    VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
+    const int column = first_column + first;
     const lane_columns c = lane_columns_at(column, a->columns, a->y_head_columns, a->y_head);
     for (int v = 0; v < TILE_VECTORS; v++) {
         VEC t[LANES];
@@ -171,7 +170,7 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
 #if ROPE
 // Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
 inline void turn_tile(const linear_args *a, __global const ulong *turns, const long position[TILE_ROWS], int columns,
-                      VEC tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS]) {
+                      VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
         const long frequency = as_long(turns[pair]); // a product modulo 2^64 is the same with a sign
         for (int v = 0; v < TILE_VECTORS; v++) {
@@ -193,11 +192,11 @@ inline void turn_tile(const linear_args *a, __global const ulong *turns, const l
 __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
                            __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y,
                            __global const ulong *turns, __global const int *table, linear_args args) {
-    const int first_column = (int)get_global_id(1) * COLUMN_TILE;
+    const int first_column = (int)get_global_id(1) * args.column_tile;
     const long first_row = (long)get_group_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int rows = (int)min(all_rows - first_row, (long)TILE_ROWS);
-    const int columns = min(args.columns - first_column, COLUMN_TILE);
-    VEC x_tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS], y_tile[ROW_PANELS][COLUMN_TILE][ROW_VECTORS];
+    const int columns = min(args.columns - first_column, args.column_tile);
+    VEC x_tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS], y_tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS];
     float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if ROPE
@@ -213,7 +212,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
         position[r] = rope_position(&args, table, b, i);
 #endif
     }
-    for (int n = 0; n < COLUMN_TILE; n++) {
+    for (int n = 0; n < args.column_tile; n++) {
         const bool biased = (args.flags & ARGS_BIAS) && n < columns;
         const VEC start = (VEC)(biased ? LOAD(TYPE_BIAS, bias, args.bias_offset + first_column + n) : 0.0f);
         for (int v = 0; v < TILE_VECTORS; v++) y_tile[v / ROW_VECTORS][n][v % ROW_VECTORS] = start;
@@ -235,5 +234,5 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
 #if ROPE
     turn_tile(&args, turns, position, columns, y_tile);
 #endif
-    for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column + n, y_tile);
+    for (int n = 0; n < columns; n += LANES) store_y(&args, y, y_row_at, rows, first_column, n, y_tile);
 }

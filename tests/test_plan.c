@@ -3,7 +3,7 @@
 // library.
 #include "harness.h"
 
-#include "args.h"
+#include "linear_args.h"
 #include "core/kernels.h"
 #include "plan/variant.h"
 
@@ -169,25 +169,24 @@ START_TEST(who_projects) {
     const linear_problem few = {.rows = 4, .columns = 768, .reduction = 768};
     plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     tuned_rows own;
-    enum kernel_id id;
+    linear_choice c;
     char why[256];
-    knobs k;
-    ck_assert(variant_choose_linear(&in, &many, false, &id, &k) && id == KERNEL_LINEAR_LANES);
-    ck_assert(variant_choose_linear(&in, &few, false, &id, &k) && id == KERNEL_LINEAR_FEW_LANES);
+    ck_assert(variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
     ck_assert(variant_linear_is_open(&in, &many));
     in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
     in.measured[PLAN_FEW_ROWS] = PLAN_NATIVE_FASTER;
-    ck_assert(!variant_choose_linear(&in, &many, false, &id, &k));
-    ck_assert(variant_choose_linear(&in, &few, false, &id, &k));
-    ck_assert(variant_choose_linear(&in, &many, true, &id, &k) && id == KERNEL_LINEAR_LANES);
+    ck_assert(!variant_choose_linear(&in, &many, false, &c));
+    ck_assert(variant_choose_linear(&in, &few, false, &c));
+    ck_assert(variant_choose_linear(&in, &many, true, &c) && c.id == KERNEL_LINEAR_LANES);
     ck_assert(tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
     in.own = &own;
-    ck_assert(variant_choose_linear(&in, &many, false, &id, &k));
-    ck_assert(!variant_choose_linear(&in, &few, false, &id, &k));
+    ck_assert(variant_choose_linear(&in, &many, false, &c));
+    ck_assert(!variant_choose_linear(&in, &few, false, &c));
     ck_assert(!variant_linear_is_open(&in, &many) && !variant_linear_is_open(&in, &few));
     tuned_free(&own);
     const plan_input gpu = {.device = &small_gpu, .shipped = &shipped};
-    ck_assert(!variant_choose_linear(&gpu, &many, false, &id, &k) && !variant_linear_is_open(&gpu, &many));
+    ck_assert(!variant_choose_linear(&gpu, &many, false, &c) && !variant_linear_is_open(&gpu, &many));
 }
 END_TEST
 
@@ -196,17 +195,17 @@ START_TEST(whole_heads) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     for (int head = 1; head <= 512; head++) {
         linear_problem p = {.rows = 512, .columns = 8 * head, .reduction = 512, .rope_head = head};
-        enum kernel_id id;
-        knobs k;
-        ck_assert(variant_choose_linear(&in, &p, false, &id, &k));
-        if (k.rope) ck_assert_int_eq(k.column_tile % head, 0);
-        ck_assert_int_eq(k.column_tile % k.lanes + k.column_tile % k.column_block, 0);
-        if (head % 2) ck_assert_int_eq(k.rope, 0);
-        if (head % 16 == 0 && head <= 256) ck_assert_int_eq(k.rope, 1);
+        linear_choice c;
+        ck_assert(variant_choose_linear(&in, &p, false, &c));
+        if (c.knobs.rope) ck_assert_int_eq(c.column_tile % head, 0);
+        ck_assert_int_eq(c.column_tile % c.knobs.lanes + c.column_tile % c.knobs.column_block, 0);
+        ck_assert(c.column_tile > 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
+        if (head % 2) ck_assert_int_eq(c.knobs.rope, 0);
+        if (head % 16 == 0) ck_assert_int_eq(c.knobs.rope, 1);
         p.rope_interleaved = true;
         p.rows = 3;
-        ck_assert(variant_choose_linear(&in, &p, false, &id, &k));
-        ck_assert_int_eq(k.rope, head % 2 ? 0 : 2);
+        ck_assert(variant_choose_linear(&in, &p, false, &c));
+        ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
 }
 END_TEST

@@ -16,11 +16,10 @@ clattn_tensor linear_one_head(const clattn_tensor *t) {
 }
 
 bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted) {
-    enum kernel_id id;
-    knobs k;
+    linear_choice choice;
     if (wanted != CLATTN_PROJECTION_AUTO) return wanted == CLATTN_PROJECTION_NATIVE;
     if (linear_native_is_open(context, l)) measure_projections(context);
-    return linear_native_choose(context, l, false, &id, &k);
+    return linear_native_choose(context, l, false, &choice);
 }
 
 // One float32 matrix with rows a stride apart: heads are neighbours, batch items follow one another.

@@ -59,6 +59,5 @@ bool linear_native_is_open(const clattn_context *context, const linear *l);
 // launch costs about as much as such a projection. Their results lie in one buffer.
 bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]);
 clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]);
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
-                          knobs *k);
+bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, linear_choice *choice);
 #endif

@@ -100,8 +100,7 @@ static const char *reason(const clattn_context *c, const linear_job *job, enum k
 clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                  clattn_linear_choice *choice) {
     linear_job job;
-    enum kernel_id id;
-    knobs k;
+    linear_choice native;
     if (!context) return CLATTN_INVALID_ARGUMENT;
     if (!choice) return context_fail(context, CLATTN_INVALID_ARGUMENT, "choice: is NULL");
     const clattn_status status = check_call(context, params, true, &job);
@@ -110,11 +109,11 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
     *choice =
         (clattn_linear_choice){.projection = l->native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST,
                                .workspace_bytes = job.workspace_bytes};
-    linear_native_choose(context, l, true, &id, &k);
+    linear_native_choose(context, l, true, &native);
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
-             l->native ? clattn_kernel_sources[id].name : "clblast");
+             l->native ? clattn_kernel_sources[native.id].name : "clblast");
     snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast",
-             reason(context, &job, id, params->projection));
+             reason(context, &job, native.id, params->projection));
     return CLATTN_OK;
 }
 

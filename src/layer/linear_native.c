@@ -17,10 +17,16 @@ static linear_problem problem_of(const linear *l) {
                             l->rope.interleaved};
 }
 
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, enum kernel_id *id,
-                          knobs *k) {
+bool linear_native_choose(const clattn_context *context, const linear *l, bool forced,
+                          linear_choice *choice) {
     const linear_problem p = problem_of(l);
-    return variant_choose_linear(&context->planner, &p, forced, id, k);
+    return variant_choose_linear(&context->planner, &p, forced, choice);
+}
+
+static linear_choice choose(const clattn_context *context, const linear *l) {
+    linear_choice choice;
+    linear_native_choose(context, l, true, &choice);
+    return choice;
 }
 
 bool linear_native_is_open(const clattn_context *context, const linear *l) {
@@ -30,23 +36,17 @@ bool linear_native_is_open(const clattn_context *context, const linear *l) {
 
 // With few rows a part of the reduction is a loop of its own, which a short head does not pay for.
 bool linear_reads_joined_heads(const clattn_context *context, const linear *l) {
-    enum kernel_id id;
-    knobs k;
-    return linear_native_choose(context, l, true, &id, &k) && id == KERNEL_LINEAR_FEW_LANES;
+    return choose(context, l).id == KERNEL_LINEAR_FEW_LANES;
 }
 
 bool linear_can_turn(const clattn_context *context, const linear *l) {
-    enum kernel_id id;
-    knobs k;
-    return linear_native_choose(context, l, true, &id, &k) && k.rope;
+    return choose(context, l).knobs.rope != 0;
 }
 
 clattn_status linear_native_prepare(clattn_context *context, const linear *l) {
-    enum kernel_id id;
-    knobs k;
+    const linear_choice choice = choose(context, l);
     program *p = NULL;
-    linear_native_choose(context, l, true, &id, &k);
-    return program_get(context, id, &k, &p);
+    return program_get(context, choice.id, &choice.knobs, &p);
 }
 
 static size_t divide_up(int64_t n, int by) {
@@ -77,8 +77,10 @@ static linear_args args_of(const linear *l) {
                          .rotary_dim = l->rope.rotary_dim};
 }
 
-static clattn_status enqueue_many_rows(chain *c, const linear *l, const knobs *k, launch *job) {
-    const linear_args a = args_of(l);
+static clattn_status enqueue_many_rows(chain *c, const linear *l, const linear_choice *choice, launch *job) {
+    const knobs *k = &choice->knobs;
+    linear_args a = args_of(l);
+    a.column_tile = choice->column_tile;
     launch_buffer(job, &l->x.buffer);
     launch_buffer(job, &l->w.buffer);
     launch_buffer(job, &l->b.buffer);
@@ -87,13 +89,13 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, const knobs *k
     launch_buffer(job, &l->rope.table);
     launch_value(job, &a, sizeof a);
     job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], k->lanes * k->row_vectors * k->row_panels);
-    job->global[1] = divide_up(a.columns, k->column_tile);
+    job->global[1] = divide_up(a.columns, choice->column_tile);
     return launch_enqueue(c, job);
 }
 
 // Up to three projections in one launch; the first one's RoPE buffers serve all.
-static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, const knobs *k,
-                                      launch *job) {
+static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count,
+                                      const linear_choice *choice, launch *job) {
     linear_args a[3] = {{0}};
     const cl_mem none = NULL;
     job->global[0] = 0;
@@ -106,45 +108,38 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
         launch_value(job, &a[i], sizeof a[i]);
-        job->global[0] += divide_up(a[i].columns, k->column_tile);
+        job->global[0] += divide_up(a[i].columns, choice->column_tile);
     }
     return launch_enqueue(c, job);
 }
 
 clattn_status linear_native_enqueue(chain *c, const linear *l) {
-    enum kernel_id id;
-    knobs k;
+    const linear_choice choice = choose(c->context, l);
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    linear_native_choose(c->context, l, true, &id, &k);
-    const clattn_status status = program_get(c->context, id, &k, &job.program);
+    const clattn_status status = program_get(c->context, choice.id, &choice.knobs, &job.program);
     if (status != CLATTN_OK) return status;
-    return id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l, &k, &job)
-                                     : enqueue_few_rows(c, &l, 1, &k, &job);
+    return choice.id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l, &choice, &job)
+                                            : enqueue_few_rows(c, &l, 1, &choice, &job);
 }
 
 // The same rows, kernel, knobs and result buffer. A projection without RoPE may go with one that has it.
-static bool can_share(const clattn_context *context, const linear *first, const linear *l, const knobs *k) {
-    enum kernel_id id;
-    knobs other;
-    linear_native_choose(context, l, true, &id, &other);
-    if (!l->rope.rotary_dim) other.rope = k->rope;
-    return id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&other, k) &&
+static bool can_share(const clattn_context *context, const linear *first, const linear *l,
+                      const linear_choice *choice) {
+    linear_choice other = choose(context, l);
+    if (!l->rope.rotary_dim) other.knobs.rope = choice->knobs.rope;
+    return other.id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&other.knobs, &choice->knobs) &&
            memcmp(&l->x, &first->x, sizeof l->x) == 0 && l->y.buffer == first->y.buffer;
 }
 
 bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]) {
-    enum kernel_id id;
-    knobs k;
-    linear_native_choose(context, l[0], true, &id, &k);
-    return id == KERNEL_LINEAR_FEW_LANES && can_share(context, l[0], l[1], &k) &&
-           can_share(context, l[0], l[2], &k);
+    const linear_choice choice = choose(context, l[0]);
+    return choice.id == KERNEL_LINEAR_FEW_LANES && can_share(context, l[0], l[1], &choice) &&
+           can_share(context, l[0], l[2], &choice);
 }
 
 clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]) {
-    enum kernel_id id;
-    knobs k;
+    const linear_choice choice = choose(c->context, l[0]);
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    linear_native_choose(c->context, l[0], true, &id, &k);
-    const clattn_status status = program_get(c->context, id, &k, &job.program);
-    return status == CLATTN_OK ? enqueue_few_rows(c, l, 3, &k, &job) : status;
+    const clattn_status status = program_get(c->context, choice.id, &choice.knobs, &job.program);
+    return status == CLATTN_OK ? enqueue_few_rows(c, l, 3, &choice, &job) : status;
 }

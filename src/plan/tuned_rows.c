@@ -27,5 +27,5 @@ const char clattn_tuned_rows_text[] =
     "decode_lanes cpu=1 lanes=4.. nq=..16 :\n"
     // Few rows are bound by reading W once; more by arithmetic. The planner chooses the tiles. Where CLBlast
     // was measured faster on the device, it takes the place of these.
-    "linear_few_lanes cpu=1 lanes=4.. nq=..32 :\n"
+    "linear_few_lanes cpu=1 lanes=4.. nq=..40 :\n"
     "linear_lanes cpu=1 lanes=4.. :\n";

@@ -17,8 +17,7 @@
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
-#define DECODE_MAX_ROWS 16  // query rows of the decode kernels
-#define MAX_COLUMN_TILE 768 // columns of a projection that a work-item owns: the tile of y stays in cache
+#define DECODE_MAX_ROWS 16 // query rows of the decode kernels
 
 static clattn_status cannot(variant *v, const char *why) {
     v->refusal = why;
@@ -239,97 +238,4 @@ clattn_status variant_choose(const plan_input *in, const problem *p, variant *v)
     }
     v->refusal = refusal;
     return choose_unfused(in->device, p, v);
-}
-
-// Tiles that leave each compute unit at least four: larger ones reuse more of what is in cache.
-static void choose_linear_tiles(const plan_input *in, const linear_problem *p, knobs *k) {
-    static const struct { int row_panels, column_tile; } tiles[] = {{2, 384}, {2, 192}, {1, 192}, {1, 96}};
-    const int64_t wanted = (int64_t)GROUPS_PER_UNIT * in->device->compute_units;
-    for (size_t i = 0; i < sizeof tiles / sizeof tiles[0]; i++) {
-        const int64_t rows = (int64_t)k->lanes * k->row_vectors * tiles[i].row_panels;
-        const int64_t groups =
-            (p->rows + rows - 1) / rows * ((p->columns + tiles[i].column_tile - 1) / tiles[i].column_tile);
-        k->row_panels = tiles[i].row_panels;
-        k->column_tile = tiles[i].column_tile;
-        if (groups >= wanted && (tiles[i].column_tile < 384 || p->columns % 384 == 0)) return;
-    }
-}
-
-static int common_multiple(int a, int b) {
-    int x = a, y = b;
-    while (y) {
-        const int rest = x % y;
-        x = y, y = rest;
-    }
-    return a / x * b;
-}
-
-// A tile that turns heads holds whole ones. False: none that the caches take does.
-static bool fit_whole_heads(const linear_problem *p, knobs *k) {
-    const int step = common_multiple(common_multiple(k->lanes, k->column_block), p->rope_head);
-    const int tile = (k->column_tile + step - 1) / step * step;
-    if (tile > MAX_COLUMN_TILE) return false;
-    if (tile > MAX_COLUMN_TILE / 2) k->row_panels = 1;
-    k->column_tile = tile;
-    return true;
-}
-
-// RoPE in the kernel that makes the heads: pairs must not be cut.
-static int fused_rope(const linear_problem *p, enum kernel_id id, knobs *k) {
-    if (p->rope_head == 0 || p->rope_head % 2) return 0;
-    if (id == KERNEL_LINEAR_LANES && !fit_whole_heads(p, k)) return 0;
-    if (id == KERNEL_LINEAR_FEW_LANES &&
-        (k->column_block % 2 || k->column_tile % k->column_block || k->row_block * k->column_block > 32))
-        return 0;
-    return p->rope_interleaved ? 2 : 1;
-}
-
-// Blocks whose accumulators fill the registers.
-static void choose_linear_few(const linear_problem *p, knobs *k) {
-    k->row_block = p->rows <= 2 ? (int)p->rows : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
-    k->column_block = p->rows <= 2 ? 8 : 4;
-    k->column_tile = 8;
-}
-
-static bool clblast_measured_faster(const plan_input *in, enum kernel_id id) {
-    return in->measured[id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS] ==
-           PLAN_CLBLAST_FASTER;
-}
-
-static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows) {
-    const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_w,
-                           (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
-                           (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
-    const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
-    return tuned_find(rows, NULL, kernels, &key);
-}
-
-bool variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    const tuned_row *row = linear_row(in, p, in->shipped);
-    return row && row->id != TUNED_CLBLAST && !linear_row(in, p, in->own);
-}
-
-bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
-                           knobs *k) {
-    static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
-    const tuned_row *own = linear_row(in, p, in->own);
-    const tuned_row *row = own ? own : linear_row(in, p, in->shipped);
-    const bool to_clblast = !row || row->id == TUNED_CLBLAST;
-    if (!forced && (to_clblast || (!own && clblast_measured_faster(in, row->id)))) return false;
-    if (to_clblast) row = &any_device;
-    *id = row->id;
-    *k = (knobs){.type_q = (int)p->type_x,
-                 .type_kv = (int)p->type_w,
-                 .type_out = (int)p->type_y,
-                 .type_bias = (int)p->type_bias,
-                 .lanes = variant_lanes(in->device)};
-    if (row->id == KERNEL_LINEAR_FEW_LANES)
-        choose_linear_few(p, k);
-    else {
-        k->row_vectors = k->lanes == 16 ? 4 : 2, k->column_block = 6, k->reduction_tile = 256;
-        choose_linear_tiles(in, p, k);
-    }
-    knobs_override(k, &row->knobs);
-    k->rope = fused_rope(p, *id, k);
-    return true;
 }

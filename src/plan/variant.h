@@ -53,9 +53,14 @@ typedef struct linear_problem {
     bool rope_interleaved;
 } linear_problem;
 
+typedef struct linear_choice {
+    enum kernel_id id;
+    knobs knobs;
+    int column_tile; // columns of a work-item
+} linear_choice;
+
 // Whether a measurement can change that: no row of the caller's decides, and one of the library's has a
 // kernel.
 bool variant_linear_is_open(const plan_input *in, const linear_problem *p);
-bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, enum kernel_id *id,
-                           knobs *k);
+bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, linear_choice *choice);
 #endif
