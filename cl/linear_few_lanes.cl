@@ -117,15 +117,14 @@ inline column_block take_columns(const linear_args *a, bias_pointer bias, int fi
 inline void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     to->count = 0;
     for (int r = 0; r < ROW_BLOCK; r++) {
-        if (to->b == a->batch) { // past the last row
-            to->x[r] = to->x[r - 1];
+        if (to->b == a->batch) { // past the last row; the first of a block always is one
+            to->x[r] = to->x[max(r, 1) - 1];
+            to->position[r] = to->position[max(r, 1) - 1];
             continue;
         }
         to->x[r] = a->x_offset + to->b * a->x_batch + to->i * a->x_row;
         to->y[r] = to->b * a->y_batch + to->i * a->y_row;
-#if ROPE
-        to->position[r] = rope_position(a, table, to->b, to->i);
-#endif
+        to->position[r] = ROPE ? rope_position(a, table, to->b, to->i) : 0;
         to->count++;
         if (++to->i == a->rows) to->i = 0, to->b++;
     }
@@ -168,26 +167,25 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 }
 
 #if ROPE
-// Turn the pairs of a block; pairs of all its rows share a vector for cosine and sine.
+// Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
+// turned, too: Intel's compiler 2026.2 crashed on loops that leave them out.
 inline void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
                        const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
-    for (int r = 0; r < rows->count; r++) {
-        for (int n = 0; n < columns->count; n += 2) {
-            const int d = columns->d[n];
-            const long part = d < a->rotary_dim ? rows->position[r] * as_long(turns[d / 2]) : 0;
-            angle[(r * COLUMN_BLOCK + n) / 2] = (float)part * 0x1.0p-63f;
-        }
+#pragma unroll
+    for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
+        const int d = columns->d[2 * i % COLUMN_BLOCK];
+        const long frequency = d < a->rotary_dim ? as_long(turns[d / 2]) : 0;
+        angle[i] = (float)(rows->position[2 * i / COLUMN_BLOCK] * frequency) * 0x1.0p-63f;
     }
     vstore16(cospi(vload16(0, angle)), 0, c);
     vstore16(sinpi(vload16(0, angle)), 0, s);
-    for (int r = 0; r < rows->count; r++) {
-        for (int n = 0; n < columns->count; n += 2) {
-            const int pair = (r * COLUMN_BLOCK + n) / 2;
-            const float y0 = y[r][n], y1 = y[r][n + 1];
-            y[r][n] = y0 * c[pair] - y1 * s[pair];
-            y[r][n + 1] = y1 * c[pair] + y0 * s[pair];
-        }
+#pragma unroll
+    for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
+        const int r = 2 * i / COLUMN_BLOCK, n = 2 * i % COLUMN_BLOCK;
+        const float y0 = y[r][n], y1 = y[r][n + 1];
+        y[r][n] = y0 * c[i] - y1 * s[i];
+        y[r][n + 1] = y1 * c[i] + y0 * s[i];
     }
 }
 #endif
