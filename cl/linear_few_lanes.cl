@@ -175,8 +175,8 @@ inline void turn_block(const linear_args *a, __global const ulong *turns, const 
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
         const int d = columns->d[2 * i % COLUMN_BLOCK];
-        const long frequency = d < a->rotary_dim ? as_long(turns[d / 2]) : 0;
-        angle[i] = (float)(rows->position[2 * i / COLUMN_BLOCK] * frequency) * 0x1.0p-63f;
+        const ulong part = d < a->rotary_dim ? (ulong)rows->position[2 * i / COLUMN_BLOCK] * turns[d / 2] : 0;
+        angle[i] = (float)as_long(part) * 0x1.0p-63f;
     }
     vstore16(cospi(vload16(0, angle)), 0, c);
     vstore16(sinpi(vload16(0, angle)), 0, s);

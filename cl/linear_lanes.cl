@@ -36,6 +36,7 @@
 // Rows of a block of W lie a whole number of pages apart where K is a power of two; packed with this padding
 // they do not meet in one set of the first-level cache.
 #define W_STRIDE (REDUCTION_TILE + LANES)
+#define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
 
 #define ALIGNED __attribute__((aligned(4 * LANES)))
 
@@ -114,7 +115,7 @@ inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float
         for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];
     }
     for (int first = 0; first < depth; first += LANES) {
-        for (int n = 0; n < COLUMN_BLOCK / ROW_PANELS; n++) PREFETCH(next + n * next_row + first);
+        for (int n = 0; n < W_AHEAD; n++) PREFETCH(next + n * next_row + first);
 #pragma unroll 2
         for (int d = first; d < first + LANES; d++) {
 #pragma unroll
@@ -169,13 +170,12 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
 
 #if ROPE
 // Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
-inline void turn_tile(const linear_args *a, __global const ulong *turns, const long position[TILE_ROWS], int columns,
+inline void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS], int columns,
                       VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
-        const long frequency = as_long(turns[pair]); // a product modulo 2^64 is the same with a sign
         for (int v = 0; v < TILE_VECTORS; v++) {
-            const VEC_LONG part = PASTE(vload, LANES)(0, position + v * LANES) * frequency;
-            const VEC half_turns = TO_VEC(part) * 0x1.0p-63f;
+            const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * turns[pair];
+            const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
             const VEC c = cospi(half_turns), s = sinpi(half_turns);
             for (int head = 0; head < columns; head += a->y_head_columns) {
                 VEC *first = &tile[v / ROW_VECTORS][head + pair_first(a, pair)][v % ROW_VECTORS];
@@ -200,7 +200,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
     float w_block[COLUMN_BLOCK][W_STRIDE] ALIGNED;
     long x_row_at[TILE_ROWS], y_row_at[TILE_ROWS];
 #if ROPE
-    long position[TILE_ROWS];
+    ulong position[TILE_ROWS];
 #endif
     for (int r = 0; r < TILE_ROWS; r++) {
         const long row =
@@ -209,7 +209,7 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
         x_row_at[r] = args.x_offset + b * args.x_batch + i * args.x_row;
         y_row_at[r] = args.y_offset + b * args.y_batch + i * args.y_row;
 #if ROPE
-        position[r] = rope_position(&args, table, b, i);
+        position[r] = (ulong)rope_position(&args, table, b, i);
 #endif
     }
     for (int n = 0; n < args.column_tile; n++) {
@@ -225,9 +225,9 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             pack_w(&args, w, first_column + n, k, depth, w_block);
             if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
             for (int p = 0; p < ROW_PANELS; p++) {
-                const int ahead = first_column + n + COLUMN_BLOCK + p * (COLUMN_BLOCK / ROW_PANELS);
-                w_pointer next = w + args.w_offset + min(ahead, args.columns - 1) * args.w_row + k;
-                multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, args.w_row);
+                const int ahead = first_column + n + COLUMN_BLOCK + p * W_AHEAD, most = args.columns - W_AHEAD;
+                w_pointer next = w + args.w_offset + max(min(ahead, most), 0) * args.w_row + k;
+                multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, most < 0 ? 0 : args.w_row);
             }
         }
     }

@@ -59,7 +59,8 @@ static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool pl
     if (status == CLATTN_OK) status = tensor_check_shape(c, &p->x, p->x.shape, &x);
     if (status == CLATTN_OK && tensor_given(&p->y)) status = tensor_check(c, &p->y, 3, &y);
     if (status != CLATTN_OK) return status;
-    l->y = tensor_given(&p->y) ? p->y : p->x;
+    l->self = !tensor_given(&p->y);
+    l->y = l->self ? p->x : p->y;
     const int64_t y_shape[3] = {p->x.shape[0], -1, -1},
                   out_shape[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
     status = tensor_check_shape(c, &l->y, y_shape, &y);
@@ -128,11 +129,35 @@ static void choose_rope(layer *l) {
         l->q.rope = l->k.rope = (rope_rows){0};
 }
 
-// CLBlast or native, for all four projections alike: the layout between them follows from it.
+// The four projections and the parts of the workspace between them, for l->native; attention's call on those parts.
+static clattn_status lay_out_parts(layer *l, const clattn_layer_params *p) {
+    const bool native = l->native;
+    const int64_t nq = p->x.shape[1], nkv = l->y.shape[1];
+    const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
+                        out = linear_one_head(&p->out);
+    l->workspace_bytes = 0;
+    l->type = p->x.type;
+    // CLBlast writes rows of all heads, the native kernel a head after the other, which keeps a head's rows close
+    // together in the caches.
+    l->q = (linear){.x = x, .w = p->wq, .b = p->bq, .y = part(l, native, l->heads, nq, l->head_dim)};
+    l->k = (linear){.x = y, .w = p->wk, .b = p->bk, .y = part(l, native, l->kv_heads, nkv, l->head_dim)};
+    l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
+    l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->attention.q_lengths != NULL};
+    const bool joined = !native || linear_reads_joined_heads(l->context, &l->o);
+    l->o.x = part(l, !joined, l->heads, nq, l->head_dim_v);
+    l->q.native = l->k.native = l->v.native = l->o.native = native;
+    return check_attention(l, p, true);
+}
+
+// CLBlast or native, for all four projections alike: the layout between them follows from it. What can be refused is
+// refused before anything is measured, and a layer without rows needs no measurement.
 static clattn_status choose_projection(layer *l, const clattn_layer_params *p) {
-    const linear o = {.x = linear_one_head(&p->x), .w = p->wq, .b = p->bq, .y = linear_one_head(&p->x)};
-    l->native = linear_prefers_native(l->context, &o, p->projection);
-    if (l->native || clblast_available()) return CLATTN_OK;
+    l->native = p->projection != CLATTN_PROJECTION_CLBLAST;
+    const clattn_status status = lay_out_parts(l, p);
+    if (status != CLATTN_OK || p->projection != CLATTN_PROJECTION_AUTO || l->call.empty) return status;
+    l->native = linear_prefers_native(l->context, &l->q, p->projection);
+    if (l->native) return CLATTN_OK;
+    if (clblast_available()) return lay_out_parts(l, p);
     return context_fail(
         l->context, CLATTN_UNSUPPORTED,
         "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
@@ -141,30 +166,6 @@ static clattn_status choose_projection(layer *l, const clattn_layer_params *p) {
 // Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
 static clattn_status plan_layer(layer *l, const clattn_layer_params *p) {
     clattn_status status = choose_projection(l, p);
-    if (status != CLATTN_OK) return status;
-    const bool native = l->native;
-    const int64_t nq = p->x.shape[1], nkv = l->y.shape[1];
-    const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
-                        out = linear_one_head(&p->out);
-    l->type = p->x.type;
-    // CLBlast writes rows of all heads, the native kernel a head after the other, which keeps a head's rows
-    // close together in the caches.
-    l->q = (linear){x, p->wq, p->bq, part(l, native, l->heads, nq, l->head_dim), native, NULL, false, {0}};
-    l->k =
-        (linear){y, p->wk, p->bk, part(l, native, l->kv_heads, nkv, l->head_dim), native, NULL, false, {0}};
-    l->v =
-        (linear){y, p->wv, p->bv, part(l, native, l->kv_heads, nkv, l->head_dim_v), native, NULL, false, {0}};
-    const linear last = {.x = x, .w = p->wo, .y = out};
-    const bool joined = !native || linear_reads_joined_heads(l->context, &last);
-    l->o = (linear){part(l, !joined, l->heads, nq, l->head_dim_v),
-                    p->wo,
-                    p->bo,
-                    out,
-                    native,
-                    NULL,
-                    p->attention.q_lengths != NULL,
-                    {0}};
-    status = check_attention(l, p, true);
     if (status != CLATTN_OK) return status;
     choose_rope(l);
 
@@ -212,7 +213,7 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
 
 // Queries, keys and values in one launch: self-attention of few rows.
 static bool shares_launch(const layer *l) {
-    return l->native &&
+    return l->native && l->self &&
            linear_native_shares_launch(l->context, (const linear *const[3]){&l->q, &l->k, &l->v});
 }
 

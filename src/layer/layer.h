@@ -8,6 +8,7 @@ typedef struct layer {
     clattn_context *context;
     int heads, kv_heads;
     bool native;      // projections by clattn's own kernels
+    bool self;        // self-attention: x is the key/value side, too
     clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v;
     clattn_tensor y;                   // the key/value side: the caller's y, or x

@@ -4,6 +4,9 @@
 
 #include <stdio.h>
 
+#define MAX_SIDE                                                                                             \
+    (INT32_MAX - 65536) // of W: kernels count its columns in 32 bits, and step past the end by a tile
+
 typedef struct linear_job {
     linear linear;
     size_t workspace_bytes;
@@ -16,6 +19,10 @@ clattn_status linear_check_matrix(clattn_context *c, const clattn_tensor *w, con
     const tensor_rule bias = {names[1], "[out]", TYPES_FLOAT, false, planning};
     clattn_status status = tensor_check(c, w, 2, &weight);
     if (status == CLATTN_OK) status = tensor_check_shape(c, w, shape, &weight);
+    const int64_t longest = shape[0] > shape[1] ? shape[0] : shape[1];
+    if (status == CLATTN_OK && longest > MAX_SIDE)
+        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: a side of %lld: at most %d are possible",
+                            names[0], (long long)longest, MAX_SIDE);
     if (status != CLATTN_OK || !tensor_given(b)) return status;
     status = tensor_check(c, b, 1, &bias);
     return status == CLATTN_OK ? tensor_check_shape(c, b, shape, &bias) : status;

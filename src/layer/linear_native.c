@@ -55,6 +55,7 @@ static size_t divide_up(int64_t n, int by) {
 
 static linear_args args_of(const linear *l) {
     const clattn_tensor *x = &l->x, *y = &l->y;
+    const bool one_piece = x->stride[1] == x->shape[3]; // the heads of a row follow one another
     return (linear_args){.x_offset = x->offset,
                          .x_batch = x->stride[0],
                          .x_head = x->stride[1],
@@ -71,7 +72,7 @@ static linear_args args_of(const linear *l) {
                          .rows = (int)x->shape[2],
                          .columns = (int)l->w.shape[0],
                          .reduction = (int)l->w.shape[1],
-                         .x_head_columns = (int)x->shape[3],
+                         .x_head_columns = (int)(one_piece ? l->w.shape[1] : x->shape[3]),
                          .y_head_columns = (int)y->shape[3],
                          .flags = (tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
                          .rotary_dim = l->rope.rotary_dim};

@@ -31,9 +31,14 @@ static cl_mem make_matrix(trial *t, int64_t rows) {
     return NULL;
 }
 
-static bool open_trial(trial *t, clattn_context *context) {
-    *t = (trial){.context = context};
-    t->queue = clCreateCommandQueue(context->opencl, context->device, 0, NULL);
+// A context of its own on the caller's cl_context and cache: without the caller's rows, and what fails in it is no
+// failure of the caller's.
+static bool open_trial(trial *t, clattn_context *of) {
+    *t = (trial){0};
+    const clattn_context_params params = {.device = of->device, .context = of->opencl};
+    if (clattn_context_create(&params, &t->context) != CLATTN_OK) return false;
+    t->context->cache = of->cache;
+    t->queue = clCreateCommandQueue(of->opencl, of->device, 0, NULL);
     if (!t->queue) return false;
     t->x = make_matrix(t, MOST_ROWS);
     t->w = make_matrix(t, WIDTH);
@@ -41,12 +46,21 @@ static bool open_trial(trial *t, clattn_context *context) {
     return t->x && t->w && t->y;
 }
 
-static void close_trial(trial *t) {
+static void close_trial(trial *t, clattn_context *of) {
     cl_mem const all[] = {t->x, t->w, t->y};
     if (t->queue) clFinish(t->queue);
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
         if (all[i]) clReleaseMemObject(all[i]);
     if (t->queue) clReleaseCommandQueue(t->queue);
+    if (!t->context) return;
+    // What CLBlast compiled for the cl_context serves the caller, who clears it in the end.
+    os_mutex_lock(&of->program_lock);
+    of->projection_used |= t->context->projection_used;
+    os_mutex_unlock(&of->program_lock);
+    t->context->projection_used = false;
+    clattn_context_save_kernels(t->context);
+    t->context->cache = NULL; // the caller's
+    clattn_context_destroy(t->context);
 }
 
 // Nanoseconds of the fastest run, which is not the first: that one compiles. 0: it failed.
@@ -69,25 +83,32 @@ static uint64_t time_projection(const trial *t, int64_t rows, bool native) {
     return least;
 }
 
-// One that cannot run loses; where neither can, nothing is known.
-static enum plan_measured compare(const trial *t, int64_t rows) {
-    const uint64_t native = time_projection(t, rows, true), clblast = time_projection(t, rows, false);
-    if (!native && !clblast) return PLAN_NOT_MEASURED;
-    log_send(&t->context->log, CLATTN_LOG_INFO,
-             "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)", (int)rows,
-             (double)native / 1e6, (double)clblast / 1e6);
-    return native && (!clblast || native <= clblast) ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+// Nanoseconds of one size; 0: it cannot run.
+typedef struct pair {
+    uint64_t native, clblast;
+} pair;
+
+static unsigned char faster(const pair *p) {
+    if (!p->native && !p->clblast) return PLAN_NOT_MEASURED;
+    return p->native && (!p->clblast || p->native <= p->clblast) ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
 }
 
+// One that cannot run loses. Only a trial in which all ran is kept: what failed may work the next time.
 static bool run_trial(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
     trial t;
-    bool ok = open_trial(&t, c);
-    for (int i = 0; ok && i < PLAN_MEASURES; i++) {
-        answer[i] = (unsigned char)compare(&t, rows_of[i]);
-        ok = answer[i] != PLAN_NOT_MEASURED;
+    bool all = true;
+    memset(answer, PLAN_NOT_MEASURED, PLAN_MEASURES);
+    const bool open = open_trial(&t, c);
+    for (int i = 0; open && i < PLAN_MEASURES; i++) {
+        const pair p = {time_projection(&t, rows_of[i], true), time_projection(&t, rows_of[i], false)};
+        log_send(&c->log, CLATTN_LOG_INFO,
+                 "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)",
+                 (int)rows_of[i], (double)p.native / 1e6, (double)p.clblast / 1e6);
+        answer[i] = faster(&p);
+        all = all && p.native && p.clblast;
     }
-    close_trial(&t);
-    return ok;
+    close_trial(&t, c);
+    return open && all;
 }
 
 static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
@@ -96,8 +117,10 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
                                  of->version,  of->platform, CLATTN_VERSION_STRING};
     const struct kernel_source *sources[] = {&clattn_kernel_sources[KERNEL_LINEAR_LANES],
                                              &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
+    const uint32_t units = of->compute_units;
     sha256_state h;
     sha256_begin(&h);
+    sha256_add(&h, &units, sizeof units);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
         sha256_add(&h, sources[i]->text, sources[i]->bytes);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
@@ -112,7 +135,7 @@ static bool is_answer(const unsigned char *bytes, size_t count) {
     return ok;
 }
 
-static bool find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
+static void find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
     size_t count = 0;
@@ -121,24 +144,9 @@ static bool find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) 
         const bool ok = is_answer(kept, count);
         if (ok) memcpy(answer, kept, PLAN_MEASURES);
         free(kept);
-        if (ok) return true;
+        if (ok) return;
     }
-    if (!run_trial(c, answer)) return false;
-    cache_store(c->cache, key, answer, PLAN_MEASURES);
-    return true;
-}
-
-// What fails here is no failure of the caller's, whose last error stays.
-static bool find_answer_quietly(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
-    char last_error[sizeof c->last_error];
-    os_mutex_lock(&c->error_lock);
-    memcpy(last_error, c->last_error, sizeof last_error);
-    os_mutex_unlock(&c->error_lock);
-    const bool found = find_answer(c, answer);
-    os_mutex_lock(&c->error_lock);
-    memcpy(c->last_error, last_error, sizeof last_error);
-    os_mutex_unlock(&c->error_lock);
-    return found;
+    if (run_trial(c, answer)) cache_store(c->cache, key, answer, PLAN_MEASURES);
 }
 
 void measure_projections(clattn_context *context) {
@@ -147,9 +155,8 @@ void measure_projections(clattn_context *context) {
     os_mutex_lock(&context->measure_lock);
     if (!context->measured) {
         context->measured = true;
-        if (find_answer_quietly(context, answer))
-            for (int i = 0; i < PLAN_MEASURES; i++)
-                context->planner.measured[i] = (enum plan_measured)answer[i];
+        find_answer(context, answer);
+        for (int i = 0; i < PLAN_MEASURES; i++) context->planner.measured[i] = (enum plan_measured)answer[i];
     }
     os_mutex_unlock(&context->measure_lock);
 }

@@ -58,6 +58,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
     const block_shape *const shapes = wide ? wide_shapes : narrow_shapes;
     const knobs base = choice->knobs;
     int64_t least = INT64_MAX;
+    if (head > LINEAR_TILE_COLUMNS) return false;
     for (int i = 0; i < 2 * (wide ? COUNT(wide_shapes) : COUNT(narrow_shapes)); i++) {
         knobs k = base;
         int tile = 0;
@@ -82,7 +83,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
 // Few rows: blocks whose accumulators fill the registers.
 static void choose_few_rows(const linear_problem *p, const knobs *row, linear_choice *choice) {
     knobs *k = &choice->knobs;
-    k->row_block = p->rows <= 2 ? (int)p->rows : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
+    k->row_block = p->rows <= 1 ? 1 : p->rows == 2 ? 2 : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
     k->column_block = p->rows <= 2 ? 8 : 4;
     k->column_tile = 8;
     knobs_override(k, row);

@@ -195,7 +195,7 @@ static int tune_projection(tune *t, bool is_cpu, int lanes) {
     const bool native_wins = times[1] > 0.0 && (times[0] == 0.0 || times[1] < times[0]);
     char line[256];
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%d :  # a layer of width 512: CLBlast %.2f ms, native %.2f ms",
+             "%s cpu=%d lanes=%d nq=41.. :  # a layer of width 512: CLBlast %.2f ms, native %.2f ms",
              native_wins ? "linear_lanes" : "clblast", is_cpu, lanes, times[0] / 1e6, times[1] / 1e6);
     if (times[0] > 0.0 || times[1] > 0.0) add_line(t, line);
     return -1;
