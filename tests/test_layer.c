@@ -257,6 +257,36 @@ START_TEST(plan_and_prepare) {
 }
 END_TEST
 
+// x and y of one shape, planned without buffers, are still two tensors.
+START_TEST(prepare_without_buffers) {
+    const clattn_context_params params = {
+        .device = harness()->device, .context = harness()->opencl, .log = harness_log()};
+    struct layer_case test = base("prepare");
+    struct layer_arrays arrays;
+    clattn_context *context = NULL;
+    clattn_context_stats before, after;
+    test.n_kv = test.n_q;
+    test.width_y = test.width;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    test.options.rope.layout = CLATTN_ROPE_HALF;
+    struct layer_data *data = layer_make(&test);
+    layer_bind(data, &arrays);
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
+    clattn_layer_params planned = arrays.params;
+    planned.x.buffer = planned.y.buffer = NULL;
+    ck_assert_int_eq(clattn_layer_prepare(context, &planned), CLATTN_OK);
+    clattn_context_get_stats(context, &before);
+    ck_assert_int_eq(clattn_layer_enqueue(context, harness()->queue, &arrays.params, 0, NULL, NULL),
+                     CLATTN_OK);
+    clattn_context_get_stats(context, &after);
+    ck_assert_mem_eq(&before, &after, sizeof before);
+    harness_finish(harness()->queue);
+    clattn_context_destroy(context);
+    layer_unbind(&arrays);
+    layer_free(data);
+}
+END_TEST
+
 int main(void) {
     const TTest *const numbers[] = {biases,
                                     shapes,
@@ -267,7 +297,8 @@ int main(void) {
                                     rows_past_a_length,
                                     key_bias_in_raw_scores,
                                     NULL};
-    const TTest *const calls[] = {plan_and_prepare, workspace, wait_lists, without_clblast, NULL};
+    const TTest *const calls[] = {plan_and_prepare, prepare_without_buffers, workspace,
+                                  wait_lists,       without_clblast,         NULL};
     Suite *suite = suite_create("layer");
     harness_add(suite, "calls", calls);
     harness_add(suite, "numbers", numbers);

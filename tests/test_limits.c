@@ -205,6 +205,13 @@ START_TEST(projection_past_32_bits) {
     p.x.shape[0] = p.out.shape[0] = (1 << 20) - 1; // the last element is below 2^31
     p.projection = CLATTN_PROJECTION_CLBLAST;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
+    // Kernels step past the last column by a tile.
+    p.x.shape[0] = p.x.shape[1] = p.out.shape[0] = p.out.shape[1] = 1;
+    p.w.shape[0] = p.out.shape[2] = INT32_MAX - 10;
+    p.projection = CLATTN_PROJECTION_NATIVE;
+    harness_log_clear();
+    harness_assert_refused("columns", clattn_linear_plan(harness()->context, &p, &choice),
+                           CLATTN_INVALID_ARGUMENT, "w: ");
 }
 END_TEST
 

@@ -5,6 +5,7 @@
 // Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
 #include "harness.h"
 
+#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,9 +14,9 @@
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
 
-// Counts the lines that tell of a measurement; a size each.
+// Counts the lines that tell of a measurement; a size each. Nothing here is an error but what a test refuses.
 static void count_measurements(void *user, clattn_log_level level, const char *text) {
-    (void)level;
+    if (level == CLATTN_LOG_ERROR && !strstr(text, "scale")) ck_abort_msg("logged as an error: %s", text);
     if (strstr(text, "measured")) __atomic_add_fetch((int *)user, 1, __ATOMIC_SEQ_CST);
 }
 
@@ -30,12 +31,18 @@ static clattn_context *open_context(const char *cache, const char *rows, int *me
     return context;
 }
 
+static clattn_layer_params layer_of(clattn_type type, int64_t batch) {
+    const int64_t x[] = {batch, 50, 64}, w[] = {64, 64};
+    clattn_layer_params p = {.heads = 2};
+    p.x = p.out = clattn_tensor_dense(NULL, type, 3, x);
+    p.wq = p.wk = p.wv = p.wo = clattn_tensor_dense(NULL, type, 2, w);
+    return p;
+}
+
 static void plan_layer(clattn_context *context, clattn_projection projection) {
-    const int64_t x[] = {1, 40, 64}, w[] = {64, 64};
-    clattn_layer_params p = {.heads = 2, .projection = projection};
+    clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
     clattn_plan plan;
-    p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
-    p.wq = p.wk = p.wv = p.wo = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    p.projection = projection;
     ck_assert_int_eq(clattn_layer_plan(context, &p, &plan), CLATTN_OK);
 }
 
@@ -84,8 +91,54 @@ START_TEST(once_a_device) {
 }
 END_TEST
 
+START_TEST(not_for_what_is_refused_or_empty) {
+    int measurements = 0;
+    clattn_context *context = open_context(folder, NULL, &measurements);
+    clattn_layer_params refused = layer_of(CLATTN_TYPE_F32, 1), empty = layer_of(CLATTN_TYPE_F32, 0);
+    clattn_plan plan;
+    refused.attention.scale = (float)-INFINITY;
+    ck_assert_int_eq(clattn_layer_plan(context, &refused, &plan), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_layer_plan(context, &empty, &plan), CLATTN_OK);
+    clattn_context_destroy(context);
+    ck_assert_int_eq(measurements, 0);
+}
+END_TEST
+
+static clattn_projection choice_of(const char *cache) {
+    const int64_t x[] = {1, 256, 768}, w[] = {768, 768};
+    clattn_linear_params p = {.w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w)};
+    clattn_linear_choice choice;
+    int measurements = 0;
+    clattn_context *context = open_context(cache, NULL, &measurements);
+    p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    ck_assert_int_eq(clattn_linear_plan(context, &p, &choice), CLATTN_OK);
+    clattn_context_destroy(context);
+    return choice.projection;
+}
+
+// Rows of the caller's, that do not build or are slow, are not what is measured for everybody.
+START_TEST(own_rows_stay_out) {
+    static const char *const rows[] = {"clblast type=f32 :", "linear_lanes type=f32 : COLUMN_BLOCK=5"};
+    for (int i = 0; can_measure() && i < 2; i++) {
+        char other[] = "/tmp/clattn-measure-own-XXXXXX", command[80];
+        clattn_layer_params p = layer_of(CLATTN_TYPE_BF16, 1);
+        clattn_plan plan;
+        int measurements = 0;
+        ck_assert(mkdtemp(other) != NULL);
+        clattn_context *context = open_context(other, rows[i], &measurements);
+        ck_assert_int_eq(clattn_layer_plan(context, &p, &plan), CLATTN_OK);
+        ck_assert_int_eq(measurements, 2);
+        clattn_context_destroy(context);
+        ck_assert_int_eq(choice_of(other), choice_of(folder));
+        snprintf(command, sizeof command, "rm -r %s", other);
+        ck_assert_int_eq(system(command), 0);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const all[] = {only_where_it_can_matter, once_a_device, NULL};
+    const TTest *const all[] = {only_where_it_can_matter, not_for_what_is_refused_or_empty, once_a_device,
+                                own_rows_stay_out, NULL};
     char command[64];
     if (!mkdtemp(folder)) return EXIT_FAILURE;
     Suite *suite = suite_create("measure");

@@ -207,6 +207,13 @@ START_TEST(whole_heads) {
         ck_assert(variant_choose_linear(&in, &p, false, &c));
         ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
+    // A head that no tile holds, at the end of what an int counts; and no rows at all.
+    linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
+                   none = huge;
+    linear_choice c;
+    none.rows = 0, none.rope_head = 64;
+    ck_assert(variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
+    ck_assert(variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
 }
 END_TEST
 
