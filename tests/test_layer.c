@@ -267,6 +267,9 @@ START_TEST(prepare_without_buffers) {
     clattn_context_stats before, after;
     test.n_kv = test.n_q;
     test.width_y = test.width;
+    test.biases =
+        LAYER_ALL_BIASES & ~(1 << LAYER_O); // so that no kernel of one projection is that of another
+    test.bias_type = CLATTN_TYPE_F16;
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.options.rope.layout = CLATTN_ROPE_HALF;
     struct layer_data *data = layer_make(&test);
