@@ -5,8 +5,13 @@ set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 log=$(mktemp)
 status=0
-# The lanes kernels, then the portable one: Oclgrind calls itself a CPU, too.
-for rows in 'flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32' 'flash :'; do
+# The lanes kernels, with projections of few rows, then the portable one, with those of many: Oclgrind calls itself a
+# CPU, too.
+lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
+linear_few_lanes : LANES=4'
+portable='flash :
+linear_lanes : LANES=4'
+for rows in "$lanes" "$portable"; do
     CLATTN_TEST_ROWS=$rows OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"

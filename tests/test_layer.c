@@ -257,6 +257,28 @@ START_TEST(plan_and_prepare) {
 }
 END_TEST
 
+// The same call gives the same bits, in both native kernels.
+START_TEST(same_bits) {
+    for (int n = 0; n < 6; n++) {
+        struct layer_case test = base("same bits");
+        test.n_q = n % 2 ? 70 : 9;
+        test.type = test.matrix_type = (clattn_type)(n / 2);
+        test.projection = CLATTN_PROJECTION_NATIVE;
+        test.options.rope.layout = CLATTN_ROPE_INTERLEAVED;
+        struct layer_data *data = layer_make(&test);
+        struct layer_result first = layer_run(data, harness()->queue);
+        const size_t bytes = (size_t)(2 * test.n_q * test.width) * sizeof(double);
+        for (int again = 0; again < 3; again++) {
+            struct layer_result next = layer_run(data, harness()->queue);
+            ck_assert_msg(memcmp(first.out, next.out, bytes) == 0, "run %d of case %d differs", again, n);
+            layer_result_free(&next);
+        }
+        layer_result_free(&first);
+        layer_free(data);
+    }
+}
+END_TEST
+
 // x and y of one shape, planned without buffers, are still two tensors.
 START_TEST(prepare_without_buffers) {
     const clattn_context_params params = {
@@ -298,6 +320,7 @@ int main(void) {
                                     storage_types,
                                     attention_options,
                                     rows_past_a_length,
+                                    same_bits,
                                     key_bias_in_raw_scores,
                                     NULL};
     const TTest *const calls[] = {plan_and_prepare, prepare_without_buffers, workspace,

@@ -118,10 +118,12 @@ START_TEST(merge) {
 END_TEST
 
 START_TEST(native_layer) {
-    for (int n = 0; n < 2; n++) {
-        struct layer_case test = {.name = "layer", .n_q = 9, .width = 12, .heads = 2, .head_dim = 8};
+    for (int n = 0; n < 2 * CLATTN_ROPE_COUNT; n++) {
+        struct layer_case test = {
+            .name = "layer", .n_q = 9, .width = 12, .heads = 2, .kv_heads = 1, .head_dim = 8};
         test.biases = LAYER_ALL_BIASES;
-        test.type = test.matrix_type = test.bias_type = n ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
+        test.type = test.matrix_type = test.bias_type = n % 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
+        test.options.rope.layout = (clattn_rope_layout)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
         layer_assert(&test);
     }
