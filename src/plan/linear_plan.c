@@ -8,7 +8,8 @@ typedef struct block_shape {
     int row_vectors, column_block, percent;
 } block_shape;
 static const block_shape wide_shapes[] = {{4, 6, 100}, {5, 4, 100}, {3, 8, 102}, {2, 12, 104}, {1, 16, 118}};
-static const block_shape narrow_shapes[] = {{2, 6, 100}, {1, 12, 104}}; // sixteen registers
+static const block_shape narrow_shapes[] = {
+    {3, 4, 100}, {2, 6, 102}, {1, 12, 175}}; // sixteen registers; AVX2 code
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
 static int64_t divide_up(int64_t n, int64_t by) {

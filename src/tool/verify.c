@@ -16,7 +16,7 @@ static const struct {
     {"unfused", CLATTN_KERNEL_UNFUSED, NULL},
     {"flash", CLATTN_KERNEL_FLASH, "flash :"},
     {"flash-lanes-4", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
-    {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
+    {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64"},
     {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
     {"flash-lanes-16x1", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64"},
     {"decode", CLATTN_KERNEL_DECODE, "flash :"},
