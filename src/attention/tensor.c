@@ -149,7 +149,7 @@ static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, con
             c, CLATTN_INVALID_ARGUMENT,
             "%s: its buffer belongs to another cl_context: create it with clattn_context_opencl()",
             rule->name);
-    const uint64_t needed = ((uint64_t)last_index(t) + 1) * clattn_type_size(t->type);
+    const uint64_t needed = (uint64_t)tensor_end(t) * clattn_type_size(t->type);
     if (needed > bytes)
         return context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "%s: its last element ends at byte %llu of a buffer of %llu bytes", rule->name,

@@ -119,14 +119,16 @@ static clattn_status check_attention(layer *l, const clattn_layer_params *p, boo
 
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory.
 static void choose_rope(layer *l) {
+    linear q = l->q, k = l->k;
     if (!l->native || !l->call.turns) return;
-    l->q.rope = rope_rows_of(&l->call, true);
-    l->k.rope = rope_rows_of(&l->call, false);
-    l->turns = linear_can_turn(l->context, &l->q) && linear_can_turn(l->context, &l->k);
-    if (l->turns)
-        call_leave_rope(&l->call);
-    else
-        l->q.rope = l->k.rope = (rope_rows){0};
+    q.rope = rope_rows_of(&l->call, true);
+    k.rope = rope_rows_of(&l->call, false);
+    linear_choose(l->context, &q);
+    linear_choose(l->context, &k);
+    l->turns = q.choice.knobs.rope && k.choice.knobs.rope;
+    if (!l->turns) return;
+    l->q = q, l->k = k;
+    call_leave_rope(&l->call);
 }
 
 // The four projections and the parts of the workspace between them, for l->native; attention's call on those parts.
@@ -135,6 +137,7 @@ static clattn_status lay_out_parts(layer *l, const clattn_layer_params *p) {
     const int64_t nq = p->x.shape[1], nkv = l->y.shape[1];
     const clattn_tensor x = linear_one_head(&p->x), y = linear_one_head(&l->y),
                         out = linear_one_head(&p->out);
+    linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
     l->workspace_bytes = 0;
     l->type = p->x.type;
     // CLBlast writes rows of all heads, the native kernel a head after the other, which keeps a head's rows close
@@ -143,24 +146,22 @@ static clattn_status lay_out_parts(layer *l, const clattn_layer_params *p) {
     l->k = (linear){.x = y, .w = p->wk, .b = p->bk, .y = part(l, native, l->kv_heads, nkv, l->head_dim)};
     l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
     l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->attention.q_lengths != NULL};
-    const bool joined = !native || linear_reads_joined_heads(l->context, &l->o);
-    l->o.x = part(l, !joined, l->heads, nq, l->head_dim_v);
-    l->q.native = l->k.native = l->v.native = l->o.native = native;
+    for (int i = 0; i < 4; i++) all[i]->native = native, linear_choose(l->context, all[i]);
+    // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
+    const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
+    l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
     return check_attention(l, p, true);
 }
 
 // CLBlast or native, for all four projections alike: the layout between them follows from it. What can be refused is
-// refused before anything is measured, and a layer without rows needs no measurement.
+// refused before anything is measured.
 static clattn_status choose_projection(layer *l, const clattn_layer_params *p) {
     l->native = p->projection != CLATTN_PROJECTION_CLBLAST;
-    const clattn_status status = lay_out_parts(l, p);
-    if (status != CLATTN_OK || p->projection != CLATTN_PROJECTION_AUTO || l->call.empty) return status;
-    l->native = linear_prefers_native(l->context, &l->q, p->projection);
-    if (l->native) return CLATTN_OK;
-    if (clblast_available()) return lay_out_parts(l, p);
-    return context_fail(
-        l->context, CLATTN_UNSUPPORTED,
-        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
+    clattn_status status = lay_out_parts(l, p);
+    if (status == CLATTN_OK) status = linear_decide(l->context, &l->q, p->projection, l->call.empty);
+    if (status != CLATTN_OK || l->q.native == l->native) return status;
+    l->native = l->q.native;
+    return lay_out_parts(l, p);
 }
 
 // Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
@@ -213,8 +214,7 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
 
 // Queries, keys and values in one launch: self-attention of few rows.
 static bool shares_launch(const layer *l) {
-    return l->native && l->self &&
-           linear_native_shares_launch(l->context, (const linear *const[3]){&l->q, &l->k, &l->v});
+    return l->native && l->self && linear_native_shares_launch((const linear *const[3]){&l->q, &l->k, &l->v});
 }
 
 static clattn_status prepare_layer(layer *l) {

@@ -15,11 +15,15 @@ clattn_tensor linear_one_head(const clattn_tensor *t) {
     return r;
 }
 
-bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted) {
-    linear_choice choice;
-    if (wanted != CLATTN_PROJECTION_AUTO) return wanted == CLATTN_PROJECTION_NATIVE;
-    if (linear_native_is_open(context, l)) measure_projections(context);
-    return linear_native_choose(context, l, false, &choice);
+clattn_status linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows) {
+    const bool open = wanted == CLATTN_PROJECTION_AUTO && !no_rows;
+    if (open && linear_native_is_open(context, l)) measure_projections(context);
+    l->native = open ? linear_native_wins(context, l) : wanted != CLATTN_PROJECTION_CLBLAST;
+    linear_choose(context, l);
+    if (l->native || clblast_available()) return CLATTN_OK;
+    return context_fail(
+        context, CLATTN_UNSUPPORTED,
+        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
 }
 
 // One float32 matrix with rows a stride apart: heads are neighbours, batch items follow one another.
@@ -94,10 +98,17 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
     return launch_enqueue(c, &l);
 }
 
+// A result in scratch memory is float32, which may be another kernel.
+static void become_float32(const clattn_context *context, linear *l, const clattn_tensor *y) {
+    l->y = *y;
+    l->y.type = CLATTN_TYPE_F32;
+    linear_choose(context, l);
+}
+
 clattn_status linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    linear inner = *l; // what linear_enqueue hands to the kernel: a result in scratch memory is float32
-    if (!direct_result(l)) inner.y.type = CLATTN_TYPE_F32;
+    linear inner = *l; // what linear_enqueue hands to the kernel
+    if (!direct_result(l)) become_float32(context, &inner, &l->y);
     clattn_status status = l->native ? linear_native_prepare(context, &inner) : CLATTN_OK;
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
@@ -145,7 +156,10 @@ clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t a
     clattn_status status;
     linear inner = *l;
     if (tensor_count(&l->y) == 0) return CLATTN_OK;
-    if (!direct_result(l)) inner.y = scratch_view(&l->y, scratch, &at);
+    if (!direct_result(l)) {
+        const clattn_tensor y = scratch_view(&l->y, scratch, &at);
+        become_float32(c->context, &inner, &y);
+    }
     if (l->native)
         status = linear_native_enqueue(c, &inner);
     else

@@ -8,29 +8,28 @@
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.
 typedef struct linear {
-    clattn_tensor x; // [B, G, N, K / G]
-    clattn_tensor w; // [M, K], last stride 1
-    clattn_tensor b; // optional [M]
-    clattn_tensor y; // [B, H, N, M / H]
-    bool native;     // clattn's own kernel
-    cl_mem lengths;  // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
+    clattn_tensor x;      // [B, G, N, K / G]
+    clattn_tensor w;      // [M, K], last stride 1
+    clattn_tensor b;      // optional [M]
+    clattn_tensor y;      // [B, H, N, M / H]
+    bool native;          // clattn's own kernel
+    linear_choice choice; // that kernel and the shape of its work (linear_choose)
+    cl_mem lengths;       // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
     bool has_lengths;
     rope_rows
-        rope; // rotary_dim 0: none. Only the native kernel turns, and only where linear_can_turn says so
+        rope; // rotary_dim 0: none. Only the native kernel turns, and only where choice.knobs.rope says so
 } linear;
 
 // [B, N, M] as [B, 1, N, M].
 clattn_tensor linear_one_head(const clattn_tensor *t);
 
-// Whether the native kernel is the one to take: `wanted` asks for it, a row of the caller's prefers it, it
-// was measured faster, or else a row of the library's prefers it. The first call may measure (measure.h).
-bool linear_prefers_native(clattn_context *context, const linear *l, clattn_projection wanted);
+// Decide who computes it: `wanted` asks for one; else a row of the caller's prefers one, it was measured faster, or a row
+// of the library's prefers it. The first call on a device may measure (measure.h), unless there are no rows. Refuses
+// where it would be CLBlast and the library has none.
+clattn_status linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows);
 
-// Whether the kernel that the native path takes wants the heads of a row of x next to one another.
-bool linear_reads_joined_heads(const clattn_context *context, const linear *l);
-
-// Whether the kernel that the native path takes can turn heads as `rope` says while it makes them.
-bool linear_can_turn(const clattn_context *context, const linear *l);
+// The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
+void linear_choose(const clattn_context *context, linear *l);
 
 // Check what one call and a layer's call have in common (linear_call.c): a weight matrix of shape [out, in]
 // with its optional bias, under these two names; and who is asked to multiply.
@@ -53,11 +52,11 @@ clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t a
 // The native kernel (linear_native.c); y is written whole.
 clattn_status linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status linear_native_enqueue(chain *c, const linear *l);
-// Whether a measurement can change who projects.
+// What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
+bool linear_native_wins(const clattn_context *context, const linear *l);
 bool linear_native_is_open(const clattn_context *context, const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
 // launch costs about as much as such a projection. Their results lie in one buffer.
-bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]);
+bool linear_native_shares_launch(const linear *const l[3]);
 clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]);
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced, linear_choice *choice);
 #endif

@@ -58,17 +58,12 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     return linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning);
 }
 
-// A call of no rows must not measure anything.
 static clattn_status choose(clattn_context *c, const clattn_linear_params *p, linear_job *job) {
     linear *l = &job->linear;
     *l = (linear){.x = linear_one_head(&p->x), .w = p->w, .b = p->b, .y = linear_one_head(&p->out)};
     job->empty = p->x.shape[0] == 0 || p->x.shape[1] == 0;
-    l->native =
-        job->empty ? p->projection != CLATTN_PROJECTION_CLBLAST : linear_prefers_native(c, l, p->projection);
-    if (!l->native && !clblast_available())
-        return context_fail(c, CLATTN_UNSUPPORTED,
-                            "projection: this build of clattn has no CLBlast and no tuned row for the "
-                            "device: take native");
+    const clattn_status status = linear_decide(c, l, p->projection, job->empty);
+    if (status != CLATTN_OK) return status;
     job->workspace_bytes = job->empty ? 0 : linear_scratch(l);
     return linear_check_reach(c, l, job->workspace_bytes);
 }
@@ -92,9 +87,8 @@ clattn_status clattn_linear_workspace(clattn_context *context, const clattn_line
     return status;
 }
 
-static const char *reason(const clattn_context *c, const linear_job *job, enum kernel_id id,
-                          clattn_projection wanted) {
-    const int measure = id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
+static const char *reason(const clattn_context *c, const linear_job *job, clattn_projection wanted) {
+    const int measure = job->linear.choice.id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
     if (wanted != CLATTN_PROJECTION_AUTO) return "as asked";
     if (job->empty) return "there are no rows";
     if (!linear_native_is_open(c, &job->linear))
@@ -107,7 +101,6 @@ static const char *reason(const clattn_context *c, const linear_job *job, enum k
 clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                  clattn_linear_choice *choice) {
     linear_job job;
-    linear_choice native;
     if (!context) return CLATTN_INVALID_ARGUMENT;
     if (!choice) return context_fail(context, CLATTN_INVALID_ARGUMENT, "choice: is NULL");
     const clattn_status status = check_call(context, params, true, &job);
@@ -116,11 +109,10 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
     *choice =
         (clattn_linear_choice){.projection = l->native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST,
                                .workspace_bytes = job.workspace_bytes};
-    linear_native_choose(context, l, true, &native);
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
-             l->native ? clattn_kernel_sources[native.id].name : "clblast");
+             l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
     snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast",
-             reason(context, &job, native.id, params->projection));
+             reason(context, &job, params->projection));
     return CLATTN_OK;
 }
 

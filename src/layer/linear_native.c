@@ -17,16 +17,15 @@ static linear_problem problem_of(const linear *l) {
                             l->rope.interleaved};
 }
 
-bool linear_native_choose(const clattn_context *context, const linear *l, bool forced,
-                          linear_choice *choice) {
+void linear_choose(const clattn_context *context, linear *l) {
     const linear_problem p = problem_of(l);
-    return variant_choose_linear(&context->planner, &p, forced, choice);
+    variant_choose_linear(&context->planner, &p, true, &l->choice);
 }
 
-static linear_choice choose(const clattn_context *context, const linear *l) {
+bool linear_native_wins(const clattn_context *context, const linear *l) {
+    const linear_problem p = problem_of(l);
     linear_choice choice;
-    linear_native_choose(context, l, true, &choice);
-    return choice;
+    return variant_choose_linear(&context->planner, &p, false, &choice);
 }
 
 bool linear_native_is_open(const clattn_context *context, const linear *l) {
@@ -34,19 +33,9 @@ bool linear_native_is_open(const clattn_context *context, const linear *l) {
     return variant_linear_is_open(&context->planner, &p);
 }
 
-// With few rows a part of the reduction is a loop of its own, which a short head does not pay for.
-bool linear_reads_joined_heads(const clattn_context *context, const linear *l) {
-    return choose(context, l).id == KERNEL_LINEAR_FEW_LANES;
-}
-
-bool linear_can_turn(const clattn_context *context, const linear *l) {
-    return choose(context, l).knobs.rope != 0;
-}
-
 clattn_status linear_native_prepare(clattn_context *context, const linear *l) {
-    const linear_choice choice = choose(context, l);
     program *p = NULL;
-    return program_get(context, choice.id, &choice.knobs, &p);
+    return program_get(context, l->choice.id, &l->choice.knobs, &p);
 }
 
 static size_t divide_up(int64_t n, int by) {
@@ -78,10 +67,10 @@ static linear_args args_of(const linear *l) {
                          .rotary_dim = l->rope.rotary_dim};
 }
 
-static clattn_status enqueue_many_rows(chain *c, const linear *l, const linear_choice *choice, launch *job) {
-    const knobs *k = &choice->knobs;
+static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
+    const knobs *k = &l->choice.knobs;
     linear_args a = args_of(l);
-    a.column_tile = choice->column_tile;
+    a.column_tile = l->choice.column_tile;
     launch_buffer(job, &l->x.buffer);
     launch_buffer(job, &l->w.buffer);
     launch_buffer(job, &l->b.buffer);
@@ -90,13 +79,12 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, const linear_c
     launch_buffer(job, &l->rope.table);
     launch_value(job, &a, sizeof a);
     job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], k->lanes * k->row_vectors * k->row_panels);
-    job->global[1] = divide_up(a.columns, choice->column_tile);
+    job->global[1] = divide_up(a.columns, a.column_tile);
     return launch_enqueue(c, job);
 }
 
-// Up to three projections in one launch; the first one's RoPE buffers serve all.
-static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count,
-                                      const linear_choice *choice, launch *job) {
+// Up to three projections in one launch; the first one's kernel and RoPE buffers serve all.
+static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, launch *job) {
     linear_args a[3] = {{0}};
     const cl_mem none = NULL;
     job->global[0] = 0;
@@ -109,38 +97,36 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
         launch_value(job, &a[i], sizeof a[i]);
-        job->global[0] += divide_up(a[i].columns, choice->column_tile);
+        job->global[0] += divide_up(a[i].columns, l[0]->choice.column_tile);
     }
     return launch_enqueue(c, job);
 }
 
-clattn_status linear_native_enqueue(chain *c, const linear *l) {
-    const linear_choice choice = choose(c->context, l);
+static clattn_status enqueue(chain *c, const linear *const l[], int count) {
+    const linear_choice *choice = &l[0]->choice;
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    const clattn_status status = program_get(c->context, choice.id, &choice.knobs, &job.program);
+    const clattn_status status = program_get(c->context, choice->id, &choice->knobs, &job.program);
     if (status != CLATTN_OK) return status;
-    return choice.id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l, &choice, &job)
-                                            : enqueue_few_rows(c, &l, 1, &choice, &job);
+    return choice->id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l[0], &job)
+                                             : enqueue_few_rows(c, l, count, &job);
+}
+
+clattn_status linear_native_enqueue(chain *c, const linear *l) {
+    return enqueue(c, &l, 1);
 }
 
 // The same rows, kernel, knobs and result buffer. A projection without RoPE may go with one that has it.
-static bool can_share(const clattn_context *context, const linear *first, const linear *l,
-                      const linear_choice *choice) {
-    linear_choice other = choose(context, l);
-    if (!l->rope.rotary_dim) other.knobs.rope = choice->knobs.rope;
-    return other.id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&other.knobs, &choice->knobs) &&
+static bool can_share(const linear *first, const linear *l) {
+    knobs k = l->choice.knobs;
+    if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
+    return l->choice.id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&k, &first->choice.knobs) &&
            memcmp(&l->x, &first->x, sizeof l->x) == 0 && l->y.buffer == first->y.buffer;
 }
 
-bool linear_native_shares_launch(const clattn_context *context, const linear *const l[3]) {
-    const linear_choice choice = choose(context, l[0]);
-    return choice.id == KERNEL_LINEAR_FEW_LANES && can_share(context, l[0], l[1], &choice) &&
-           can_share(context, l[0], l[2], &choice);
+bool linear_native_shares_launch(const linear *const l[3]) {
+    return l[0]->choice.id == KERNEL_LINEAR_FEW_LANES && can_share(l[0], l[1]) && can_share(l[0], l[2]);
 }
 
 clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]) {
-    const linear_choice choice = choose(c->context, l[0]);
-    launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    const clattn_status status = program_get(c->context, choice.id, &choice.knobs, &job.program);
-    return status == CLATTN_OK ? enqueue_few_rows(c, l, 3, &choice, &job) : status;
+    return enqueue(c, l, 3);
 }

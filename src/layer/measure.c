@@ -66,11 +66,12 @@ static void close_trial(trial *t, clattn_context *of) {
 // Nanoseconds of the fastest run, which is not the first: that one compiles. 0: it failed.
 static uint64_t time_projection(const trial *t, int64_t rows, bool native) {
     const int64_t w[2] = {WIDTH, WIDTH};
-    const linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
-                      .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
-                      .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
-                      .native = native};
+    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
+                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                .native = native};
     uint64_t least = 0;
+    linear_choose(t->context, &l);
     for (int run = 0; run < RUNS; run++) {
         chain steps;
         const uint64_t start = os_time_ns();
