@@ -94,7 +94,7 @@ typedef struct row_block {
 inline int walk_column(const linear_args *a, int n) {
 #if ROPE == 1
     const int d = n % a->y_head_columns, head = n - d;
-    if (d < a->rotary_dim) return head + (d % 2 ? pair_second(a, d / 2) : pair_first(a, d / 2));
+    if (d < a->rotary_dim) return head + (d % 2 ? pair_second(a, d / 2) : pair_first(d / 2));
 #endif
     return n;
 }

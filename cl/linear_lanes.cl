@@ -7,11 +7,11 @@
 //
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, in processor time: 85 to 92 % of the FMA peak from
 // 512 x 768 x 768 to 2048^3, in all storage types. The micro-kernel runs at the peak; the rest is packing x
-// and W and storing y. 4 x 6 accumulators beat 3 x 8 and 2 x 12 by 4 %; asking early for the next block of W
-// gives 3 %, for the lines of y 1 to 2 %; two panels against one 3 %, 384 columns against 96 5 %; equal tiles
-// against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77 rows of 768 went from 115 to 168
-// GFLOP/s with 5 x 4 accumulators. Rejected: asking
-// for the next tile of x (no change), four panels (no change).
+// and W and storing y. 4 x 6 and 5 x 4 accumulators are alike, 3 x 8 is 1 % behind, 2 x 12 2 %, 1 x 16 16 %;
+// asking early for the next block of W gives 3 %, for the lines of y 1 to 2 %; two panels against one 1 to 4 %,
+// 384 columns against 96 5 %; equal tiles against an uneven last one 4 to 8 %. In 48 or 80 rows less is padded: 77
+// rows of 768 went from 115 to 180 GFLOP/s with 5 x 4 accumulators. Rejected: asking for the next tile of x (no
+// change), four panels (no change).
 #include "lanes_pair.clh"
 #include "lanes_rope.clh"
 #include "linear_args.h"
@@ -178,7 +178,7 @@ inline void turn_tile(const linear_args *a, __global const ulong *turns, const u
             const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
             const VEC c = cospi(half_turns), s = sinpi(half_turns);
             for (int head = 0; head < columns; head += a->y_head_columns) {
-                VEC *first = &tile[v / ROW_VECTORS][head + pair_first(a, pair)][v % ROW_VECTORS];
+                VEC *first = &tile[v / ROW_VECTORS][head + pair_first(pair)][v % ROW_VECTORS];
                 VEC *second = &tile[v / ROW_VECTORS][head + pair_second(a, pair)][v % ROW_VECTORS];
                 const VEC y0 = *first, y1 = *second;
                 *first = y0 * c - y1 * s;

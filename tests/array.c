@@ -2,7 +2,7 @@
 // suites.
 #include "array.h"
 
-#include "harness.h"
+#include "reference.h"
 #include "storage.h"
 
 #include <stdlib.h>
@@ -132,4 +132,10 @@ void array_release(struct array *array) {
     if (array->view.buffer != NULL) clReleaseMemObject(array->view.buffer);
     free(array->image);
     *array = (struct array){0};
+}
+
+double *array_random(struct random *random, int64_t count, clattn_type type, double size) {
+    double *values = reference_alloc(count);
+    for (int64_t n = 0; n < count; n++) values[n] = storage_round(type, random_uniform(random, -size, size));
+    return values;
 }

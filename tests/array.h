@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_ARRAY_H
 #define CLATTN_TESTS_ARRAY_H
 
-#include <clattn/clattn.h>
+#include "harness.h"
 
 // How the axes lie in the buffer. A tensor that is not of rank 4 treats BSHD as DENSE.
 enum layout {
@@ -50,5 +50,8 @@ void array_set_guard(int64_t elements);
 
 int64_t array_count(const clattn_tensor *view);
 void array_release(struct array *array);
+
+// `count` numbers in [-size, size] as the type stores them; free() them.
+double *array_random(struct random *random, int64_t count, clattn_type type, double size);
 
 #endif

@@ -24,12 +24,6 @@ static struct test_case completed(const struct test_case *test) {
     return t;
 }
 
-static double *random_values(struct random *random, int64_t count, clattn_type type) {
-    double *values = reference_alloc(count);
-    for (int64_t n = 0; n < count; n++) values[n] = storage_round(type, random_uniform(random, -2, 2));
-    return values;
-}
-
 static struct array_shape map_shape(const struct test_case *t, const struct score_map *map,
                                     clattn_type type) {
     int64_t full[4] = {t->batch, t->heads, t->n_q, t->n_kv};
@@ -67,11 +61,11 @@ struct case_data *case_make(const struct test_case *test) {
     data->test = completed(test);
     struct test_case *t = &data->test;
     struct random random = {t->seed + 1};
-    data->q = random_values(&random, t->batch * t->heads * t->n_q * t->head_dim, t->q_type);
-    data->k = random_values(&random, t->batch * t->kv_heads * t->n_kv * t->head_dim, t->kv_type);
-    data->v = random_values(&random, t->batch * t->kv_heads * t->n_kv * t->head_dim_v, t->kv_type);
+    data->q = array_random(&random, t->batch * t->heads * t->n_q * t->head_dim, t->q_type, 2);
+    data->k = array_random(&random, t->batch * t->kv_heads * t->n_kv * t->head_dim, t->kv_type, 2);
+    data->v = array_random(&random, t->batch * t->kv_heads * t->n_kv * t->head_dim_v, t->kv_type, 2);
     if (t->mask.rank > 0) data->mask = random_mask(&random, map_count(t, &t->mask));
-    if (t->bias.rank > 0) data->bias = random_values(&random, map_count(t, &t->bias), t->bias.type);
+    if (t->bias.rank > 0) data->bias = array_random(&random, map_count(t, &t->bias), t->bias.type, 2);
     if (t->alibi) data->slopes = random_floats(&random, t->heads, 0.01, 0.5);
     if (t->sinks) data->sinks = random_floats(&random, t->heads, -2, 2);
     t->options.alibi_slopes = data->slopes;

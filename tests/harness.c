@@ -176,6 +176,14 @@ bool harness_has_clblast(void) {
     return without == NULL || strcmp(without, "1") != 0;
 }
 
+void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection projection)) {
+    const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
+    for (int n = 0; n < 2 && queues[n] != NULL; n++) {
+        run(queues[n], CLATTN_PROJECTION_NATIVE);
+        if (harness_has_clblast()) run(queues[n], CLATTN_PROJECTION_CLBLAST);
+    }
+}
+
 const char *harness_data_folder(void) {
     return getenv("CLATTN_TEST_DATA");
 }

@@ -61,6 +61,8 @@ cl_event harness_gate(void);
 void harness_open_gate(cl_event gate, cl_event done, cl_command_queue queue);
 
 bool harness_has_clblast(void);
+// Run it on each queue there is, with each projection there is.
+void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection projection));
 
 // A folder of data files, or NULL; `name` in it, in a buffer of the caller.
 const char *harness_data_folder(void);

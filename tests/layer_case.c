@@ -31,12 +31,6 @@ int64_t layer_columns(const struct layer_case *t, int matrix) {
     return matrix == LAYER_Q || t->width_y == 0 ? t->width : t->width_y;
 }
 
-static double *random_values(struct random *random, int64_t count, clattn_type type, double size) {
-    double *values = reference_alloc(count);
-    for (int64_t n = 0; n < count; n++) values[n] = storage_round(type, random_uniform(random, -size, size));
-    return values;
-}
-
 // Matrices are small enough that every stage's results are about 1 in size.
 struct layer_data *layer_make(const struct layer_case *test) {
     struct layer_data *data = calloc(1, sizeof *data);
@@ -44,12 +38,12 @@ struct layer_data *layer_make(const struct layer_case *test) {
     struct random random = {test->seed + 11};
     data->test = completed(test);
     const struct layer_case *t = &data->test;
-    data->x = random_values(&random, t->batch * t->n_q * t->width, t->type, 2);
-    if (t->width_y != 0) data->y = random_values(&random, t->batch * t->n_kv * t->width_y, t->type, 2);
+    data->x = array_random(&random, t->batch * t->n_q * t->width, t->type, 2);
+    if (t->width_y != 0) data->y = array_random(&random, t->batch * t->n_kv * t->width_y, t->type, 2);
     for (int m = 0; m < LAYER_MATRICES; m++) {
         int64_t rows = layer_rows(t, m), columns = layer_columns(t, m);
-        data->matrix[m] = random_values(&random, rows * columns, t->matrix_type, 2 / sqrt((double)columns));
-        if (t->biases >> m & 1) data->bias[m] = random_values(&random, rows, t->bias_type, 1);
+        data->matrix[m] = array_random(&random, rows * columns, t->matrix_type, 2 / sqrt((double)columns));
+        if (t->biases >> m & 1) data->bias[m] = array_random(&random, rows, t->bias_type, 1);
     }
     return data;
 }

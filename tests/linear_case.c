@@ -10,12 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-static double *random_values(struct random *random, int64_t count, clattn_type type, double size) {
-    double *values = reference_alloc(count);
-    for (int64_t n = 0; n < count; n++) values[n] = storage_round(type, random_uniform(random, -size, size));
-    return values;
-}
-
 // The matrix is small enough that results are about 1 in size.
 struct linear_data *linear_data_make(const struct linear_case *test) {
     struct linear_data *data = calloc(1, sizeof *data);
@@ -24,9 +18,9 @@ struct linear_data *linear_data_make(const struct linear_case *test) {
     *t = *test;
     if (t->batch == 0) t->batch = 1;
     struct random random = {(uint64_t)(t->rows * 1009 + t->inner * 31 + t->columns)};
-    data->x = random_values(&random, t->batch * t->rows * t->inner, t->type, 2);
-    data->w = random_values(&random, t->columns * t->inner, t->matrix_type, 2 / sqrt((double)t->inner));
-    if (t->bias) data->b = random_values(&random, t->columns, t->bias_type, 1);
+    data->x = array_random(&random, t->batch * t->rows * t->inner, t->type, 2);
+    data->w = array_random(&random, t->columns * t->inner, t->matrix_type, 2 / sqrt((double)t->inner));
+    if (t->bias) data->b = array_random(&random, t->columns, t->bias_type, 1);
     return data;
 }
 

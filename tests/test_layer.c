@@ -214,11 +214,7 @@ static void wait_on(cl_command_queue queue, clattn_projection projection) {
 }
 
 START_TEST(wait_lists) {
-    wait_on(harness()->queue, CLATTN_PROJECTION_NATIVE);
-    if (harness_has_clblast()) wait_on(harness()->queue, CLATTN_PROJECTION_CLBLAST);
-    if (harness()->out_of_order == NULL) return;
-    wait_on(harness()->out_of_order, CLATTN_PROJECTION_NATIVE);
-    if (harness_has_clblast()) wait_on(harness()->out_of_order, CLATTN_PROJECTION_CLBLAST);
+    harness_each_way(wait_on);
 }
 END_TEST
 

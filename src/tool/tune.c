@@ -153,51 +153,49 @@ static int tune_type(tune *t, clattn_type type, bool is_cpu, int lanes) {
     return status;
 }
 
-// Projections of a layer of width 512: CLBlast against the native kernel, one row for the faster.
+// The median of seven runs after two; 0: it failed.
+static double time_linear(session *s, const clattn_linear_params *p) {
+    double all[7];
+    for (int i = -2; i < 7; i++) {
+        const uint64_t start = tool_time_ns();
+        if (clattn_linear_enqueue(s->context, s->queue, p, 0, NULL, NULL) != CLATTN_OK ||
+            session_finish(s) >= 0)
+            return 0.0;
+        if (i >= 0) all[i] = (double)(tool_time_ns() - start);
+    }
+    return median_of(all, 7);
+}
+
+// One projection: CLBlast against the native kernel, a row for the faster.
 static int tune_projection(tune *t, bool is_cpu, int lanes) {
     enum { N = 256, M = 512 };
+    const int64_t rows[3] = {1, N, M}, square[2] = {M, M};
     session s = {0};
     cl_mem x = NULL, w = NULL, out = NULL;
-    double times[2] = {0.0, 0.0};
-    float *ones = calloc((size_t)M * M, sizeof *ones);
-    int status = ones ? session_open(&s, "tune", &t->common) : EXIT_FAILED;
-    if (status < 0) status = session_buffer(&s, ones, (size_t)M * M * sizeof *ones, &w);
-    if (status < 0) status = session_buffer(&s, ones, (size_t)N * M * sizeof *ones, &x);
-    if (status < 0) status = session_buffer(&s, ones, (size_t)N * M * sizeof *ones, &out);
-    for (int native = 0; native < 2 && status < 0; native++) {
-        const int64_t rows[3] = {1, N, M}, square[2] = {M, M};
-        const clattn_tensor matrix = clattn_tensor_dense(w, CLATTN_TYPE_F32, 2, square);
-        const clattn_layer_params p = {.x = clattn_tensor_dense(x, CLATTN_TYPE_F32, 3, rows),
-                                       .out = clattn_tensor_dense(out, CLATTN_TYPE_F32, 3, rows),
-                                       .wq = matrix,
-                                       .wk = matrix,
-                                       .wv = matrix,
-                                       .wo = matrix,
-                                       .heads = 8,
-                                       .projection =
-                                           native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST};
-        double all[7];
-        bool ok = true;
-        for (int i = -2; i < 7 && ok; i++) {
-            const uint64_t start = tool_time_ns();
-            ok = clattn_layer_enqueue(s.context, s.queue, &p, 0, NULL, NULL) == CLATTN_OK &&
-                 session_finish(&s) < 0;
-            if (i >= 0) all[i] = (double)(tool_time_ns() - start);
-        }
-        if (ok) times[native] = median_of(all, 7);
-    }
+    float *zeros = calloc((size_t)M * M, sizeof *zeros);
+    int status = zeros ? session_open(&s, "tune", &t->common) : EXIT_FAILED;
+    if (status < 0) status = session_buffer(&s, zeros, (size_t)M * M * sizeof *zeros, &w);
+    if (status < 0) status = session_buffer(&s, zeros, (size_t)N * M * sizeof *zeros, &x);
+    if (status < 0) status = session_buffer(&s, zeros, (size_t)N * M * sizeof *zeros, &out);
+    clattn_linear_params p = {.x = clattn_tensor_dense(x, CLATTN_TYPE_F32, 3, rows),
+                              .w = clattn_tensor_dense(w, CLATTN_TYPE_F32, 2, square),
+                              .out = clattn_tensor_dense(out, CLATTN_TYPE_F32, 3, rows),
+                              .projection = CLATTN_PROJECTION_CLBLAST};
+    const double clblast = status < 0 ? time_linear(&s, &p) : 0.0;
+    p.projection = CLATTN_PROJECTION_NATIVE;
+    const double native = status < 0 ? time_linear(&s, &p) : 0.0;
     if (x) clReleaseMemObject(x);
     if (w) clReleaseMemObject(w);
     if (out) clReleaseMemObject(out);
     session_close(&s);
-    free(ones);
+    free(zeros);
     if (status >= 0) return status;
-    const bool native_wins = times[1] > 0.0 && (times[0] == 0.0 || times[1] < times[0]);
     char line[256];
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%d nq=41.. :  # a layer of width 512: CLBlast %.2f ms, native %.2f ms",
-             native_wins ? "linear_lanes" : "clblast", is_cpu, lanes, times[0] / 1e6, times[1] / 1e6);
-    if (times[0] > 0.0 || times[1] > 0.0) add_line(t, line);
+             "%s cpu=%d lanes=%d nq=41.. :  # %d x %d x %d: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             native > 0.0 && (clblast == 0.0 || native < clblast) ? "linear_lanes" : "clblast", is_cpu, lanes,
+             N, M, M, clblast / 1e6, native / 1e6);
+    if (clblast > 0.0 || native > 0.0) add_line(t, line);
     return -1;
 }
 
