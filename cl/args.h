@@ -25,13 +25,13 @@ typedef struct args_view {
 } args_view;
 
 // What the score pipeline of one call does; or-ed into attention_args.flags.
-#define ARGS_SOFTCAP 1    // s = softcap * tanh(s / softcap)
-#define ARGS_BIAS 2       // additive bias
-#define ARGS_ALIBI 4      // slopes are in the table
-#define ARGS_MASK 8       // boolean mask, true keeps
-#define ARGS_SINK 16      // sink logits are in the table
+#define ARGS_SOFTCAP 1     // s = softcap * tanh(s / softcap)
+#define ARGS_BIAS 2        // additive bias
+#define ARGS_ALIBI 4       // slopes are in the table
+#define ARGS_MASK 8        // boolean mask, true keeps
+#define ARGS_SINK 16       // sink logits are in the table
 #define ARGS_BATCH_ROWS 32 // the table holds shift, q_length, kv_length of each batch item
-#define ARGS_LSE 64       // write the log-sum-exp
+#define ARGS_LSE 64        // write the log-sum-exp
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
@@ -51,8 +51,8 @@ typedef struct attention_args {
     args_i32 first_item, first_row; // where this chunk of the unfused path starts: item b*heads + h, and row
     args_i32 chunk_rows;            // rows of scores that one item of the chunk has
     args_f32 scale, softcap;
-    args_i32 splits, split_keys;        // key ranges computed apart and merged later; keys in each
-    args_i64 split_out, split_lse;      // elements between the partial results of two ranges, in out and in lse
+    args_i32 splits, split_keys;   // key ranges computed apart and merged later; keys in each
+    args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
 } attention_args;
 ARGS_SIZE(attention_args, 416);
 
@@ -84,7 +84,7 @@ ARGS_SIZE(convert_args, 80);
 // Local memory of a work-group of the portable flash kernel: tiles of Q, of K or V, and of scores, each row padded
 // by one float so that a column does not fall on one memory bank. The planner and the kernel share this formula.
 #define FLASH_KV_WIDTH(d, dv) ((d) > (dv) ? (d) : (dv))
-#define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                            \
+#define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                           \
     ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
 
 #endif

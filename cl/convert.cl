@@ -4,8 +4,9 @@
 #include "common.clh"
 
 // Global size: (rows * columns, batch).
-__kernel void convert(__global const ELEMENT(TYPE_Q) *x, __global ELEMENT(TYPE_OUT) *y,
-                      __global const ELEMENT(TYPE_BIAS) *bias, __global const int *table, const convert_args args) {
+__kernel void convert(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
+                      __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
+                      const convert_args args) {
     const long column = (long)get_global_id(0) % args.columns, row = (long)get_global_id(0) / args.columns;
     const long b = (long)get_global_id(1);
     if ((args.flags & ARGS_BATCH_ROWS) && row >= table[4 * b + 1]) return;

@@ -162,8 +162,7 @@ inline void mask_row(const attention_args *a, __global const uchar *mask,
         bool seen = key >= rows->first[r] && key < rows->last[r];
 #if EXTRAS
         seen = seen && mask_keeps(a, mask, rows->b, h, i, key);
-        if (seen)
-            s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key);
+        if (seen) s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key);
 #endif
         rows->seen[r] |= (uint)seen << j;
         rows->score[r][j] = seen ? s : -INFINITY;

@@ -31,16 +31,17 @@
 #define HIDDEN (-1.0f) // in place of a weight: weights are never negative
 
 typedef struct flash_tile {
-    int b, h, i;      // the row of this work-item
-    int k0;           // first key of the tile
-    int first, last;  // keys that the row sees
+    int b, h, i;     // the row of this work-item
+    int k0;          // first key of the tile
+    int first, last; // keys that the row sees
     __global const int *table;
     int shift;
 } flash_tile;
 
 // One score in SCORE_UNIT; -inf where the key is hidden, which *seen tells apart from a visible -inf.
 inline float flash_score(const attention_args *a, __global const uchar *mask,
-                         __global const ELEMENT(TYPE_BIAS) *bias, const flash_tile *t, float dot, int j, int *seen) {
+                         __global const ELEMENT(TYPE_BIAS) * bias, const flash_tile *t, float dot, int j,
+                         int *seen) {
     const int within = j >= t->first && j < t->last;
     *seen = within;
 #if EXTRAS
@@ -58,9 +59,10 @@ inline float flash_score(const attention_args *a, __global const uchar *mask,
 
 // Global size: (row tiles * splits * GROUP, heads, batch).
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __global const ELEMENT(TYPE_KV) *v,
-      __global ELEMENT(TYPE_OUT) *out, __global float *lse, __global const uchar *mask,
-      __global const ELEMENT(TYPE_BIAS) *bias, __global const int *table, const attention_args args) {
+flash(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
+      __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
+      __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
+      const attention_args args) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
     const int split = (int)get_group_id(0) % args.splits;
@@ -77,8 +79,14 @@ flash(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __g
     const int end = min(last_key(&args, &rows, i_last), split_last);
     const int all_first = max(first_key(&args, &rows, i_last), split_first);
     const int all_last = min(last_key(&args, &rows, i0), split_last);
-    flash_tile t = {b, h, i, 0, max(first_key(&args, &rows, i), split_first),
-                    min(last_key(&args, &rows, i), split_last), table, rows.shift};
+    flash_tile t = {b,
+                    h,
+                    i,
+                    0,
+                    max(first_key(&args, &rows, i), split_first),
+                    min(last_key(&args, &rows, i), split_last),
+                    table,
+                    rows.shift};
 
     for (int x = id; x < TILE_Q * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;

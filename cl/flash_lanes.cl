@@ -122,7 +122,8 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
 inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
-        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY) : softmax_base_lanes(x->m[b]) * TO_NATURAL + log(x->l[b]);
+        *(VEC *)y =
+            x->l[b] == 0.0f ? (VEC)(-INFINITY) : softmax_base_lanes(x->m[b]) * TO_NATURAL + log(x->l[b]);
         for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++)
             lse[view_row(view, t->b, t->h, t->i0 + r)] = y[r - b * LANES];
     }
@@ -160,14 +161,17 @@ inline void finish_weights(__global float *weights, const tile_rows *t, const ro
     const float *m = (const float *)x->m, *l = (const float *)x->l;
     for (int r = 0; r < t->rows; r++) {
         __global float *row = weights + view_row(view, t->b, t->h, t->i0 + r);
-        const VEC base = (VEC)(m[r] == -INFINITY ? 0.0f : m[r]), factor = (VEC)(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
+        const VEC base = (VEC)(m[r] == -INFINITY ? 0.0f : m[r]),
+                  factor = (VEC)(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
         const int begin = min(t->begin, t->end);
         for (int j = 0; j < begin; j++) row[j] = 0.0f;
         for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
         int j = begin;
-        for (; j + LANES <= t->end; j += LANES) VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
+        for (; j + LANES <= t->end; j += LANES)
+            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
         if (j < t->end)
-            store_some(row + j, t->end - j, exp2_lanes((LOAD_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) * factor);
+            store_some(row + j, t->end - j,
+                       exp2_lanes((LOAD_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) * factor);
     }
 }
 #endif
@@ -175,8 +179,8 @@ inline void finish_weights(__global float *weights, const tile_rows *t, const ro
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
 flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
             __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
-            __global float *weights, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
-            const attention_args args) {
+            __global float *weights, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias,
+            __global const int *table, const attention_args args) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1);

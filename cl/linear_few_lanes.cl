@@ -39,7 +39,7 @@ typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 
 // sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
 REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
-                         VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+                                  VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     VEC acc[ROW_BLOCK][COLUMN_BLOCK];
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -105,7 +105,8 @@ inline column_block take_columns(const linear_args *a, bias_pointer bias, int fi
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     for (int n = 0; n < COLUMN_BLOCK; n++) {
-        const int walked = first + min(n, to.count - 1), c = walk_column(a, walked), head = c / a->y_head_columns;
+        const int walked = first + min(n, to.count - 1), c = walk_column(a, walked),
+                  head = c / a->y_head_columns;
         to.d[n] = walked % a->y_head_columns;
         to.w[n] = a->w_offset + c * a->w_row;
         to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
@@ -155,7 +156,8 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 #pragma unroll
         for (int i = 0; i < LANES; i++) {
             const int k = g * LANES + i;
-            t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK] : (VEC)(0.0f);
+            t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK]
+                                                : (VEC)(0.0f);
         }
         VSTORE(sum_each(t), g, sums);
     }
@@ -192,8 +194,8 @@ inline void turn_block(const linear_args *a, __global const ulong *turns, const 
 
 // Columns [first, first + COLUMN_TILE) of one projection.
 inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
-                            __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
-                            int first) {
+                            __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
+                            __global const int *table, int first) {
     const int last = min(first + COLUMN_TILE, a->columns);
     for (int column = first; column < last; column += COLUMN_BLOCK) {
         const column_block columns = take_columns(a, bias, column, last);
@@ -225,11 +227,13 @@ inline int column_tiles(const linear_args *a) {
 // of columns follow one another. One that does not exist has 0 columns.
 __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
                                __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
-                               __global const ELEMENT(TYPE_BIAS) * bias0, __global const ELEMENT(TYPE_BIAS) * bias1,
+                               __global const ELEMENT(TYPE_BIAS) * bias0,
+                               __global const ELEMENT(TYPE_BIAS) * bias1,
                                __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y,
                                __global const ulong *turns, __global const int *table, linear_args args0,
                                linear_args args1, linear_args args2) {
-    const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0), tiles1 = tiles0 + column_tiles(&args1);
+    const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
+              tiles1 = tiles0 + column_tiles(&args1);
     if (tile < tiles0)
         project_columns(&args0, x, w0, bias0, y, turns, table, tile * COLUMN_TILE);
     else if (tile < tiles1)

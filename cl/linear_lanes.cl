@@ -133,8 +133,8 @@ inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float
 }
 
 // Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
-inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS], int n,
-                      int first_column, int columns) {
+inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y,
+                      const long row_at[TILE_ROWS], int n, int first_column, int columns) {
     const int each = (TILE_ROWS * COLUMN_BLOCK + columns - 1) / columns, first = n / COLUMN_BLOCK * each;
     for (int c = 0; c < columns; c += LANES) {
         const long at = column_at(first_column + c, a->y_head_columns, a->y_head);
@@ -143,8 +143,8 @@ inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y
 }
 
 // Store LANES columns of the tile's rows, from its n-th on; rows from `rows` on do not exist.
-inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int first_column, int first,
-                    VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
+inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows,
+                    int first_column, int first, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     const int column = first_column + first;
     const lane_columns c = lane_columns_at(column, a->columns, a->y_head_columns, a->y_head);
     for (int v = 0; v < TILE_VECTORS; v++) {
@@ -170,8 +170,8 @@ inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_RO
 
 #if ROPE
 // Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
-inline void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS], int columns,
-                      VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
+inline void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS],
+                      int columns, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
         for (int v = 0; v < TILE_VECTORS; v++) {
             const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * turns[pair];
@@ -225,7 +225,8 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             pack_w(&args, w, first_column + n, k, depth, w_block);
             if (k + REDUCTION_TILE >= args.reduction) ask_for_y(&args, y, y_row_at, n, first_column, columns);
             for (int p = 0; p < ROW_PANELS; p++) {
-                const int ahead = first_column + n + COLUMN_BLOCK + p * W_AHEAD, most = args.columns - W_AHEAD;
+                const int ahead = first_column + n + COLUMN_BLOCK + p * W_AHEAD,
+                          most = args.columns - W_AHEAD;
                 w_pointer next = w + args.w_offset + max(min(ahead, most), 0) * args.w_row + k;
                 multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, most < 0 ? 0 : args.w_row);
             }

@@ -3,8 +3,9 @@
 #include "mask.clh"
 
 // Global size: (rows, heads, batch).
-__kernel void merge(__global ELEMENT(TYPE_OUT) *out_a, __global float *lse_a,
-                    __global const ELEMENT(TYPE_OUT) *out_b, __global const float *lse_b, const merge_args args) {
+__kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,
+                    __global const ELEMENT(TYPE_OUT) * out_b, __global const float *lse_b,
+                    const merge_args args) {
     const int i = (int)get_global_id(0), h = (int)get_global_id(1), b = (int)get_global_id(2);
     if (i >= args.n_q) return;
     const long at_a = view_row(&args.out_a, b, h, i), at_b = view_row(&args.out_b, b, h, i);
@@ -14,7 +15,8 @@ __kernel void merge(__global ELEMENT(TYPE_OUT) *out_a, __global float *lse_a,
 
     const bool a_empty = la == -INFINITY;
     const float m = fmax(la, lb);
-    const float wa = exp(la - m), wb = exp(lb - m); // NaN if either log-sum-exp is NaN or +inf, as it should be
+    const float wa = exp(la - m),
+                wb = exp(lb - m); // NaN if either log-sum-exp is NaN or +inf, as it should be
     const float sum = wa + wb;
     for (int d = 0; d < args.head_dim_v; d++) {
         const float y = LOAD(TYPE_OUT, out_b, at_b + d);

@@ -5,8 +5,8 @@
 
 // out[0..16): a[2i]*b[2i] + a[2i+1]*b[2i+1]; out[16..32): the floats x and y as bfloat16 pairs (x low, y high).
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-probe_dot_bf16(__global const uint *a, __global const uint *b, __global const float *x, __global const float *y,
-               __global uint *out) {
+probe_dot_bf16(__global const uint *a, __global const uint *b, __global const float *x,
+               __global const float *y, __global uint *out) {
     float16 sum = (float16)(0.0f);
     const uint16 pa = vload16(0, a), pb = vload16(0, b);
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(pa), "v"(pb));

@@ -6,8 +6,8 @@
 
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
 // limit the others to 65,535 groups.
-__kernel void rope(__global const ELEMENT(TYPE_Q) *x, __global ELEMENT(TYPE_OUT) *y, __global const ulong *turns,
-                   __global const int *table, const rope_args args) {
+__kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
+                   __global const ulong *turns, __global const int *table, const rope_args args) {
     const int pairs = args.rotary_dim / 2;
     const long width = args.head_dim - pairs;
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);

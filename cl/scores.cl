@@ -9,21 +9,23 @@
 
 // What the pipeline makes of one scaled dot product, up to the tap. A hidden score is -inf by selection, so a NaN in
 // a hidden key goes no further.
-inline float tapped(const attention_args *a, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
-                    __global const int *table, float s, int b, int h, int i, int j) {
+inline float tapped(const attention_args *a, __global const uchar *mask,
+                    __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table, float s, int b,
+                    int h, int i, int j) {
     const batch_row rows = batch_row_of(a, table, b);
     if (j >= rows.kv_length) return -INFINITY; // what lies past a length reaches no output, not even a tap
     if (a->tap == ARGS_TAP_RAW) return s;
     s = softcapped(a, s);
     if (a->tap == ARGS_TAP_SOFTCAP) return s;
     s = biased(a, bias, alibi_slope(a, table, h), rows.shift, s, b, h, i, j);
-    const bool seen = j >= first_key(a, &rows, i) && j < last_key(a, &rows, i) && mask_keeps(a, mask, b, h, i, j);
+    const bool seen =
+        j >= first_key(a, &rows, i) && j < last_key(a, &rows, i) && mask_keeps(a, mask, b, h, i, j);
     return seen ? s : -INFINITY;
 }
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
-__kernel void scores(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(TYPE_KV) *k, __global float *s,
-                     __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) *bias,
+__kernel void scores(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
+                     __global float *s, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias,
                      __global const int *table, const attention_args args) {
     const int item = args.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
@@ -35,8 +37,8 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) *q, __global const ELEMENT(T
 
     // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
     // past a buffer.
-    __global const ELEMENT(TYPE_Q) *q_row[BLOCK_ROWS];
-    __global const ELEMENT(TYPE_KV) *k_row[BLOCK_KEYS];
+    __global const ELEMENT(TYPE_Q) * q_row[BLOCK_ROWS];
+    __global const ELEMENT(TYPE_KV) * k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
     for (int c = 0; c < BLOCK_KEYS; c++)
         k_row[c] = k + view_row(&args.k, b, h / args.group, min(j0 + c, args.n_kv - 1));

@@ -12,7 +12,7 @@
 // Global size: (WORK_GROUP, rows of the chunk, items of the chunk); args.weights views the scores, args.out the
 // weights.
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
-softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) *weights, __global float *lse,
+softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, __global float *lse,
         __global const int *table, const attention_args args) {
     __local softmax_state part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
@@ -35,7 +35,8 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) *weights, _
     if (args.flags & ARGS_SINK) x = softmax_add(x, sink_logit(&args, table, h));
     const int columns = i < rows.q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
 
-    if ((args.flags & ARGS_LSE) && lane == 0 && i < rows.q_length) lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+    if ((args.flags & ARGS_LSE) && lane == 0 && i < rows.q_length)
+        lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
     for (int j = lane; j < columns; j += WORK_GROUP) {
         const bool seen = j >= first && j < last;
         const float p = seen ? softmax_weight(x, scores[view_at(&args.weights, b, h, i, j)]) : 0.0f;

@@ -6,8 +6,8 @@
 #define BLOCK_ROWS 4
 
 // Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p.
-__kernel void values(__global const float *p, __global const ELEMENT(TYPE_KV) *v,
-                     __global ELEMENT(TYPE_OUT) *out, __global const uchar *mask, __global const int *table,
+__kernel void values(__global const float *p, __global const ELEMENT(TYPE_KV) * v,
+                     __global ELEMENT(TYPE_OUT) * out, __global const uchar *mask, __global const int *table,
                      const attention_args args) {
     const int item = args.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;

@@ -76,7 +76,7 @@ int files_in(const char *path) {
 void expect_miss(cache *c) {
     unsigned char *bytes = (unsigned char *)root;
     size_t count = 12345;
-    ck_assert(!cache_load(c, key, &bytes, &count));
+    ck_assert(!cla_cache_load(c, key, &bytes, &count));
     ck_assert_ptr_eq(bytes, root);
     ck_assert_uint_eq(count, 12345);
 }
@@ -84,7 +84,7 @@ void expect_miss(cache *c) {
 void expect_hit(cache *c, const void *payload, size_t payload_bytes) {
     unsigned char *bytes = NULL;
     size_t count = 0;
-    ck_assert(cache_load(c, key, &bytes, &count));
+    ck_assert(cla_cache_load(c, key, &bytes, &count));
     ck_assert_ptr_nonnull(bytes);
     ck_assert_uint_eq(count, payload_bytes);
     ck_assert_mem_eq(bytes, payload, payload_bytes);
@@ -92,16 +92,16 @@ void expect_hit(cache *c, const void *payload, size_t payload_bytes) {
 }
 
 cache *open_with_small(void) {
-    cache *c = cache_open(folder);
+    cache *c = cla_cache_open(folder);
     ck_assert_ptr_nonnull(c);
-    cache_store(c, key, small, SMALL);
+    cla_cache_store(c, key, small, SMALL);
     expect_hit(c, small, SMALL);
     return c;
 }
 
 void expect_healed_and_close(cache *c) {
-    cache_store(c, key, small, SMALL);
+    cla_cache_store(c, key, small, SMALL);
     expect_hit(c, small, SMALL);
     ck_assert_int_eq(files_in(folder), 1);
-    cache_close(c);
+    cla_cache_close(c);
 }

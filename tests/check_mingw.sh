@@ -10,7 +10,7 @@ headers=$work/headers
 mkdir -p "$headers" && rm -rf "$headers/CL" && cp -r /usr/include/CL "$headers/"
 for file in "$work/kernels.c" src/core/*.c src/plan/*.c src/attention/*.c src/layer/*.c; do
     case $file in */os_posix.c) continue ;; esac
-    x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=120 -DCLATTN_BUILDING -include src/core/private_names.h -Iinclude -Isrc -Icl \
+    x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -DCL_TARGET_OPENCL_VERSION=120 -DCLATTN_BUILDING -Iinclude -Isrc -Icl \
         -isystem "$headers" -c "$file" -o "$work/$(basename "$file" .c)_$(basename "$(dirname "$file")").o"
 done
 x86_64-w64-mingw32-ar rcs "$work/libclattn.a" "$work"/*.o

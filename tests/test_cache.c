@@ -17,18 +17,18 @@
 
 START_TEST(round_trip) {
     const mode_t mask = umask(0); /* the modes below are the cache's own doing */
-    cache *c = cache_open(folder);
+    cache *c = cla_cache_open(folder);
     ck_assert_ptr_nonnull(c);
     expect_miss(c);
-    cache_store(c, key, small, SMALL);
+    cla_cache_store(c, key, small, SMALL);
     expect_hit(c, small, SMALL);
     ck_assert_uint_eq(mode_of(folder), 0700);
     ck_assert_uint_eq(mode_of(entry), 0600);
-    cache_store(c, key, "other", 5);
-    cache_close(c);
-    c = cache_open(folder);
+    cla_cache_store(c, key, "other", 5);
+    cla_cache_close(c);
+    c = cla_cache_open(folder);
     expect_hit(c, "other", 5);
-    cache_store(c, key, NULL, 0);
+    cla_cache_store(c, key, NULL, 0);
     expect_hit(c, "", 0);
     expect_healed_and_close(c);
     (void)umask(mask);
@@ -48,7 +48,7 @@ START_TEST(format) {
     ck_assert_mem_eq(bytes + HEADER, small, SMALL);
     memcpy(hashed, bytes, 56);
     memcpy(hashed + 56, small, SMALL);
-    sha256_of(hashed, sizeof hashed, digest);
+    cla_sha256_of(hashed, sizeof hashed, digest);
     ck_assert_mem_eq(bytes + 56, digest, SHA256_BYTES);
     expect_healed_and_close(c);
 }
@@ -59,27 +59,27 @@ START_TEST(large_payload) {
     unsigned char *bytes = malloc(count);
     ck_assert_ptr_nonnull(bytes);
     for (size_t i = 0; i < count; i++) bytes[i] = (unsigned char)(i * i >> 7);
-    cache *c = cache_open(folder);
-    cache_store(c, key, bytes, count);
+    cache *c = cla_cache_open(folder);
+    cla_cache_store(c, key, bytes, count);
     expect_hit(c, bytes, count);
     free(bytes);
-    cache_close(c);
+    cla_cache_close(c);
 }
 END_TEST
 
 START_TEST(null_cache) {
-    ck_assert_ptr_null(cache_open(NULL));
-    ck_assert_ptr_null(cache_open(""));
-    cache_store(NULL, key, small, SMALL);
+    ck_assert_ptr_null(cla_cache_open(NULL));
+    ck_assert_ptr_null(cla_cache_open(""));
+    cla_cache_store(NULL, key, small, SMALL);
     expect_miss(NULL);
-    cache_close(NULL);
+    cla_cache_close(NULL);
 }
 END_TEST
 
 START_TEST(too_large) {
     cache *c = open_with_small();
-    cache_store(c, key, small, CACHE_ENTRY_MAX_BYTES); /* refused for its size before a byte is read */
-    cache_store(c, key, small, SIZE_MAX);
+    cla_cache_store(c, key, small, CACHE_ENTRY_MAX_BYTES); /* refused for its size before a byte is read */
+    cla_cache_store(c, key, small, SIZE_MAX);
     expect_hit(c, small, SMALL);
     ck_assert_int_eq(truncate(entry, (off_t)CACHE_ENTRY_MAX_BYTES + 1), 0);
     expect_miss(c);
@@ -128,8 +128,8 @@ START_TEST(wrong_key_inside) {
     other[31] ^= 1;
     unsigned char *bytes = NULL;
     size_t count = 0;
-    ck_assert(!cache_load(c, other, &bytes, &count));
-    cache_store(c, other, "other", 5);
+    ck_assert(!cla_cache_load(c, other, &bytes, &count));
+    cla_cache_store(c, other, "other", 5);
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s", entry);
     (void)snprintf(strrchr(path, '.') - 2, sizeof "xx.clattn", "%02x.clattn", other[31]);
@@ -147,7 +147,7 @@ START_TEST(entry_not_plain) {
     ck_assert_int_eq(rename(entry, elsewhere), 0);
     ck_assert_int_eq(symlink(elsewhere, entry), 0); /* to a good entry */
     expect_miss(c);
-    cache_store(c, key, "new", 3);
+    cla_cache_store(c, key, "new", 3);
     expect_hit(c, "new", 3);
     unsigned char bytes[HEADER + SMALL + 1];
     ck_assert_uint_eq(read_file(elsewhere, bytes, sizeof bytes),
@@ -159,7 +159,7 @@ START_TEST(entry_not_plain) {
     ck_assert_int_eq(unlink(entry), 0);
     ck_assert_int_eq(mkdir(entry, 0700), 0);
     expect_miss(c);
-    cache_store(c, key, small, SMALL); /* cannot replace a folder, and leaves no temporary file */
+    cla_cache_store(c, key, small, SMALL); /* cannot replace a folder, and leaves no temporary file */
     expect_miss(c);
     ck_assert_int_eq(files_in(folder), 1);
     ck_assert_int_eq(rmdir(entry), 0);
@@ -219,7 +219,7 @@ typedef struct worker {
 static void load_and_count(worker *w) {
     unsigned char *bytes = NULL;
     size_t count = 0;
-    if (!cache_load(w->shared, key, &bytes, &count)) {
+    if (!cla_cache_load(w->shared, key, &bytes, &count)) {
         w->misses++;
         return;
     }
@@ -232,9 +232,9 @@ static void *store_and_load(void *argument) {
     worker *w = argument;
     unsigned char *payload = NULL;
     const size_t count = payload_of(w->writer, &payload);
-    const uint64_t end = os_time_ns() + BUSY_NS;
-    while (payload && os_time_ns() < end) {
-        cache_store(w->shared, key, payload, count);
+    const uint64_t end = cla_os_time_ns() + BUSY_NS;
+    while (payload && cla_os_time_ns() < end) {
+        cla_cache_store(w->shared, key, payload, count);
         for (int i = 0; i < 3; i++) load_and_count(w);
     }
     free(payload);
@@ -244,7 +244,7 @@ static void *store_and_load(void *argument) {
 /* Whether every load of this process's threads hit, and gave a whole payload. Aborts no test: it runs in a
  * child too. */
 static bool work(unsigned first_writer) {
-    cache *shared = cache_open(folder);
+    cache *shared = cla_cache_open(folder);
     worker workers[THREADS] = {0};
     pthread_t threads[THREADS];
     bool good = shared != NULL;
@@ -257,7 +257,7 @@ static bool work(unsigned first_writer) {
         good = pthread_join(threads[i], NULL) == 0 && good;
         good = good && workers[i].hits > 0 && workers[i].misses == 0 && workers[i].broken == 0;
     }
-    cache_close(shared);
+    cla_cache_close(shared);
     return good;
 }
 

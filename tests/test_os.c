@@ -19,27 +19,27 @@
 START_TEST(folder_refused) {
     char path[PATH_BYTES];
     (void)snprintf(path, sizeof path, "%s/missing/cache", root);
-    ck_assert_ptr_null(cache_open(path));
+    ck_assert_ptr_null(cla_cache_open(path));
     (void)snprintf(path, sizeof path, "%s/file", root);
     write_file(path, small, SMALL);
-    ck_assert_ptr_null(cache_open(path));
+    ck_assert_ptr_null(cla_cache_open(path));
 
-    cache_close(open_with_small());
+    cla_cache_close(open_with_small());
     (void)snprintf(path, sizeof path, "%s/link", root);
     ck_assert_int_eq(symlink(folder, path), 0);
-    ck_assert_ptr_null(cache_open(path));
+    ck_assert_ptr_null(cla_cache_open(path));
     const char *endings[] = {"/", "//", "/.", "/./", "/.//./"}; /* these make the system follow the link */
     for (size_t i = 0; i < sizeof endings / sizeof endings[0]; i++) {
         (void)snprintf(path, sizeof path, "%s/link%s", root, endings[i]);
-        ck_assert_ptr_null(cache_open(path));
+        ck_assert_ptr_null(cla_cache_open(path));
         (void)snprintf(path, sizeof path, "%s%s", folder, endings[i]);
-        cache *c = cache_open(path);
+        cache *c = cla_cache_open(path);
         ck_assert_ptr_nonnull(c);
-        cache_close(c);
+        cla_cache_close(c);
     }
     (void)snprintf(path, sizeof path, "%s/dangling", root);
     ck_assert_int_eq(symlink("nowhere", path), 0);
-    ck_assert_ptr_null(cache_open(path));
+    ck_assert_ptr_null(cla_cache_open(path));
     (void)snprintf(path, sizeof path, "%s/nowhere", root);
     ck_assert(!exists(path));
 }
@@ -47,25 +47,25 @@ END_TEST
 
 START_TEST(folder_others_can_write) {
     const mode_t refused[] = {0770, 0702, 0777, 01777};
-    cache_close(open_with_small());
+    cla_cache_close(open_with_small());
     for (size_t i = 0; i < sizeof refused / sizeof refused[0]; i++) {
         ck_assert_int_eq(chmod(folder, refused[i]), 0);
-        ck_assert_ptr_null(cache_open(folder));
+        ck_assert_ptr_null(cla_cache_open(folder));
     }
     ck_assert_int_eq(chmod(folder, 0755), 0);
-    cache *c = cache_open(folder);
+    cache *c = cla_cache_open(folder);
     expect_hit(c, small, SMALL);
     expect_healed_and_close(c);
 }
 END_TEST
 
 START_TEST(folder_of_another_user) {
-    cache_close(open_with_small());
+    cla_cache_close(open_with_small());
     if (geteuid() == 0) {
         ck_assert_int_eq(chown(folder, NOBODY, NOBODY), 0);
-        ck_assert_ptr_null(cache_open(folder));
+        ck_assert_ptr_null(cla_cache_open(folder));
     } else {
-        ck_assert_ptr_null(cache_open("/")); /* root's */
+        ck_assert_ptr_null(cla_cache_open("/")); /* root's */
     }
 }
 END_TEST
@@ -76,7 +76,7 @@ START_TEST(folder_read_only) {
         (void)fprintf(stderr, "folder_read_only: skipped, root may write anywhere\n");
     } else {
         ck_assert_int_eq(chmod(folder, 0500), 0);
-        cache_store(c, key, "other", 5);
+        cla_cache_store(c, key, "other", 5);
         expect_hit(c, small, SMALL);
         write_file(entry, small, SMALL); /* damaged, and cannot be removed */
         expect_miss(c);
@@ -93,11 +93,11 @@ START_TEST(folder_swapped) {
     (void)snprintf(moved, sizeof moved, "%s/moved", root);
     ck_assert_int_eq(rename(folder, moved), 0);
     ck_assert_int_eq(mkdir(folder, 0777), 0);
-    cache_store(c, key, "other", 5);
+    cla_cache_store(c, key, "other", 5);
     expect_hit(c, "other", 5);
     ck_assert_int_eq(files_in(folder), 0);
     ck_assert_int_eq(files_in(moved), 1);
-    cache_close(c);
+    cla_cache_close(c);
 }
 END_TEST
 
@@ -111,7 +111,7 @@ START_TEST(write_fails) {
     tight = limit;
     tight.rlim_cur = 4096;
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &tight), 0);
-    cache_store(c, key, bytes, sizeof bytes);
+    cla_cache_store(c, key, bytes, sizeof bytes);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
     expect_hit(c, small, SMALL);
     expect_healed_and_close(c);
@@ -120,26 +120,26 @@ END_TEST
 
 /* The bound is the last size that is read; a file of no bytes is one. */
 START_TEST(read_bound) {
-    os_folder *f = os_folder_open(root);
+    os_folder *f = cla_os_folder_open(root);
     unsigned char *bytes = NULL;
     size_t count = 0;
     ck_assert_ptr_nonnull(f);
-    ck_assert(os_folder_write(f, "file", small, SMALL));
-    ck_assert(!os_folder_read(f, "file", SMALL - 1, &bytes, &count));
-    ck_assert(os_folder_read(f, "file", SMALL, &bytes, &count));
+    ck_assert(cla_os_folder_write(f, "file", small, SMALL));
+    ck_assert(!cla_os_folder_read(f, "file", SMALL - 1, &bytes, &count));
+    ck_assert(cla_os_folder_read(f, "file", SMALL, &bytes, &count));
     ck_assert_uint_eq(count, SMALL);
     ck_assert_mem_eq(bytes, small, SMALL);
     free(bytes);
-    ck_assert(os_folder_write(f, "file", NULL, 0));
-    ck_assert(os_folder_read(f, "file", 0, &bytes, &count));
+    ck_assert(cla_os_folder_write(f, "file", NULL, 0));
+    ck_assert(cla_os_folder_read(f, "file", 0, &bytes, &count));
     ck_assert_ptr_nonnull(bytes);
     ck_assert_uint_eq(count, 0);
     free(bytes);
-    os_folder_remove(f, "file");
-    os_folder_remove(f, "file");
-    ck_assert(!os_folder_read(f, "file", SMALL, &bytes, &count));
-    os_folder_close(f);
-    os_folder_close(NULL);
+    cla_os_folder_remove(f, "file");
+    cla_os_folder_remove(f, "file");
+    ck_assert(!cla_os_folder_read(f, "file", SMALL, &bytes, &count));
+    cla_os_folder_close(f);
+    cla_os_folder_close(NULL);
 }
 END_TEST
 
@@ -150,46 +150,46 @@ static long counted;
 static void *count_up(void *unused) {
     (void)unused;
     for (int i = 0; i < ROUNDS; i++) {
-        os_mutex_lock(&lock);
+        cla_os_mutex_lock(&lock);
         counted++;
-        os_mutex_unlock(&lock);
+        cla_os_mutex_unlock(&lock);
     }
     return NULL;
 }
 
 START_TEST(mutex) {
     pthread_t threads[2];
-    ck_assert(os_mutex_init(&lock));
+    ck_assert(cla_os_mutex_init(&lock));
     for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_create(&threads[i], NULL, count_up, NULL), 0);
     for (int i = 0; i < 2; i++) ck_assert_int_eq(pthread_join(threads[i], NULL), 0);
     ck_assert_int_eq(counted, 2 * ROUNDS);
-    os_mutex_destroy(&lock);
+    cla_os_mutex_destroy(&lock);
 }
 END_TEST
 
 START_TEST(time_goes_on) {
     const struct timespec nap = {0, 3000000};
-    const uint64_t begin = os_time_ns();
+    const uint64_t begin = cla_os_time_ns();
     uint64_t last = begin;
     for (int i = 0; i < 1000; i++) {
-        const uint64_t now = os_time_ns();
+        const uint64_t now = cla_os_time_ns();
         ck_assert_uint_ge(now, last);
         last = now;
     }
     ck_assert_int_eq(nanosleep(&nap, NULL), 0);
-    ck_assert_uint_ge(os_time_ns() - begin, 3000000);
+    ck_assert_uint_ge(cla_os_time_ns() - begin, 3000000);
 }
 END_TEST
 
 START_TEST(library) {
-    ck_assert_ptr_null(os_library_open("libclattn-has-no-such-library.so"));
-    os_library_close(NULL);
+    ck_assert_ptr_null(cla_os_library_open("libclattn-has-no-such-library.so"));
+    cla_os_library_close(NULL);
 #ifdef __GLIBC__
-    void *c_library = os_library_open("libc.so.6");
+    void *c_library = cla_os_library_open("libc.so.6");
     ck_assert_ptr_nonnull(c_library);
-    ck_assert_ptr_nonnull(os_library_symbol(c_library, "strlen"));
-    ck_assert_ptr_null(os_library_symbol(c_library, "clattn_no_such_symbol"));
-    os_library_close(c_library);
+    ck_assert_ptr_nonnull(cla_os_library_symbol(c_library, "strlen"));
+    ck_assert_ptr_null(cla_os_library_symbol(c_library, "clattn_no_such_symbol"));
+    cla_os_library_close(c_library);
 #endif
 }
 END_TEST

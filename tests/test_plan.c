@@ -39,10 +39,10 @@ static problem make_problem(int n, int d, int dv) {
 static variant choose(const clattn_capabilities *device, const problem *p, clattn_status want) {
     const plan_input in = {.device = device, .shipped = &shipped};
     variant v;
-    ck_assert_int_eq(variant_choose(&in, p, &v), want);
+    ck_assert_int_eq(cla_variant_choose(&in, p, &v), want);
     char why[256] = "";
     if (want == CLATTN_OK)
-        variant_explain(&in, p, &v, why);
+        cla_variant_explain(&in, p, &v, why);
     else
         snprintf(why, sizeof why, "%s", v.refusal);
     ck_assert_msg(why[0] != '\0', "no reason");
@@ -86,11 +86,11 @@ START_TEST(capabilities_decide) {
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
     const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .dot_bf16 = true};
     variant v;
-    ck_assert_int_eq(variant_choose(&proven, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(cla_variant_choose(&proven, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.knobs.dot_bf16, 1);
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).knobs.dot_bf16, 0);
     p.type_kv = CLATTN_TYPE_F32;
-    variant_choose(&proven, &p, &v);
+    cla_variant_choose(&proven, &p, &v);
     ck_assert_int_eq(v.knobs.dot_bf16, 0);
 }
 END_TEST
@@ -171,22 +171,22 @@ START_TEST(who_projects) {
     tuned_rows own;
     linear_choice c;
     char why[256];
-    ck_assert(variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
-    ck_assert(variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
-    ck_assert(variant_linear_is_open(&in, &many));
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+    ck_assert(cla_variant_linear_is_open(&in, &many));
     in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
     in.measured[PLAN_FEW_ROWS] = PLAN_NATIVE_FASTER;
-    ck_assert(!variant_choose_linear(&in, &many, false, &c));
-    ck_assert(variant_choose_linear(&in, &few, false, &c));
-    ck_assert(variant_choose_linear(&in, &many, true, &c) && c.id == KERNEL_LINEAR_LANES);
-    ck_assert(tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
+    ck_assert(!cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &many, true, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
     in.own = &own;
-    ck_assert(variant_choose_linear(&in, &many, false, &c));
-    ck_assert(!variant_choose_linear(&in, &few, false, &c));
-    ck_assert(!variant_linear_is_open(&in, &many) && !variant_linear_is_open(&in, &few));
-    tuned_free(&own);
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(!cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(!cla_variant_linear_is_open(&in, &many) && !cla_variant_linear_is_open(&in, &few));
+    cla_tuned_free(&own);
     const plan_input gpu = {.device = &small_gpu, .shipped = &shipped};
-    ck_assert(!variant_choose_linear(&gpu, &many, false, &c) && !variant_linear_is_open(&gpu, &many));
+    ck_assert(!cla_variant_choose_linear(&gpu, &many, false, &c) && !cla_variant_linear_is_open(&gpu, &many));
 }
 END_TEST
 
@@ -196,7 +196,7 @@ START_TEST(whole_heads) {
     for (int head = 1; head <= 512; head++) {
         linear_problem p = {.rows = 512, .columns = 8 * head, .reduction = 512, .rope_head = head};
         linear_choice c;
-        ck_assert(variant_choose_linear(&in, &p, false, &c));
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
         if (c.knobs.rope) ck_assert_int_eq(c.column_tile % head, 0);
         ck_assert_int_eq(c.column_tile % c.knobs.lanes + c.column_tile % c.knobs.column_block, 0);
         ck_assert(c.column_tile > 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
@@ -204,7 +204,7 @@ START_TEST(whole_heads) {
         if (head % 16 == 0) ck_assert_int_eq(c.knobs.rope, 1);
         p.rope_interleaved = true;
         p.rows = 3;
-        ck_assert(variant_choose_linear(&in, &p, false, &c));
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
         ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
     // A head that no tile holds, at the end of what an int counts; and no rows at all.
@@ -212,8 +212,8 @@ START_TEST(whole_heads) {
                    none = huge;
     linear_choice c;
     none.rows = 0, none.rope_head = 64;
-    ck_assert(variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
-    ck_assert(variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
 }
 END_TEST
 
@@ -227,7 +227,7 @@ int main(void) {
                                  whole_heads,
                                  NULL};
     const TTest *const driver[] = {local_memory_as_the_driver_says, NULL};
-    if (!tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
+    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
         return 1;
     }
@@ -235,6 +235,6 @@ int main(void) {
     harness_add(suite, "pure", pure);
     harness_add(suite, "driver", driver);
     const int status = harness_run(suite);
-    tuned_free(&shipped);
+    cla_tuned_free(&shipped);
     return status;
 }

@@ -28,7 +28,7 @@ static const struct {
 
 START_TEST(sha256_vector) {
     uint8_t digest[SHA256_BYTES];
-    sha256_of(vectors[_i].message, strlen(vectors[_i].message), digest);
+    cla_sha256_of(vectors[_i].message, strlen(vectors[_i].message), digest);
     expect_digest(digest, vectors[_i].digest);
 }
 END_TEST
@@ -36,11 +36,11 @@ END_TEST
 START_TEST(sha256_million) {
     uint8_t digest[SHA256_BYTES];
     sha256_state state;
-    sha256_begin(&state);
+    cla_sha256_begin(&state);
     unsigned char letters[1000];
     memset(letters, 'a', sizeof letters);
-    for (int i = 0; i < 1000; i++) sha256_add(&state, letters, sizeof letters);
-    sha256_end(&state, digest);
+    for (int i = 0; i < 1000; i++) cla_sha256_add(&state, letters, sizeof letters);
+    cla_sha256_end(&state, digest);
     expect_digest(digest, "cdc76e5c9914fb9281a1c7e284d73e67f1809a48a497200e046d39ccc7112cd0");
 }
 END_TEST
@@ -51,14 +51,14 @@ START_TEST(sha256_pieces) {
     uint8_t whole[SHA256_BYTES], parts[SHA256_BYTES];
     for (size_t i = 0; i < sizeof message; i++) message[i] = (unsigned char)(i * 5 + 1);
     for (size_t count = 0; count <= sizeof message; count++) {
-        sha256_of(message, count, whole);
+        cla_sha256_of(message, count, whole);
         for (size_t cut = 0; cut <= count; cut++) {
             sha256_state state;
-            sha256_begin(&state);
-            sha256_add(&state, message, cut);
-            sha256_add(&state, NULL, 0);
-            sha256_add(&state, message + cut, count - cut);
-            sha256_end(&state, parts);
+            cla_sha256_begin(&state);
+            cla_sha256_add(&state, message, cut);
+            cla_sha256_add(&state, NULL, 0);
+            cla_sha256_add(&state, message + cut, count - cut);
+            cla_sha256_end(&state, parts);
             ck_assert_mem_eq(parts, whole, SHA256_BYTES);
         }
     }

@@ -4,8 +4,8 @@
 #include "attention/call.h"
 
 // Compile what a checked call needs; enqueue it onto `chain`.
-clattn_status attention_prepare_call(call *c);
-clattn_status attention_enqueue_call(call *c, chain *chain);
+clattn_status cla_attention_prepare_call(call *c);
+clattn_status cla_attention_enqueue_call(call *c, chain *chain);
 
-clattn_status attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan);
+clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan);
 #endif

@@ -22,47 +22,49 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         {p->dropout != 0.0f, "dropout"},
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
         {p->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {tensor_given(&p->block_table), "block_table"},
+        {cla_tensor_given(&p->block_table), "block_table"},
         {p->page_size != 0, "page_size"},
-        {tensor_given(&p->k_new), "k_new"},
-        {tensor_given(&p->v_new), "v_new"},
+        {cla_tensor_given(&p->k_new), "k_new"},
+        {cla_tensor_given(&p->v_new), "v_new"},
         {p->rope.positions != NULL, "rope.positions"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_YARN, "rope.scaling yarn"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_LLAMA3, "rope.scaling llama3"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
-            return context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0", options[i].name);
+            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
+                                    options[i].name);
     return CLATTN_OK;
 }
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->alignment >= CLATTN_ALIGN_COUNT)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
-                            (int)p->alignment);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
+                                (int)p->alignment);
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
-                            (int)p->scores_at);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
+                                (int)p->scores_at);
     if ((unsigned)p->kernel >= CLATTN_KERNEL_COUNT)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "kernel: %d is none of CLATTN_KERNEL_*",
-                            (int)p->kernel);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kernel: %d is none of CLATTN_KERNEL_*",
+                                (int)p->kernel);
     if (p->splits < 0)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "splits: %d: must be 0 (the planner's choice) or more", (int)p->splits);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "splits: %d: must be 0 (the planner's choice) or more", (int)p->splits);
     return CLATTN_OK;
 }
 
 static clattn_status check_numbers(clattn_context *c, const clattn_attention_params *p) {
     if (!isfinite(p->scale))
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: must be finite; 0 means 1/sqrt(D)");
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: must be finite; 0 means 1/sqrt(D)");
     if (!isfinite(p->softcap) || p->softcap < 0.0f)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "softcap: %g: must be finite and > 0, or 0 for none",
-                            (double)p->softcap);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "softcap: %g: must be finite and > 0, or 0 for none", (double)p->softcap);
     if (p->window && (p->window_left < -1 || p->window_right < -1))
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "window: %d,%d: each side must be -1 (open) or more",
-                            (int)p->window_left, (int)p->window_right);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "window: %d,%d: each side must be -1 (open) or more", (int)p->window_left,
+                                (int)p->window_right);
     if (p->alignment != CLATTN_ALIGN_OFFSET && (p->offset != 0 || p->offsets))
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
     return CLATTN_OK;
 }
 
@@ -74,36 +76,37 @@ static clattn_status check_tensors(call *c, bool planning) {
     const tensor_rule k = {"k", "[B, Hkv, Nkv, D]", TYPES_FLOAT, false, planning};
     const tensor_rule v = {"v", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
-    clattn_status status = tensor_check(x, &p->q, 4, &q);
-    if (status == CLATTN_OK) status = tensor_check(x, &p->k, 4, &k);
-    if (status == CLATTN_OK) status = tensor_check(x, &p->v, 4, &v);
-    if (status == CLATTN_OK) status = tensor_check(x, &p->out, 4, &out);
+    clattn_status status = cla_tensor_check(x, &p->q, 4, &q);
+    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->k, 4, &k);
+    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->v, 4, &v);
+    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->out, 4, &out);
     if (status != CLATTN_OK) return status;
 
     const int64_t *sq = p->q.shape, *sk = p->k.shape, *sv = p->v.shape;
     const int64_t q_shape[4] = {sq[0], sq[1], sq[2], sq[3]}, k_shape[4] = {sq[0], sk[1], sk[2], sq[3]};
     const int64_t v_shape[4] = {sq[0], sk[1], sk[2], sv[3]}, out_shape[4] = {sq[0], sq[1], sq[2], sv[3]};
-    status = tensor_check_shape(x, &p->q, q_shape, &q);
-    if (status == CLATTN_OK) status = tensor_check_shape(x, &p->k, k_shape, &k);
-    if (status == CLATTN_OK) status = tensor_check_shape(x, &p->v, v_shape, &v);
-    if (status == CLATTN_OK) status = tensor_check_shape(x, &p->out, out_shape, &out);
+    status = cla_tensor_check_shape(x, &p->q, q_shape, &q);
+    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->k, k_shape, &k);
+    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->v, v_shape, &v);
+    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->out, out_shape, &out);
     if (status != CLATTN_OK) return status;
     if (sq[3] == 0 || sv[3] == 0)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: head size 0: must be 1 or more",
-                            sq[3] ? "v" : "q");
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: head size 0: must be 1 or more",
+                                sq[3] ? "v" : "q");
     const int64_t longest = sq[2] > sk[2] ? sq[2] : sk[2];
     if (longest > MAX_ROWS)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
-                            sq[2] > sk[2] ? "q" : "k", (long long)longest, MAX_ROWS);
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
+                                sq[2] > sk[2] ? "q" : "k", (long long)longest, MAX_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT, "heads: H = %lld must be a multiple of Hkv = %lld",
-                            (long long)sq[1], (long long)sk[1]);
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
+                                (long long)sk[1]);
     if (sq[0] * sq[1] > INT32_MAX)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
-                            (long long)(sq[0] * sq[1]));
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
+                                (long long)(sq[0] * sq[1]));
     if (p->k.type != p->v.type)
-        return context_fail(x, CLATTN_INVALID_ARGUMENT,
-                            "v: its type differs from k's: both must be stored alike");
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "v: its type differs from k's: both must be stored alike");
     return CLATTN_OK;
 }
 
@@ -120,12 +123,13 @@ static void fill_problem(call *c) {
         .type_q = p->q.type,
         .type_kv = p->k.type,
         .type_out = p->out.type,
-        .type_bias = tensor_given(&p->bias) ? p->bias.type : CLATTN_TYPE_F32,
-        .type_weights = tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
-        .extras = p->softcap > 0.0f || tensor_given(&p->mask) || tensor_given(&p->bias) || p->alibi_slopes,
+        .type_bias = cla_tensor_given(&p->bias) ? p->bias.type : CLATTN_TYPE_F32,
+        .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
+        .extras =
+            p->softcap > 0.0f || cla_tensor_given(&p->mask) || cla_tensor_given(&p->bias) || p->alibi_slopes,
         .causal = p->causal,
-        .wants_weights = tensor_given(&p->weights),
-        .wants_scores = tensor_given(&p->scores),
+        .wants_weights = cla_tensor_given(&p->weights),
+        .wants_scores = cla_tensor_given(&p->scores),
         .kernel = p->kernel,
         .splits = p->splits,
     };
@@ -142,30 +146,30 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL, false, planning};
     const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT, false, planning};
     clattn_status status = CLATTN_OK;
-    if (tensor_given(&p->lse)) {
+    if (cla_tensor_given(&p->lse)) {
         const int64_t shape[3] = {full[0], full[1], full[2]};
-        status = tensor_check(c->context, &p->lse, 3, &lse);
+        status = cla_tensor_check(c->context, &p->lse, 3, &lse);
         for (int i = 0; status == CLATTN_OK && i < 3; i++)
             if (p->lse.shape[i] != shape[i])
-                status = context_fail(
+                status = cla_context_fail(
                     c->context, CLATTN_INVALID_ARGUMENT,
                     "lse: size %lld of axis %d does not fit: [B, H, Nq] must be [%lld,%lld,%lld]",
                     (long long)p->lse.shape[i], i, (long long)shape[0], (long long)shape[1],
                     (long long)shape[2]);
-        c->args.lse = tensor_view(&p->lse);
+        c->args.lse = cla_tensor_view(&p->lse);
     }
     if (status == CLATTN_OK && m->wants_weights) {
-        status = tensor_check(c->context, &p->weights, 4, &weights);
-        if (status == CLATTN_OK) status = tensor_check_shape(c->context, &p->weights, full, &weights);
+        status = cla_tensor_check(c->context, &p->weights, 4, &weights);
+        if (status == CLATTN_OK) status = cla_tensor_check_shape(c->context, &p->weights, full, &weights);
     }
     if (status == CLATTN_OK && m->wants_scores) {
-        status = tensor_check(c->context, &p->scores, 4, &scores);
-        if (status == CLATTN_OK) status = tensor_check_shape(c->context, &p->scores, full, &scores);
+        status = cla_tensor_check(c->context, &p->scores, 4, &scores);
+        if (status == CLATTN_OK) status = cla_tensor_check_shape(c->context, &p->scores, full, &scores);
     }
-    if (status == CLATTN_OK && tensor_given(&p->mask))
-        status = tensor_check_broadcast(c->context, &p->mask, full, &mask, &c->args.mask);
-    if (status == CLATTN_OK && tensor_given(&p->bias))
-        status = tensor_check_broadcast(c->context, &p->bias, full, &bias, &c->args.bias);
+    if (status == CLATTN_OK && cla_tensor_given(&p->mask))
+        status = cla_tensor_check_broadcast(c->context, &p->mask, full, &mask, &c->args.mask);
+    if (status == CLATTN_OK && cla_tensor_given(&p->bias))
+        status = cla_tensor_check_broadcast(c->context, &p->bias, full, &bias, &c->args.bias);
     return status;
 }
 
@@ -173,8 +177,8 @@ static clattn_status check_lengths(clattn_context *x, const char *name, const in
                                    int most) {
     for (int b = 0; lengths && b < batch; b++)
         if (lengths[b] < 0 || lengths[b] > most)
-            return context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: item %d is %d: must be 0 to %d", name, b,
-                                (int)lengths[b], most);
+            return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: item %d is %d: must be 0 to %d", name, b,
+                                    (int)lengths[b], most);
     return CLATTN_OK;
 }
 
@@ -188,17 +192,17 @@ static clattn_status check_host_arrays(call *c) {
     for (int b = 0; status == CLATTN_OK && b < (p->offsets ? m->batch : 1); b++) {
         const int64_t shift = p->offsets ? p->offsets[b] : p->offset;
         if (shift + m->n_q > INT32_MAX)
-            status = context_fail(c->context, CLATTN_INVALID_ARGUMENT, "offset: %lld + Nq must be below 2^31",
-                                  (long long)shift);
+            status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                      "offset: %lld + Nq must be below 2^31", (long long)shift);
     }
     for (int h = 0; status == CLATTN_OK && p->alibi_slopes && h < m->heads; h++)
         if (!isfinite(p->alibi_slopes[h]))
-            status =
-                context_fail(c->context, CLATTN_INVALID_ARGUMENT, "alibi_slopes: item %d is not finite", h);
+            status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                      "alibi_slopes: item %d is not finite", h);
     for (int h = 0; status == CLATTN_OK && p->sinks && h < m->heads; h++)
         if (isnan(p->sinks[h]) || p->sinks[h] == INFINITY)
-            status =
-                context_fail(c->context, CLATTN_INVALID_ARGUMENT, "sinks: item %d is NaN or +infinity", h);
+            status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                      "sinks: item %d is NaN or +infinity", h);
     return status;
 }
 
@@ -219,11 +223,11 @@ static void fill_args(call *c) {
     const clattn_attention_params *p = c->params;
     const problem *m = &c->problem;
     attention_args *a = &c->args;
-    a->q = tensor_view(&p->q);
-    a->k = tensor_view(&p->k);
-    a->v = tensor_view(&p->v);
-    a->out = tensor_view(&p->out);
-    if (m->wants_weights) a->weights = tensor_view(&p->weights);
+    a->q = cla_tensor_view(&p->q);
+    a->k = cla_tensor_view(&p->k);
+    a->v = cla_tensor_view(&p->v);
+    a->out = cla_tensor_view(&p->out);
+    if (m->wants_weights) a->weights = cla_tensor_view(&p->weights);
     a->batch = m->batch, a->heads = m->heads, a->kv_heads = m->kv_heads;
     a->group = m->kv_heads ? m->heads / m->kv_heads : 1;
     a->n_q = m->n_q, a->n_kv = m->n_kv;
@@ -233,14 +237,14 @@ static void fill_args(call *c) {
     a->splits = 1, a->split_keys = m->n_kv;
     a->shift = m->batch ? shift_of(p, m, 0) : 0;
     fill_window(p, a);
-    a->flags = (p->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (tensor_given(&p->bias) ? ARGS_BIAS : 0) |
-               (p->alibi_slopes ? ARGS_ALIBI : 0) | (tensor_given(&p->mask) ? ARGS_MASK : 0) |
-               (p->sinks ? ARGS_SINK : 0) | (tensor_given(&p->lse) ? ARGS_LSE : 0) |
+    a->flags = (p->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&p->bias) ? ARGS_BIAS : 0) |
+               (p->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&p->mask) ? ARGS_MASK : 0) |
+               (p->sinks ? ARGS_SINK : 0) | (cla_tensor_given(&p->lse) ? ARGS_LSE : 0) |
                (p->q_lengths || p->kv_lengths || p->offsets ? ARGS_BATCH_ROWS : 0);
     c->q = p->q.buffer, c->k = p->k.buffer, c->v = p->v.buffer;
 }
 
-clattn_status call_table(call *c) {
+clattn_status cla_call_table(call *c) {
     const clattn_attention_params *p = c->params;
     const problem *m = &c->problem;
     const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? 4 * (size_t)m->batch : 0;
@@ -248,7 +252,7 @@ clattn_status call_table(call *c) {
     if (rows + heads == 0) return CLATTN_OK;
     int32_t *words = calloc(rows + heads, sizeof *words);
     if (!words)
-        return context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     for (int b = 0; rows && b < m->batch; b++) {
         words[4 * b] = shift_of(p, m, b);
         words[4 * b + 1] = p->q_lengths ? p->q_lengths[b] : m->n_q;
@@ -262,14 +266,15 @@ clattn_status call_table(call *c) {
     c->table = clCreateBuffer(c->context->opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                               (rows + heads) * sizeof *words, words, &code);
     free(words);
-    return c->table ? CLATTN_OK : context_fail_opencl(c->context, code, "clCreateBuffer (lengths and heads)");
+    return c->table ? CLATTN_OK
+                    : cla_context_fail_opencl(c->context, code, "clCreateBuffer (lengths and heads)");
 }
 
-size_t workspace_round(size_t bytes) {
+size_t cla_workspace_round(size_t bytes) {
     return (bytes + 255) / 256 * 256;
 }
 
-clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace) {
+clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace) {
     *workspace = NULL;
     if (given) {
         size_t have = 0;
@@ -277,12 +282,12 @@ clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes
         if (clGetMemObjectInfo(given, CL_MEM_SIZE, sizeof have, &have, NULL) != CL_SUCCESS ||
             clGetMemObjectInfo(given, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
             of != context->opencl)
-            return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "workspace: is not a buffer of the context's cl_context");
+            return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                    "workspace: is not a buffer of the context's cl_context");
         if (have < bytes)
-            return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "workspace: has %llu bytes, %llu are needed", (unsigned long long)have,
-                                (unsigned long long)bytes);
+            return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                    "workspace: has %llu bytes, %llu are needed", (unsigned long long)have,
+                                    (unsigned long long)bytes);
         if (bytes == 0) return CLATTN_OK;
         clRetainMemObject(given);
         *workspace = given;
@@ -291,13 +296,13 @@ clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes
     if (bytes == 0) return CLATTN_OK;
     // Drivers promise memory that they do not have: hold to the limits they state.
     if (bytes > context->capabilities.max_allocation_bytes)
-        return context_fail(context, CLATTN_OUT_OF_MEMORY,
-                            "workspace: %llu bytes are more than the device's largest buffer of %llu bytes",
-                            (unsigned long long)bytes,
-                            (unsigned long long)context->capabilities.max_allocation_bytes);
+        return cla_context_fail(
+            context, CLATTN_OUT_OF_MEMORY,
+            "workspace: %llu bytes are more than the device's largest buffer of %llu bytes",
+            (unsigned long long)bytes, (unsigned long long)context->capabilities.max_allocation_bytes);
     cl_int code = CL_SUCCESS;
     *workspace = clCreateBuffer(context->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
-    return *workspace ? CLATTN_OK : context_fail_opencl(context, code, "clCreateBuffer (workspace)");
+    return *workspace ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateBuffer (workspace)");
 }
 
 // RoPE's copies come first, then the variant's own scratch.
@@ -306,24 +311,24 @@ static void lay_out_workspace(call *c) {
     size_t at = 0;
     if (c->turns) {
         c->q_turned = at;
-        at += workspace_round((size_t)tensor_count(&c->params->q) * clattn_type_size(m->type_q));
+        at += cla_workspace_round((size_t)cla_tensor_count(&c->params->q) * clattn_type_size(m->type_q));
         c->k_turned = at;
-        at += workspace_round((size_t)tensor_count(&c->params->k) * clattn_type_size(m->type_kv));
+        at += cla_workspace_round((size_t)cla_tensor_count(&c->params->k) * clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
 }
 
-void call_leave_rope(call *c) {
+void cla_call_leave_rope(call *c) {
     c->turns = false;
     lay_out_workspace(c);
 }
 
-clattn_status call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
-                         call *c) {
+clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
+                             call *c) {
     *c = (call){.context = context, .params = params};
-    if (!params) return context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
-    clattn_status status = context_check(context);
+    if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    clattn_status status = cla_context_check(context);
     if (status == CLATTN_OK) status = check_unbuilt(context, params);
     if (status == CLATTN_OK) status = check_enums(context, params);
     if (status == CLATTN_OK) status = check_numbers(context, params);
@@ -332,13 +337,13 @@ clattn_status call_check(clattn_context *context, const clattn_attention_params 
     fill_problem(c);
     status = check_optional_tensors(c, planning);
     if (status == CLATTN_OK) status = check_host_arrays(c);
-    if (status == CLATTN_OK) status = rope_check(context, params, c->problem.head_dim);
+    if (status == CLATTN_OK) status = cla_rope_check(context, params, c->problem.head_dim);
     if (status != CLATTN_OK) return status;
     fill_args(c);
     if (c->problem.type_q == CLATTN_TYPE_BF16 && c->problem.type_kv == CLATTN_TYPE_BF16)
-        probe_dot_bf16(context);
-    if (variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
-        return context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.refusal);
+        cla_probe_dot_bf16(context);
+    if (cla_variant_choose(&context->planner, &c->problem, &c->variant) != CLATTN_OK)
+        return cla_context_fail(context, CLATTN_UNSUPPORTED, "%s", c->variant.refusal);
     c->turns = params->rope.layout != CLATTN_ROPE_NONE;
     lay_out_workspace(c);
     return CLATTN_OK;

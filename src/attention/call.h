@@ -1,5 +1,5 @@
 // call.h: one attention call after all checks: what the kernels need, and nothing of the caller's structs any
-// more but the buffers. Made by call_check (call.c); used by flash.c and unfused.c.
+// more but the buffers. Made by cla_call_check (call.c); used by flash.c and unfused.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/tensor.h"
@@ -23,32 +23,32 @@ typedef struct call {
 } call;
 
 // Check everything and plan. With `planning`, buffers may be NULL.
-clattn_status call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
-                         call *c);
+clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
+                             call *c);
 
 // Bytes rounded up so that the next part of a workspace is aligned for any type.
-size_t workspace_round(size_t bytes);
+size_t cla_workspace_round(size_t bytes);
 
 // Take the caller's workspace after checking its size, or make one; NULL where none is needed. Release it
 // with clReleaseMemObject after enqueueing: OpenCL keeps it until the commands are done.
-clattn_status workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
+clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
 
 // Make a call's small table buffer, where it has one.
-clattn_status call_table(call *c);
+clattn_status cla_call_table(call *c);
 
 // The kernels of a call, for prepare and for the enqueue.
-clattn_status flash_prepare(call *c);
-clattn_status flash_enqueue(call *c, chain *chain);
-clattn_status unfused_prepare(call *c);
-clattn_status unfused_enqueue(call *c, chain *chain);
+clattn_status cla_flash_prepare(call *c);
+clattn_status cla_flash_enqueue(call *c, chain *chain);
+clattn_status cla_unfused_prepare(call *c);
+clattn_status cla_unfused_enqueue(call *c, chain *chain);
 
 // Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
-void call_leave_rope(call *c);
+void cla_call_leave_rope(call *c);
 
 // RoPE of q and k into the workspace.
-clattn_status rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
-clattn_status rope_prepare(call *c);
-clattn_status rope_enqueue(call *c, chain *chain);
+clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
+clattn_status cla_rope_prepare(call *c);
+clattn_status cla_rope_enqueue(call *c, chain *chain);
 
 // RoPE as a kernel takes it that turns rows of q, or of k, while it makes them.
 typedef struct rope_rows {
@@ -57,8 +57,8 @@ typedef struct rope_rows {
     int rotary_dim, flags; // 0: no RoPE; ARGS_BATCH_ROWS or 0
     bool interleaved;
 } rope_rows;
-rope_rows rope_rows_of(const call *c, bool is_query);
+rope_rows cla_rope_rows_of(const call *c, bool is_query);
 
 // The frequencies of a call's RoPE; release the buffer.
-clattn_status rope_make_turns(const call *c, cl_mem *turns);
+clattn_status cla_rope_make_turns(const call *c, cl_mem *turns);
 #endif

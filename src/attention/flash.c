@@ -11,12 +11,12 @@ static knobs combine_knobs(const call *c) {
                    .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
 }
 
-clattn_status flash_prepare(call *c) {
+clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
-    const clattn_status status = program_get(c->context, c->variant.id, &c->variant.knobs, &p);
+    const clattn_status status = cla_program_get(c->context, c->variant.id, &c->variant.knobs, &p);
     if (status != CLATTN_OK || c->variant.splits == 1) return status;
-    return program_get(c->context, KERNEL_COMBINE, &k, &p);
+    return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
 
 // Dense float32 views of the partial results in the workspace, all splits apart.
@@ -35,22 +35,22 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     const knobs k = combine_knobs(c);
     attention_args partial = c->args, a = c->args;
     launch l = {0};
-    const clattn_status status = program_get(c->context, KERNEL_COMBINE, &k, &l.program);
+    const clattn_status status = cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program);
     if (status != CLATTN_OK) return status;
     partial_views(c, &partial);
     a.v = partial.out, a.k = partial.lse; // where combine.cl looks for them
     a.split_out = partial.split_out, a.split_lse = partial.split_lse;
     a.splits = c->variant.splits;
-    launch_buffer(&l, &c->workspace);
-    launch_buffer(&l, &c->workspace);
-    launch_buffer(&l, &p->out.buffer);
-    launch_buffer(&l, &p->lse.buffer);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, &a, sizeof a);
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_buffer(&l, &p->lse.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &a, sizeof a);
     l.global[0] = divide_up((size_t)c->problem.head_dim_v, k.combine_columns ? (size_t)k.combine_columns : 4);
     l.global[1] = (size_t)c->problem.n_q;
     l.global[2] = (size_t)c->problem.batch * (size_t)c->problem.heads;
-    return launch_enqueue(steps, &l);
+    return cla_launch_enqueue(steps, &l);
 }
 
 static void set_grid(const call *c, launch *l) {
@@ -65,28 +65,28 @@ static void set_grid(const call *c, launch *l) {
     l->global[1] = (size_t)c->problem.kv_heads * (size_t)v->passes;
 }
 
-clattn_status flash_enqueue(call *c, chain *steps) {
+clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const clattn_attention_params *p = c->params;
     const variant *v = &c->variant;
     const bool split = v->splits > 1;
     attention_args a = c->args;
     launch l = {0};
-    const clattn_status status = program_get(c->context, v->id, &v->knobs, &l.program);
+    const clattn_status status = cla_program_get(c->context, v->id, &v->knobs, &l.program);
     if (status != CLATTN_OK) return status;
     a.splits = v->splits;
     a.split_keys = v->split_keys;
     if (split) partial_views(c, &a);
-    launch_buffer(&l, &c->q);
-    launch_buffer(&l, &c->k);
-    launch_buffer(&l, &c->v);
-    launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
-    launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
-    if (v->id == KERNEL_FLASH_LANES) launch_buffer(&l, &p->weights.buffer);
-    launch_buffer(&l, &p->mask.buffer);
-    launch_buffer(&l, &p->bias.buffer);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, &a, sizeof a);
+    cla_launch_buffer(&l, &c->q);
+    cla_launch_buffer(&l, &c->k);
+    cla_launch_buffer(&l, &c->v);
+    cla_launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
+    cla_launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
+    if (v->id == KERNEL_FLASH_LANES) cla_launch_buffer(&l, &p->weights.buffer);
+    cla_launch_buffer(&l, &p->mask.buffer);
+    cla_launch_buffer(&l, &p->bias.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &a, sizeof a);
     set_grid(c, &l);
-    const clattn_status done = launch_enqueue(steps, &l);
+    const clattn_status done = cla_launch_enqueue(steps, &l);
     return done == CLATTN_OK && split ? enqueue_combine(c, steps) : done;
 }

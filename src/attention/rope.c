@@ -16,35 +16,35 @@ static int rotary_dim(const clattn_rope *r, int head_dim) {
 static clattn_status check_positions(clattn_context *c, const clattn_attention_params *p) {
     const int64_t n = p->q.shape[2] > p->k.shape[2] ? p->q.shape[2] : p->k.shape[2];
     if (p->rope.position < 0 || n > MAX_POSITION || p->rope.position > MAX_POSITION - n)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
-                            (long long)p->rope.position, (long long)n);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
+                                (long long)p->rope.position, (long long)n);
     return CLATTN_OK;
 }
 
-clattn_status rope_check(clattn_context *context, const clattn_attention_params *p, int head_dim) {
+clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *p, int head_dim) {
     const clattn_rope *r = &p->rope;
     if ((unsigned)r->layout >= CLATTN_ROPE_COUNT)
-        return context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.layout: %d is none of CLATTN_ROPE_*",
-                            (int)r->layout);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.layout: %d is none of CLATTN_ROPE_*",
+                                (int)r->layout);
     if ((unsigned)r->scaling >= CLATTN_ROPE_SCALING_COUNT)
-        return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                            "rope.scaling: %d is none of CLATTN_ROPE_SCALING_*", (int)r->scaling);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "rope.scaling: %d is none of CLATTN_ROPE_SCALING_*", (int)r->scaling);
     if (r->layout == CLATTN_ROPE_NONE) return CLATTN_OK;
     const int width = rotary_dim(r, head_dim);
     if (width < 2 || width % 2 || width > head_dim)
-        return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                            "rope.rotary_dim: %d: must be even, at least 2 and at most the head size %d",
-                            width, head_dim);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "rope.rotary_dim: %d: must be even, at least 2 and at most the head size %d",
+                                width, head_dim);
     if (!isfinite(r->base) || r->base < 0.0 || (r->base > 0.0 && r->base < 1.0))
-        return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                            "rope.base: %g: must be 1 or more; 0 means 10000", r->base);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "rope.base: %g: must be 1 or more; 0 means 10000", r->base);
     if (r->scaling != CLATTN_ROPE_SCALING_NONE && !(isfinite(r->factor) && r->factor >= 1.0))
-        return context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.factor: %g: must be 1 or more",
-                            r->factor);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.factor: %g: must be 1 or more",
+                                r->factor);
     if (r->scaling == CLATTN_ROPE_SCALING_NTK && width < 4)
-        return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                            "rope.rotary_dim: %d: NTK scaling needs 4 or more", width);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "rope.rotary_dim: %d: NTK scaling needs 4 or more", width);
     return check_positions(context, p);
 }
 
@@ -58,22 +58,23 @@ static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
     return (cl_ulong)(turns * 18446744073709551616.0);
 }
 
-clattn_status rope_make_turns(const call *c, cl_mem *turns) {
+clattn_status cla_rope_make_turns(const call *c, cl_mem *turns) {
     const clattn_rope *r = &c->params->rope;
     const int width = rotary_dim(r, c->problem.head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
     if (!words)
-        return context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
     for (int d = 0; d < width / 2; d++) words[d] = pair_turns(r, width, d);
     cl_int code = CL_SUCCESS;
     *turns = clCreateBuffer(c->context->opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
                             (size_t)width / 2 * sizeof *words, words, &code);
     free(words);
-    return *turns ? CLATTN_OK : context_fail_opencl(c->context, code, "clCreateBuffer (RoPE frequencies)");
+    return *turns ? CLATTN_OK
+                  : cla_context_fail_opencl(c->context, code, "clCreateBuffer (RoPE frequencies)");
 }
 
 // Only query rows move with the shift.
-rope_rows rope_rows_of(const call *c, bool is_query) {
+rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     const clattn_rope *r = &c->params->rope;
     const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0;
     return (rope_rows){.position = r->position + (is_query && !flags ? c->args.shift : 0),
@@ -86,22 +87,22 @@ static knobs rope_knobs(clattn_type type) {
     return (knobs){.type_q = (int)type, .type_out = (int)type};
 }
 
-clattn_status rope_prepare(call *c) {
+clattn_status cla_rope_prepare(call *c) {
     program *p = NULL;
     const knobs q = rope_knobs(c->problem.type_q), k = rope_knobs(c->problem.type_kv);
-    const clattn_status status = program_get(c->context, KERNEL_ROPE, &q, &p);
-    return status == CLATTN_OK ? program_get(c->context, KERNEL_ROPE, &k, &p) : status;
+    const clattn_status status = cla_program_get(c->context, KERNEL_ROPE, &q, &p);
+    return status == CLATTN_OK ? cla_program_get(c->context, KERNEL_ROPE, &k, &p) : status;
 }
 
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
 static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t at, cl_mem turns,
                           bool is_query, args_view *view) {
-    const rope_rows r = rope_rows_of(c, is_query);
+    const rope_rows r = cla_rope_rows_of(c, is_query);
     const knobs k = rope_knobs(x->type);
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
     *view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
-    if (tensor_count(x) == 0) return CLATTN_OK;
-    rope_args a = {.x = tensor_view(x),
+    if (cla_tensor_count(x) == 0) return CLATTN_OK;
+    rope_args a = {.x = cla_tensor_view(x),
                    .y = *view,
                    .batch = (int)x->shape[0],
                    .heads = (int)h,
@@ -113,19 +114,19 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
                    .flags = r.flags,
                    .amplitude = 1.0f};
     launch l = {.global = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1}};
-    const clattn_status status = program_get(c->context, KERNEL_ROPE, &k, &l.program);
+    const clattn_status status = cla_program_get(c->context, KERNEL_ROPE, &k, &l.program);
     if (status != CLATTN_OK) return status;
-    launch_buffer(&l, &x->buffer);
-    launch_buffer(&l, &c->workspace);
-    launch_buffer(&l, &turns);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, &a, sizeof a);
-    return launch_enqueue(steps, &l);
+    cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &turns);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
 }
 
-clattn_status rope_enqueue(call *c, chain *steps) {
+clattn_status cla_rope_enqueue(call *c, chain *steps) {
     cl_mem turns = NULL;
-    clattn_status status = rope_make_turns(c, &turns);
+    clattn_status status = cla_rope_make_turns(c, &turns);
     if (status == CLATTN_OK) status = turn(c, steps, &c->params->q, c->q_turned, turns, true, &c->args.q);
     if (status == CLATTN_OK) status = turn(c, steps, &c->params->k, c->k_turned, turns, false, &c->args.k);
     if (turns) clReleaseMemObject(turns);

@@ -44,11 +44,11 @@ clattn_tensor clattn_tensor_bshd(cl_mem buffer, clattn_type type, int64_t b, int
     return t;
 }
 
-bool tensor_given(const clattn_tensor *t) {
+bool cla_tensor_given(const clattn_tensor *t) {
     return t->rank != 0 || t->buffer != NULL;
 }
 
-int64_t tensor_count(const clattn_tensor *t) {
+int64_t cla_tensor_count(const clattn_tensor *t) {
     for (int i = 0; i < t->rank; i++)
         if (t->shape[i] == 0) return 0;
     int64_t n = 1;
@@ -77,11 +77,11 @@ static const char *const type_names[CLATTN_TYPE_COUNT] = {"f32", "f16", "bf16", 
 static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     const unsigned type = (unsigned)t->type;
     if (type < CLATTN_TYPE_COUNT && (rule->types >> type & 1u)) return CLATTN_OK;
-    return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
-                        rule->name, type < CLATTN_TYPE_COUNT ? type_names[type] : "(unknown)",
-                        rule->types == TYPES_F32    ? "f32"
-                        : rule->types == TYPES_BOOL ? "bool"
-                                                    : "f32, f16 or bf16");
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
+                            rule->name, type < CLATTN_TYPE_COUNT ? type_names[type] : "(unknown)",
+                            rule->types == TYPES_F32    ? "f32"
+                            : rule->types == TYPES_BOOL ? "bool"
+                                                        : "f32, f16 or bf16");
 }
 
 // Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.
@@ -95,28 +95,29 @@ static int64_t last_index(const clattn_tensor *t) {
     return index;
 }
 
-int64_t tensor_end(const clattn_tensor *t) {
-    return tensor_count(t) ? last_index(t) + 1 : t->offset;
+int64_t cla_tensor_end(const clattn_tensor *t) {
+    return cla_tensor_count(t) ? last_index(t) + 1 : t->offset;
 }
 
 static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     int64_t elements = 1;
     for (int i = 0; i < t->rank; i++) {
         if (t->shape[i] < 0 || t->shape[i] > INT32_MAX)
-            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s: each size must be 0 to 2^31-1",
-                                rule->name, print_numbers(t->shape, t->rank).text);
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s: each size must be 0 to 2^31-1",
+                                    rule->name, print_numbers(t->shape, t->rank).text);
         if (t->shape[i] && elements > (INT64_MAX / 16) / t->shape[i])
-            return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "%s: shape %s has more elements than 64 bits count", rule->name,
-                                print_numbers(t->shape, t->rank).text);
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "%s: shape %s has more elements than 64 bits count", rule->name,
+                                    print_numbers(t->shape, t->rank).text);
         if (t->shape[i]) elements *= t->shape[i];
         if (t->stride[i] < 0)
-            return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: strides %s: a stride must not be negative",
-                                rule->name, print_numbers(t->stride, t->rank).text);
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "%s: strides %s: a stride must not be negative", rule->name,
+                                    print_numbers(t->stride, t->rank).text);
     }
     if (t->offset < 0 || t->offset > INT64_MAX / 16)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^59", rule->name,
-                            (long long)t->offset);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^59", rule->name,
+                                (long long)t->offset);
     return CLATTN_OK;
 }
 
@@ -143,69 +144,70 @@ static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, con
     size_t bytes = 0;
     if (clGetMemObjectInfo(t->buffer, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
         clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) != CL_SUCCESS)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", rule->name);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object",
+                                rule->name);
     if (of != c->opencl)
-        return context_fail(
+        return cla_context_fail(
             c, CLATTN_INVALID_ARGUMENT,
             "%s: its buffer belongs to another cl_context: create it with clattn_context_opencl()",
             rule->name);
-    const uint64_t needed = (uint64_t)tensor_end(t) * clattn_type_size(t->type);
+    const uint64_t needed = (uint64_t)cla_tensor_end(t) * clattn_type_size(t->type);
     if (needed > bytes)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: its last element ends at byte %llu of a buffer of %llu bytes", rule->name,
-                            (unsigned long long)needed, (unsigned long long)bytes);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: its last element ends at byte %llu of a buffer of %llu bytes",
+                                rule->name, (unsigned long long)needed, (unsigned long long)bytes);
     return CLATTN_OK;
 }
 
-clattn_status tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule) {
-    if (!tensor_given(t))
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is absent: a view %s is needed", rule->name,
-                            rule->axes);
+clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule) {
+    if (!cla_tensor_given(t))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is absent: a view %s is needed", rule->name,
+                                rule->axes);
     if (t->rank != rank)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: rank %d: %s has rank %d", rule->name, t->rank,
-                            rule->axes, rank);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: rank %d: %s has rank %d", rule->name,
+                                t->rank, rule->axes, rank);
     clattn_status status = check_type(c, t, rule);
     if (status == CLATTN_OK) status = check_numbers(c, t, rule);
     if (status != CLATTN_OK) return status;
-    if (tensor_count(t) == 0) return CLATTN_OK;
+    if (cla_tensor_count(t) == 0) return CLATTN_OK;
     if (last_index(t) < 0)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
-                            rule->name);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
+                                rule->name);
     if (rule->output && elements_overlap(t))
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: elements of an output must not overlap: its strides step on each other",
-                            rule->name);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: elements of an output must not overlap: its strides step on each other",
+                                rule->name);
     if (t->buffer) return check_buffer(c, t, rule);
     if (rule->planning) return CLATTN_OK;
-    return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
 }
 
 static clattn_status check_last_stride(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     const int last = t->rank - 1;
     if (t->shape[last] <= 1 || t->stride[last] == 1) return CLATTN_OK;
-    return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                        "%s: last stride %lld: the last axis must be contiguous (1)", rule->name,
-                        (long long)t->stride[last]);
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: last stride %lld: the last axis must be contiguous (1)", rule->name,
+                            (long long)t->stride[last]);
 }
 
-clattn_status tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
-                                 const tensor_rule *rule) {
+clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
+                                     const tensor_rule *rule) {
     for (int i = 0; i < t->rank; i++) {
         if (shape[i] < 0 || t->shape[i] == shape[i]) continue;
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s does not fit: %s must be %s",
-                            rule->name, print_numbers(t->shape, t->rank).text, rule->axes,
-                            print_numbers(shape, t->rank).text);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s does not fit: %s must be %s",
+                                rule->name, print_numbers(t->shape, t->rank).text, rule->axes,
+                                print_numbers(shape, t->rank).text);
     }
     return check_last_stride(c, t, rule);
 }
 
-clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
-                                     const tensor_rule *rule, args_view *view) {
+clattn_status cla_tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
+                                         const tensor_rule *rule, args_view *view) {
     if (t->rank < 1 || t->rank > 4)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: rank %d: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv] is needed", rule->name,
-                            t->rank);
-    const clattn_status status = tensor_check(c, t, t->rank, rule);
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: rank %d: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv] is needed",
+                                rule->name, t->rank);
+    const clattn_status status = cla_tensor_check(c, t, t->rank, rule);
     if (status != CLATTN_OK) return status;
     int64_t stride[4] = {0};
     for (int i = 0; i < t->rank; i++) {
@@ -213,7 +215,7 @@ clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, 
         if (t->shape[i] == shape[axis])
             stride[axis] = t->shape[i] == 1 ? 0 : t->stride[i];
         else if (t->shape[i] != 1)
-            return context_fail(
+            return cla_context_fail(
                 c, CLATTN_INVALID_ARGUMENT,
                 "%s: shape %s does not broadcast to [B,H,Nq,Nkv] = %s: each size must be that or 1",
                 rule->name, print_numbers(t->shape, t->rank).text, print_numbers(shape, 4).text);
@@ -222,6 +224,6 @@ clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, 
     return CLATTN_OK;
 }
 
-args_view tensor_view(const clattn_tensor *t) {
+args_view cla_tensor_view(const clattn_tensor *t) {
     return (args_view){t->offset, t->stride[0], t->stride[1], t->stride[2], t->rank > 3 ? 1 : 0};
 }

@@ -17,23 +17,23 @@ typedef struct tensor_rule {
 } tensor_rule;
 
 // A view counts as given when it has a rank or a buffer.
-bool tensor_given(const clattn_tensor *t);
-int64_t tensor_count(const clattn_tensor *t);
+bool cla_tensor_given(const clattn_tensor *t);
+int64_t cla_tensor_count(const clattn_tensor *t);
 // One past the last element of a checked view, in elements from the start of its buffer.
-int64_t tensor_end(const clattn_tensor *t);
+int64_t cla_tensor_end(const clattn_tensor *t);
 
 // Check everything about a view that does not depend on other views; its rank must be `rank`.
-clattn_status tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
+clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
 
 // Check that the shape is `shape`; sizes of -1 are free.
-clattn_status tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
-                                 const tensor_rule *rule);
+clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
+                                     const tensor_rule *rule);
 
 // A mask or bias: rank 1 to 4, each size that of `shape` [B,H,Nq,Nkv] from the right, or 1. Gives the view
 // with a stride of 0 where it repeats.
-clattn_status tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
-                                     const tensor_rule *rule, args_view *view);
+clattn_status cla_tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],
+                                         const tensor_rule *rule, args_view *view);
 
 // The strides of a [B, H, N, ...] view; a [B, H, N] view has column 0.
-args_view tensor_view(const clattn_tensor *t);
+args_view cla_tensor_view(const clattn_tensor *t);
 #endif

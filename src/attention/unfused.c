@@ -13,15 +13,15 @@ static clattn_status get_programs(call *c, unfused *u) {
     knobs softmax = {.work_group = c->variant.softmax_group};
     knobs softmax_out = {.work_group = c->variant.softmax_group, .type_weights = (int)m->type_weights};
     knobs values = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out};
-    clattn_status status = program_get(c->context, KERNEL_SCORES, &scores, &u->scores);
-    if (status == CLATTN_OK) status = program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax);
+    clattn_status status = cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores);
+    if (status == CLATTN_OK) status = cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax);
     if (status == CLATTN_OK && m->wants_weights)
-        status = program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out);
-    if (status == CLATTN_OK) status = program_get(c->context, KERNEL_VALUES, &values, &u->values);
+        status = cla_program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out);
+    if (status == CLATTN_OK) status = cla_program_get(c->context, KERNEL_VALUES, &values, &u->values);
     return status;
 }
 
-clattn_status unfused_prepare(call *c) {
+clattn_status cla_unfused_prepare(call *c) {
     unfused u = {0};
     return get_programs(c, &u);
 }
@@ -35,14 +35,14 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     launch l = {.program = u->scores,
                 .global = {blocks(a->n_kv, 4), blocks(a->chunk_rows, 4), (size_t)items}};
     if (a->n_kv == 0) return CLATTN_OK;
-    launch_buffer(&l, &c->q);
-    launch_buffer(&l, &c->k);
-    launch_buffer(&l, &s);
-    launch_buffer(&l, &c->params->mask.buffer);
-    launch_buffer(&l, &c->params->bias.buffer);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, a, sizeof *a);
-    return launch_enqueue(steps, &l);
+    cla_launch_buffer(&l, &c->q);
+    cla_launch_buffer(&l, &c->k);
+    cla_launch_buffer(&l, &s);
+    cla_launch_buffer(&l, &c->params->mask.buffer);
+    cla_launch_buffer(&l, &c->params->bias.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, a, sizeof *a);
+    return cla_launch_enqueue(steps, &l);
 }
 
 // Scores s become weights w; s and w may be one buffer with one view.
@@ -51,25 +51,25 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
     const size_t group = (size_t)c->variant.softmax_group;
     launch l = {
         .program = p, .global = {group, (size_t)a->chunk_rows, (size_t)items}, .local = {group, 1, 1}};
-    launch_buffer(&l, &s);
-    launch_buffer(&l, &w);
-    launch_buffer(&l, &c->params->lse.buffer);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, a, sizeof *a);
-    return launch_enqueue(steps, &l);
+    cla_launch_buffer(&l, &s);
+    cla_launch_buffer(&l, &w);
+    cla_launch_buffer(&l, &c->params->lse.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, a, sizeof *a);
+    return cla_launch_enqueue(steps, &l);
 }
 
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     cl_mem s, int items) {
     launch l = {.program = u->values,
                 .global = {(size_t)a->head_dim_v, blocks(a->chunk_rows, 4), (size_t)items}};
-    launch_buffer(&l, &s);
-    launch_buffer(&l, &c->v);
-    launch_buffer(&l, &c->params->out.buffer);
-    launch_buffer(&l, &c->params->mask.buffer);
-    launch_buffer(&l, &c->table);
-    launch_value(&l, a, sizeof *a);
-    return launch_enqueue(steps, &l);
+    cla_launch_buffer(&l, &s);
+    cla_launch_buffer(&l, &c->v);
+    cla_launch_buffer(&l, &c->params->out.buffer);
+    cla_launch_buffer(&l, &c->params->mask.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, a, sizeof *a);
+    return cla_launch_enqueue(steps, &l);
 }
 
 // The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
@@ -77,7 +77,7 @@ static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attent
     const clattn_attention_params *p = c->params;
     static const int taps[] = {ARGS_TAP_RAW, ARGS_TAP_SOFTCAP, ARGS_TAP_MASKED};
     if (!c->problem.wants_scores || p->scores_at == CLATTN_TAP_SOFTMAX) return CLATTN_OK;
-    a.weights = tensor_view(&p->scores);
+    a.weights = cla_tensor_view(&p->scores);
     a.tap = taps[p->scores_at];
     return enqueue_scores(c, steps, u, &a, p->scores.buffer, items);
 }
@@ -87,7 +87,7 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, atte
     const problem *m = &c->problem;
     const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
     cl_mem s = in_place ? p->weights.buffer : c->workspace;
-    a->weights = tensor_view(&p->weights);
+    a->weights = cla_tensor_view(&p->weights);
     if (!in_place) {
         const int64_t row = a->n_kv, head = row * a->chunk_rows;
         const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
@@ -100,11 +100,11 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, atte
 
     attention_args soft = *a; // softmax.cl writes through `out`
     if (status == CLATTN_OK && m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
-        soft.out = tensor_view(&p->scores);
+        soft.out = cla_tensor_view(&p->scores);
         status = enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items);
     }
     if (status == CLATTN_OK && m->wants_weights && !in_place) {
-        soft.out = tensor_view(&p->weights);
+        soft.out = cla_tensor_view(&p->weights);
         status = enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items);
     }
     soft.out = a->weights;
@@ -113,7 +113,7 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, atte
     return status;
 }
 
-clattn_status unfused_enqueue(call *c, chain *steps) {
+clattn_status cla_unfused_enqueue(call *c, chain *steps) {
     unfused u = {0};
     clattn_status status = get_programs(c, &u);
     attention_args a = c->args;

@@ -39,10 +39,10 @@ static void make_header(unsigned char header[HEADER_BYTES], const uint8_t *key, 
     memcpy(header + KEY_AT, key, CACHE_KEY_BYTES);
     put_little_endian(header + COUNT_AT, count, 8);
     sha256_state state;
-    sha256_begin(&state);
-    sha256_add(&state, header, DIGEST_AT);
-    sha256_add(&state, payload, count);
-    sha256_end(&state, header + DIGEST_AT);
+    cla_sha256_begin(&state);
+    cla_sha256_add(&state, header, DIGEST_AT);
+    cla_sha256_add(&state, payload, count);
+    cla_sha256_end(&state, header + DIGEST_AT);
 }
 
 static void make_name(char name[NAME_BYTES], const uint8_t *key) {
@@ -61,32 +61,32 @@ static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key
     return memcmp(entry, expected, HEADER_BYTES) == 0;
 }
 
-cache *cache_open(const char *dir) {
-    os_folder *folder = dir ? os_folder_open(dir) : NULL;
+cache *cla_cache_open(const char *dir) {
+    os_folder *folder = dir ? cla_os_folder_open(dir) : NULL;
     cache *c = folder ? malloc(sizeof *c) : NULL;
     if (c)
         c->folder = folder;
     else
-        os_folder_close(folder);
+        cla_os_folder_close(folder);
     return c;
 }
 
-void cache_close(cache *c) {
+void cla_cache_close(cache *c) {
     if (!c) return;
-    os_folder_close(c->folder);
+    cla_os_folder_close(c->folder);
     free(c);
 }
 
-bool cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count) {
+bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count) {
     char name[NAME_BYTES];
     unsigned char *entry = NULL;
     size_t size = 0;
     if (!c) return false;
     make_name(name, key);
-    if (!os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, &size)) return false;
+    if (!cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, &size)) return false;
     if (!is_whole(entry, size, key)) {
         /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
-        os_folder_remove(c->folder, name);
+        cla_os_folder_remove(c->folder, name);
         free(entry);
         return false;
     }
@@ -96,7 +96,7 @@ bool cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **by
     return true;
 }
 
-void cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count) {
+void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count) {
     char name[NAME_BYTES];
     if (!c || count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES) return;
     unsigned char *entry = malloc(HEADER_BYTES + count);
@@ -104,6 +104,6 @@ void cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes
     make_header(entry, key, bytes, count);
     if (count) memcpy(entry + HEADER_BYTES, bytes, count);
     make_name(name, key);
-    (void)os_folder_write(c->folder, name, entry, HEADER_BYTES + count);
+    (void)cla_os_folder_write(c->folder, name, entry, HEADER_BYTES + count);
     free(entry);
 }

@@ -17,18 +17,18 @@ typedef struct cache cache;
 
 /* Open a folder; it is created where missing, its parent is not. NULL without a cache: dir is NULL, or the
  * folder is one that os_folder_open refuses. */
-cache *cache_open(const char *dir);
+cache *cla_cache_open(const char *dir);
 
 /* Find an entry and check it. On true the caller frees *bytes, which is a pointer for an empty payload too;
  * on false both are untouched. A damaged entry is a miss and is removed; one that may not even be read (a
  * link, another user's) is a miss and the next store replaces it. */
-bool cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count);
+bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count);
 
 /* Keep an entry, replacing the one of the same key. One that is too large or cannot be written is not kept.
  */
-void cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
+void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
 
 /* NULL is allowed. */
-void cache_close(cache *c);
+void cla_cache_close(cache *c);
 
 #endif

@@ -5,62 +5,63 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
     cl_context context = NULL;
     cl_device_id device = NULL;
     if (!queue)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "queue: is NULL, a command queue of the context is needed");
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "queue: is NULL, a command queue of the context is needed");
     if (clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS ||
         clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS)
-        return context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
     if (context != c->opencl || device != c->device)
-        return context_fail(
+        return cla_context_fail(
             c, CLATTN_INVALID_ARGUMENT,
             "queue: belongs to another context or device than clattn's context: create it with "
             "clattn_context_opencl() and clattn_context_device()");
     return CLATTN_OK;
 }
 
-clattn_status chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                          const cl_event *wait_list) {
+clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                              const cl_event *wait_list) {
     const clattn_status status = check_queue(context, queue);
     if (status != CLATTN_OK) return status;
     if ((wait_count == 0) != (wait_list == NULL))
-        return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                            "wait_list: is %s with wait_count %u: give both or neither",
-                            wait_list ? "set" : "NULL", (unsigned)wait_count);
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "wait_list: is %s with wait_count %u: give both or neither",
+                                wait_list ? "set" : "NULL", (unsigned)wait_count);
     for (cl_uint i = 0; i < wait_count; i++) {
         cl_context of = NULL;
         if (!wait_list[i] ||
             clGetEventInfo(wait_list[i], CL_EVENT_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
             of != context->opencl)
-            return context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "wait_list: entry %u is not an event of the context's cl_context",
-                                (unsigned)i);
+            return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                    "wait_list: entry %u is not an event of the context's cl_context",
+                                    (unsigned)i);
     }
     return CLATTN_OK;
 }
 
-void chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                 const cl_event *wait_list) {
+void cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                     const cl_event *wait_list) {
     cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
     clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
     *c = (chain){context,   queue, wait_count,
                  wait_list, NULL,  (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
 }
 
-void chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
+void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
     *count = c->last ? !c->in_order : c->wait_count;
     *list = !c->last ? c->wait_list : c->in_order ? NULL : &c->last;
 }
 
-void chain_took(chain *c, cl_event event) {
+void cla_chain_took(chain *c, cl_event event) {
     if (c->last) clReleaseEvent(c->last);
     c->last = event;
 }
 
-clattn_status chain_end(chain *c, clattn_status status, cl_event *event) {
+clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
     if (event) *event = NULL;
     if (status == CLATTN_OK && event && !c->last) {
         const cl_int code = clEnqueueMarkerWithWaitList(c->queue, c->wait_count, c->wait_list, &c->last);
-        if (code != CL_SUCCESS) status = context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
+        if (code != CL_SUCCESS)
+            status = cla_context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
     }
     if (status == CLATTN_OK && event)
         *event = c->last;
@@ -70,12 +71,12 @@ clattn_status chain_end(chain *c, clattn_status status, cl_event *event) {
     return status;
 }
 
-void launch_value(launch *l, const void *value, size_t bytes) {
+void cla_launch_value(launch *l, const void *value, size_t bytes) {
     l->args[l->count].bytes = bytes;
     l->args[l->count++].value = value;
 }
 
-void launch_buffer(launch *l, const cl_mem *buffer) {
+void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count].bytes = sizeof *buffer;
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
@@ -92,7 +93,7 @@ static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, 
                               const char **call) {
     cl_uint wait_count;
     const cl_event *wait_list;
-    chain_waits(c, &wait_count, &wait_list);
+    cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
         const cl_int code =
@@ -108,12 +109,12 @@ static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
     const char *call = "";
     cl_event event = NULL;
-    os_mutex_lock(&l->program->lock);
+    cla_os_mutex_lock(&l->program->lock);
     const cl_int code = set_and_enqueue(c, l, part, &event, &call);
-    os_mutex_unlock(&l->program->lock);
-    if (code != CL_SUCCESS) return context_fail_opencl(c->context, code, call);
-    chain_took(c, event);
-    context_mark_run(c->context);
+    cla_os_mutex_unlock(&l->program->lock);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
+    cla_chain_took(c, event);
+    cla_context_mark_run(c->context);
     return CLATTN_OK;
 }
 
@@ -121,7 +122,7 @@ static size_t part_of(size_t all, size_t at) {
     return all - at < MAX_GRID_PART ? all - at : MAX_GRID_PART;
 }
 
-clattn_status launch_enqueue(chain *c, const launch *l) {
+clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     clattn_status status = CLATTN_OK;
     for (size_t z = 0; status == CLATTN_OK && z < l->global[2]; z += MAX_GRID_PART)
         for (size_t y = 0; status == CLATTN_OK && y < l->global[1]; y += MAX_GRID_PART) {

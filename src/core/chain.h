@@ -27,20 +27,20 @@ typedef struct launch {
 } launch;
 
 // Check queue and wait list of a call: the queue is of the context's own cl_context and device.
-clattn_status chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                          const cl_event *wait_list);
-void chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                 const cl_event *wait_list);
+clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                              const cl_event *wait_list);
+void cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                     const cl_event *wait_list);
 
 // The wait list for a command that is not a launch; then chain_took with the event of that command.
-void chain_waits(const chain *c, cl_uint *count, const cl_event **list);
-void chain_took(chain *c, cl_event event);
+void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list);
+void cla_chain_took(chain *c, cl_event event);
 
 // End a chain: hand the last event over, or make one where nothing was enqueued. `status` passes through.
-clattn_status chain_end(chain *c, clattn_status status, cl_event *event);
+clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
 
 // Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
-void launch_value(launch *l, const void *value, size_t bytes);
-void launch_buffer(launch *l, const cl_mem *buffer);
-clattn_status launch_enqueue(chain *c, const launch *l);
+void cla_launch_value(launch *l, const void *value, size_t bytes);
+void cla_launch_buffer(launch *l, const cl_mem *buffer);
+clattn_status cla_launch_enqueue(chain *c, const launch *l);
 #endif

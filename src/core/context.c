@@ -8,7 +8,7 @@
 
 // Before there is a context, a failure can only go to the log.
 static clattn_status refuse(const clattn_log *log, clattn_status status, const char *why) {
-    log_send(log, CLATTN_LOG_ERROR, "context: %s", why);
+    cla_log_send(log, CLATTN_LOG_ERROR, "context: %s", why);
     return status;
 }
 
@@ -38,8 +38,8 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     c->opencl = clCreateContext(properties, 1, &c->device, NULL, NULL, &code);
     if (c->opencl) return CLATTN_OK;
-    log_send(&c->log, CLATTN_LOG_ERROR, "context: clCreateContext: OpenCL error %d (%s)", (int)code,
-             opencl_error_name(code));
+    cla_log_send(&c->log, CLATTN_LOG_ERROR, "context: clCreateContext: OpenCL error %d (%s)", (int)code,
+                 cla_opencl_error_name(code));
     return code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
                    code == CL_MEM_OBJECT_ALLOCATION_FAILURE
                ? CLATTN_OUT_OF_MEMORY
@@ -48,9 +48,9 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
 
 static clattn_status parse_rows(clattn_context *c, const char *own) {
     char why[256];
-    if (own && !tuned_parse(own, &c->own_rows, why, sizeof why))
+    if (own && !cla_tuned_parse(own, &c->own_rows, why, sizeof why))
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
-    if (!tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
+    if (!cla_tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
     c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false, {PLAN_NOT_MEASURED}};
     return CLATTN_OK;
@@ -59,8 +59,8 @@ static clattn_status parse_rows(clattn_context *c, const char *own) {
 static bool init_locks(clattn_context *c) {
     os_mutex *const locks[] = {&c->error_lock, &c->program_lock, &c->measure_lock};
     for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++)
-        if (!os_mutex_init(locks[i])) {
-            while (i-- > 0) os_mutex_destroy(locks[i]);
+        if (!cla_os_mutex_init(locks[i])) {
+            while (i-- > 0) cla_os_mutex_destroy(locks[i]);
             return false;
         }
     c->locks_ready = true;
@@ -79,7 +79,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     if (!init_locks(c)) return CLATTN_OUT_OF_MEMORY;
     const clattn_status status = parse_rows(c, params->tuned_rows);
     if (status != CLATTN_OK) return status;
-    c->cache = cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
+    c->cache = cla_cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
     return open_opencl(c, params);
 }
 
@@ -103,18 +103,18 @@ clattn_status clattn_context_create(const clattn_context_params *params, clattn_
 void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
     if (context->locks_ready) clattn_context_save_kernels(context);
-    programs_release(context);
+    cla_programs_release(context);
     // CLBlast keeps programs of every context it has seen; they must go before the context does.
-    if (context->projection_used) clblast_clear();
+    if (context->projection_used) cla_clblast_clear();
     if (context->opencl) clReleaseContext(context->opencl);
-    cache_close(context->cache);
+    cla_cache_close(context->cache);
     if (context->locks_ready) {
-        os_mutex_destroy(&context->measure_lock);
-        os_mutex_destroy(&context->program_lock);
-        os_mutex_destroy(&context->error_lock);
+        cla_os_mutex_destroy(&context->measure_lock);
+        cla_os_mutex_destroy(&context->program_lock);
+        cla_os_mutex_destroy(&context->error_lock);
     }
-    tuned_free(&context->own_rows);
-    tuned_free(&context->shipped_rows);
+    cla_tuned_free(&context->own_rows);
+    cla_tuned_free(&context->shipped_rows);
     free(context);
 }
 
@@ -132,7 +132,7 @@ void clattn_context_get_stats(clattn_context *context, clattn_context_stats *sta
     if (!stats) return;
     *stats = (clattn_context_stats){0};
     if (!context) return;
-    os_mutex_lock(&context->program_lock);
+    cla_os_mutex_lock(&context->program_lock);
     *stats = context->stats;
-    os_mutex_unlock(&context->program_lock);
+    cla_os_mutex_unlock(&context->program_lock);
 }

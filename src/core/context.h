@@ -40,16 +40,16 @@ struct clattn_context {
 #endif
 
 // Send a message, if the log wants this level.
-void log_send(const clattn_log *log, clattn_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
+void cla_log_send(const clattn_log *log, clattn_log_level level, const char *format, ...) PRINTF_LIKE(3, 4);
 
 // Record one line of why, send it to the log, and return `status`.
-clattn_status context_fail(clattn_context *context, clattn_status status, const char *format, ...)
+clattn_status cla_context_fail(clattn_context *context, clattn_status status, const char *format, ...)
     PRINTF_LIKE(3, 4);
 
 // The same for an OpenCL code: out of memory, device lost or driver, whichever it is.
-clattn_status context_fail_opencl(clattn_context *context, cl_int code, const char *call);
+clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, const char *call);
 
 // DEVICE_LOST when the context was lost before, else OK.
-clattn_status context_check(clattn_context *context);
-void context_mark_run(clattn_context *context);
+clattn_status cla_context_check(clattn_context *context);
+void cla_context_mark_run(clattn_context *context);
 #endif

@@ -22,7 +22,7 @@ static void list_platform(cl_platform_id platform, clattn_device *devices, size_
 clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t *count,
                                  const clattn_log *log) {
     if (!count || (capacity && !devices)) {
-        log_send(log, CLATTN_LOG_ERROR, "device list: count is NULL, or devices is NULL with a capacity");
+        cla_log_send(log, CLATTN_LOG_ERROR, "device list: count is NULL, or devices is NULL with a capacity");
         return CLATTN_INVALID_ARGUMENT;
     }
     *count = 0;
@@ -30,20 +30,22 @@ clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t
     cl_uint n = 0;
     const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
     if (code == CL_OUT_OF_HOST_MEMORY) {
-        log_send(log, CLATTN_LOG_ERROR, "device list: the OpenCL loader is out of memory");
+        cla_log_send(log, CLATTN_LOG_ERROR, "device list: the OpenCL loader is out of memory");
         return CLATTN_OUT_OF_MEMORY;
     }
     if (code != CL_SUCCESS || n == 0) {
-        log_send(log, CLATTN_LOG_ERROR,
-                 "no OpenCL platform: install a driver (on Debian, pocl-opencl-icd runs on any CPU); loader "
-                 "says %d",
-                 (int)code);
+        cla_log_send(
+            log, CLATTN_LOG_ERROR,
+            "no OpenCL platform: install a driver (on Debian, pocl-opencl-icd runs on any CPU); loader "
+            "says %d",
+            (int)code);
         return CLATTN_UNSUPPORTED;
     }
     for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
         list_platform(platforms[i], devices, capacity, count);
     if (*count) return CLATTN_OK;
-    log_send(log, CLATTN_LOG_ERROR, "no OpenCL device: %u platform(s) are installed, none has a device", n);
+    cla_log_send(log, CLATTN_LOG_ERROR, "no OpenCL device: %u platform(s) are installed, none has a device",
+                 n);
     return CLATTN_UNSUPPORTED;
 }
 

@@ -5,7 +5,7 @@
 
 #include "core/context.h"
 
-void log_send(const clattn_log *log, clattn_log_level level, const char *format, ...) {
+void cla_log_send(const clattn_log *log, clattn_log_level level, const char *format, ...) {
     if (!log || !log->fn || level > log->level) return;
     char text[1024];
     va_list list;
@@ -15,16 +15,16 @@ void log_send(const clattn_log *log, clattn_log_level level, const char *format,
     log->fn(log->user, level, text);
 }
 
-clattn_status context_fail(clattn_context *context, clattn_status status, const char *format, ...) {
+clattn_status cla_context_fail(clattn_context *context, clattn_status status, const char *format, ...) {
     char text[sizeof context->last_error];
     va_list list;
     va_start(list, format);
     vsnprintf(text, sizeof text, format, list);
     va_end(list);
-    os_mutex_lock(&context->error_lock);
+    cla_os_mutex_lock(&context->error_lock);
     memcpy(context->last_error, text, sizeof text);
-    os_mutex_unlock(&context->error_lock);
-    log_send(&context->log, CLATTN_LOG_ERROR, "%s", text);
+    cla_os_mutex_unlock(&context->error_lock);
+    cla_log_send(&context->log, CLATTN_LOG_ERROR, "%s", text);
     return status;
 }
 
@@ -39,10 +39,10 @@ static bool means_lost(cl_int code, const char *call) {
            code == OPENCL_ILLEGAL_ACCESS;
 }
 
-clattn_status context_fail_opencl(clattn_context *context, cl_int code, const char *call) {
+clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, const char *call) {
     clattn_status status = CLATTN_DRIVER;
     const char *advice = "the driver refused";
-    os_mutex_lock(&context->error_lock);
+    cla_os_mutex_lock(&context->error_lock);
     if (context->has_run && means_lost(code, call)) {
         context->lost = true;
         status = CLATTN_DEVICE_LOST;
@@ -52,24 +52,25 @@ clattn_status context_fail_opencl(clattn_context *context, cl_int code, const ch
         status = CLATTN_OUT_OF_MEMORY;
         advice = "out of memory: ask for less or free some";
     }
-    os_mutex_unlock(&context->error_lock);
-    return context_fail(context, status, "%s: OpenCL error %d (%s): %s", call, (int)code,
-                        opencl_error_name(code), advice);
+    cla_os_mutex_unlock(&context->error_lock);
+    return cla_context_fail(context, status, "%s: OpenCL error %d (%s): %s", call, (int)code,
+                            cla_opencl_error_name(code), advice);
 }
 
-clattn_status context_check(clattn_context *context) {
-    os_mutex_lock(&context->error_lock);
+clattn_status cla_context_check(clattn_context *context) {
+    cla_os_mutex_lock(&context->error_lock);
     const bool lost = context->lost;
-    os_mutex_unlock(&context->error_lock);
+    cla_os_mutex_unlock(&context->error_lock);
     if (!lost) return CLATTN_OK;
-    return context_fail(context, CLATTN_DEVICE_LOST,
-                        "context: its device was lost in an earlier call: destroy it and create a new one");
+    return cla_context_fail(
+        context, CLATTN_DEVICE_LOST,
+        "context: its device was lost in an earlier call: destroy it and create a new one");
 }
 
-void context_mark_run(clattn_context *context) {
-    os_mutex_lock(&context->error_lock);
+void cla_context_mark_run(clattn_context *context) {
+    cla_os_mutex_lock(&context->error_lock);
     context->has_run = true;
-    os_mutex_unlock(&context->error_lock);
+    cla_os_mutex_unlock(&context->error_lock);
 }
 
 size_t clattn_context_last_error(clattn_context *context, char *text, size_t size) {
@@ -77,13 +78,13 @@ size_t clattn_context_last_error(clattn_context *context, char *text, size_t siz
         if (text && size) text[0] = '\0';
         return 0;
     }
-    os_mutex_lock(&context->error_lock);
+    cla_os_mutex_lock(&context->error_lock);
     const size_t length = strlen(context->last_error);
     if (text && size) {
         const size_t n = length < size - 1 ? length : size - 1;
         memcpy(text, context->last_error, n);
         text[n] = '\0';
     }
-    os_mutex_unlock(&context->error_lock);
+    cla_os_mutex_unlock(&context->error_lock);
     return length;
 }

@@ -1,7 +1,7 @@
 // opencl.c: names of OpenCL error codes, for messages.
 #include "core/opencl.h"
 
-const char *opencl_error_name(cl_int code) {
+const char *cla_opencl_error_name(cl_int code) {
     static const struct {
         cl_int code;
         const char *name;

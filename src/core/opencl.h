@@ -11,5 +11,5 @@
 #define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C // OpenCL 2.1
 
 // The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.
-const char *opencl_error_name(cl_int code);
+const char *cla_opencl_error_name(cl_int code);
 #endif

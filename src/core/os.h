@@ -11,7 +11,7 @@
 #include <stdint.h>
 
 /* Nanoseconds of a clock that never goes back and has no meaning but its differences. */
-uint64_t os_time_ns(void);
+uint64_t cla_os_time_ns(void);
 
 /* A lock that is not recursive. Storage by value, so that no allocation can fail where one is embedded. */
 typedef struct os_mutex {
@@ -22,10 +22,10 @@ typedef struct os_mutex {
     } u;
 } os_mutex;
 
-bool os_mutex_init(os_mutex *mutex);
-void os_mutex_lock(os_mutex *mutex);
-void os_mutex_unlock(os_mutex *mutex);
-void os_mutex_destroy(os_mutex *mutex);
+bool cla_os_mutex_init(os_mutex *mutex);
+void cla_os_mutex_lock(os_mutex *mutex);
+void cla_os_mutex_unlock(os_mutex *mutex);
+void cla_os_mutex_destroy(os_mutex *mutex);
 
 /* A folder that nobody but this user can change, held open: a rename or a symbolic link put in its place
  * later changes nothing. `name` is one path component made by the caller, never text from outside. */
@@ -35,33 +35,33 @@ typedef struct os_folder os_folder;
  * Returns NULL when it is a symbolic link or not a folder, belongs to another user, is writable by group or
  * others, when the parent is missing, or without memory. Windows: see os_windows.c for what stands in for
  * owner and mode. */
-os_folder *os_folder_open(const char *path);
+os_folder *cla_os_folder_open(const char *path);
 
 /* Read a whole file into memory that the caller frees; an empty file gives a pointer too.
  *   max_bytes  below SIZE_MAX
  * Returns false, and touches nothing, when the file is missing, larger than max_bytes, not a plain file of
  * this user alone (see os_folder_open), or changes size while it is read. Never waits on a pipe. */
-bool os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
-                    size_t *count);
+bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                        size_t *count);
 
 /* Replace or create a file, whole: a reader in any process sees the old content or the new one, also after a
  * crash. A failed write leaves no file behind; only a process killed half-way leaves its temporary file. */
-bool os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count);
+bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count);
 
 /* Remove a file; a missing one is fine. */
-void os_folder_remove(os_folder *folder, const char *name);
+void cla_os_folder_remove(os_folder *folder, const char *name);
 
 /* NULL is allowed. */
-void os_folder_close(os_folder *folder);
+void cla_os_folder_close(os_folder *folder);
 
 /* Whether the CPU that runs this code has x86's bfloat16 dot product (AVX512_BF16), which its operating
  * system also saves. */
-bool os_cpu_has_dot_bf16(void);
+bool cla_os_cpu_has_dot_bf16(void);
 
 /* A library by name or path, NULL where it cannot be loaded; its symbols, NULL where missing. Closing NULL is
  * allowed. */
-void *os_library_open(const char *name);
-void *os_library_symbol(void *library, const char *name);
-void os_library_close(void *library);
+void *cla_os_library_open(const char *name);
+void *cla_os_library_symbol(void *library, const char *name);
+void cla_os_library_close(void *library);
 
 #endif

@@ -16,7 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
-uint64_t os_time_ns(void) {
+uint64_t cla_os_time_ns(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
@@ -29,16 +29,16 @@ static pthread_mutex_t *native(os_mutex *mutex) {
     return (pthread_mutex_t *)(void *)mutex;
 }
 
-bool os_mutex_init(os_mutex *mutex) {
+bool cla_os_mutex_init(os_mutex *mutex) {
     return pthread_mutex_init(native(mutex), NULL) == 0;
 }
-void os_mutex_lock(os_mutex *mutex) {
+void cla_os_mutex_lock(os_mutex *mutex) {
     (void)pthread_mutex_lock(native(mutex));
 }
-void os_mutex_unlock(os_mutex *mutex) {
+void cla_os_mutex_unlock(os_mutex *mutex) {
     (void)pthread_mutex_unlock(native(mutex));
 }
-void os_mutex_destroy(os_mutex *mutex) {
+void cla_os_mutex_destroy(os_mutex *mutex) {
     (void)pthread_mutex_destroy(native(mutex));
 }
 
@@ -73,7 +73,7 @@ static int open_or_make_directory(const char *path) {
     return open_directory(path);
 }
 
-os_folder *os_folder_open(const char *path) {
+os_folder *cla_os_folder_open(const char *path) {
     char *bare = without_trailing_slashes(path);
     if (!bare) return NULL;
     const int fd = open_or_make_directory(bare);
@@ -88,7 +88,7 @@ os_folder *os_folder_open(const char *path) {
     return folder;
 }
 
-void os_folder_close(os_folder *folder) {
+void cla_os_folder_close(os_folder *folder) {
     if (!folder) return;
     (void)close(folder->fd);
     free(folder);
@@ -124,8 +124,8 @@ static bool read_open_file(int fd, size_t max_bytes, unsigned char **bytes, size
     return true;
 }
 
-bool os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
-                    size_t *count) {
+bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                        size_t *count) {
     /* O_NONBLOCK: opening a pipe that was put there would wait for a writer. */
     const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return false;
@@ -142,7 +142,7 @@ static int create_temporary(const os_folder *folder, char name[TEMPORARY_NAME_BY
     int fd = -1;
     for (int i = 0; i < TEMPORARY_NAME_TRIES && fd < 0; i++) {
         (void)snprintf(name, TEMPORARY_NAME_BYTES, "tmp-%lx-%llx", (unsigned long)getpid(),
-                       (unsigned long long)os_time_ns());
+                       (unsigned long long)cla_os_time_ns());
         fd =
             openat(folder->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
         if (fd < 0 && errno != EEXIST && errno != EINTR) break;
@@ -161,7 +161,7 @@ static bool write_all(int fd, const unsigned char *bytes, size_t count) {
     return true;
 }
 
-bool os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
+bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
     char temporary[TEMPORARY_NAME_BYTES];
     const int fd = create_temporary(folder, temporary);
     if (fd < 0) return false;
@@ -173,11 +173,11 @@ bool os_folder_write(os_folder *folder, const char *name, const void *bytes, siz
     return done;
 }
 
-void os_folder_remove(os_folder *folder, const char *name) {
+void cla_os_folder_remove(os_folder *folder, const char *name) {
     (void)unlinkat(folder->fd, name, 0);
 }
 
-bool os_cpu_has_dot_bf16(void) {
+bool cla_os_cpu_has_dot_bf16(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
 #else
@@ -185,14 +185,14 @@ bool os_cpu_has_dot_bf16(void) {
 #endif
 }
 
-void *os_library_open(const char *name) {
+void *cla_os_library_open(const char *name) {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);
 }
 
-void *os_library_symbol(void *library, const char *name) {
+void *cla_os_library_symbol(void *library, const char *name) {
     return dlsym(library, name);
 }
 
-void os_library_close(void *library) {
+void cla_os_library_close(void *library) {
     if (library) (void)dlclose(library);
 }

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-uint64_t os_time_ns(void) {
+uint64_t cla_os_time_ns(void) {
     LARGE_INTEGER ticks, per_second;
     (void)QueryPerformanceCounter(&ticks);
     (void)QueryPerformanceFrequency(&per_second);
@@ -28,17 +28,17 @@ static SRWLOCK *native(os_mutex *mutex) {
     return (SRWLOCK *)(void *)mutex;
 }
 
-bool os_mutex_init(os_mutex *mutex) {
+bool cla_os_mutex_init(os_mutex *mutex) {
     InitializeSRWLock(native(mutex));
     return true;
 }
-void os_mutex_lock(os_mutex *mutex) {
+void cla_os_mutex_lock(os_mutex *mutex) {
     AcquireSRWLockExclusive(native(mutex));
 }
-void os_mutex_unlock(os_mutex *mutex) {
+void cla_os_mutex_unlock(os_mutex *mutex) {
     ReleaseSRWLockExclusive(native(mutex));
 }
-void os_mutex_destroy(os_mutex *mutex) {
+void cla_os_mutex_destroy(os_mutex *mutex) {
     (void)mutex;
 }
 
@@ -92,7 +92,7 @@ static HANDLE open_directory(const wchar_t *path) {
                        FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
 }
 
-os_folder *os_folder_open(const char *path) {
+os_folder *cla_os_folder_open(const char *path) {
     os_folder *folder = malloc(sizeof *folder);
     if (!folder) return NULL;
     folder->handle = INVALID_HANDLE_VALUE;
@@ -104,11 +104,11 @@ os_folder *os_folder_open(const char *path) {
     }
     if (folder->handle != INVALID_HANDLE_VALUE && is_plain(folder->handle, FILE_ATTRIBUTE_DIRECTORY, NULL))
         return folder;
-    os_folder_close(folder);
+    cla_os_folder_close(folder);
     return NULL;
 }
 
-void os_folder_close(os_folder *folder) {
+void cla_os_folder_close(os_folder *folder) {
     if (!folder) return;
     if (folder->handle != INVALID_HANDLE_VALUE) (void)CloseHandle(folder->handle);
     free(folder->path);
@@ -143,8 +143,8 @@ static bool read_open_file(HANDLE file, size_t max_bytes, unsigned char **bytes,
     return true;
 }
 
-bool os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
-                    size_t *count) {
+bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                        size_t *count) {
     wchar_t *path = path_of_file(folder, name);
     if (!path) return false;
     const HANDLE file =
@@ -177,7 +177,7 @@ static void append_hex(char *text, uint64_t value) {
 static wchar_t *temporary_path(const os_folder *folder) {
     char name[64] = "tmp-";
     append_hex(name, (uint64_t)GetCurrentProcessId() << 32 | GetCurrentThreadId());
-    append_hex(name, os_time_ns());
+    append_hex(name, cla_os_time_ns());
     return path_of_file(folder, name);
 }
 
@@ -190,7 +190,7 @@ static bool write_new_file(const wchar_t *path, const void *bytes, size_t count)
     return done;
 }
 
-bool os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
+bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
     wchar_t *path = path_of_file(folder, name), *temporary = temporary_path(folder);
     bool done = path && temporary && write_new_file(temporary, bytes, count);
     if (done && !MoveFileExW(temporary, path, MOVEFILE_REPLACE_EXISTING)) {
@@ -202,13 +202,13 @@ bool os_folder_write(os_folder *folder, const char *name, const void *bytes, siz
     return done;
 }
 
-void os_folder_remove(os_folder *folder, const char *name) {
+void cla_os_folder_remove(os_folder *folder, const char *name) {
     wchar_t *path = path_of_file(folder, name);
     if (path) (void)DeleteFileW(path);
     free(path);
 }
 
-bool os_cpu_has_dot_bf16(void) {
+bool cla_os_cpu_has_dot_bf16(void) {
 #if defined(__x86_64__) && defined(__GNUC__)
     return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
 #else
@@ -216,7 +216,7 @@ bool os_cpu_has_dot_bf16(void) {
 #endif
 }
 
-void *os_library_open(const char *name) {
+void *cla_os_library_open(const char *name) {
     wchar_t *wide = wide_of(name);
     /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that
      * name. */
@@ -225,7 +225,7 @@ void *os_library_open(const char *name) {
     return library;
 }
 
-void *os_library_symbol(void *library, const char *name) {
+void *cla_os_library_symbol(void *library, const char *name) {
     const FARPROC function = GetProcAddress((HMODULE)library, name);
     void *symbol = NULL;
     _Static_assert(sizeof symbol == sizeof function, "a function's address fits an object pointer");
@@ -233,6 +233,6 @@ void *os_library_symbol(void *library, const char *name) {
     return symbol;
 }
 
-void os_library_close(void *library) {
+void cla_os_library_close(void *library) {
     if (library) (void)FreeLibrary((HMODULE)library);
 }

@@ -92,11 +92,11 @@ static void probe_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
                                  c->capabilities.platform,
                                  CLATTN_VERSION_STRING};
     sha256_state h;
-    sha256_begin(&h);
-    sha256_add(&h, source->text, source->bytes);
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, source->text, source->bytes);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        sha256_add(&h, parts[i], strlen(parts[i]) + 1);
-    sha256_end(&h, key);
+        cla_sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+    cla_sha256_end(&h, key);
 }
 
 // The caller holds program_lock.
@@ -104,28 +104,28 @@ static bool find_answer(clattn_context *c) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
     size_t count = 0;
-    if (!c->capabilities.is_cpu || c->capabilities.float_vector_width < WORDS || !os_cpu_has_dot_bf16())
+    if (!c->capabilities.is_cpu || c->capabilities.float_vector_width < WORDS || !cla_os_cpu_has_dot_bf16())
         return false;
     probe_key(c, key);
-    if (cache_load(c->cache, key, &kept, &count)) {
+    if (cla_cache_load(c->cache, key, &kept, &count)) {
         const bool answer = count == 1 && kept[0] == 1;
         free(kept);
         return answer;
     }
     const unsigned char answer = build_and_run(c);
-    cache_store(c->cache, key, &answer, 1);
+    cla_cache_store(c->cache, key, &answer, 1);
     return answer;
 }
 
-bool probe_dot_bf16(clattn_context *context) {
-    os_mutex_lock(&context->program_lock);
+bool cla_probe_dot_bf16(clattn_context *context) {
+    cla_os_mutex_lock(&context->program_lock);
     if (!context->probed) {
         context->probed = true;
         context->planner.dot_bf16 = find_answer(context);
-        log_send(&context->log, CLATTN_LOG_INFO, "bfloat16 dot product in kernels: %s",
-                 context->planner.dot_bf16 ? "works" : "not used");
+        cla_log_send(&context->log, CLATTN_LOG_INFO, "bfloat16 dot product in kernels: %s",
+                     context->planner.dot_bf16 ? "works" : "not used");
     }
     const bool answer = context->planner.dot_bf16;
-    os_mutex_unlock(&context->program_lock);
+    cla_os_mutex_unlock(&context->program_lock);
     return answer;
 }

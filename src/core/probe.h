@@ -6,5 +6,5 @@
 
 // x86's bfloat16 dot product in kernels, by inline assembly. The first call of a context compiles a small
 // kernel, unless the cache knows. False is no error.
-bool probe_dot_bf16(clattn_context *context);
+bool cla_probe_dot_bf16(clattn_context *context);
 #endif

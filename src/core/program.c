@@ -13,14 +13,14 @@
 #define MAX_OPTIONS 1024
 
 static void add_text(sha256_state *h, const char *text) {
-    sha256_add(h, text, strlen(text) + 1);
+    cla_sha256_add(h, text, strlen(text) + 1);
 }
 
 static void cache_key(const clattn_context *c, enum kernel_id id, const char *options, uint8_t key[32]) {
     const struct kernel_source *source = &clattn_kernel_sources[id];
     sha256_state h;
-    sha256_begin(&h);
-    sha256_add(&h, source->text, source->bytes);
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, source->text, source->bytes);
     add_text(&h, source->name);
     add_text(&h, options);
     add_text(&h, c->capabilities.name);
@@ -29,7 +29,7 @@ static void cache_key(const clattn_context *c, enum kernel_id id, const char *op
     add_text(&h, c->capabilities.version);
     add_text(&h, c->capabilities.platform);
     add_text(&h, CLATTN_VERSION_STRING);
-    sha256_end(&h, key);
+    cla_sha256_end(&h, key);
 }
 
 // Sends the build log, which may be long, whole.
@@ -50,7 +50,7 @@ static void send_build_log(clattn_context *c, cl_program built) {
 static cl_program load_binary(clattn_context *c, const uint8_t key[32], const char *options) {
     unsigned char *bytes = NULL;
     size_t count = 0;
-    if (!cache_load(c->cache, key, &bytes, &count)) return NULL;
+    if (!cla_cache_load(c->cache, key, &bytes, &count)) return NULL;
     cl_int each = CL_SUCCESS, code = CL_SUCCESS;
     const unsigned char *binary = bytes;
     cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
@@ -82,7 +82,7 @@ static void store_binary(clattn_context *c, cl_program built, const uint8_t key[
     if (mine < devices && sizes[mine] && (binaries[mine] = malloc(sizes[mine])) &&
         clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
             CL_SUCCESS)
-        cache_store(c->cache, key, binaries[mine], sizes[mine]);
+        cla_cache_store(c->cache, key, binaries[mine], sizes[mine]);
     if (binaries && mine < devices) free(binaries[mine]);
     free(binaries);
     free(sizes);
@@ -95,7 +95,7 @@ static clattn_status build_source(clattn_context *c, enum kernel_id id, const ch
     const char *text = (const char *)source->text;
     cl_int code = CL_SUCCESS;
     cl_program built = clCreateProgramWithSource(c->opencl, 1, &text, &source->bytes, &code);
-    if (!built) return context_fail_opencl(c, code, "clCreateProgramWithSource");
+    if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
     code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
     if (code == CL_SUCCESS) {
         *result = built;
@@ -105,23 +105,23 @@ static clattn_status build_source(clattn_context *c, enum kernel_id id, const ch
     clReleaseProgram(built);
     if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
         code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
-        return context_fail_opencl(c, code, "clBuildProgram");
-    return context_fail(
+        return cla_context_fail_opencl(c, code, "clBuildProgram");
+    return cla_context_fail(
         c, CLATTN_BUILD_FAILED,
         "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
         "to the log callback",
-        source->name, (int)code, opencl_error_name(code), options);
+        source->name, (int)code, cla_opencl_error_name(code), options);
 }
 
 // Compile or load, and make the kernel object. The caller holds program_lock.
 static clattn_status program_build(clattn_context *c, program *p) {
     char options[MAX_OPTIONS] = "-cl-std=CL1.2 -w ";
     const size_t used = strlen(options);
-    if (!knobs_print(&p->knobs, options + used, sizeof options - used))
-        return context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit",
-                            clattn_kernel_sources[p->id].name);
+    if (!cla_knobs_print(&p->knobs, options + used, sizeof options - used))
+        return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit",
+                                clattn_kernel_sources[p->id].name);
     cache_key(c, p->id, options, p->key);
-    const uint64_t start = os_time_ns();
+    const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
     const bool cached = p->program != NULL;
     if (!cached) {
@@ -130,38 +130,38 @@ static clattn_status program_build(clattn_context *c, program *p) {
     }
     cl_int code = CL_SUCCESS;
     p->kernel = clCreateKernel(p->program, clattn_kernel_sources[p->id].name, &code);
-    if (!p->kernel) return context_fail_opencl(c, code, "clCreateKernel");
+    if (!p->kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
     p->unsaved = !cached;
-    const uint64_t time_ns = os_time_ns() - start;
+    const uint64_t time_ns = cla_os_time_ns() - start;
     c->stats.build_time_ns += time_ns;
     if (cached)
         c->stats.programs_cached++;
     else
         c->stats.programs_built++;
-    log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", clattn_kernel_sources[p->id].name,
-             cached ? "loaded" : "built", (double)time_ns / 1e6, options);
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", clattn_kernel_sources[p->id].name,
+                 cached ? "loaded" : "built", (double)time_ns / 1e6, options);
     return CLATTN_OK;
 }
 
 static void program_release(program *p) {
     if (p->kernel) clReleaseKernel(p->kernel);
     if (p->program) clReleaseProgram(p->program);
-    os_mutex_destroy(&p->lock);
+    cla_os_mutex_destroy(&p->lock);
     free(p);
 }
 
 // The caller holds program_lock.
 static clattn_status program_find(clattn_context *c, enum kernel_id id, const knobs *k, program **result) {
     for (program *p = c->programs; p; p = p->next)
-        if (p->id == id && knobs_equal(&p->knobs, k)) {
+        if (p->id == id && cla_knobs_equal(&p->knobs, k)) {
             *result = p;
             return CLATTN_OK;
         }
     program *p = calloc(1, sizeof *p);
-    if (!p || !os_mutex_init(&p->lock)) {
+    if (!p || !cla_os_mutex_init(&p->lock)) {
         free(p);
-        return context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
-                            clattn_kernel_sources[id].name);
+        return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
+                                clattn_kernel_sources[id].name);
     }
     p->id = id;
     p->knobs = *k;
@@ -176,25 +176,25 @@ static clattn_status program_find(clattn_context *c, enum kernel_id id, const kn
     return CLATTN_OK;
 }
 
-clattn_status program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
+clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
     *result = NULL;
-    os_mutex_lock(&context->program_lock);
+    cla_os_mutex_lock(&context->program_lock);
     const clattn_status status = program_find(context, id, k, result);
-    os_mutex_unlock(&context->program_lock);
+    cla_os_mutex_unlock(&context->program_lock);
     return status;
 }
 
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
-    os_mutex_lock(&context->program_lock);
+    cla_os_mutex_lock(&context->program_lock);
     for (program *p = context->programs; p; p = p->next) {
         if (p->unsaved) store_binary(context, p->program, p->key);
         p->unsaved = false;
     }
-    os_mutex_unlock(&context->program_lock);
+    cla_os_mutex_unlock(&context->program_lock);
 }
 
-void programs_release(clattn_context *context) {
+void cla_programs_release(clattn_context *context) {
     while (context->programs) {
         program *p = context->programs;
         context->programs = p->next;

@@ -20,8 +20,8 @@ typedef struct program {
 } program;
 
 // The compiled kernel; it belongs to the context. BUILD_FAILED sends the build log to the log callback.
-clattn_status program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
+clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
 
 // Release all of a context's programs.
-void programs_release(clattn_context *context);
+void cla_programs_release(clattn_context *context);
 #endif

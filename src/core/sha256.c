@@ -55,14 +55,14 @@ static void hash_block(uint32_t H[8], const unsigned char M[64]) {
     H[4] += e, H[5] += f, H[6] += g, H[7] += h;
 }
 
-void sha256_begin(sha256_state *state) {
+void cla_sha256_begin(sha256_state *state) {
     static const uint32_t initial[8] = {0x6a09e667, 0xbb67ae85, 0x3c6ef372, 0xa54ff53a,
                                         0x510e527f, 0x9b05688c, 0x1f83d9ab, 0x5be0cd19};
     memset(state, 0, sizeof *state);
     memcpy(state->hash, initial, sizeof initial);
 }
 
-void sha256_add(sha256_state *state, const void *bytes, size_t count) {
+void cla_sha256_add(sha256_state *state, const void *bytes, size_t count) {
     const unsigned char *from = bytes;
     size_t filled = (size_t)(state->count % 64);
     state->count += count;
@@ -77,19 +77,19 @@ void sha256_add(sha256_state *state, const void *bytes, size_t count) {
 }
 
 /* Section 5.1.1: a one bit, zeros up to 56 bytes modulo 64, the length in bits. */
-void sha256_end(sha256_state *state, uint8_t digest[SHA256_BYTES]) {
+void cla_sha256_end(sha256_state *state, uint8_t digest[SHA256_BYTES]) {
     static const unsigned char padding[64] = {0x80};
     const uint64_t bits = state->count * 8;
     unsigned char length[8];
     for (int i = 0; i < 8; i++) length[i] = (unsigned char)(bits >> (56 - 8 * i));
-    sha256_add(state, padding, (size_t)((119 - state->count % 64) % 64 + 1));
-    sha256_add(state, length, sizeof length);
+    cla_sha256_add(state, padding, (size_t)((119 - state->count % 64) % 64 + 1));
+    cla_sha256_add(state, length, sizeof length);
     for (int i = 0; i < SHA256_BYTES; i++) digest[i] = (uint8_t)(state->hash[i / 4] >> (24 - 8 * (i % 4)));
 }
 
-void sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]) {
+void cla_sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]) {
     sha256_state state;
-    sha256_begin(&state);
-    sha256_add(&state, bytes, count);
-    sha256_end(&state, digest);
+    cla_sha256_begin(&state);
+    cla_sha256_add(&state, bytes, count);
+    cla_sha256_end(&state, digest);
 }

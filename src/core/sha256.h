@@ -16,11 +16,11 @@ typedef struct sha256 {
 } sha256_state;
 
 /* A message in pieces: begin, add any number of times, end. `bytes` may be NULL where count is 0. */
-void sha256_begin(sha256_state *state);
-void sha256_add(sha256_state *state, const void *bytes, size_t count);
-void sha256_end(sha256_state *state, uint8_t digest[SHA256_BYTES]);
+void cla_sha256_begin(sha256_state *state);
+void cla_sha256_add(sha256_state *state, const void *bytes, size_t count);
+void cla_sha256_end(sha256_state *state, uint8_t digest[SHA256_BYTES]);
 
 /* A message in one piece. */
-void sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]);
+void cla_sha256_of(const void *bytes, size_t count, uint8_t digest[SHA256_BYTES]);
 
 #endif

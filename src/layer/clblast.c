@@ -6,10 +6,10 @@
 #ifdef CLATTN_HAVE_CLBLAST
 #include <clblast_c.h>
 
-bool clblast_available(void) {
+bool cla_clblast_available(void) {
     return true;
 }
-void clblast_clear(void) {
+void cla_clblast_clear(void) {
     CLBlastClearCache();
 }
 
@@ -17,20 +17,20 @@ static clattn_status enqueue_barrier(chain *c) {
     cl_uint count;
     const cl_event *list;
     cl_event event = NULL;
-    chain_waits(c, &count, &list);
+    cla_chain_waits(c, &count, &list);
     const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, &event);
-    if (code != CL_SUCCESS) return context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
-    chain_took(c, event);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
+    cla_chain_took(c, event);
     return CLATTN_OK;
 }
 
-clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
-                               const int64_t size[3]) {
+clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                                   const int64_t size[3]) {
     clattn_status status = enqueue_barrier(c);
     if (status != CLATTN_OK) return status;
-    os_mutex_lock(&c->context->program_lock);
+    cla_os_mutex_lock(&c->context->program_lock);
     c->context->projection_used = true;
-    os_mutex_unlock(&c->context->program_lock);
+    cla_os_mutex_unlock(&c->context->program_lock);
     cl_event event = NULL;
     cl_command_queue queue = c->queue;
     const CLBlastStatusCode code = CLBlastSgemm(
@@ -38,26 +38,26 @@ clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const
         (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride, w->buffer, (size_t)w->offset,
         (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset, (size_t)y->stride, &queue, &event);
     if (code == CLBlastOpenCLBuildProgramFailure)
-        return context_fail(c->context, CLATTN_BUILD_FAILED,
-                            "CLBlast: the driver's compiler refused its GEMM kernel");
+        return cla_context_fail(c->context, CLATTN_BUILD_FAILED,
+                                "CLBlast: the driver's compiler refused its GEMM kernel");
     if (code == CLBlastUnexpectedError || code == CLBlastUnknownError)
-        return context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", (int)code);
+        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", (int)code);
     // Its codes are OpenCL's where an OpenCL call failed, and below -1024 where CLBlast itself refused.
     if (code != CLBlastSuccess && (int)code <= -1024)
-        return context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", (int)code);
-    if (code != CLBlastSuccess) return context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
-    chain_took(c, event);
-    context_mark_run(c->context);
+        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", (int)code);
+    if (code != CLBlastSuccess) return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
+    cla_chain_took(c, event);
+    cla_context_mark_run(c->context);
     return CLATTN_OK;
 }
 #else
-bool clblast_available(void) {
+bool cla_clblast_available(void) {
     return false;
 }
-void clblast_clear(void) {}
-clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
-                               const int64_t size[3]) {
+void cla_clblast_clear(void) {}
+clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                                   const int64_t size[3]) {
     (void)x, (void)w, (void)y, (void)size;
-    return context_fail(c->context, CLATTN_UNSUPPORTED, "projection: this build has no CLBlast");
+    return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "projection: this build has no CLBlast");
 }
 #endif

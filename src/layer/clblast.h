@@ -9,13 +9,13 @@ typedef struct matrix {
     int64_t offset, stride;
 } matrix;
 
-bool clblast_available(void);
+bool cla_clblast_available(void);
 
 // y[rows, columns] = x[rows, inner] w[columns, inner]^T, onto the chain.
-clattn_status clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
-                               const int64_t size[3]);
+clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                                   const int64_t size[3]);
 
 // Drop the programs that CLBlast keeps. It must run before the last release of a context that CLBlast has
 // used.
-void clblast_clear(void);
+void cla_clblast_clear(void);
 #endif

@@ -6,7 +6,7 @@
 #include "attention/call.h"
 #include "layer/measure.h"
 
-clattn_tensor linear_one_head(const clattn_tensor *t) {
+clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     clattn_tensor r = *t;
     r.rank = 4;
     r.shape[1] = 1, r.stride[1] = t->shape[2];
@@ -15,13 +15,13 @@ clattn_tensor linear_one_head(const clattn_tensor *t) {
     return r;
 }
 
-clattn_status linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows) {
+clattn_status cla_linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows) {
     const bool open = wanted == CLATTN_PROJECTION_AUTO && !no_rows;
-    if (open && linear_native_is_open(context, l)) measure_projections(context);
-    l->native = open ? linear_native_wins(context, l) : wanted != CLATTN_PROJECTION_CLBLAST;
-    linear_choose(context, l);
-    if (l->native || clblast_available()) return CLATTN_OK;
-    return context_fail(
+    if (open && cla_linear_native_is_open(context, l)) cla_measure_projections(context);
+    l->native = open ? cla_linear_native_wins(context, l) : wanted != CLATTN_PROJECTION_CLBLAST;
+    cla_linear_choose(context, l);
+    if (l->native || cla_clblast_available()) return CLATTN_OK;
+    return cla_context_fail(
         context, CLATTN_UNSUPPORTED,
         "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
 }
@@ -42,22 +42,22 @@ static bool plain_or_native(const linear *l, const clattn_tensor *t) {
     return l->native || is_plain(t);
 }
 static size_t bytes_of(const clattn_tensor *t, size_t element) {
-    return workspace_round((size_t)tensor_count(t) * element);
+    return cla_workspace_round((size_t)cla_tensor_count(t) * element);
 }
 
-size_t linear_scratch(const linear *l) {
+size_t cla_linear_scratch(const linear *l) {
     size_t bytes = direct_result(l) ? 0 : bytes_of(&l->y, sizeof(float));
     if (!plain_or_native(l, &l->x)) bytes += bytes_of(&l->x, sizeof(float));
     if (!plain_or_native(l, &l->w)) bytes += bytes_of(&l->w, sizeof(float));
     return bytes;
 }
 
-clattn_status linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes) {
+clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes) {
     const clattn_tensor *const all[] = {&l->x, &l->w, &l->y};
     int64_t most = (int64_t)(workspace_bytes / sizeof(float));
-    for (int i = 0; i < 3; i++) most = tensor_end(all[i]) > most ? tensor_end(all[i]) : most;
+    for (int i = 0; i < 3; i++) most = cla_tensor_end(all[i]) > most ? cla_tensor_end(all[i]) : most;
     if (l->native || most <= INT32_MAX) return CLATTN_OK;
-    return context_fail(
+    return cla_context_fail(
         context, CLATTN_UNSUPPORTED,
         "projection: CLBlast reaches the first 2^31 elements of a buffer, %lld are needed: take native",
         (long long)most);
@@ -65,7 +65,7 @@ clattn_status linear_check_reach(clattn_context *context, const linear *l, size_
 
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
     return (knobs){
-        .type_q = (int)from, .type_out = (int)to, .type_bias = tensor_given(bias) ? (int)bias->type : 0};
+        .type_q = (int)from, .type_out = (int)to, .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0};
 }
 
 static const clattn_tensor no_bias;
@@ -86,39 +86,40 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .rows = x->shape[row],
                             .batch = flat ? 1 : (int)x->shape[0],
                             .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
-                            .flags = (tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
+                            .flags =
+                                (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
     launch l = {.global = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1}};
-    const clattn_status status = program_get(c->context, KERNEL_CONVERT, &k, &l.program);
+    const clattn_status status = cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program);
     if (status != CLATTN_OK) return status;
-    launch_buffer(&l, &x->buffer);
-    launch_buffer(&l, &y->buffer);
-    launch_buffer(&l, &bias->buffer);
-    launch_buffer(&l, &lengths);
-    launch_value(&l, &a, sizeof a);
-    return launch_enqueue(c, &l);
+    cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, &y->buffer);
+    cla_launch_buffer(&l, &bias->buffer);
+    cla_launch_buffer(&l, &lengths);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(c, &l);
 }
 
 // A result in scratch memory is float32, which may be another kernel.
 static void become_float32(const clattn_context *context, linear *l, const clattn_tensor *y) {
     l->y = *y;
     l->y.type = CLATTN_TYPE_F32;
-    linear_choose(context, l);
+    cla_linear_choose(context, l);
 }
 
-clattn_status linear_prepare(clattn_context *context, const linear *l) {
+clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
     linear inner = *l; // what linear_enqueue hands to the kernel
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
-    clattn_status status = l->native ? linear_native_prepare(context, &inner) : CLATTN_OK;
+    clattn_status status = l->native ? cla_linear_native_prepare(context, &inner) : CLATTN_OK;
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
     const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
     if (status == CLATTN_OK && !plain_or_native(l, &l->x))
-        status = program_get(context, KERNEL_CONVERT, &x, &p);
+        status = cla_program_get(context, KERNEL_CONVERT, &x, &p);
     if (status == CLATTN_OK && !plain_or_native(l, &l->w))
-        status = program_get(context, KERNEL_CONVERT, &w, &p);
-    if (status == CLATTN_OK && (!direct_result(l) || (!l->native && tensor_given(&l->b))))
-        status = program_get(context, KERNEL_CONVERT, &y, &p);
+        status = cla_program_get(context, KERNEL_CONVERT, &w, &p);
+    if (status == CLATTN_OK && (!direct_result(l) || (!l->native && cla_tensor_given(&l->b))))
+        status = cla_program_get(context, KERNEL_CONVERT, &y, &p);
     return status;
 }
 
@@ -149,22 +150,22 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     }
     const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
-    return status == CLATTN_OK ? clblast_multiply(c, &mx, &mw, &my, size) : status;
+    return status == CLATTN_OK ? cla_clblast_multiply(c, &mx, &mw, &my, size) : status;
 }
 
-clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at) {
+clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at) {
     clattn_status status;
     linear inner = *l;
-    if (tensor_count(&l->y) == 0) return CLATTN_OK;
+    if (cla_tensor_count(&l->y) == 0) return CLATTN_OK;
     if (!direct_result(l)) {
         const clattn_tensor y = scratch_view(&l->y, scratch, &at);
         become_float32(c->context, &inner, &y);
     }
     if (l->native)
-        status = linear_native_enqueue(c, &inner);
+        status = cla_linear_native_enqueue(c, &inner);
     else
         status = multiply(c, l, &inner.y, scratch, at);
-    const bool bias_left = !l->native && tensor_given(&l->b);
+    const bool bias_left = !l->native && cla_tensor_given(&l->b);
     if (status == CLATTN_OK && (!direct_result(l) || bias_left))
         status = enqueue_convert(c, &inner.y, &l->y, bias_left ? &l->b : &no_bias, l->lengths);
     return status;

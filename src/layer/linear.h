@@ -21,42 +21,42 @@ typedef struct linear {
 } linear;
 
 // [B, N, M] as [B, 1, N, M].
-clattn_tensor linear_one_head(const clattn_tensor *t);
+clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 
 // Decide who computes it: `wanted` asks for one; else a row of the caller's prefers one, it was measured faster, or a row
 // of the library's prefers it. The first call on a device may measure (measure.h), unless there are no rows. Refuses
 // where it would be CLBlast and the library has none.
-clattn_status linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows);
+clattn_status cla_linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows);
 
 // The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
-void linear_choose(const clattn_context *context, linear *l);
+void cla_linear_choose(const clattn_context *context, linear *l);
 
 // Check what one call and a layer's call have in common (linear_call.c): a weight matrix of shape [out, in]
 // with its optional bias, under these two names; and who is asked to multiply.
-clattn_status linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
-                                  const int64_t shape[2], const char *const names[2], bool planning);
-clattn_status linear_check_projection(clattn_context *context, clattn_projection wanted);
+clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
+                                      const int64_t shape[2], const char *const names[2], bool planning);
+clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
 
 // CLBlast counts elements in 32 bits: refuse what lies beyond, in the views or in a workspace of so many bytes.
-clattn_status linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes);
+clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes);
 
 // Scratch bytes of one call, for conversions.
-size_t linear_scratch(const linear *l);
+size_t cla_linear_scratch(const linear *l);
 
 // Compile what a call needs besides CLBlast's own kernels.
-clattn_status linear_prepare(clattn_context *context, const linear *l);
+clattn_status cla_linear_prepare(clattn_context *context, const linear *l);
 
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
-clattn_status linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at);
+clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at);
 
 // The native kernel (linear_native.c); y is written whole.
-clattn_status linear_native_prepare(clattn_context *context, const linear *l);
-clattn_status linear_native_enqueue(chain *c, const linear *l);
+clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
+clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
 // What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
-bool linear_native_wins(const clattn_context *context, const linear *l);
-bool linear_native_is_open(const clattn_context *context, const linear *l);
+bool cla_linear_native_wins(const clattn_context *context, const linear *l);
+bool cla_linear_native_is_open(const clattn_context *context, const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
 // launch costs about as much as such a projection. Their results lie in one buffer.
-bool linear_native_shares_launch(const linear *const l[3]);
-clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]);
+bool cla_linear_native_shares_launch(const linear *const l[3]);
+clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]);
 #endif

@@ -9,7 +9,7 @@ static linear_problem problem_of(const linear *l) {
     return (linear_problem){l->x.type,
                             l->w.type,
                             l->y.type,
-                            tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
+                            cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
                             l->x.shape[0] * l->x.shape[2],
                             l->w.shape[0],
                             l->w.shape[1],
@@ -17,25 +17,25 @@ static linear_problem problem_of(const linear *l) {
                             l->rope.interleaved};
 }
 
-void linear_choose(const clattn_context *context, linear *l) {
+void cla_linear_choose(const clattn_context *context, linear *l) {
     const linear_problem p = problem_of(l);
-    variant_choose_linear(&context->planner, &p, true, &l->choice);
+    cla_variant_choose_linear(&context->planner, &p, true, &l->choice);
 }
 
-bool linear_native_wins(const clattn_context *context, const linear *l) {
+bool cla_linear_native_wins(const clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
     linear_choice choice;
-    return variant_choose_linear(&context->planner, &p, false, &choice);
+    return cla_variant_choose_linear(&context->planner, &p, false, &choice);
 }
 
-bool linear_native_is_open(const clattn_context *context, const linear *l) {
+bool cla_linear_native_is_open(const clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
-    return variant_linear_is_open(&context->planner, &p);
+    return cla_variant_linear_is_open(&context->planner, &p);
 }
 
-clattn_status linear_native_prepare(clattn_context *context, const linear *l) {
+clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
-    return program_get(context, l->choice.id, &l->choice.knobs, &p);
+    return cla_program_get(context, l->choice.id, &l->choice.knobs, &p);
 }
 
 static size_t divide_up(int64_t n, int by) {
@@ -63,7 +63,7 @@ static linear_args args_of(const linear *l) {
                          .reduction = (int)l->w.shape[1],
                          .x_head_columns = (int)(one_piece ? l->w.shape[1] : x->shape[3]),
                          .y_head_columns = (int)y->shape[3],
-                         .flags = (tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
+                         .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
                          .rotary_dim = l->rope.rotary_dim};
 }
 
@@ -71,16 +71,16 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
     const knobs *k = &l->choice.knobs;
     linear_args a = args_of(l);
     a.column_tile = l->choice.column_tile;
-    launch_buffer(job, &l->x.buffer);
-    launch_buffer(job, &l->w.buffer);
-    launch_buffer(job, &l->b.buffer);
-    launch_buffer(job, &l->y.buffer);
-    launch_buffer(job, &l->rope.turns);
-    launch_buffer(job, &l->rope.table);
-    launch_value(job, &a, sizeof a);
+    cla_launch_buffer(job, &l->x.buffer);
+    cla_launch_buffer(job, &l->w.buffer);
+    cla_launch_buffer(job, &l->b.buffer);
+    cla_launch_buffer(job, &l->y.buffer);
+    cla_launch_buffer(job, &l->rope.turns);
+    cla_launch_buffer(job, &l->rope.table);
+    cla_launch_value(job, &a, sizeof a);
     job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], k->lanes * k->row_vectors * k->row_panels);
     job->global[1] = divide_up(a.columns, a.column_tile);
-    return launch_enqueue(c, job);
+    return cla_launch_enqueue(c, job);
 }
 
 // Up to three projections in one launch; the first one's kernel and RoPE buffers serve all.
@@ -88,30 +88,30 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     linear_args a[3] = {{0}};
     const cl_mem none = NULL;
     job->global[0] = 0;
-    launch_buffer(job, &l[0]->x.buffer);
-    for (int i = 0; i < 3; i++) launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
-    for (int i = 0; i < 3; i++) launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
-    launch_buffer(job, &l[0]->y.buffer);
-    launch_buffer(job, &l[0]->rope.turns);
-    launch_buffer(job, &l[0]->rope.table);
+    cla_launch_buffer(job, &l[0]->x.buffer);
+    for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
+    for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
+    cla_launch_buffer(job, &l[0]->y.buffer);
+    cla_launch_buffer(job, &l[0]->rope.turns);
+    cla_launch_buffer(job, &l[0]->rope.table);
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
-        launch_value(job, &a[i], sizeof a[i]);
+        cla_launch_value(job, &a[i], sizeof a[i]);
         job->global[0] += divide_up(a[i].columns, l[0]->choice.column_tile);
     }
-    return launch_enqueue(c, job);
+    return cla_launch_enqueue(c, job);
 }
 
 static clattn_status enqueue(chain *c, const linear *const l[], int count) {
     const linear_choice *choice = &l[0]->choice;
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    const clattn_status status = program_get(c->context, choice->id, &choice->knobs, &job.program);
+    const clattn_status status = cla_program_get(c->context, choice->id, &choice->knobs, &job.program);
     if (status != CLATTN_OK) return status;
     return choice->id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l[0], &job)
                                              : enqueue_few_rows(c, l, count, &job);
 }
 
-clattn_status linear_native_enqueue(chain *c, const linear *l) {
+clattn_status cla_linear_native_enqueue(chain *c, const linear *l) {
     return enqueue(c, &l, 1);
 }
 
@@ -119,14 +119,14 @@ clattn_status linear_native_enqueue(chain *c, const linear *l) {
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
-    return l->choice.id == KERNEL_LINEAR_FEW_LANES && knobs_equal(&k, &first->choice.knobs) &&
+    return l->choice.id == KERNEL_LINEAR_FEW_LANES && cla_knobs_equal(&k, &first->choice.knobs) &&
            memcmp(&l->x, &first->x, sizeof l->x) == 0 && l->y.buffer == first->y.buffer;
 }
 
-bool linear_native_shares_launch(const linear *const l[3]) {
+bool cla_linear_native_shares_launch(const linear *const l[3]) {
     return l[0]->choice.id == KERNEL_LINEAR_FEW_LANES && can_share(l[0], l[1]) && can_share(l[0], l[2]);
 }
 
-clattn_status linear_native_enqueue_three(chain *c, const linear *const l[3]) {
+clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]) {
     return enqueue(c, l, 3);
 }

@@ -54,9 +54,9 @@ static void close_trial(trial *t, clattn_context *of) {
     if (t->queue) clReleaseCommandQueue(t->queue);
     if (!t->context) return;
     // What CLBlast compiled for the cl_context serves the caller, who clears it in the end.
-    os_mutex_lock(&of->program_lock);
+    cla_os_mutex_lock(&of->program_lock);
     of->projection_used |= t->context->projection_used;
-    os_mutex_unlock(&of->program_lock);
+    cla_os_mutex_unlock(&of->program_lock);
     t->context->projection_used = false;
     clattn_context_save_kernels(t->context);
     t->context->cache = NULL; // the caller's
@@ -71,14 +71,14 @@ static uint64_t time_projection(const trial *t, int64_t rows, bool native) {
                 .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
                 .native = native};
     uint64_t least = 0;
-    linear_choose(t->context, &l);
+    cla_linear_choose(t->context, &l);
     for (int run = 0; run < RUNS; run++) {
         chain steps;
-        const uint64_t start = os_time_ns();
-        chain_begin(&steps, t->context, t->queue, 0, NULL);
-        const clattn_status status = linear_enqueue(&steps, &l, NULL, 0);
-        if (chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
-        const uint64_t time = os_time_ns() - start;
+        const uint64_t start = cla_os_time_ns();
+        cla_chain_begin(&steps, t->context, t->queue, 0, NULL);
+        const clattn_status status = cla_linear_enqueue(&steps, &l, NULL, 0);
+        if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
+        const uint64_t time = cla_os_time_ns() - start;
         if (run > 0 && (least == 0 || time < least)) least = time;
     }
     return least;
@@ -102,9 +102,9 @@ static bool run_trial(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
     const bool open = open_trial(&t, c);
     for (int i = 0; open && i < PLAN_MEASURES; i++) {
         const pair p = {time_projection(&t, rows_of[i], true), time_projection(&t, rows_of[i], false)};
-        log_send(&c->log, CLATTN_LOG_INFO,
-                 "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)",
-                 (int)rows_of[i], (double)p.native / 1e6, (double)p.clblast / 1e6);
+        cla_log_send(&c->log, CLATTN_LOG_INFO,
+                     "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)",
+                     (int)rows_of[i], (double)p.native / 1e6, (double)p.clblast / 1e6);
         answer[i] = faster(&p);
         all = all && p.native && p.clblast;
     }
@@ -120,13 +120,13 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
                                              &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
     const uint32_t units = of->compute_units;
     sha256_state h;
-    sha256_begin(&h);
-    sha256_add(&h, &units, sizeof units);
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, &units, sizeof units);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
-        sha256_add(&h, sources[i]->text, sources[i]->bytes);
+        cla_sha256_add(&h, sources[i]->text, sources[i]->bytes);
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        sha256_add(&h, parts[i], strlen(parts[i]) + 1);
-    sha256_end(&h, key);
+        cla_sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+    cla_sha256_end(&h, key);
 }
 
 static bool is_answer(const unsigned char *bytes, size_t count) {
@@ -141,23 +141,23 @@ static void find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) 
     unsigned char *kept = NULL;
     size_t count = 0;
     measure_key(c, key);
-    if (cache_load(c->cache, key, &kept, &count)) {
+    if (cla_cache_load(c->cache, key, &kept, &count)) {
         const bool ok = is_answer(kept, count);
         if (ok) memcpy(answer, kept, PLAN_MEASURES);
         free(kept);
         if (ok) return;
     }
-    if (run_trial(c, answer)) cache_store(c->cache, key, answer, PLAN_MEASURES);
+    if (run_trial(c, answer)) cla_cache_store(c->cache, key, answer, PLAN_MEASURES);
 }
 
-void measure_projections(clattn_context *context) {
+void cla_measure_projections(clattn_context *context) {
     unsigned char answer[PLAN_MEASURES];
-    if (!context->capabilities.is_cpu || !context->cache || !clblast_available()) return;
-    os_mutex_lock(&context->measure_lock);
+    if (!context->capabilities.is_cpu || !context->cache || !cla_clblast_available()) return;
+    cla_os_mutex_lock(&context->measure_lock);
     if (!context->measured) {
         context->measured = true;
         find_answer(context, answer);
         for (int i = 0; i < PLAN_MEASURES; i++) context->planner.measured[i] = (enum plan_measured)answer[i];
     }
-    os_mutex_unlock(&context->measure_lock);
+    cla_os_mutex_unlock(&context->measure_lock);
 }

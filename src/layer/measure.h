@@ -7,5 +7,5 @@
 // Make sure that planner.measured says what it can of the context's device. The first call on a device takes
 // seconds, because CLBlast compiles. Nothing is measured without a cache folder, which could not keep the
 // answer, without CLBlast, or on a device that is no CPU. A failure is no error: nothing is then known.
-void measure_projections(clattn_context *context);
+void cla_measure_projections(clattn_context *context);
 #endif

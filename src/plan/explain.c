@@ -21,7 +21,7 @@ static void explain_tile(const clattn_capabilities *device, const variant *v, ch
     }
 }
 
-void variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]) {
+void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]) {
     static const char *const names[CLATTN_KERNEL_COUNT] = {"auto", "unfused", "flash", "decode"};
     char tile[200];
     if (v->kernel == CLATTN_KERNEL_UNFUSED) {

@@ -18,7 +18,7 @@ static int knob_value(const knobs *k, size_t index) {
     return *(const int *)(const void *)((const char *)k + knob_list[index].offset);
 }
 
-bool knobs_print(const knobs *k, char *text, size_t size) {
+bool cla_knobs_print(const knobs *k, char *text, size_t size) {
     size_t used = 0;
     if (size == 0) return false;
     text[0] = '\0';
@@ -32,7 +32,7 @@ bool knobs_print(const knobs *k, char *text, size_t size) {
     return true;
 }
 
-bool knobs_equal(const knobs *a, const knobs *b) {
+bool cla_knobs_equal(const knobs *a, const knobs *b) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (knob_value(a, i) != knob_value(b, i)) return false;
     return true;
@@ -42,7 +42,7 @@ static int *knob_place(knobs *k, size_t index) {
     return (int *)(void *)((char *)k + knob_list[index].offset);
 }
 
-bool knobs_set(knobs *k, const char *macro, int value) {
+bool cla_knobs_set(knobs *k, const char *macro, int value) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (!strcmp(knob_list[i].macro, macro)) {
             *knob_place(k, i) = value;
@@ -51,7 +51,7 @@ bool knobs_set(knobs *k, const char *macro, int value) {
     return false;
 }
 
-void knobs_override(knobs *k, const knobs *from) {
+void cla_knobs_override(knobs *k, const knobs *from) {
     for (size_t i = 0; i < KNOB_COUNT; i++)
         if (knob_value(from, i) != 0) *knob_place(k, i) = knob_value(from, i);
 }

@@ -11,10 +11,10 @@ typedef struct knobs {
 } knobs;
 
 // Write "-DTILE_Q=16 -DTILE_KV=32 ..." into text[size]; false when it does not fit.
-bool knobs_print(const knobs *k, char *text, size_t size);
+bool cla_knobs_print(const knobs *k, char *text, size_t size);
 // Set a knob by its macro's name; false where there is none of that name.
-bool knobs_set(knobs *k, const char *macro, int value);
+bool cla_knobs_set(knobs *k, const char *macro, int value);
 // Take each knob of `from` that is not 0.
-void knobs_override(knobs *k, const knobs *from);
-bool knobs_equal(const knobs *a, const knobs *b);
+void cla_knobs_override(knobs *k, const knobs *from);
+bool cla_knobs_equal(const knobs *a, const knobs *b);
 #endif

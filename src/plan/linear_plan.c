@@ -65,7 +65,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         int tile = 0;
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
         k.row_panels = 2 - i % 2, k.reduction_tile = 256;
-        knobs_override(&k, row);
+        cla_knobs_override(&k, row);
         const int block = common_multiple(k.lanes, k.column_block),
                   step = head ? common_multiple(block, head) : block;
         if (step > LINEAR_TILE_COLUMNS) continue;
@@ -87,7 +87,7 @@ static void choose_few_rows(const linear_problem *p, const knobs *row, linear_ch
     k->row_block = p->rows <= 1 ? 1 : p->rows == 2 ? 2 : p->rows % 5 == 0 && p->rows % 4 != 0 ? 5 : 4;
     k->column_block = p->rows <= 2 ? 8 : 4;
     k->column_tile = 8;
-    knobs_override(k, row);
+    cla_knobs_override(k, row);
     choice->column_tile = k->column_tile;
 }
 
@@ -101,10 +101,10 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
     const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
-    return tuned_find(rows, NULL, kernels, &key);
+    return cla_tuned_find(rows, NULL, kernels, &key);
 }
 
-bool variant_linear_is_open(const plan_input *in, const linear_problem *p) {
+bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = linear_row(in, p, in->shipped);
     return row && row->id != TUNED_CLBLAST && !linear_row(in, p, in->own);
 }
@@ -127,21 +127,21 @@ static void choose_shape(const plan_input *in, const linear_problem *p, const tu
         choose_many_rows(in, p, &none, 0, choice);
 }
 
-bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
-                           linear_choice *choice) {
+bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
+                               linear_choice *choice) {
     static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
     const tuned_row *own = linear_row(in, p, in->own);
     const tuned_row *row = own ? own : linear_row(in, p, in->shipped);
     const bool to_clblast = !row || row->id == TUNED_CLBLAST;
     if (!forced && (to_clblast || (!own && clblast_measured_faster(in, row->id)))) return false;
     if (to_clblast) row = &any_device;
-    *choice =
-        (linear_choice){.id = row->id,
-                        .knobs = {.type_q = (int)p->type_x,
-                                  .type_kv = (int)p->type_w,
-                                  .type_out = (int)p->type_y,
-                                  .type_bias = (int)p->type_bias,
-                                  .lanes = row->knobs.lanes ? row->knobs.lanes : variant_lanes(in->device)}};
+    *choice = (linear_choice){
+        .id = row->id,
+        .knobs = {.type_q = (int)p->type_x,
+                  .type_kv = (int)p->type_w,
+                  .type_out = (int)p->type_y,
+                  .type_bias = (int)p->type_bias,
+                  .lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in->device)}};
     choose_shape(in, p, row, choice);
     return true;
 }

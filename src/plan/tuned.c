@@ -83,7 +83,7 @@ static bool parse_knob(char *word, tuned_row *row) {
     *value++ = '\0';
     const long x = strtol(value, &end, 10);
     return end != value && !*end && x >= 0 && x <= 65536 && may_tune(word) &&
-           knobs_set(&row->knobs, word, (int)x);
+           cla_knobs_set(&row->knobs, word, (int)x);
 }
 
 static bool parse_kernel(const char *word, enum kernel_id *id) {
@@ -126,7 +126,7 @@ static int parse_line(char *line, tuned_row *row) {
     return after && knobs_fit(row) ? 1 : -1;
 }
 
-bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
+bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
     *rows = (tuned_rows){0};
     for (int number = 1; *text; number++) {
         char line[MAX_LINE];
@@ -144,7 +144,7 @@ bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
                      "tuned rows: line %d is not a row: \"kernel condition=value ... : KNOB=number ...\" is "
                      "needed",
                      number);
-            tuned_free(rows);
+            cla_tuned_free(rows);
             return false;
         }
         rows->rows = grown;
@@ -153,7 +153,7 @@ bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
     return true;
 }
 
-void tuned_free(tuned_rows *rows) {
+void cla_tuned_free(tuned_rows *rows) {
     free(rows->rows);
     *rows = (tuned_rows){0};
 }
@@ -172,8 +172,8 @@ static const tuned_row *find_in(const tuned_rows *rows, unsigned kernels, const 
     return NULL;
 }
 
-const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
-                            const tuned_key *key) {
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
+                                const tuned_key *key) {
     const tuned_row *r = find_in(own, kernels, key);
     return r ? r : find_in(shipped, kernels, key);
 }

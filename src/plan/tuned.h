@@ -36,13 +36,13 @@ typedef struct tuned_key {
 } tuned_key;
 
 // Parse a text. False: why[size] has one line with the number of the bad row; no memory counts as such.
-bool tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
-void tuned_free(tuned_rows *rows);
+bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
+void cla_tuned_free(tuned_rows *rows);
 
 // The first row for one of the kernels in the bit set `kernels` (1 << id) that fits, in the caller's rows,
 // then in the shipped ones; NULL where none does.
-const tuned_row *tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
-                            const tuned_key *key);
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
+                                const tuned_key *key);
 
 // The rows that the library ships, as text.
 extern const char clattn_tuned_rows_text[];

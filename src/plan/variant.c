@@ -24,7 +24,7 @@ static clattn_status cannot(variant *v, const char *why) {
     return CLATTN_UNSUPPORTED;
 }
 
-int variant_lanes(const clattn_capabilities *device) {
+int cla_variant_lanes(const clattn_capabilities *device) {
     return device->float_vector_width >= 16 ? 16 : device->float_vector_width >= 8 ? 8 : 4;
 }
 
@@ -41,7 +41,7 @@ static void attention_knobs(const problem *p, knobs *k) {
 static const tuned_row *find_row(const plan_input *in, const problem *p, unsigned kernels) {
     const tuned_key key = {in->device->is_cpu, (int)in->device->float_vector_width, (int)p->type_kv,
                            p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v, p->n_q};
-    return tuned_find(in->own, in->shipped, kernels, &key);
+    return cla_tuned_find(in->own, in->shipped, kernels, &key);
 }
 
 // A power of two not above the device's limit; one work-item on a CPU, where a core walks a row alone.
@@ -153,9 +153,9 @@ static clattn_status choose_flash_lanes(const plan_input *in, const problem *p, 
                                         variant *v) {
     v->id = KERNEL_FLASH_LANES;
     attention_knobs(p, &v->knobs);
-    v->knobs.lanes = variant_lanes(in->device);
+    v->knobs.lanes = cla_variant_lanes(in->device);
     v->knobs.row_vectors = 1, v->knobs.key_block = 8, v->knobs.tile_kv = 64;
-    knobs_override(&v->knobs, &row->knobs);
+    cla_knobs_override(&v->knobs, &row->knobs);
     v->knobs.dot_bf16 = can_dot(in, p, v->knobs.lanes) && v->knobs.tile_kv % 2 == 0;
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
@@ -183,12 +183,12 @@ static clattn_status choose_decode_lanes(const plan_input *in, const problem *p,
     const int rows = group * p->n_q > 0 ? group * p->n_q : 1;
     v->id = KERNEL_DECODE_LANES;
     attention_knobs(p, &v->knobs);
-    v->knobs.lanes = variant_lanes(in->device);
+    v->knobs.lanes = cla_variant_lanes(in->device);
     // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
     while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
         v->knobs.lanes /= 2;
     v->knobs.rows = (rows + (rows + 7) / 8 - 1) / ((rows + 7) / 8); // even passes
-    knobs_override(&v->knobs, &row->knobs);
+    cla_knobs_override(&v->knobs, &row->knobs);
     v->knobs.dot_bf16 = can_dot(in, p, v->knobs.lanes) && p->head_dim % (2 * v->knobs.lanes) == 0;
     v->work_group = 1;
     v->rows_per_group = v->knobs.rows;
@@ -225,7 +225,7 @@ static clattn_status choose_fused(const plan_input *in, const problem *p, varian
     return choose_flash(in, p, v);
 }
 
-clattn_status variant_choose(const plan_input *in, const problem *p, variant *v) {
+clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {
     const char *refusal = NULL;
     memset(v, 0, sizeof *v);
     if (p->splits > 0 && p->kernel != CLATTN_KERNEL_DECODE)

@@ -34,13 +34,13 @@ typedef struct variant {
 } variant;
 
 // Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.
-clattn_status variant_choose(const plan_input *in, const problem *p, variant *v);
+clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v);
 
 // Why it was chosen, as one line (explain.c): apart, because a call does not need it.
-void variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]);
+void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]);
 
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
-int variant_lanes(const clattn_capabilities *device);
+int cla_variant_lanes(const clattn_capabilities *device);
 
 // A projection of `rows` rows: the lanes kernel and its knobs, or false where CLBlast is
 // the choice; when `forced`, always true. The caller's rows decide; then what was measured on the device;
@@ -61,6 +61,7 @@ typedef struct linear_choice {
 
 // Whether a measurement can change that: no row of the caller's decides, and one of the library's has a
 // kernel.
-bool variant_linear_is_open(const plan_input *in, const linear_problem *p);
-bool variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced, linear_choice *choice);
+bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p);
+bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
+                               linear_choice *choice);
 #endif

@@ -1,0 +1,16 @@
+#!/bin/sh
+# Every file of ours stands as .clang-format says, by version 14: others break lines elsewhere.   $1 build folder
+set -eu
+folder=$1/format
+format=clang-format-14
+if ! command -v $format >/dev/null 2>&1; then
+    format=$folder/bin/clang-format
+    if [ ! -x "$format" ]; then
+        python3 -m venv "$folder"
+        "$folder/bin/pip" install -q clang-format==14.0.6
+    fi
+fi
+files=$(find src include tests bench cl -name '*.[ch]' -o -name '*.cl' -o -name '*.clh')
+[ "$(echo "$files" | wc -l)" -ge 100 ] || { echo "found too few files to check"; exit 1; }
+# shellcheck disable=SC2086
+"$format" --style=file --dry-run --Werror $files
