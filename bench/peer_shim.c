@@ -13,7 +13,8 @@ enum { MAX_BUFFERS = 8, MAX_DEVICES = 64 };
 struct peer_call {
     peer_device *device;
     bool is_layer;
-    clattn_layer_params layer; // an attention call uses layer.attention alone
+    clattn_layer_params layer;
+    clattn_attention_params attention;
     clattn_plan plan;
     cl_mem out, weights, buffers[MAX_BUFFERS];
     size_t out_bytes, weights_bytes;
@@ -116,22 +117,21 @@ static clattn_tensor take_rows(clattn_tensor t, int64_t first, int64_t count) {
     return t;
 }
 
-static void set_causal(clattn_attention_params *p, int32_t causal) {
-    p->causal = causal != PEER_FULL;
-    p->alignment = causal == PEER_CAUSAL_BOTTOM_RIGHT ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
+static void set_causal(clattn_score *score, int32_t causal) {
+    score->causal = causal != PEER_FULL;
+    score->alignment = causal == PEER_CAUSAL_BOTTOM_RIGHT ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
 }
 
 static clattn_status prepare(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
     const clattn_layer_params *l = &call->layer;
-    clattn_status status =
-        call->is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, &l->attention);
+    const clattn_attention_params *a = &call->attention;
+    clattn_status status = call->is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, a);
     if (status == CLATTN_OK)
-        status = call->is_layer ? clattn_layer_plan(c, l, &call->plan)
-                                : clattn_attention_plan(c, &l->attention, &call->plan);
+        status =
+            call->is_layer ? clattn_layer_plan(c, l, &call->plan) : clattn_attention_plan(c, a, &call->plan);
     if (status != CLATTN_OK) return status;
-    return call->is_layer ? clattn_layer_workspace(c, l, bytes)
-                          : clattn_attention_workspace(c, &l->attention, bytes);
+    return call->is_layer ? clattn_layer_workspace(c, l, bytes) : clattn_attention_workspace(c, a, bytes);
 }
 
 // Compiles and allocates what the call would otherwise do in its first run. `inputs`: the buffers that must
@@ -139,7 +139,8 @@ static clattn_status prepare(peer_call *call, size_t *bytes) {
 static peer_call *complete(peer_call *call, int inputs) {
     size_t bytes = 0;
     bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
-    if (ok && bytes) ok = (call->layer.attention.workspace = add_buffer(call, NULL, bytes)) != NULL;
+    if (ok && bytes)
+        ok = (call->layer.workspace = call->attention.workspace = add_buffer(call, NULL, bytes)) != NULL;
     if (ok) return call;
     peer_destroy(call);
     return NULL;
@@ -155,15 +156,15 @@ static peer_call *create(peer_device *device, bool is_layer) {
 peer_call *peer_attention_create(peer_device *device, const peer_attention *a) {
     peer_call *call = create(device, false);
     if (!call) return NULL;
-    clattn_attention_params *p = &call->layer.attention;
+    clattn_attention_params *p = &call->attention;
     const clattn_type type = (clattn_type)a->type;
     p->q = add_heads(call, a->q, type, (const int64_t[]){a->b, a->h, a->nq, a->d});
-    p->k = add_heads(call, a->k, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->d});
-    p->v = add_heads(call, a->v, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->dv});
+    p->kv.k = add_heads(call, a->k, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->d});
+    p->kv.v = add_heads(call, a->v, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->dv});
     p->out = add_heads(call, NULL, type, (const int64_t[]){a->b, a->h, a->nq, a->dv});
     call->out = p->out.buffer;
     call->out_bytes = (size_t)(a->b * a->h * a->nq * a->dv) * clattn_type_size(type);
-    set_causal(p, a->causal);
+    set_causal(&p->score, a->causal);
     return complete(call, 4);
 }
 
@@ -185,13 +186,12 @@ peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
     p->wo = add_f32(call, l->out_weight, 2, (const int64_t[]){l->m, l->m});
     p->bo = add_f32(call, l->out_bias, 1, &l->m);
     p->heads = l->heads;
-    set_causal(&p->attention, l->causal);
+    set_causal(&p->score, l->causal);
     call->out = p->out.buffer;
     call->out_bytes = (size_t)(l->b * l->n * l->m) * sizeof(float);
     if (!l->weights) return complete(call, 6);
-    p->attention.weights =
-        add_heads(call, NULL, CLATTN_TYPE_F32, (const int64_t[]){l->b, l->heads, l->n, l->n});
-    call->weights = p->attention.weights.buffer;
+    p->weights = add_heads(call, NULL, CLATTN_TYPE_F32, (const int64_t[]){l->b, l->heads, l->n, l->n});
+    call->weights = p->weights.buffer;
     call->weights_bytes = (size_t)(l->b * l->heads * l->n * l->n) * sizeof(float);
     return complete(call, 7);
 }
@@ -209,9 +209,10 @@ const char *peer_kernel(const peer_call *call) {
 int peer_run(peer_call *call) {
     peer_device *d = call->device;
     const clattn_layer_params *l = &call->layer;
-    const clattn_status status =
-        call->is_layer ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
-                       : clattn_attention_enqueue(d->context, d->queue, &l->attention, 0, NULL, NULL);
+    const clattn_attention_params *a = &call->attention;
+    const clattn_status status = call->is_layer
+                                     ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
+                                     : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
     if (status != CLATTN_OK) return fail_status(d, status);
     const cl_int code = clFinish(d->queue);
     if (code == CL_SUCCESS) return 0;

@@ -107,21 +107,21 @@ static bench_status make_output(problem *p, clattn_tensor *view, int rank, const
     return BENCH_FAIL;
 }
 
-static void set_options(clattn_attention_params *a, const bench_case *c) {
-    a->causal = c->causal;
-    a->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    a->kernel = c->kernel;
+static void set_options(clattn_score *score, const bench_case *c) {
+    score->causal = c->causal;
+    score->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
 }
 
 static bench_status create_attention(problem *p, char why[256]) {
     const bench_case *c = &p->c;
     clattn_attention_params *a = &p->attention;
     const input all[] = {{&a->q, 4, {c->b, c->heads, c->n, c->d}, 1.0},
-                         {&a->k, 4, {c->b, c->kv_heads, c->n_kv, c->d}, 1.0},
-                         {&a->v, 4, {c->b, c->kv_heads, c->n_kv, c->dv}, 1.0}};
+                         {&a->kv.k, 4, {c->b, c->kv_heads, c->n_kv, c->d}, 1.0},
+                         {&a->kv.v, 4, {c->b, c->kv_heads, c->n_kv, c->dv}, 1.0}};
     const int64_t out[4] = {c->b, c->heads, c->n, c->dv};
     bench_status status = BENCH_OK;
-    set_options(a, c);
+    set_options(&a->score, c);
+    a->kernel = c->kernel;
     for (int i = 0; i < 3 && status == BENCH_OK; i++) status = make_input(p, i, &all[i], why);
     return status == BENCH_OK ? make_output(p, &a->out, 4, out, why) : status;
 }
@@ -138,7 +138,8 @@ static bench_status create_layer(problem *p, char why[256]) {
                          {&l->wo, 2, {c->model, c->heads * c->dv, 0, 0}, last}};
     const int64_t out[3] = {c->b, c->n, c->model};
     bench_status status = BENCH_OK;
-    set_options(&l->attention, c);
+    set_options(&l->score, c);
+    l->kernel = c->kernel;
     l->heads = (int32_t)c->heads;
     l->kv_heads = (int32_t)c->kv_heads;
     l->projection = c->projection;
@@ -196,8 +197,8 @@ void problem_destroy(problem *p) {
 static bench_status prepare_composition(problem *p, char why[256]) {
     const bench_case *c = &p->c;
     const double scores = (double)c->b * (double)c->heads * (double)c->n * (double)c->n_kv;
-    composition_buffers buffers = {p->attention.q.buffer, p->attention.k.buffer, p->attention.v.buffer, NULL,
-                                   p->out};
+    composition_buffers buffers = {p->attention.q.buffer, p->attention.kv.k.buffer, p->attention.kv.v.buffer,
+                                   NULL, p->out};
     const bench_status status = make_buffer(p, scores * sizeof(float), &buffers.scores, why);
     if (status != BENCH_OK) return status;
     const uint64_t start = tool_time_ns();
@@ -212,7 +213,7 @@ static clattn_status ask_workspace(problem *p, size_t *bytes, cl_mem **workspace
         *workspace = &p->linear.workspace;
         return clattn_linear_workspace(context, &p->linear, bytes);
     }
-    *workspace = p->c.op == BENCH_LAYER ? &p->layer.attention.workspace : &p->attention.workspace;
+    *workspace = p->c.op == BENCH_LAYER ? &p->layer.workspace : &p->attention.workspace;
     return p->c.op == BENCH_LAYER ? clattn_layer_workspace(context, &p->layer, bytes)
                                   : clattn_attention_workspace(context, &p->attention, bytes);
 }

@@ -68,8 +68,8 @@ struct case_data *case_make(const struct test_case *test) {
     if (t->bias.rank > 0) data->bias = array_random(&random, map_count(t, &t->bias), t->bias.type, 2);
     if (t->alibi) data->slopes = random_floats(&random, t->heads, 0.01, 0.5);
     if (t->sinks) data->sinks = random_floats(&random, t->heads, -2, 2);
-    t->options.alibi_slopes = data->slopes;
-    t->options.sinks = data->sinks;
+    t->options.score.alibi_slopes = data->slopes;
+    t->options.score.sinks = data->sinks;
     return data;
 }
 
@@ -100,11 +100,11 @@ static void bind_packed(const struct case_data *data, struct case_arrays *a) {
     }
     a->packed = array_input(&shape, values);
     free(values);
-    a->params.q = a->params.k = a->params.v = a->packed.view;
+    a->params.q = a->params.kv.k = a->params.kv.v = a->packed.view;
     a->params.q.shape[1] = t->heads;
-    a->params.k.shape[1] = a->params.v.shape[1] = t->kv_heads;
-    a->params.k.offset += t->heads * t->head_dim;
-    a->params.v.offset += (t->heads + t->kv_heads) * t->head_dim;
+    a->params.kv.k.shape[1] = a->params.kv.v.shape[1] = t->kv_heads;
+    a->params.kv.k.offset += t->heads * t->head_dim;
+    a->params.kv.v.offset += (t->heads + t->kv_heads) * t->head_dim;
 }
 
 static void bind_inputs(const struct case_data *data, struct case_arrays *a) {
@@ -116,8 +116,8 @@ static void bind_inputs(const struct case_data *data, struct case_arrays *a) {
     a->k = array_input(&k, data->k);
     a->v = array_input(&v, data->v);
     a->params.q = a->q.view;
-    a->params.k = a->k.view;
-    a->params.v = a->v.view;
+    a->params.kv.k = a->k.view;
+    a->params.kv.v = a->v.view;
 }
 
 static void bind_maps(const struct case_data *data, struct case_arrays *a) {
@@ -125,12 +125,12 @@ static void bind_maps(const struct case_data *data, struct case_arrays *a) {
     if (t->mask.rank > 0) {
         struct array_shape shape = map_shape(t, &t->mask, CLATTN_TYPE_BOOL);
         a->mask = array_input(&shape, data->mask);
-        a->params.mask = a->mask.view;
+        a->params.score.mask = a->mask.view;
     }
     if (t->bias.rank > 0) {
         struct array_shape shape = map_shape(t, &t->bias, t->bias.type);
         a->bias = array_input(&shape, data->bias);
-        a->params.bias = a->bias.view;
+        a->params.score.bias = a->bias.view;
     }
 }
 

@@ -58,7 +58,7 @@ static void attend(clattn_kernel kernel, bool rotary) {
     struct test_case test = {.name = "faults", .heads = 2, .n_q = 5, .n_kv = 9, .head_dim = 16};
     clattn_status status = CLATTN_DRIVER;
     test.options.kernel = kernel;
-    test.options.kv_lengths = (const int32_t[]){8};
+    test.options.score.kv_lengths = (const int32_t[]){8};
     test.sinks = true;
     if (rotary) test.options.rope.layout = CLATTN_ROPE_HALF;
     struct case_data *data = case_make(&test);
@@ -91,7 +91,7 @@ static void project(void) {
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.biases = LAYER_ALL_BIASES;
     test.options.rope.layout = CLATTN_ROPE_HALF; // in the projections, with buffers of its own
-    test.options.q_lengths = (const int32_t[]){4};
+    test.options.score.q_lengths = (const int32_t[]){4};
     struct layer_data *data = layer_make(&test);
     for (int attempt = 0; attempt == 0 || again(attempt - 1, status); attempt++) {
         char why[512];

@@ -79,7 +79,11 @@ void layer_bind(const struct layer_data *data, struct layer_arrays *a) {
     struct array_shape y = {t->type, 3, {t->batch, t->n_kv, t->width_y}, t->layout};
     struct array_shape out = {t->type, 3, {t->batch, t->n_q, t->width_out}, t->layout};
     struct array_shape map = {CLATTN_TYPE_F32, 4, {t->batch, t->heads, t->n_q, t->n_kv}, t->layout};
-    *a = (struct layer_arrays){.params = {.attention = t->options}};
+    *a = (struct layer_arrays){.params = {.score = t->options.score,
+                                          .rope = t->options.rope,
+                                          .scores_at = t->options.scores_at,
+                                          .kernel = t->options.kernel,
+                                          .splits = t->options.splits}};
     a->params.heads = (int32_t)t->heads;
     a->params.kv_heads = (int32_t)t->kv_heads;
     a->params.projection = t->projection;
@@ -91,8 +95,8 @@ void layer_bind(const struct layer_data *data, struct layer_arrays *a) {
     a->params.x = a->x.view;
     a->params.y = a->y.view;
     a->params.out = a->out.view;
-    a->params.attention.weights = a->weights.view;
-    a->params.attention.scores = a->scores.view;
+    a->params.weights = a->weights.view;
+    a->params.scores = a->scores.view;
     bind_matrices(data, a);
 }
 

@@ -25,18 +25,18 @@ double *reference_alloc(int64_t count) {
 }
 
 static int64_t kv_length(const struct reference *r, int64_t b) {
-    return r->options->kv_lengths != NULL ? r->options->kv_lengths[b] : r->n_kv;
+    return r->options->score.kv_lengths != NULL ? r->options->score.kv_lengths[b] : r->n_kv;
 }
 
 static int64_t q_length(const struct reference *r, int64_t b) {
-    return r->options->q_lengths != NULL ? r->options->q_lengths[b] : r->n_q;
+    return r->options->score.q_lengths != NULL ? r->options->score.q_lengths[b] : r->n_q;
 }
 
 int64_t reference_shift(const struct reference *r, int64_t b) {
     const clattn_attention_params *options = r->options;
-    if (options->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) return kv_length(r, b) - q_length(r, b);
-    if (options->alignment != CLATTN_ALIGN_OFFSET) return 0;
-    return options->offsets != NULL ? options->offsets[b] : options->offset;
+    if (options->score.alignment == CLATTN_ALIGN_BOTTOM_RIGHT) return kv_length(r, b) - q_length(r, b);
+    if (options->score.alignment != CLATTN_ALIGN_OFFSET) return 0;
+    return options->score.offsets != NULL ? options->score.offsets[b] : options->score.offset;
 }
 
 static double mapped(const double *map, const int64_t *stride, const struct row *at, int64_t j) {
@@ -46,9 +46,11 @@ static double mapped(const double *map, const int64_t *stride, const struct row 
 static bool sees(const struct reference *r, const struct row *at, int64_t j) {
     const clattn_attention_params *options = r->options;
     if (j >= at->kv_length) return false;
-    if (options->causal && j > at->p) return false;
-    if (options->window && options->window_left >= 0 && j < at->p - options->window_left) return false;
-    if (options->window && options->window_right >= 0 && j > at->p + options->window_right) return false;
+    if (options->score.causal && j > at->p) return false;
+    if (options->score.window && options->score.window_left >= 0 && j < at->p - options->score.window_left)
+        return false;
+    if (options->score.window && options->score.window_right >= 0 && j > at->p + options->score.window_right)
+        return false;
     return r->mask == NULL || mapped(r->mask, r->mask_stride, at, j) != 0;
 }
 
@@ -56,7 +58,8 @@ static void raw_scores(const struct reference *r, const struct row *at, double *
     int64_t head_kv = at->h / (r->heads / r->kv_heads);
     const double *q = r->q + ((at->b * r->heads + at->h) * r->n_q + at->i) * r->head_dim;
     const double *k = r->k + (at->b * r->kv_heads + head_kv) * r->n_kv * r->head_dim;
-    double scale = r->options->scale != 0 ? (double)r->options->scale : 1.0 / sqrt((double)r->head_dim);
+    double scale =
+        r->options->score.scale != 0 ? (double)r->options->score.scale : 1.0 / sqrt((double)r->head_dim);
     for (int64_t j = 0; j < r->n_kv; j++) {
         double dot = 0;
         for (int64_t d = 0; d < r->head_dim; d++) dot += q[d] * k[j * r->head_dim + d];
@@ -67,8 +70,8 @@ static void raw_scores(const struct reference *r, const struct row *at, double *
 static void mask_scores(const struct reference *r, const struct row *at, double *s) {
     for (int64_t j = 0; j < r->n_kv; j++) {
         if (r->bias != NULL) s[j] += mapped(r->bias, r->bias_stride, at, j);
-        if (r->options->alibi_slopes != NULL)
-            s[j] -= (double)r->options->alibi_slopes[at->h] * fabs((double)(at->p - j));
+        if (r->options->score.alibi_slopes != NULL)
+            s[j] -= (double)r->options->score.alibi_slopes[at->h] * fabs((double)(at->p - j));
         if (!sees(r, at, j)) s[j] = -(double)INFINITY;
     }
 }
@@ -76,9 +79,9 @@ static void mask_scores(const struct reference *r, const struct row *at, double 
 // Scores to probabilities in place; returns the log-sum-exp. A row that sees nothing gets zeros.
 static double softmax(const struct reference *r, const struct row *at, double *s) {
     double none = -(double)INFINITY, m = none, l = 0;
-    if (r->options->sinks != NULL) m = (double)r->options->sinks[at->h];
+    if (r->options->score.sinks != NULL) m = (double)r->options->score.sinks[at->h];
     for (int64_t j = 0; j < r->n_kv; j++) m = isnan(s[j]) || s[j] > m ? s[j] : m;
-    if (r->options->sinks != NULL) l = exp((double)r->options->sinks[at->h] - m);
+    if (r->options->score.sinks != NULL) l = exp((double)r->options->score.sinks[at->h] - m);
     for (int64_t j = 0; j < r->n_kv; j++) l += s[j] == none ? 0 : exp(s[j] - m);
     for (int64_t j = 0; j < r->n_kv; j++) s[j] = s[j] == none ? 0 : exp(s[j] - m) / l;
     return m == none ? none : m + log(l);
@@ -118,7 +121,7 @@ static void attend(const struct reference *r, const struct row *at, double *s,
     int64_t row = (at->b * r->heads + at->h) * r->n_q + at->i;
     raw_scores(r, at, s);
     keep_early(r, at, to->tap[CLATTN_TAP_RAW], s);
-    double cap = (double)r->options->softcap;
+    double cap = (double)r->options->score.softcap;
     for (int64_t j = 0; cap > 0 && j < r->n_kv; j++) s[j] = cap * tanh(s[j] / cap);
     keep_early(r, at, to->tap[CLATTN_TAP_SOFTCAP], s);
     mask_scores(r, at, s);

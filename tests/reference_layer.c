@@ -79,8 +79,8 @@ static double *project_kv(const struct reference_layer *l, const double *w, cons
 // What a row past its query length holds after the output projection is nobody's business.
 static void forget_rows(const struct reference_layer *l, double *out) {
     const struct reference *a = &l->attention;
-    for (int64_t row = 0; a->options->q_lengths != NULL && row < a->batch * a->n_q; row++) {
-        if (row % a->n_q < a->options->q_lengths[row / a->n_q]) continue;
+    for (int64_t row = 0; a->options->score.q_lengths != NULL && row < a->batch * a->n_q; row++) {
+        if (row % a->n_q < a->options->score.q_lengths[row / a->n_q]) continue;
         for (int64_t m = 0; m < l->width_out; m++) out[row * l->width_out + m] = REFERENCE_ANY;
     }
 }

@@ -26,8 +26,8 @@ START_TEST(tile_edges_causal) {
         struct test_case test = {.name = "causal tile edges", .heads = 2, .head_dim = 32};
         test.n_q = edges[n];
         test.n_kv = edges[(n * 5 + 3) % EDGES];
-        test.options.causal = true;
-        test.options.alignment = n % 2 ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.options.score.causal = true;
+        test.options.score.alignment = n % 2 ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_BOTTOM_RIGHT;
         case_assert_kernels(&test);
     }
 }
@@ -93,7 +93,7 @@ START_TEST(given_scale) {
     static const float scales[] = {0, 1, 0.05f, -0.3f};
     for (size_t n = 0; n < sizeof scales / sizeof scales[0]; n++) {
         struct test_case test = {.name = "scale", .n_q = 9, .n_kv = 33, .head_dim = 32};
-        test.options.scale = scales[n];
+        test.options.score.scale = scales[n];
         case_assert_kernels(&test);
     }
 }

@@ -25,6 +25,7 @@ int main(void) {
         printf("%zu: %s (%s)\n", n, facts.name, facts.platform);
     }
     if (strcmp(clattn_version(), CLATTN_VERSION_STRING) != 0) return 1;
+    if (clattn_version_number() != CLATTN_VERSION_NUMBER) return 1;
     if (status == CLATTN_UNSUPPORTED && count == 0) return 0;
     return status == CLATTN_OK && count > 0 ? 0 : 1;
 }

@@ -27,14 +27,14 @@ static clattn_rope *half(clattn_attention_params *p) {
 // Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
-    X(k_rank, "k", p->k.rank = 5)                                                                            \
-    X(v_rank, "v", p->v.rank = -1)                                                                           \
+    X(k_rank, "k", p->kv.k.rank = 5)                                                                         \
+    X(v_rank, "v", p->kv.v.rank = -1)                                                                        \
     X(lse_rank, "lse", p->lse.rank = 4)                                                                      \
-    X(k_batch, "k", p->k.shape[0] = 1)                                                                       \
-    X(v_batch, "v", p->v.shape[0] = 1)                                                                       \
-    X(v_keys, "v", p->v.shape[2] = 6)                                                                        \
-    X(v_heads, "v", p->v.shape[1] = 1)                                                                       \
-    X(k_head_dim, "k", p->k.shape[3] = 7)                                                                    \
+    X(k_batch, "k", p->kv.k.shape[0] = 1)                                                                    \
+    X(v_batch, "v", p->kv.v.shape[0] = 1)                                                                    \
+    X(v_keys, "v", p->kv.v.shape[2] = 6)                                                                     \
+    X(v_heads, "v", p->kv.v.shape[1] = 1)                                                                    \
+    X(k_head_dim, "k", p->kv.k.shape[3] = 7)                                                                 \
     X(out_head_dim, "out", p->out.shape[3] = 7)                                                              \
     X(out_rows, "out", p->out.shape[2] = 4)                                                                  \
     X(out_heads, "out", p->out.shape[1] = 2)                                                                 \
@@ -44,41 +44,41 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(negative_size, "q", p->q.shape[2] = -1)                                                                \
     X(negative_stride, "q", p->q.stride[1] = -1)                                                             \
     X(negative_stride_of_out, "out", p->out.stride[0] = -5)                                                  \
-    X(negative_offset, "v", p->v.offset = -1)                                                                \
+    X(negative_offset, "v", p->kv.v.offset = -1)                                                             \
     X(last_stride_of_q, "q", p->q.stride[3] = 2)                                                             \
-    X(last_stride_of_k, "k", p->k.stride[3] = 0)                                                             \
-    X(last_stride_of_v, "v", p->v.stride[3] = 2)                                                             \
+    X(last_stride_of_k, "k", p->kv.k.stride[3] = 0)                                                          \
+    X(last_stride_of_v, "v", p->kv.v.stride[3] = 2)                                                          \
     X(last_stride_of_out, "out", p->out.stride[3] = 2)                                                       \
     X(out_repeats, "out", p->out.stride[1] = 0)                                                              \
     X(lse_repeats, "lse", p->lse.stride[0] = 0)                                                              \
     X(weights_repeat, "weights", p->weights.stride[2] = 0)                                                   \
     X(q_bool, "q", p->q.type = CLATTN_TYPE_BOOL)                                                             \
     X(q_no_type, "q", p->q.type = (clattn_type)77)                                                           \
-    X(k_no_type, "k", p->k.type = (clattn_type)(-1))                                                         \
-    X(v_not_of_k_type, "v", p->v.type = CLATTN_TYPE_F16)                                                     \
+    X(k_no_type, "k", p->kv.k.type = (clattn_type)(-1))                                                      \
+    X(v_not_of_k_type, "v", p->kv.v.type = CLATTN_TYPE_F16)                                                  \
     X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
     X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
     X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \
-    X(heads_not_divisible, "head", p->k.shape[1] = p->v.shape[1] = 3)                                        \
-    X(mask_type, "mask", p->mask.type = CLATTN_TYPE_F32)                                                     \
-    X(mask_short, "mask", p->mask.shape[3] = 6)                                                              \
-    X(mask_rows, "mask", p->mask.shape[2] = 4)                                                               \
-    X(mask_batch, "mask", p->mask.shape[0] = 3)                                                              \
-    X(mask_rank, "mask", p->mask.rank = 5)                                                                   \
-    X(bias_type, "bias", p->bias.type = CLATTN_TYPE_BOOL)                                                    \
-    X(bias_heads, "bias", p->bias.shape[1] = 3)                                                              \
-    X(bias_short, "bias", p->bias.shape[3] = 6)                                                              \
-    X(kv_length_too_long, "kv_length", p->kv_lengths = too_long)                                             \
-    X(kv_length_negative, "kv_length", p->kv_lengths = negative)                                             \
-    X(q_length_too_long, "q_length", p->q_lengths = rows_too_long)                                           \
-    X(q_length_negative, "q_length", p->q_lengths = negative)                                                \
-    X(window_left, "window", (p->window = true, p->window_left = -2))                                        \
-    X(window_right, "window", (p->window = true, p->window_right = -2))                                      \
-    X(scale_nan, "scale", p->scale = NAN)                                                                    \
-    X(scale_infinite, "scale", p->scale = INFINITY)                                                          \
-    X(softcap_negative, "softcap", p->softcap = -1)                                                          \
-    X(softcap_nan, "softcap", p->softcap = NAN)                                                              \
-    X(alignment, "alignment", p->alignment = CLATTN_ALIGN_COUNT)                                             \
+    X(heads_not_divisible, "head", p->kv.k.shape[1] = p->kv.v.shape[1] = 3)                                  \
+    X(mask_type, "mask", p->score.mask.type = CLATTN_TYPE_F32)                                               \
+    X(mask_short, "mask", p->score.mask.shape[3] = 6)                                                        \
+    X(mask_rows, "mask", p->score.mask.shape[2] = 4)                                                         \
+    X(mask_batch, "mask", p->score.mask.shape[0] = 3)                                                        \
+    X(mask_rank, "mask", p->score.mask.rank = 5)                                                             \
+    X(bias_type, "bias", p->score.bias.type = CLATTN_TYPE_BOOL)                                              \
+    X(bias_heads, "bias", p->score.bias.shape[1] = 3)                                                        \
+    X(bias_short, "bias", p->score.bias.shape[3] = 6)                                                        \
+    X(kv_length_too_long, "kv_length", p->score.kv_lengths = too_long)                                       \
+    X(kv_length_negative, "kv_length", p->score.kv_lengths = negative)                                       \
+    X(q_length_too_long, "q_length", p->score.q_lengths = rows_too_long)                                     \
+    X(q_length_negative, "q_length", p->score.q_lengths = negative)                                          \
+    X(window_left, "window", (p->score.window = true, p->score.window_left = -2))                            \
+    X(window_right, "window", (p->score.window = true, p->score.window_right = -2))                          \
+    X(scale_nan, "scale", p->score.scale = NAN)                                                              \
+    X(scale_infinite, "scale", p->score.scale = INFINITY)                                                    \
+    X(softcap_negative, "softcap", p->score.softcap = -1)                                                    \
+    X(softcap_nan, "softcap", p->score.softcap = NAN)                                                        \
+    X(alignment, "alignment", p->score.alignment = CLATTN_ALIGN_COUNT)                                       \
     X(kernel, "kernel", p->kernel = CLATTN_KERNEL_COUNT)                                                     \
     X(kernel_negative, "kernel", p->kernel = (clattn_kernel)(-1))                                            \
     X(scores_at, "scores_at", p->scores_at = CLATTN_TAP_COUNT)                                               \
@@ -95,31 +95,31 @@ static clattn_rope *half(clattn_attention_params *p) {
 // What only a real buffer shows.
 #define INVALID_BUFFERS(X)                                                                                   \
     X(q_absent, "q", p->q.buffer = NULL)                                                                     \
-    X(v_absent, "v", p->v.buffer = NULL)                                                                     \
+    X(v_absent, "v", p->kv.v.buffer = NULL)                                                                  \
     X(out_absent, "out", p->out.buffer = NULL)                                                               \
-    X(stride_leaves, "v", p->v.stride[1] = 100000)                                                           \
+    X(stride_leaves, "v", p->kv.v.stride[1] = 100000)                                                        \
     X(stride_of_out_leaves, "out", p->out.stride[2] = 100000)                                                \
-    X(stride_overflows, "k", p->k.stride[0] = INT64_MAX / 2)                                                 \
-    X(stride_overflows_twice, "k", p->k.stride[0] = p->k.stride[1] = INT64_MAX)                              \
-    X(shape_overflows, "q", p->q.shape[0] = p->k.shape[0] = p->v.shape[0] = INT64_MAX / 4)                   \
+    X(stride_overflows, "k", p->kv.k.stride[0] = INT64_MAX / 2)                                              \
+    X(stride_overflows_twice, "k", p->kv.k.stride[0] = p->kv.k.stride[1] = INT64_MAX)                        \
+    X(shape_overflows, "q", p->q.shape[0] = p->kv.k.shape[0] = p->kv.v.shape[0] = INT64_MAX / 4)             \
     X(offset_leaves, "out", p->out.offset = 1000000)                                                         \
     X(offset_overflows, "q", p->q.offset = INT64_MAX)                                                        \
-    X(mask_leaves, "mask", p->mask.offset = 100000)                                                          \
-    X(bias_leaves, "bias", p->bias.stride[0] = 100000)                                                       \
+    X(mask_leaves, "mask", p->score.mask.offset = 100000)                                                    \
+    X(bias_leaves, "bias", p->score.bias.stride[0] = 100000)                                                 \
     X(lse_leaves, "lse", p->lse.offset = 100000)                                                             \
     X(weights_leave, "weights", p->weights.offset = 100000)
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(score_mod, "score_mod", p->score_mod = "score")                                                        \
-    X(mask_mod, "mask_mod", p->mask_mod = "i > j")                                                           \
-    X(dropout, "dropout", p->dropout = 0.1f)                                                                 \
+    X(score_mod, "score_mod", p->score.score_mod = "score")                                                  \
+    X(mask_mod, "mask_mod", p->score.mask_mod = "i > j")                                                     \
+    X(dropout, "dropout", p->score.dropout = 0.1f)                                                           \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
-    X(cu_seqlens_kv, "cu_seqlens_kv", p->cu_seqlens_kv = any_numbers)                                        \
-    X(block_table, "block_table", p->block_table = p->q)                                                     \
-    X(page_size, "page_size", p->page_size = 16)                                                             \
-    X(k_new, "k_new", p->k_new = p->k)                                                                       \
-    X(v_new, "v_new", p->v_new = p->v)                                                                       \
+    X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
+    X(block_table, "block_table", p->kv.block_table = p->q)                                                  \
+    X(page_size, "page_size", p->kv.page_size = 16)                                                          \
+    X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \
+    X(v_new, "v_new", p->kv.v_new = p->kv.v)                                                                 \
     X(positions, "positions", half(p)->positions = any_numbers)                                              \
     X(yarn, "yarn", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_YARN))                       \
     X(llama3, "llama3", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))

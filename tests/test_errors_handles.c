@@ -74,8 +74,8 @@ START_TEST(foreign_buffers) {
     for (int n = 0; n < 6; n++) {
         struct refused_case call = refused_case_begin(&good);
         clattn_attention_params *p = &call.arrays.params;
-        cl_mem *places[] = {&p->q.buffer,   &p->k.buffer,   &p->v.buffer,
-                            &p->out.buffer, &p->lse.buffer, &p->workspace};
+        cl_mem *places[] = {&p->q.buffer,   &p->kv.k.buffer, &p->kv.v.buffer,
+                            &p->out.buffer, &p->lse.buffer,  &p->workspace};
         *places[n] = foreign;
         ASSERT_INVALID(names[n], enqueue(&call, harness()->queue), names[n]);
         refused_case_end(&call, names[n], NULL);
@@ -199,6 +199,8 @@ START_TEST(names_of_statuses) {
     ck_assert_str_eq(clattn_status_name((clattn_status)99), "UNKNOWN");
     ck_assert_str_eq(clattn_status_name((clattn_status)(-1)), "UNKNOWN");
     ck_assert_str_eq(clattn_version(), CLATTN_VERSION_STRING);
+    ck_assert_int_eq(clattn_version_number(), CLATTN_VERSION_NUMBER);
+    ck_assert_int_ge(CLATTN_VERSION_NUMBER, 2000);
     for (int n = 0; n <= CLATTN_STATUS_COUNT; n++) ck_assert(clattn_status_text((clattn_status)n)[0] != '\0');
 }
 END_TEST

@@ -18,6 +18,8 @@ static const struct layer_case good = {.name = "good",
                                        .head_dim = 8,
                                        .biases = LAYER_ALL_BIASES};
 
+static const int32_t any_numbers[] = {0, 1};
+
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x.buffer = NULL)                                                                     \
     X(x_rank, "x", p->x.rank = 4)                                                                            \
@@ -51,14 +53,16 @@ static const struct layer_case good = {.name = "good",
     X(kv_heads_not_of_heads, "heads", p->kv_heads = 3)                                                       \
     X(negative_kv_heads, "heads", p->kv_heads = -1)                                                          \
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
-    X(attention_q, "q", p->attention.q = p->x)                                                               \
-    X(attention_out, "out", p->attention.out = p->out)                                                       \
-    X(attention_window, "window", (p->attention.window = true, p->attention.window_left = -2))
+    X(kv_k, "kv", p->kv.k = p->x)                                                                            \
+    X(kv_v, "kv", p->kv.v = p->x)                                                                            \
+    X(attention_window, "window", (p->score.window = true, p->score.window_left = -2))
 
 #define UNSUPPORTED(X)                                                                                       \
     X(q_norm, "q_norm", p->q_norm = p->bq)                                                                   \
     X(k_norm, "k_norm", p->k_norm = p->bk)                                                                   \
-    X(attention_dropout, "dropout", p->attention.dropout = 0.5f)
+    X(kv_new, "k_new", p->kv.k_new = p->bq)                                                                  \
+    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
+    X(attention_dropout, "dropout", p->score.dropout = 0.5f)
 
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(unsupported, UNSUPPORTED)
@@ -109,7 +113,7 @@ START_TEST(handles) {
     ck_assert(clattn_layer_workspace(context, p, &bytes) == CLATTN_OK && bytes > 1);
     cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
     harness_expect(status, "clCreateBuffer");
-    arrays.params.attention.workspace = small;
+    arrays.params.workspace = small;
     ASSERT_INVALID("workspace", clattn_layer_enqueue(context, queue, p, 0, NULL, NULL), "workspace");
     ck_assert(array_intact(&arrays.out, queue));
     clReleaseMemObject(small);

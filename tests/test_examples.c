@@ -39,8 +39,8 @@ static struct case_data *load(const json_t *example, const char *name) {
     test.n_kv = rows_of(example, "K");
     test.head_dim = columns_of(example, "Q");
     test.head_dim_v = columns_of(example, "V");
-    test.options.scale = (float)json_number_value(json_object_get(example, "scale"));
-    test.options.causal = strcmp(json_string_value(json_object_get(example, "mask")), "causal") == 0;
+    test.options.score.scale = (float)json_number_value(json_object_get(example, "scale"));
+    test.options.score.causal = strcmp(json_string_value(json_object_get(example, "mask")), "causal") == 0;
     test.options.scores_at = CLATTN_TAP_MASKED;
     struct case_data *data = case_make(&test);
     flatten(json_object_get(example, "Q"), data->q);

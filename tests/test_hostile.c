@@ -38,8 +38,8 @@ static void finish(struct case_data *data) {
 
 START_TEST(nan_beyond_lengths) {
     struct case_data *data = make("NaN beyond the lengths");
-    data->test.options.q_lengths = two_q_lengths;
-    data->test.options.kv_lengths = two_kv_lengths;
+    data->test.options.score.q_lengths = two_q_lengths;
+    data->test.options.score.kv_lengths = two_kv_lengths;
     for (int64_t n = 0; n < 2 * KEYS * SIZE; n++) {
         bool beyond = n / SIZE % KEYS >= two_kv_lengths[1];
         if (beyond) data->k[2 * KEYS * SIZE + n] = data->v[2 * KEYS * SIZE + n] = (double)NAN;
@@ -57,11 +57,11 @@ START_TEST(nan_in_hidden_keys) {
         fill_row(data->k, KEYS, j, (double)NAN);
         fill_row(data->v, KEYS, j, (double)NAN);
     }
-    data->test.options.causal = true;
+    data->test.options.score.causal = true;
     case_assert_data_kernels(data);
-    data->test.options.causal = false;
-    data->test.options.window = true;
-    data->test.options.window_left = 3;
+    data->test.options.score.causal = false;
+    data->test.options.score.window = true;
+    data->test.options.score.window_left = 3;
     finish(data);
     data = case_make(&(struct test_case){.name = "NaN in a masked key",
                                          .batch = 2,
@@ -80,11 +80,11 @@ END_TEST
 // NaN that is seen is not hidden; rows that do not see it are right.
 START_TEST(nan_in_seen_keys) {
     struct case_data *data = make("NaN in a key that later rows see");
-    data->test.options.causal = true;
+    data->test.options.score.causal = true;
     fill_row(data->k, KEYS, 7, (double)NAN);
     finish(data);
     data = make("NaN in a value that later rows see");
-    data->test.options.causal = true;
+    data->test.options.score.causal = true;
     for (int64_t bh = 0; bh < 4; bh++) data->v[(bh * KEYS + 7) * SIZE + 3] = (double)NAN;
     data->v[(1 * KEYS + 2) * SIZE + 4] = (double)INFINITY;
     finish(data);
@@ -210,8 +210,8 @@ START_TEST(same_bits_fifty_times) {
                                  .n_q = n < 3 ? 65 : 2,
                                  .n_kv = n < 3 ? 127 : 1030,
                                  .head_dim = SIZE};
-        test.options.causal = true;
-        test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.options.score.causal = true;
+        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.options.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
         struct case_data *data = case_make(&test);
         struct case_result first = case_run(data, harness()->queue);

@@ -64,8 +64,8 @@ START_TEST(cross_attention) {
     test.kv_heads = 2;
     test.head_dim_v = 24;
     with_projections(&test);
-    test.options.causal = true;
-    test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.options.score.causal = true;
+    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     with_projections(&test);
 }
 END_TEST
@@ -87,7 +87,7 @@ START_TEST(storage_types) {
         test.type = (clattn_type)(n % 3);
         test.matrix_type = (clattn_type)(n / 3);
         test.bias_type = n % 2 ? test.type : test.matrix_type;
-        test.options.causal = true;
+        test.options.score.causal = true;
         with_projections(&test);
     }
 }
@@ -97,12 +97,12 @@ START_TEST(attention_options) {
     static const int32_t kv_lengths[] = {9, 4}, q_lengths[] = {5, 9};
     struct layer_case test = base("options");
     test.weights = true;
-    test.options.causal = true;
+    test.options.score.causal = true;
     test.options.rope.layout = CLATTN_ROPE_HALF;
-    test.options.softcap = 2;
+    test.options.score.softcap = 2;
     layer_assert(&test);
-    test.options.kv_lengths = kv_lengths;
-    test.options.q_lengths = q_lengths;
+    test.options.score.kv_lengths = kv_lengths;
+    test.options.score.q_lengths = q_lengths;
     layer_assert(&test);
 }
 END_TEST
@@ -121,7 +121,7 @@ static void keeps_rows(const struct layer_case *test) {
             const size_t at = (size_t)((b * test->n_q + i) * test->width),
                          bytes = (size_t)test->width * sizeof(double);
             const bool kept = memcmp(before.out + at, after.out + at, bytes) == 0;
-            ck_assert_msg(kept == (i >= test->options.q_lengths[b]),
+            ck_assert_msg(kept == (i >= test->options.score.q_lengths[b]),
                           "projection %d: row %d of item %d was %s", (int)test->projection, (int)i, b,
                           kept ? "not written" : "written");
         }
@@ -134,7 +134,7 @@ static void keeps_rows(const struct layer_case *test) {
 START_TEST(rows_past_a_length) {
     static const int32_t q_lengths[] = {5, 0};
     struct layer_case test = base("rows past a length");
-    test.options.q_lengths = q_lengths;
+    test.options.score.q_lengths = q_lengths;
     for (int n = 0; n < CLATTN_TYPE_BOOL; n++)
         for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT; p++) {
             test.type = test.matrix_type = (clattn_type)n;
@@ -178,7 +178,7 @@ START_TEST(workspace) {
         layer_bind(data, &arrays);
         ck_assert(clattn_layer_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK);
         ck_assert_uint_gt(bytes, 0);
-        arrays.params.attention.workspace =
+        arrays.params.workspace =
             clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes + (size_t)(n % 2) * 77, NULL, &status);
         harness_expect(status, "clCreateBuffer");
         clattn_status result =
@@ -186,7 +186,7 @@ START_TEST(workspace) {
         struct layer_result got = layer_collect(&arrays, harness()->queue);
         got.status = result;
         ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "workspace: %s", why);
-        clReleaseMemObject(arrays.params.attention.workspace);
+        clReleaseMemObject(arrays.params.workspace);
         layer_result_free(&got);
         layer_unbind(&arrays);
         layer_free(data);

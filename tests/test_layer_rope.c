@@ -68,18 +68,18 @@ START_TEST(positions) {
         struct layer_case test = turned("positions", rows, 32);
         test.n_kv = rows + 21;
         test.width_y = 40;
-        test.options.causal = true;
-        test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.options.score.causal = true;
+        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.options.rope.position = 4000;
         both_layouts(test);
         test.options.rope.scaling = CLATTN_ROPE_SCALING_NTK;
         test.options.rope.factor = 4;
-        test.options.kv_lengths = kv_lengths;
-        test.options.q_lengths = q_lengths;
+        test.options.score.kv_lengths = kv_lengths;
+        test.options.score.q_lengths = q_lengths;
         both_layouts(test);
-        test.options.q_lengths = test.options.kv_lengths = NULL;
-        test.options.alignment = CLATTN_ALIGN_OFFSET;
-        test.options.offsets = offsets;
+        test.options.score.q_lengths = test.options.score.kv_lengths = NULL;
+        test.options.score.alignment = CLATTN_ALIGN_OFFSET;
+        test.options.score.offsets = offsets;
         both_layouts(test);
     }
 }

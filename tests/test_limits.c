@@ -60,10 +60,10 @@ START_TEST(lowest_bias) {
                l = filled((size_t)rows, nothing);
         clattn_attention_params p = {
             .q = clattn_tensor_bhsd(q, CLATTN_TYPE_F32, 1, 1, rows, D),
-            .k = clattn_tensor_bhsd(k, CLATTN_TYPE_F32, 1, 1, N, D),
-            .v = clattn_tensor_bhsd(v, CLATTN_TYPE_F32, 1, 1, N, D),
+            .kv.k = clattn_tensor_bhsd(k, CLATTN_TYPE_F32, 1, 1, N, D),
+            .kv.v = clattn_tensor_bhsd(v, CLATTN_TYPE_F32, 1, 1, N, D),
             .out = clattn_tensor_bhsd(o, CLATTN_TYPE_F32, 1, 1, rows, D),
-            .bias = clattn_tensor_dense(bias, CLATTN_TYPE_F32, 1, (const int64_t[]){N}),
+            .score.bias = clattn_tensor_dense(bias, CLATTN_TYPE_F32, 1, (const int64_t[]){N}),
             .lse = clattn_tensor_dense(l, CLATTN_TYPE_F32, 3, (const int64_t[]){1, 1, rows}),
             .kernel = kernel};
         run(&p);
@@ -88,15 +88,15 @@ START_TEST(a_billion_keys) {
     for (int n = 0; n < 6; n++) {
         float out[D];
         clattn_attention_params p = {.q = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 1, D),
-                                     .k = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 1, D),
+                                     .kv.k = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 1, D),
                                      .out = clattn_tensor_bhsd(o, CLATTN_TYPE_F32, 1, 1, 1, D),
-                                     .window = true,
-                                     .window_left = 9,
-                                     .alignment = CLATTN_ALIGN_OFFSET,
-                                     .offset = (int32_t)sizes[n / 2] - 1,
+                                     .score.window = true,
+                                     .score.window_left = 9,
+                                     .score.alignment = CLATTN_ALIGN_OFFSET,
+                                     .score.offset = (int32_t)sizes[n / 2] - 1,
                                      .kernel = n % 2 ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_FLASH};
-        p.k.shape[2] = sizes[n / 2], p.k.stride[2] = p.k.stride[0] = p.k.stride[1] = 0;
-        p.v = p.k;
+        p.kv.k.shape[2] = sizes[n / 2], p.kv.k.stride[2] = p.kv.k.stride[0] = p.kv.k.stride[1] = 0;
+        p.kv.v = p.kv.k;
         run(&p);
         read_back(o, out, D);
         for (int d = 0; d < D; d++) ck_assert_double_eq_tol((double)out[d], 1.0, 1e-6);
@@ -118,7 +118,7 @@ START_TEST(more_items_than_a_grid) {
         clattn_attention_params p = {.q = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, B, 1, 1, D),
                                      .kernel = (clattn_kernel)n,
                                      .rope = {.layout = CLATTN_ROPE_HALF}};
-        p.k = p.v = p.q;
+        p.kv.k = p.kv.v = p.q;
         p.out = clattn_tensor_bhsd(o, CLATTN_TYPE_F32, B, 1, 1, D);
         run(&p);
         read_back(o, out, count);
@@ -143,13 +143,13 @@ START_TEST(offset_past_32_bits) {
     for (int n = CLATTN_KERNEL_UNFUSED; n < CLATTN_KERNEL_COUNT; n++) {
         float out[D];
         clattn_attention_params p = {.q = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 1, D),
-                                     .k = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 2, D),
+                                     .kv.k = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 2, D),
                                      .out = clattn_tensor_bhsd(o, CLATTN_TYPE_F32, 1, 1, 1, D),
-                                     .mask =
+                                     .score.mask =
                                          clattn_tensor_dense(mask, CLATTN_TYPE_BOOL, 1, (const int64_t[]){2}),
                                      .kernel = (clattn_kernel)n};
-        p.v = p.k;
-        p.mask.offset = (int64_t)start;
+        p.kv.v = p.kv.k;
+        p.score.mask.offset = (int64_t)start;
         run(&p);
         read_back(o, out, D);
         for (int d = 0; d < D; d++) ck_assert_float_eq(out[d], counted((size_t)(D + d))); // key 1 alone
@@ -168,12 +168,12 @@ START_TEST(taps_past_a_length) {
         "write");
     for (int tap = 0; tap < CLATTN_TAP_SOFTMAX; tap++) {
         clattn_attention_params p = {.q = clattn_tensor_bhsd(x, CLATTN_TYPE_F32, 1, 1, 1, D),
-                                     .k = clattn_tensor_bhsd(k, CLATTN_TYPE_F32, 1, 1, 4, D),
+                                     .kv.k = clattn_tensor_bhsd(k, CLATTN_TYPE_F32, 1, 1, 4, D),
                                      .out = clattn_tensor_bhsd(o, CLATTN_TYPE_F32, 1, 1, 1, D),
                                      .scores = clattn_tensor_bhsd(s, CLATTN_TYPE_F32, 1, 1, 1, 4),
                                      .scores_at = (clattn_tap)tap,
-                                     .kv_lengths = (const int32_t[]){3}};
-        p.v = p.k;
+                                     .score.kv_lengths = (const int32_t[]){3}};
+        p.kv.v = p.kv.k;
         run(&p);
         read_back(s, scores, 4);
         ck_assert_float_eq(scores[2], 4.0f); // 16 / sqrt(16)
@@ -218,7 +218,7 @@ END_TEST
 START_TEST(rope_position) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 4, D),
                                  .rope = {.layout = CLATTN_ROPE_HALF, .position = INT64_MAX}};
-    p.k = p.v = p.out = p.q;
+    p.kv.k = p.kv.v = p.out = p.q;
     size_t bytes;
     harness_log_clear();
     harness_assert_refused("position", clattn_attention_workspace(harness()->context, &p, &bytes),
@@ -253,7 +253,7 @@ START_TEST(tuned_rows) {
     ck_assert_int_eq(clattn_context_create(&good, &context), CLATTN_OK);
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 64, 64)};
     clattn_plan plan;
-    p.k = p.v = p.out = p.q;
+    p.kv.k = p.kv.v = p.out = p.q;
     ck_assert_int_eq(clattn_attention_plan(context, &p, &plan), CLATTN_OK);
     ck_assert_str_eq(plan.kernel_name, "flash");
     clattn_context_destroy(context);

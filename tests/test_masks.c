@@ -32,26 +32,26 @@ enum option {
 };
 
 static void set_alignment(struct test_case *test, enum option option) {
-    test->options.causal = true;
-    if (option == OPTION_CAUSAL_BOTTOM_RIGHT) test->options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test->options.score.causal = true;
+    if (option == OPTION_CAUSAL_BOTTOM_RIGHT) test->options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (option != OPTION_CAUSAL_OFFSET) return;
-    test->options.alignment = CLATTN_ALIGN_OFFSET;
-    test->options.offsets = three_offsets;
+    test->options.score.alignment = CLATTN_ALIGN_OFFSET;
+    test->options.score.offsets = three_offsets;
 }
 
 static void set(struct test_case *test, enum option option) {
     clattn_attention_params *options = &test->options;
     if (option <= OPTION_CAUSAL_OFFSET) set_alignment(test, option);
     if (option == OPTION_WINDOW) {
-        options->window = true;
-        options->window_left = 5;
-        options->window_right = 3;
+        options->score.window = true;
+        options->score.window_left = 5;
+        options->score.window_right = 3;
     }
-    if (option == OPTION_KV_LENGTHS) options->kv_lengths = three_kv_lengths;
-    if (option == OPTION_Q_LENGTHS) options->q_lengths = three_q_lengths;
+    if (option == OPTION_KV_LENGTHS) options->score.kv_lengths = three_kv_lengths;
+    if (option == OPTION_Q_LENGTHS) options->score.q_lengths = three_q_lengths;
     if (option == OPTION_MASK) test->mask.rank = 4;
     if (option == OPTION_BIAS) test->bias.rank = 4;
-    if (option == OPTION_SOFTCAP) options->softcap = 1.5f;
+    if (option == OPTION_SOFTCAP) options->score.softcap = 1.5f;
     if (option == OPTION_ALIBI) test->alibi = true;
     if (option == OPTION_SINKS) test->sinks = true;
 }
@@ -77,7 +77,7 @@ START_TEST(all_at_once) {
     test.weights = true;
     case_assert_kernels(&test);
     test.n_q = 3;
-    test.options.q_lengths = NULL;
+    test.options.score.q_lengths = NULL;
     test.weights = false;
     case_assert_kernels(&test);
 }
@@ -118,13 +118,13 @@ START_TEST(windows_and_alignments) {
     static const int32_t windows[][2] = {{-1, -1}, {0, 0}, {4, -1}, {-1, 2}, {40, 40}};
     for (int n = 0; n < 5 * CLATTN_ALIGN_COUNT; n++) {
         struct test_case test = base("window");
-        test.options.window = true;
-        test.options.window_left = windows[n % 5][0];
-        test.options.window_right = windows[n % 5][1];
-        test.options.alignment = (clattn_alignment)(n / 5);
-        test.options.offset = n / 5 == CLATTN_ALIGN_OFFSET ? 6 : 0;
+        test.options.score.window = true;
+        test.options.score.window_left = windows[n % 5][0];
+        test.options.score.window_right = windows[n % 5][1];
+        test.options.score.alignment = (clattn_alignment)(n / 5);
+        test.options.score.offset = n / 5 == CLATTN_ALIGN_OFFSET ? 6 : 0;
         test.alibi = n % 2;
-        test.options.causal = n % 3 == 0;
+        test.options.score.causal = n % 3 == 0;
         case_assert_kernels(&test);
     }
 }
@@ -135,12 +135,12 @@ START_TEST(negative_shift) {
     struct test_case test = base("more rows than keys");
     test.n_q = 33;
     test.n_kv = 17;
-    test.options.causal = true;
-    test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.options.score.causal = true;
+    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     case_assert_kernels(&test);
     test.name = "negative offset";
-    test.options.alignment = CLATTN_ALIGN_OFFSET;
-    test.options.offset = -9;
+    test.options.score.alignment = CLATTN_ALIGN_OFFSET;
+    test.options.score.offset = -9;
     case_assert_kernels(&test);
     test.weights = true;
     case_assert_kernels(&test);
@@ -171,9 +171,9 @@ START_TEST(growing_cache) {
     for (int n = 0; n < 3; n++) {
         struct test_case test = base("growing cache");
         test.n_q = 1 + n;
-        test.options.causal = true;
-        test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-        test.options.kv_lengths = lengths[n];
+        test.options.score.causal = true;
+        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.options.score.kv_lengths = lengths[n];
         case_assert_kernels(&test);
     }
 }
@@ -185,8 +185,8 @@ START_TEST(weights_types) {
         test.weights = true;
         test.weights_type = type;
         test.layout = (enum layout)(type % LAYOUT_COUNT);
-        test.options.causal = true;
-        test.options.kv_lengths = three_kv_lengths;
+        test.options.score.causal = true;
+        test.options.score.kv_lengths = three_kv_lengths;
         test.sinks = type == CLATTN_TYPE_F16;
         case_assert_kernels(&test);
     }

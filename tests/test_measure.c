@@ -96,7 +96,7 @@ START_TEST(not_for_what_is_refused_or_empty) {
     clattn_context *context = open_context(folder, NULL, &measurements);
     clattn_layer_params refused = layer_of(CLATTN_TYPE_F32, 1), empty = layer_of(CLATTN_TYPE_F32, 0);
     clattn_plan plan;
-    refused.attention.scale = (float)-INFINITY;
+    refused.score.scale = (float)-INFINITY;
     ck_assert_int_eq(clattn_layer_plan(context, &refused, &plan), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_layer_plan(context, &empty, &plan), CLATTN_OK);
     clattn_context_destroy(context);

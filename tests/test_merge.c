@@ -121,9 +121,9 @@ static void attend(const clattn_attention_params *params) {
 // Keys [from, to) of a call whose K and V are dense.
 static clattn_attention_params part_of(const clattn_attention_params *whole, int64_t from, int64_t to) {
     clattn_attention_params part = *whole;
-    part.k.offset += from * part.k.stride[2];
-    part.v.offset += from * part.v.stride[2];
-    part.k.shape[2] = part.v.shape[2] = to - from;
+    part.kv.k.offset += from * part.kv.k.stride[2];
+    part.kv.v.offset += from * part.kv.v.stride[2];
+    part.kv.k.shape[2] = part.kv.v.shape[2] = to - from;
     return part;
 }
 

@@ -95,9 +95,9 @@ START_TEST(minilm) {
     }
     struct model_tensor stored = load("minilm_layer0_lengths.npy", NULL);
     for (int b = 0; b < 3; b++) lengths[b] = (int32_t)stored.values[b];
-    data->test.options.kv_lengths = lengths;
+    data->test.options.score.kv_lengths = lengths;
     check_kernels(data, "minilm", stored.values);
-    data->test.options.q_lengths = lengths;
+    data->test.options.score.q_lengths = lengths;
     check(data, "minilm", stored.values);
     model_free(&stored);
     layer_free(data);
@@ -109,7 +109,7 @@ START_TEST(smollm2) {
     static const char *const names[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
     struct layer_case test = {.name = "SmolLM2", .n_q = 40, .width = 576, .heads = 9, .kv_heads = 3};
     test.head_dim = 64;
-    test.options.causal = true;
+    test.options.score.causal = true;
     test.options.rope.layout = CLATTN_ROPE_HALF;
     test.options.rope.base = 100000;
     if (harness_data_folder() == NULL) return;

@@ -22,8 +22,8 @@ START_TEST(plain_and_causal) {
         struct test_case test = base("causal", CLATTN_KERNEL_UNFUSED + n % 3);
         test.n_q = sizes[n / 3][0];
         test.n_kv = sizes[n / 3][1];
-        test.options.causal = true;
-        test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.options.score.causal = true;
+        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.head_dim_v = n / 3 % 2 ? 12 : 5;
         case_assert(&test);
     }
@@ -39,12 +39,12 @@ START_TEST(every_option) {
         test.mask.rank = 2;
         test.bias.rank = 3;
         test.alibi = test.sinks = true;
-        test.options.softcap = 3;
-        test.options.window = true;
-        test.options.window_left = 12;
-        test.options.window_right = 5;
-        test.options.kv_lengths = kv_lengths;
-        if (test.n_q == 9) test.options.q_lengths = q_lengths;
+        test.options.score.softcap = 3;
+        test.options.score.window = true;
+        test.options.score.window_left = 12;
+        test.options.score.window_right = 5;
+        test.options.score.kv_lengths = kv_lengths;
+        if (test.n_q == 9) test.options.score.q_lengths = q_lengths;
         case_assert(&test);
     }
 }
@@ -67,7 +67,7 @@ START_TEST(outputs_of_unfused) {
         test.weights = test.scores = true;
         test.weights_type = tap == CLATTN_TAP_RAW ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
         test.options.scores_at = tap;
-        test.options.softcap = 2;
+        test.options.score.softcap = 2;
         case_assert(&test);
     }
 }
@@ -99,10 +99,10 @@ START_TEST(merge) {
     char why[512];
     case_bind(data, &a);
     case_bind(data, &b);
-    a.params.k.shape[2] = a.params.v.shape[2] = 7;
-    b.params.k.shape[2] = b.params.v.shape[2] = 12;
-    b.params.k.offset += 7 * 8;
-    b.params.v.offset += 7 * 8;
+    a.params.kv.k.shape[2] = a.params.kv.v.shape[2] = 7;
+    b.params.kv.k.shape[2] = b.params.kv.v.shape[2] = 12;
+    b.params.kv.k.offset += 7 * 8;
+    b.params.kv.v.offset += 7 * 8;
     clattn_merge_params params = {a.params.out, a.params.lse, b.params.out, b.params.lse};
     cl_command_queue queue = harness()->queue;
     ck_assert(clattn_attention_enqueue(harness()->context, queue, &a.params, 0, NULL, NULL) == CLATTN_OK);

@@ -56,10 +56,10 @@ START_TEST(chain_out_of_order) {
         cl_event parts[2], done;
         case_bind(data, &a);
         case_bind(data, &b);
-        a.params.k.shape[2] = a.params.v.shape[2] = 13;
-        b.params.k.shape[2] = b.params.v.shape[2] = 20;
-        b.params.k.offset += 13 * 32;
-        b.params.v.offset += 13 * 32;
+        a.params.kv.k.shape[2] = a.params.kv.v.shape[2] = 13;
+        b.params.kv.k.shape[2] = b.params.kv.v.shape[2] = 20;
+        b.params.kv.k.offset += 13 * 32;
+        b.params.kv.v.offset += 13 * 32;
         ck_assert(clattn_attention_enqueue(harness()->context, queue, &a.params, 0, NULL, &parts[0]) ==
                   CLATTN_OK);
         ck_assert(clattn_attention_enqueue(harness()->context, queue, &b.params, 0, NULL, &parts[1]) ==
@@ -143,7 +143,7 @@ START_TEST(plan_tells_why) {
         clattn_plan plan = {0};
         case_bind(data, &arrays);
         arrays.params.kernel = case_kernel(n);
-        arrays.params.q.buffer = arrays.params.k.buffer = arrays.params.v.buffer = NULL;
+        arrays.params.q.buffer = arrays.params.kv.k.buffer = arrays.params.kv.v.buffer = NULL;
         arrays.params.out.buffer = arrays.params.lse.buffer = NULL;
         size_t bytes = 0;
         clattn_status status = clattn_attention_plan(harness()->context, &arrays.params, &plan);
@@ -202,8 +202,8 @@ START_TEST(no_rows) {
         cl_event done = NULL;
         case_bind(data, &arrays);
         int axis = n % 3;
-        clattn_tensor *all[] = {&arrays.params.q, &arrays.params.out, &arrays.params.lse, &arrays.params.k,
-                                &arrays.params.v};
+        clattn_tensor *all[] = {&arrays.params.q, &arrays.params.out, &arrays.params.lse, &arrays.params.kv.k,
+                                &arrays.params.kv.v};
         for (int t = 0; t < (axis == 2 ? 3 : 5); t++) all[t]->shape[axis] = 0;
         arrays.params.kernel = case_kernel(n / 3);
         clattn_status status =
@@ -229,7 +229,7 @@ START_TEST(no_keys) {
         struct case_data *data = case_make(&test);
         case_bind(data, &arrays);
         arrays.params.kernel = case_kernel(n % 3);
-        arrays.params.k.shape[2] = arrays.params.v.shape[2] = 0;
+        arrays.params.kv.k.shape[2] = arrays.params.kv.v.shape[2] = 0;
         clattn_status status =
             clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
         ck_assert_msg(status == CLATTN_OK, "%s: %s", case_kernel_name(case_kernel(n % 3)),

@@ -18,7 +18,7 @@ START_TEST(both_layouts) {
     for (int n = 0; n < 10; n++) {
         struct test_case test = base("rotary width", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         test.options.rope.rotary_dim = widths[n / 2];
-        test.options.causal = n % 3 == 0;
+        test.options.score.causal = n % 3 == 0;
         test.layout = (enum layout)(n % LAYOUT_COUNT);
         case_assert_kernels(&test);
     }
@@ -44,8 +44,8 @@ START_TEST(rows_far_from_keys) {
     for (int n = 0; n < 2; n++) {
         struct test_case test = base("offset 1,000,000", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         test.scores = true;
-        test.options.alignment = CLATTN_ALIGN_OFFSET;
-        test.options.offset = 1000000;
+        test.options.score.alignment = CLATTN_ALIGN_OFFSET;
+        test.options.score.offset = 1000000;
         case_assert_kernels(&test);
     }
 }
@@ -79,12 +79,12 @@ START_TEST(alignments) {
     for (int n = 0; n < 4; n++) {
         struct test_case test = base("alignment", CLATTN_ROPE_INTERLEAVED);
         test.scores = true;
-        test.options.alignment = n == 0 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSET;
-        if (n == 1 || n == 2) test.options.offset = n == 1 ? 24 : -3;
-        test.options.offsets = n == 3 ? offsets : NULL;
-        test.options.kv_lengths = kv_lengths;
-        test.options.q_lengths = n == 0 ? q_lengths : NULL;
-        test.options.causal = true;
+        test.options.score.alignment = n == 0 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSET;
+        if (n == 1 || n == 2) test.options.score.offset = n == 1 ? 24 : -3;
+        test.options.score.offsets = n == 3 ? offsets : NULL;
+        test.options.score.kv_lengths = kv_lengths;
+        test.options.score.q_lengths = n == 0 ? q_lengths : NULL;
+        test.options.score.causal = true;
         case_assert_kernels(&test);
         test.scores = false;
         case_assert_kernels(&test);
@@ -112,8 +112,8 @@ START_TEST(origin) {
         here.scores = true;
         struct test_case moved = here, shifted = here;
         moved.options.rope.position = 777;
-        shifted.options.alignment = CLATTN_ALIGN_OFFSET;
-        shifted.options.offset = 5;
+        shifted.options.score.alignment = CLATTN_ALIGN_OFFSET;
+        shifted.options.score.offset = 5;
         double together = largest_difference(&here, &moved), alone = largest_difference(&here, &shifted);
         ck_assert_msg(together < 1e-4, "moving both changed a score by %g", together);
         ck_assert_msg(alone > 0.1, "moving the rows changed no score by more than %g", alone);
@@ -136,8 +136,8 @@ START_TEST(one_row_and_a_cache) {
     struct test_case test = base("decode", CLATTN_ROPE_HALF);
     test.n_q = 1;
     test.n_kv = 127;
-    test.options.causal = true;
-    test.options.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.options.score.causal = true;
+    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     case_assert_kernels(&test);
 }
 END_TEST

@@ -29,7 +29,7 @@ static struct test_case shape_of(int thread, int round) {
     if (thread == 3) test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_F16;
     test.seed = (uint64_t)(thread * 100 + round);
     test.options.kernel = case_kernel(round % 3);
-    test.options.causal = round % 2;
+    test.options.score.causal = round % 2;
     if (round % 4 == 3) test.options.rope.layout = CLATTN_ROPE_HALF;
     test.sinks = round % 5 == 4;
     return test;

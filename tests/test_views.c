@@ -14,7 +14,7 @@ START_TEST(layouts) {
         case_assert_kernels(&test);
         test.head_dim = 40;
         test.head_dim_v = 24;
-        test.options.causal = true;
+        test.options.score.causal = true;
         case_assert_kernels(&test);
     }
 }
@@ -38,7 +38,7 @@ START_TEST(packed_qkv) {
     test.packed = true;
     case_assert_kernels(&test);
     test.kv_heads = 2;
-    test.options.causal = true;
+    test.options.score.causal = true;
     case_assert_kernels(&test);
     test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_F16;
     case_assert_kernels(&test);
@@ -62,7 +62,7 @@ START_TEST(repeating_strides) {
         repeat_first(data->v, 3, 2 * 17 * 32);
         for (int64_t bh = 0; bh < 6; bh++) repeat_first(data->q + bh * 9 * 32, 9, 32);
         case_bind(data, &arrays);
-        arrays.params.k.stride[0] = arrays.params.v.stride[0] = arrays.params.q.stride[2] = 0;
+        arrays.params.kv.k.stride[0] = arrays.params.kv.v.stride[0] = arrays.params.q.stride[2] = 0;
         clattn_status status =
             clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
         struct case_result got = case_collect(&arrays, harness()->queue);

@@ -59,8 +59,12 @@ CLATTN_API const char *clattn_status_name(clattn_status status);
 /* What the status means, and what the caller can do about it.   Lifetime: static.   Threads: any. */
 CLATTN_API const char *clattn_status_text(clattn_status status);
 
-/* The library's own version, such as "0.1.0".   Lifetime: static.   Threads: any. */
+/* The library's own version, such as "0.2.0".   Lifetime: static.   Threads: any. */
 CLATTN_API const char *clattn_version(void);
+
+/* The same as one number, to be compared with CLATTN_VERSION_NUMBER of the header an application was compiled with:
+ * structs may differ where major or minor do (while major is 0), and then nothing may be called but this. */
+CLATTN_API int clattn_version_number(void);
 
 /* --------------------------------------------------------------------------------------------- log --- */
 

@@ -4,8 +4,12 @@
 #define CLATTN_VERSION_H
 
 #define CLATTN_VERSION_MAJOR 0
-#define CLATTN_VERSION_MINOR 1
+#define CLATTN_VERSION_MINOR 2
 #define CLATTN_VERSION_PATCH 0
-#define CLATTN_VERSION_STRING "0.1.0"
+#define CLATTN_VERSION_STRING "0.2.0"
+
+/* One number that grows with the version, for #if: 2000 is 0.2.0. */
+#define CLATTN_VERSION_NUMBER                                                                                \
+    (CLATTN_VERSION_MAJOR * 1000000 + CLATTN_VERSION_MINOR * 1000 + CLATTN_VERSION_PATCH)
 
 #endif

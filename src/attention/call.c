@@ -17,15 +17,15 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {p->score_mod != NULL, "score_mod"},
-        {p->mask_mod != NULL, "mask_mod"},
-        {p->dropout != 0.0f, "dropout"},
+        {p->score.score_mod != NULL, "score_mod"},
+        {p->score.mask_mod != NULL, "mask_mod"},
+        {p->score.dropout != 0.0f, "dropout"},
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
-        {p->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {cla_tensor_given(&p->block_table), "block_table"},
-        {p->page_size != 0, "page_size"},
-        {cla_tensor_given(&p->k_new), "k_new"},
-        {cla_tensor_given(&p->v_new), "v_new"},
+        {p->kv.cu_seqlens_kv != NULL, "cu_seqlens_kv"},
+        {cla_tensor_given(&p->kv.block_table), "block_table"},
+        {p->kv.page_size != 0, "page_size"},
+        {cla_tensor_given(&p->kv.k_new), "k_new"},
+        {cla_tensor_given(&p->kv.v_new), "v_new"},
         {p->rope.positions != NULL, "rope.positions"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_YARN, "rope.scaling yarn"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_LLAMA3, "rope.scaling llama3"},
@@ -38,9 +38,9 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
 }
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
-    if ((unsigned)p->alignment >= CLATTN_ALIGN_COUNT)
+    if ((unsigned)p->score.alignment >= CLATTN_ALIGN_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
-                                (int)p->alignment);
+                                (int)p->score.alignment);
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
                                 (int)p->scores_at);
@@ -54,16 +54,17 @@ static clattn_status check_enums(clattn_context *c, const clattn_attention_param
 }
 
 static clattn_status check_numbers(clattn_context *c, const clattn_attention_params *p) {
-    if (!isfinite(p->scale))
+    if (!isfinite(p->score.scale))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: must be finite; 0 means 1/sqrt(D)");
-    if (!isfinite(p->softcap) || p->softcap < 0.0f)
+    if (!isfinite(p->score.softcap) || p->score.softcap < 0.0f)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "softcap: %g: must be finite and > 0, or 0 for none", (double)p->softcap);
-    if (p->window && (p->window_left < -1 || p->window_right < -1))
+                                "softcap: %g: must be finite and > 0, or 0 for none",
+                                (double)p->score.softcap);
+    if (p->score.window && (p->score.window_left < -1 || p->score.window_right < -1))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "window: %d,%d: each side must be -1 (open) or more", (int)p->window_left,
-                                (int)p->window_right);
-    if (p->alignment != CLATTN_ALIGN_OFFSET && (p->offset != 0 || p->offsets))
+                                "window: %d,%d: each side must be -1 (open) or more",
+                                (int)p->score.window_left, (int)p->score.window_right);
+    if (p->score.alignment != CLATTN_ALIGN_OFFSET && (p->score.offset != 0 || p->score.offsets))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
     return CLATTN_OK;
 }
@@ -77,17 +78,17 @@ static clattn_status check_tensors(call *c, bool planning) {
     const tensor_rule v = {"v", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     clattn_status status = cla_tensor_check(x, &p->q, 4, &q);
-    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->k, 4, &k);
-    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->v, 4, &v);
+    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->kv.k, 4, &k);
+    if (status == CLATTN_OK) status = cla_tensor_check(x, &p->kv.v, 4, &v);
     if (status == CLATTN_OK) status = cla_tensor_check(x, &p->out, 4, &out);
     if (status != CLATTN_OK) return status;
 
-    const int64_t *sq = p->q.shape, *sk = p->k.shape, *sv = p->v.shape;
+    const int64_t *sq = p->q.shape, *sk = p->kv.k.shape, *sv = p->kv.v.shape;
     const int64_t q_shape[4] = {sq[0], sq[1], sq[2], sq[3]}, k_shape[4] = {sq[0], sk[1], sk[2], sq[3]};
     const int64_t v_shape[4] = {sq[0], sk[1], sk[2], sv[3]}, out_shape[4] = {sq[0], sq[1], sq[2], sv[3]};
     status = cla_tensor_check_shape(x, &p->q, q_shape, &q);
-    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->k, k_shape, &k);
-    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->v, v_shape, &v);
+    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->kv.k, k_shape, &k);
+    if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->kv.v, v_shape, &v);
     if (status == CLATTN_OK) status = cla_tensor_check_shape(x, &p->out, out_shape, &out);
     if (status != CLATTN_OK) return status;
     if (sq[3] == 0 || sv[3] == 0)
@@ -104,7 +105,7 @@ static clattn_status check_tensors(call *c, bool planning) {
     if (sq[0] * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
                                 (long long)(sq[0] * sq[1]));
-    if (p->k.type != p->v.type)
+    if (p->kv.k.type != p->kv.v.type)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "v: its type differs from k's: both must be stored alike");
     return CLATTN_OK;
@@ -115,19 +116,19 @@ static void fill_problem(call *c) {
     c->problem = (problem){
         .batch = (int)p->q.shape[0],
         .heads = (int)p->q.shape[1],
-        .kv_heads = (int)p->k.shape[1],
+        .kv_heads = (int)p->kv.k.shape[1],
         .n_q = (int)p->q.shape[2],
-        .n_kv = (int)p->k.shape[2],
+        .n_kv = (int)p->kv.k.shape[2],
         .head_dim = (int)p->q.shape[3],
-        .head_dim_v = (int)p->v.shape[3],
+        .head_dim_v = (int)p->kv.v.shape[3],
         .type_q = p->q.type,
-        .type_kv = p->k.type,
+        .type_kv = p->kv.k.type,
         .type_out = p->out.type,
-        .type_bias = cla_tensor_given(&p->bias) ? p->bias.type : CLATTN_TYPE_F32,
+        .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
-        .extras =
-            p->softcap > 0.0f || cla_tensor_given(&p->mask) || cla_tensor_given(&p->bias) || p->alibi_slopes,
-        .causal = p->causal,
+        .extras = p->score.softcap > 0.0f || cla_tensor_given(&p->score.mask) ||
+                  cla_tensor_given(&p->score.bias) || p->score.alibi_slopes,
+        .causal = p->score.causal,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
         .kernel = p->kernel,
@@ -166,10 +167,10 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
         status = cla_tensor_check(c->context, &p->scores, 4, &scores);
         if (status == CLATTN_OK) status = cla_tensor_check_shape(c->context, &p->scores, full, &scores);
     }
-    if (status == CLATTN_OK && cla_tensor_given(&p->mask))
-        status = cla_tensor_check_broadcast(c->context, &p->mask, full, &mask, &c->args.mask);
-    if (status == CLATTN_OK && cla_tensor_given(&p->bias))
-        status = cla_tensor_check_broadcast(c->context, &p->bias, full, &bias, &c->args.bias);
+    if (status == CLATTN_OK && cla_tensor_given(&p->score.mask))
+        status = cla_tensor_check_broadcast(c->context, &p->score.mask, full, &mask, &c->args.mask);
+    if (status == CLATTN_OK && cla_tensor_given(&p->score.bias))
+        status = cla_tensor_check_broadcast(c->context, &p->score.bias, full, &bias, &c->args.bias);
     return status;
 }
 
@@ -185,22 +186,22 @@ static clattn_status check_lengths(clattn_context *x, const char *name, const in
 static clattn_status check_host_arrays(call *c) {
     const clattn_attention_params *p = c->params;
     const problem *m = &c->problem;
-    clattn_status status = check_lengths(c->context, "q_lengths", p->q_lengths, m->batch, m->n_q);
+    clattn_status status = check_lengths(c->context, "q_lengths", p->score.q_lengths, m->batch, m->n_q);
     if (status == CLATTN_OK)
-        status = check_lengths(c->context, "kv_lengths", p->kv_lengths, m->batch, m->n_kv);
+        status = check_lengths(c->context, "kv_lengths", p->score.kv_lengths, m->batch, m->n_kv);
     // Row positions are int32 in the kernels.
-    for (int b = 0; status == CLATTN_OK && b < (p->offsets ? m->batch : 1); b++) {
-        const int64_t shift = p->offsets ? p->offsets[b] : p->offset;
+    for (int b = 0; status == CLATTN_OK && b < (p->score.offsets ? m->batch : 1); b++) {
+        const int64_t shift = p->score.offsets ? p->score.offsets[b] : p->score.offset;
         if (shift + m->n_q > INT32_MAX)
             status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                       "offset: %lld + Nq must be below 2^31", (long long)shift);
     }
-    for (int h = 0; status == CLATTN_OK && p->alibi_slopes && h < m->heads; h++)
-        if (!isfinite(p->alibi_slopes[h]))
+    for (int h = 0; status == CLATTN_OK && p->score.alibi_slopes && h < m->heads; h++)
+        if (!isfinite(p->score.alibi_slopes[h]))
             status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                       "alibi_slopes: item %d is not finite", h);
-    for (int h = 0; status == CLATTN_OK && p->sinks && h < m->heads; h++)
-        if (isnan(p->sinks[h]) || p->sinks[h] == INFINITY)
+    for (int h = 0; status == CLATTN_OK && p->score.sinks && h < m->heads; h++)
+        if (isnan(p->score.sinks[h]) || p->score.sinks[h] == INFINITY)
             status = cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                       "sinks: item %d is NaN or +infinity", h);
     return status;
@@ -208,15 +209,17 @@ static clattn_status check_host_arrays(call *c) {
 
 // Left and right bound of the keys a row sees around its position; causality is a right bound of 0.
 static void fill_window(const clattn_attention_params *p, attention_args *a) {
-    a->window_left = p->window ? p->window_left : -1;
-    a->window_right = p->window ? p->window_right : -1;
-    if (p->causal && (a->window_right < 0 || a->window_right > 0)) a->window_right = 0;
+    a->window_left = p->score.window ? p->score.window_left : -1;
+    a->window_right = p->score.window ? p->score.window_right : -1;
+    if (p->score.causal && (a->window_right < 0 || a->window_right > 0)) a->window_right = 0;
 }
 
 static int32_t shift_of(const clattn_attention_params *p, const problem *m, int b) {
-    if (p->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
-    if (p->alignment == CLATTN_ALIGN_OFFSET) return p->offsets ? p->offsets[b] : p->offset;
-    return (p->kv_lengths ? p->kv_lengths[b] : m->n_kv) - (p->q_lengths ? p->q_lengths[b] : m->n_q);
+    if (p->score.alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
+    if (p->score.alignment == CLATTN_ALIGN_OFFSET)
+        return p->score.offsets ? p->score.offsets[b] : p->score.offset;
+    return (p->score.kv_lengths ? p->score.kv_lengths[b] : m->n_kv) -
+           (p->score.q_lengths ? p->score.q_lengths[b] : m->n_q);
 }
 
 static void fill_args(call *c) {
@@ -224,24 +227,25 @@ static void fill_args(call *c) {
     const problem *m = &c->problem;
     attention_args *a = &c->args;
     a->q = cla_tensor_view(&p->q);
-    a->k = cla_tensor_view(&p->k);
-    a->v = cla_tensor_view(&p->v);
+    a->k = cla_tensor_view(&p->kv.k);
+    a->v = cla_tensor_view(&p->kv.v);
     a->out = cla_tensor_view(&p->out);
     if (m->wants_weights) a->weights = cla_tensor_view(&p->weights);
     a->batch = m->batch, a->heads = m->heads, a->kv_heads = m->kv_heads;
     a->group = m->kv_heads ? m->heads / m->kv_heads : 1;
     a->n_q = m->n_q, a->n_kv = m->n_kv;
     a->head_dim = m->head_dim, a->head_dim_v = m->head_dim_v;
-    a->scale = p->scale != 0.0f ? p->scale : (float)(1.0 / sqrt((double)m->head_dim));
-    a->softcap = p->softcap;
+    a->scale = p->score.scale != 0.0f ? p->score.scale : (float)(1.0 / sqrt((double)m->head_dim));
+    a->softcap = p->score.softcap;
     a->splits = 1, a->split_keys = m->n_kv;
     a->shift = m->batch ? shift_of(p, m, 0) : 0;
     fill_window(p, a);
-    a->flags = (p->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&p->bias) ? ARGS_BIAS : 0) |
-               (p->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&p->mask) ? ARGS_MASK : 0) |
-               (p->sinks ? ARGS_SINK : 0) | (cla_tensor_given(&p->lse) ? ARGS_LSE : 0) |
-               (p->q_lengths || p->kv_lengths || p->offsets ? ARGS_BATCH_ROWS : 0);
-    c->q = p->q.buffer, c->k = p->k.buffer, c->v = p->v.buffer;
+    a->flags = (p->score.softcap > 0.0f ? ARGS_SOFTCAP : 0) |
+               (cla_tensor_given(&p->score.bias) ? ARGS_BIAS : 0) | (p->score.alibi_slopes ? ARGS_ALIBI : 0) |
+               (cla_tensor_given(&p->score.mask) ? ARGS_MASK : 0) | (p->score.sinks ? ARGS_SINK : 0) |
+               (cla_tensor_given(&p->lse) ? ARGS_LSE : 0) |
+               (p->score.q_lengths || p->score.kv_lengths || p->score.offsets ? ARGS_BATCH_ROWS : 0);
+    c->q = p->q.buffer, c->k = p->kv.k.buffer, c->v = p->kv.v.buffer;
 }
 
 clattn_status cla_call_table(call *c) {
@@ -255,11 +259,12 @@ clattn_status cla_call_table(call *c) {
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     for (int b = 0; rows && b < m->batch; b++) {
         words[4 * b] = shift_of(p, m, b);
-        words[4 * b + 1] = p->q_lengths ? p->q_lengths[b] : m->n_q;
-        words[4 * b + 2] = p->kv_lengths ? p->kv_lengths[b] : m->n_kv;
+        words[4 * b + 1] = p->score.q_lengths ? p->score.q_lengths[b] : m->n_q;
+        words[4 * b + 2] = p->score.kv_lengths ? p->score.kv_lengths[b] : m->n_kv;
     }
     for (int h = 0; heads && h < m->heads; h++) {
-        const float pair[2] = {p->alibi_slopes ? p->alibi_slopes[h] : 0.0f, p->sinks ? p->sinks[h] : 0.0f};
+        const float pair[2] = {p->score.alibi_slopes ? p->score.alibi_slopes[h] : 0.0f,
+                               p->score.sinks ? p->score.sinks[h] : 0.0f};
         memcpy(words + rows + 2 * (size_t)h, pair, sizeof pair);
     }
     cl_int code = CL_SUCCESS;
@@ -313,7 +318,7 @@ static void lay_out_workspace(call *c) {
         c->q_turned = at;
         at += cla_workspace_round((size_t)cla_tensor_count(&c->params->q) * clattn_type_size(m->type_q));
         c->k_turned = at;
-        at += cla_workspace_round((size_t)cla_tensor_count(&c->params->k) * clattn_type_size(m->type_kv));
+        at += cla_workspace_round((size_t)cla_tensor_count(&c->params->kv.k) * clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;

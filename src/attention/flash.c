@@ -82,8 +82,8 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     cla_launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
     if (v->id == KERNEL_FLASH_LANES) cla_launch_buffer(&l, &p->weights.buffer);
-    cla_launch_buffer(&l, &p->mask.buffer);
-    cla_launch_buffer(&l, &p->bias.buffer);
+    cla_launch_buffer(&l, &p->score.mask.buffer);
+    cla_launch_buffer(&l, &p->score.bias.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
     set_grid(c, &l);

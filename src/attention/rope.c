@@ -14,7 +14,7 @@ static int rotary_dim(const clattn_rope *r, int head_dim) {
 
 // Positions that rows and keys take: all must be within 0 .. 2^24.
 static clattn_status check_positions(clattn_context *c, const clattn_attention_params *p) {
-    const int64_t n = p->q.shape[2] > p->k.shape[2] ? p->q.shape[2] : p->k.shape[2];
+    const int64_t n = p->q.shape[2] > p->kv.k.shape[2] ? p->q.shape[2] : p->kv.k.shape[2];
     if (p->rope.position < 0 || n > MAX_POSITION || p->rope.position > MAX_POSITION - n)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
@@ -128,7 +128,7 @@ clattn_status cla_rope_enqueue(call *c, chain *steps) {
     cl_mem turns = NULL;
     clattn_status status = cla_rope_make_turns(c, &turns);
     if (status == CLATTN_OK) status = turn(c, steps, &c->params->q, c->q_turned, turns, true, &c->args.q);
-    if (status == CLATTN_OK) status = turn(c, steps, &c->params->k, c->k_turned, turns, false, &c->args.k);
+    if (status == CLATTN_OK) status = turn(c, steps, &c->params->kv.k, c->k_turned, turns, false, &c->args.k);
     if (turns) clReleaseMemObject(turns);
     c->q = c->k = c->workspace;
     return status;

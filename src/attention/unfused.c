@@ -38,8 +38,8 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     cla_launch_buffer(&l, &c->q);
     cla_launch_buffer(&l, &c->k);
     cla_launch_buffer(&l, &s);
-    cla_launch_buffer(&l, &c->params->mask.buffer);
-    cla_launch_buffer(&l, &c->params->bias.buffer);
+    cla_launch_buffer(&l, &c->params->score.mask.buffer);
+    cla_launch_buffer(&l, &c->params->score.bias.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, a, sizeof *a);
     return cla_launch_enqueue(steps, &l);
@@ -66,7 +66,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->v);
     cla_launch_buffer(&l, &c->params->out.buffer);
-    cla_launch_buffer(&l, &c->params->mask.buffer);
+    cla_launch_buffer(&l, &c->params->score.mask.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, a, sizeof *a);
     return cla_launch_enqueue(steps, &l);

@@ -22,3 +22,7 @@ const char *clattn_status_text(clattn_status status) {
 const char *clattn_version(void) {
     return CLATTN_VERSION_STRING;
 }
+
+int clattn_version_number(void) {
+    return CLATTN_VERSION_NUMBER;
+}

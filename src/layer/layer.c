@@ -84,11 +84,9 @@ static clattn_status check_layer(layer *l, const clattn_layer_params *p, bool pl
 }
 
 static clattn_status check_options(clattn_context *c, const clattn_layer_params *p) {
-    const clattn_attention_params *a = &p->attention;
-    if (cla_tensor_given(&a->q) || cla_tensor_given(&a->k) || cla_tensor_given(&a->v) ||
-        cla_tensor_given(&a->out))
+    if (cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "attention: its q, k, v and out must be absent: the layer makes them");
+                                "kv: its k and v must be absent: the layer makes them");
     if (cla_tensor_given(&p->q_norm) || cla_tensor_given(&p->k_norm))
         return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
                                 cla_tensor_given(&p->q_norm) ? "q_norm" : "k_norm");
@@ -108,10 +106,19 @@ static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, 
 // The attention call between the projections, on the parts of the workspace, checked: RoPE with it, whoever
 // applies it.
 static clattn_status check_attention(layer *l, const clattn_layer_params *p, bool planning) {
-    l->attention = p->attention;
+    l->attention = (clattn_attention_params){.lse = p->lse,
+                                             .weights = p->weights,
+                                             .scores = p->scores,
+                                             .scores_at = p->scores_at,
+                                             .score = p->score,
+                                             .rope = p->rope,
+                                             .kv = p->kv,
+                                             .kernel = p->kernel,
+                                             .splits = p->splits,
+                                             .cu_seqlens_q = p->cu_seqlens_q};
     l->attention.q = l->q.y;
-    l->attention.k = l->k.y;
-    l->attention.v = l->v.y;
+    l->attention.kv.k = l->k.y;
+    l->attention.kv.v = l->v.y;
     l->attention.out = l->o.x;
     l->attention.workspace = l->workspace;
     const clattn_status status = cla_call_check(l->context, &l->attention, planning, &l->call);
@@ -147,7 +154,7 @@ static clattn_status lay_out_parts(layer *l, const clattn_layer_params *p) {
     l->q = (linear){.x = x, .w = p->wq, .b = p->bq, .y = part(l, native, l->heads, nq, l->head_dim)};
     l->k = (linear){.x = y, .w = p->wk, .b = p->bk, .y = part(l, native, l->kv_heads, nkv, l->head_dim)};
     l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
-    l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->attention.q_lengths != NULL};
+    l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->score.q_lengths != NULL};
     for (int i = 0; i < 4; i++) all[i]->native = native, cla_linear_choose(l->context, all[i]);
     // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
     const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
@@ -254,7 +261,7 @@ static clattn_status enqueue_layer(layer *l, chain *steps) {
 static clattn_status ready_layer(layer *l, const clattn_layer_params *p) {
     clattn_status status = prepare_layer(l);
     if (status == CLATTN_OK)
-        status = cla_workspace_take(l->context, p->attention.workspace, l->workspace_bytes, &l->workspace);
+        status = cla_workspace_take(l->context, p->workspace, l->workspace_bytes, &l->workspace);
     l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
     if (status == CLATTN_OK) status = check_attention(l, p, false);
     if (status == CLATTN_OK && (l->o.has_lengths || l->q.rope.flags)) {

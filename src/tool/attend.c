@@ -28,6 +28,7 @@ typedef struct attend {
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
+    clattn_attention_params params;
     expect expect;
 } attend;
 
@@ -114,9 +115,9 @@ static int load_inputs(attend *a) {
 }
 
 static int make_outputs(attend *a, tensors *t) {
-    clattn_attention_params *p = &a->score.params;
-    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], p->k.shape[2]};
-    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->v.shape[3]};
+    clattn_attention_params *p = &a->params;
+    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], p->kv.k.shape[2]};
+    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
     int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
     if (a->bshd) p->out = tensors_swap_heads(p->out);
     if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, full, &a->lse_array, &p->lse);
@@ -128,21 +129,22 @@ static int make_outputs(attend *a, tensors *t) {
 }
 
 static int upload_inputs(attend *a, tensors *t) {
-    clattn_attention_params *p = &a->score.params;
+    clattn_attention_params *p = &a->params;
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = tensors_upload(t, &a->k_array, &p->k);
-    if (status < 0) status = tensors_upload(t, &a->v_array, &p->v);
+    if (status < 0) status = tensors_upload(t, &a->k_array, &p->kv.k);
+    if (status < 0) status = tensors_upload(t, &a->v_array, &p->kv.v);
     if (status < 0) status = score_options_upload(&a->score, t);
+    p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
     if (a->bshd) {
         p->q = tensors_swap_heads(p->q);
-        p->k = tensors_swap_heads(p->k);
-        p->v = tensors_swap_heads(p->v);
+        p->kv.k = tensors_swap_heads(p->kv.k);
+        p->kv.v = tensors_swap_heads(p->kv.v);
     }
     return status;
 }
 
 static int save_outputs(attend *a, tensors *t) {
-    const clattn_attention_params *p = &a->score.params;
+    const clattn_attention_params *p = &a->params;
     int status = tensors_save(t, &p->out, &a->out_array, a->out);
     if (status < 0) status = tensors_save(t, &p->lse, &a->lse_array, a->lse);
     if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
@@ -155,7 +157,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     int status = upload_inputs(a, t);
     if (status < 0) status = make_outputs(a, t);
     if (status >= 0) return status;
-    const clattn_attention_params *p = &a->score.params;
+    const clattn_attention_params *p = &a->params;
     const uint64_t start = tool_time_ns();
     clattn_status done = clattn_attention_plan(s->context, p, &plan);
     if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);

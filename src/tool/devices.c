@@ -10,8 +10,8 @@
 // The plan of a typical call; false where the device takes no context.
 static bool plan_for(session *s, clattn_type type, int64_t n_q, int64_t n_kv, clattn_plan *plan) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 32, n_q, 128),
-                                 .k = clattn_tensor_bhsd(NULL, type, 1, 8, n_kv, 128)};
-    p.v = p.k;
+                                 .kv.k = clattn_tensor_bhsd(NULL, type, 1, 8, n_kv, 128)};
+    p.kv.v = p.kv.k;
     p.out = p.q;
     return clattn_attention_plan(s->context, &p, plan) == CLATTN_OK;
 }

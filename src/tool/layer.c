@@ -47,7 +47,7 @@ static bool take_count(const char *value, int32_t *result, char why[256]) {
 }
 
 static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
-    clattn_rope *rope = &r->score.params.rope;
+    clattn_rope *rope = &r->params.rope;
     int index = 0;
     if (id == OPTION_ROPE_BASE) return option_number(value, &rope->base, why);
     if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
@@ -151,8 +151,8 @@ static int upload(layer_run *r, tensors *t) {
     const int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
     if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
     if (status < 0 && r->attention_weights)
-        status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->score.params.weights);
-    p->attention = r->score.params;
+        status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->params.weights);
+    p->score = r->score.score, p->kernel = r->score.kernel, p->splits = r->score.splits;
     return status;
 }
 
@@ -160,12 +160,12 @@ static int upload(layer_run *r, tensors *t) {
 static double layer_flops(const clattn_layer_params *p) {
     const clattn_tensor *y = p->y.rank ? &p->y : &p->x;
     const int64_t kv_heads = p->kv_heads ? p->kv_heads : p->heads;
-    clattn_attention_params a = p->attention;
+    clattn_attention_params a = {.score = p->score};
     a.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], p->heads, p->x.shape[1],
                              p->wq.shape[0] / p->heads);
-    a.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1], a.q.shape[3]);
-    a.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1],
-                             p->wv.shape[0] / kv_heads);
+    a.kv.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1], a.q.shape[3]);
+    a.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1],
+                                p->wv.shape[0] / kv_heads);
     const double rows = (double)(p->x.shape[0] * p->x.shape[1]),
                  kv_rows = (double)(y->shape[0] * y->shape[1]);
     const double q = (double)(p->wq.shape[0] * p->wq.shape[1]), o = (double)(p->wo.shape[0] * p->wo.shape[1]);
@@ -186,8 +186,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     status = session_finish(s);
     const uint64_t end = tool_time_ns();
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
-    if (status < 0)
-        status = tensors_save(t, &r->score.params.weights, &r->weights_array, r->attention_weights);
+    if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
     if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);
     return status >= 0 ? status
                        : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out,

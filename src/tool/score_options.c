@@ -2,6 +2,7 @@
 #include "tool/score_options.h"
 
 #include <limits.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,16 +18,28 @@ enum {
     SCORE_WINDOW,
     SCORE_MASK,
     SCORE_BIAS,
-    SCORE_ALIBI,
-    SCORE_SINKS,
-    SCORE_Q_LENGTHS,
-    SCORE_KV_LENGTHS,
     SCORE_MOD,
     SCORE_KERNEL,
     SCORE_SPLITS,
     SCORE_DROPOUT,
-    SCORE_SEED
+    SCORE_SEED,
+    SCORE_FILES_FROM // and on: the rows of score_files
 };
+
+// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes.
+typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
+static const struct score_file {
+    const char *option, *help;
+    score_axis axis; // heads hold floats, batch items integers
+    size_t field;
+} score_files[] = {
+    {"alibi", "[H] slopes", AXIS_HEADS, offsetof(clattn_score, alibi_slopes)},
+    {"sinks", "[H] sink logits", AXIS_HEADS, offsetof(clattn_score, sinks)},
+    {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
+    {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
+};
+#define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
+_Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
 
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
@@ -39,7 +52,7 @@ static bool take_float(const char *value, float *result, char why[256]) {
     return true;
 }
 
-static bool take_window(clattn_attention_params *p, const char *value, char why[256]) {
+static bool take_window(clattn_score *p, const char *value, char why[256]) {
     int left, right, end = 0;
     if (sscanf(value, "%d,%d%n", &left, &right, &end) != 2 || value[end] || left < -1 || right < -1) {
         snprintf(why, 256, "two numbers L,R are needed, -1 for an open side");
@@ -52,7 +65,7 @@ static bool take_window(clattn_attention_params *p, const char *value, char why[
 }
 
 static bool take_number_option(score_options *o, int id, const char *value, char why[256]) {
-    clattn_attention_params *p = &o->params;
+    clattn_score *p = &o->score;
     int64_t n = 0;
     int index = 0;
     switch (id) {
@@ -70,11 +83,11 @@ static bool take_number_option(score_options *o, int id, const char *value, char
         return true;
     case SCORE_SPLITS:
         if (!option_integer(value, 0, 65536, &n, why)) return false;
-        p->splits = (int32_t)n;
+        o->splits = (int32_t)n;
         return true;
     default:
         if (!option_choice(value, kernel_names, &index, why)) return false;
-        p->kernel = (clattn_kernel)index;
+        o->kernel = (clattn_kernel)index;
         return true;
     }
 }
@@ -82,6 +95,10 @@ static bool take_number_option(score_options *o, int id, const char *value, char
 static bool take_score(void *target, int id, const char *value, char why[256]) {
     score_options *o = target;
     int index;
+    if (id >= SCORE_FILES_FROM) {
+        o->file[id - SCORE_FILES_FROM] = value;
+        return true;
+    }
     switch (id) {
     case SCORE_CAUSAL:
         o->causal = value;
@@ -98,20 +115,8 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
     case SCORE_BIAS:
         o->bias = value;
         return true;
-    case SCORE_ALIBI:
-        o->alibi = value;
-        return true;
-    case SCORE_SINKS:
-        o->sinks = value;
-        return true;
-    case SCORE_Q_LENGTHS:
-        o->q_lengths = value;
-        return true;
-    case SCORE_KV_LENGTHS:
-        o->kv_lengths = value;
-        return true;
     case SCORE_MOD:
-        o->params.score_mod = value;
+        o->score.score_mod = value;
         return true;
     default:
         return take_number_option(o, id, value, why);
@@ -119,7 +124,7 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
 }
 
 option_group score_group(score_options *o) {
-    static const option_row rows[] = {
+    static const option_row plain[] = {
         {"scale", "X", SCORE_SCALE, "factor of the scores; default 1/sqrt(D)"},
         {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks"},
         {"causal", "MODE", SCORE_CAUSAL, "none, top-left, bottom-right or offset"},
@@ -130,21 +135,22 @@ option_group score_group(score_options *o) {
         {"mask", "FILE", SCORE_MASK,
          "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats"},
         {"bias", "FILE", SCORE_BIAS, "float, added to the scores; shapes as --mask"},
-        {"alibi", "FILE", SCORE_ALIBI, "[H] slopes"},
-        {"sinks", "FILE", SCORE_SINKS, "[H] sink logits"},
-        {"q-lengths", "FILE", SCORE_Q_LENGTHS, "[B] valid query rows"},
-        {"kv-lengths", "FILE", SCORE_KV_LENGTHS, "[B] valid keys"},
         {"score-mod", "EXPR", SCORE_MOD, "OpenCL C over score, b, h, i, j (not built yet)"},
         {"kernel", "NAME", SCORE_KERNEL, "auto, unfused, flash or decode"},
         {"splits", "N", SCORE_SPLITS, "key ranges of the decode kernel"},
         {"dropout", "P", SCORE_DROPOUT, "dropout probability (not built yet)"},
         {"seed", "S", SCORE_SEED, "seed of the dropout"},
     };
-    return (option_group){"scores and masks", rows, sizeof rows / sizeof rows[0], take_score, o};
+    const int count = (int)(sizeof plain / sizeof plain[0]);
+    memcpy(o->rows, plain, sizeof plain);
+    for (int i = 0; i < SCORE_FILES; i++)
+        o->rows[count + i] =
+            (option_row){score_files[i].option, "FILE", SCORE_FILES_FROM + i, score_files[i].help};
+    return (option_group){"scores and masks", o->rows, count + SCORE_FILES, take_score, o};
 }
 
 static int choose_alignment(const char *command, score_options *o) {
-    clattn_attention_params *p = &o->params;
+    clattn_score *p = &o->score;
     char why[256];
     int causal = 0, align = 0;
     if (o->causal) option_choice(o->causal, causal_names, &causal, why);
@@ -204,20 +210,31 @@ static int load_offset(const char *command, score_options *o, int64_t batch) {
     int64_t n;
     if (!o->offset) return -1;
     if (option_integer(o->offset, INT32_MIN, INT32_MAX, &n, why)) {
-        o->params.offset = (int32_t)n;
+        o->score.offset = (int32_t)n;
         return -1;
     }
     return score_options_integers(command, "offset", o->offset, batch, &o->offsets);
 }
 
+// One row of score_files: the numbers are o's, and o->score points to them.
+static int load_file(const char *command, score_options *o, int i, int64_t count) {
+    const struct score_file *file = &score_files[i];
+    char *field = (char *)&o->score + file->field;
+    int32_t *integers = NULL;
+    float *floats = NULL;
+    int status = file->axis == AXIS_HEADS
+                     ? load_floats(command, file->option, o->file[i], count, &floats)
+                     : score_options_integers(command, file->option, o->file[i], count, &integers);
+    if (floats) memcpy(field, &floats, sizeof floats), o->values[i] = floats;
+    if (integers) memcpy(field, &integers, sizeof integers), o->values[i] = integers;
+    return status;
+}
+
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads) {
     int status = choose_alignment(command, o);
     if (status < 0) status = load_offset(command, o, batch);
-    if (status < 0) status = score_options_integers(command, "q-lengths", o->q_lengths, batch, &o->q_length);
-    if (status < 0)
-        status = score_options_integers(command, "kv-lengths", o->kv_lengths, batch, &o->kv_length);
-    if (status < 0) status = load_floats(command, "alibi", o->alibi, heads, &o->slopes);
-    if (status < 0) status = load_floats(command, "sinks", o->sinks, heads, &o->sink);
+    for (int i = 0; status < 0 && i < SCORE_FILES; i++)
+        status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
     if (status < 0 && o->mask) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
     if (status < 0 && o->bias) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
     if (status >= 0) return status;
@@ -230,15 +247,10 @@ int score_options_load(const char *command, score_options *o, int64_t batch, int
 }
 
 int score_options_upload(score_options *o, tensors *t) {
-    clattn_attention_params *p = &o->params;
     int status = -1;
-    p->offsets = o->offsets;
-    p->q_lengths = o->q_length;
-    p->kv_lengths = o->kv_length;
-    p->alibi_slopes = o->slopes;
-    p->sinks = o->sink;
-    if (o->mask) status = tensors_upload(t, &o->mask_array, &p->mask);
-    if (status < 0 && o->bias) status = tensors_upload(t, &o->bias_array, &p->bias);
+    o->score.offsets = o->offsets;
+    if (o->mask) status = tensors_upload(t, &o->mask_array, &o->score.mask);
+    if (status < 0 && o->bias) status = tensors_upload(t, &o->bias_array, &o->score.bias);
     return status;
 }
 
@@ -246,8 +258,5 @@ void score_options_free(score_options *o) {
     array_free(&o->mask_array);
     array_free(&o->bias_array);
     free(o->offsets);
-    free(o->q_length);
-    free(o->kv_length);
-    free(o->slopes);
-    free(o->sink);
+    for (int i = 0; i < SCORE_FILES; i++) free(o->values[i]);
 }

@@ -4,21 +4,25 @@
 #define CLATTN_TOOL_SCORE_OPTIONS_H
 #include "tool/tensors.h"
 
+#define SCORE_FILES_MOST 8
+
 typedef struct score_options {
-    clattn_attention_params params; // everything but the tensors
-    const char *causal, *align;     // as given
-    const char *offset, *mask, *bias, *alibi, *sinks, *q_lengths, *kv_lengths;
+    clattn_score score;
+    clattn_kernel kernel;
+    int32_t splits;
+    const char *causal, *align, *offset, *mask, *bias; // as given
+    const char *file[SCORE_FILES_MOST];                // as given, a row of score_files each
     array mask_array, bias_array;
-    int32_t *offsets, *q_length, *kv_length; // [B], owned
-    float *slopes, *sink;                    // [H], owned
-    bool offset_is_file;
+    int32_t *offsets;               // [B], owned
+    void *values[SCORE_FILES_MOST]; // of the files, owned
+    option_row rows[32];            // what score_group hands out
 } score_options;
 
 option_group score_group(score_options *o);
 
 // Load the files and check what only the command line can get wrong. Returns -1, else the exit status.
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads);
-// Put masks on the device and finish o->params.
+// Put masks on the device and finish o->score.
 int score_options_upload(score_options *o, tensors *t);
 // [count] integers of an i4 or i8 file; nothing where spec is NULL. The caller frees *result.
 int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,

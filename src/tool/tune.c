@@ -47,7 +47,7 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     for (int i = 0; i < verify_case_count; i++) {
         verify_case c = verify_cases[i];
         char why[256];
-        if (c.head_dim != 64 || c.mask || c.bias || c.alibi || c.options.softcap > 0.0f) continue;
+        if (c.head_dim != 64 || c.mask || c.bias || c.alibi || c.options.score.softcap > 0.0f) continue;
         c.type = type;
         if (verify_run(s, &c, kernel, why) == VERIFY_FAIL) {
             fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
@@ -76,8 +76,8 @@ static double timed(session *s, clattn_type type, int class, clattn_kernel kerne
     bool ok = zeros != NULL;
     for (int i = 0; i < 4 && ok; i++) ok = session_buffer(s, zeros, bytes, &buffers[i]) < 0;
     const clattn_attention_params p = {.q = clattn_tensor_bhsd(buffers[0], type, b, h, n, d),
-                                       .k = clattn_tensor_bhsd(buffers[1], type, b, h, n, d),
-                                       .v = clattn_tensor_bhsd(buffers[2], type, b, h, n, d),
+                                       .kv.k = clattn_tensor_bhsd(buffers[1], type, b, h, n, d),
+                                       .kv.v = clattn_tensor_bhsd(buffers[2], type, b, h, n, d),
                                        .out = clattn_tensor_bhsd(buffers[3], type, b, h, n, d),
                                        .kernel = kernel};
     for (int i = -2; i < 9 && ok; i++) { // two runs to warm up

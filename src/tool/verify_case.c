@@ -18,7 +18,7 @@ const verify_case verify_cases[] = {
      .n_q = 65,
      .n_kv = 49,
      .head_dim = 64,
-     .options = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
+     .options = {.score.causal = true, .score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
     {.name = "grouped",
      .batch = 2,
      .heads = 6,
@@ -33,7 +33,7 @@ const verify_case verify_cases[] = {
      .n_q = 50,
      .n_kv = 70,
      .head_dim = 64,
-     .options = {.window = true, .window_left = 9, .window_right = 3}},
+     .options = {.score.window = true, .score.window_left = 9, .score.window_right = 3}},
     {.name = "hidden-nan",
      .batch = 2,
      .heads = 2,
@@ -41,14 +41,14 @@ const verify_case verify_cases[] = {
      .n_kv = 90,
      .head_dim = 64,
      .lengths = true,
-     .options = {.causal = true, .alignment = CLATTN_ALIGN_OFFSET, .offset = 20}},
+     .options = {.score.causal = true, .score.alignment = CLATTN_ALIGN_OFFSET, .score.offset = 20}},
     {.name = "empty-rows",
      .batch = 1,
      .heads = 2,
      .n_q = 16,
      .n_kv = 5,
      .head_dim = 64,
-     .options = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
+     .options = {.score.causal = true, .score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT}},
     {.name = "huge-scores", .batch = 1, .heads = 1, .n_q = 16, .n_kv = 40, .head_dim = 64, .huge = true},
     {.name = "everything",
      .batch = 2,
@@ -62,7 +62,10 @@ const verify_case verify_cases[] = {
      .bias = true,
      .alibi = true,
      .sinks = true,
-     .options = {.softcap = 5.0f, .causal = true, .alignment = CLATTN_ALIGN_OFFSET, .offset = 50}},
+     .options = {.score.softcap = 5.0f,
+                 .score.causal = true,
+                 .score.alignment = CLATTN_ALIGN_OFFSET,
+                 .score.offset = 50}},
     {.name = "odd-sizes-f16",
      .type = CLATTN_TYPE_F16,
      .batch = 1,
@@ -111,9 +114,9 @@ static void make_options(numbers *n, uint64_t *state) {
     }
     for (int b = 0; n->lengths && b < c->batch; b++)
         n->lengths[b] = b == c->batch - 1 ? c->n_kv / 3 : c->n_kv;
-    if (c->alibi) c->options.alibi_slopes = n->slopes;
-    if (c->sinks) c->options.sinks = n->sinks;
-    if (c->lengths) c->options.kv_lengths = n->lengths;
+    if (c->alibi) c->options.score.alibi_slopes = n->slopes;
+    if (c->sinks) c->options.score.sinks = n->sinks;
+    if (c->lengths) c->options.score.kv_lengths = n->lengths;
 }
 
 static void make_numbers(const verify_case *given, numbers *n) {
@@ -215,12 +218,12 @@ static int upload(session *s, numbers *n, clattn_attention_params *p) {
                   out[4] = {c->batch, c->heads, c->n_q, c->head_dim_v};
     const int64_t scores[2] = {c->n_q, c->n_kv};
     int status = put(s, n->q, c->type, 4, q, &p->q);
-    if (status < 0) status = put(s, n->k, c->type, 4, k, &p->k);
-    if (status < 0) status = put(s, n->v, c->type, 4, v, &p->v);
+    if (status < 0) status = put(s, n->k, c->type, 4, k, &p->kv.k);
+    if (status < 0) status = put(s, n->v, c->type, 4, v, &p->kv.v);
     if (status < 0) status = put(s, NULL, c->type, 4, out, &p->out);
     if (status < 0) status = put(s, NULL, CLATTN_TYPE_F32, 3, out, &p->lse);
-    if (status < 0 && c->mask) status = put(s, n->mask, CLATTN_TYPE_BOOL, 2, scores, &p->mask);
-    if (status < 0 && c->bias) status = put(s, n->bias, CLATTN_TYPE_F32, 2, scores, &p->bias);
+    if (status < 0 && c->mask) status = put(s, n->mask, CLATTN_TYPE_BOOL, 2, scores, &p->score.mask);
+    if (status < 0 && c->bias) status = put(s, n->bias, CLATTN_TYPE_F32, 2, scores, &p->score.bias);
     return status;
 }
 
@@ -267,7 +270,8 @@ verify_result verify_run(session *s, const verify_case *c, clattn_kernel kernel,
     clattn_attention_params p = n.c.options;
     p.kernel = kernel;
     const verify_result result = run_numbers(s, &n, &p, why);
-    const clattn_tensor *const views[] = {&p.q, &p.k, &p.v, &p.out, &p.lse, &p.mask, &p.bias};
+    const clattn_tensor *const views[] = {&p.q,   &p.kv.k,       &p.kv.v,      &p.out,
+                                          &p.lse, &p.score.mask, &p.score.bias};
     clFinish(s->queue);
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++)
         if (views[i]->buffer) clReleaseMemObject(views[i]->buffer);

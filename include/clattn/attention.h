@@ -1,0 +1,213 @@
+/* attention.h: attention: what becomes of a score, where keys and values lie, the call, its plan, merging two
+ * results. Included by clattn.h, which tells the letters and the rules. */
+#ifndef CLATTN_ATTENTION_H
+#define CLATTN_ATTENTION_H
+
+#include "tensor.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* --------------------------------------------------------------------------------------- attention --- */
+
+/* Where row i stands among the keys: p = i + shift[b]. It matters to causality, window, ALiBi and RoPE. */
+typedef enum clattn_alignment {
+    CLATTN_ALIGN_TOP_LEFT = 0, /* shift = 0 [PyTorch is_causal] */
+    CLATTN_ALIGN_BOTTOM_RIGHT, /* shift = kv_length[b] - q_length[b] [FlashAttention >= 2.1]; negative is
+                                  allowed */
+    CLATTN_ALIGN_OFFSET,       /* shift = offsets[b], or `offset` where offsets is NULL [ONNX with a cache] */
+    CLATTN_ALIGN_COUNT
+} clattn_alignment;
+
+/* Where in the pipeline the scores are tapped [ONNX Attention qk_matmul_output_mode]. */
+typedef enum clattn_tap {
+    CLATTN_TAP_RAW = 0, /* scale * dot(q, k) */
+    CLATTN_TAP_SOFTCAP, /* after softcap */
+    CLATTN_TAP_MASKED,  /* after bias, ALiBi and masks; a masked score is -inf */
+    CLATTN_TAP_SOFTMAX, /* the attention weights */
+    CLATTN_TAP_COUNT
+} clattn_tap;
+
+typedef enum clattn_kernel {
+    CLATTN_KERNEL_AUTO = 0,
+    CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps, and on
+                              most devices the only one that returns weights */
+    CLATTN_KERNEL_FLASH,   /* tiled, online softmax: memory is inputs + outputs */
+    CLATTN_KERNEL_DECODE,  /* few query rows, keys split and merged */
+    CLATTN_KERNEL_COUNT
+} clattn_kernel;
+
+typedef enum clattn_rope_layout {
+    CLATTN_ROPE_NONE = 0,
+    CLATTN_ROPE_HALF,        /* pairs (x[d], x[d + R/2]) [Hugging Face, GPT-NeoX] */
+    CLATTN_ROPE_INTERLEAVED, /* pairs (x[2d], x[2d+1]) [RoFormer, GPT-J, Meta's Llama] */
+    CLATTN_ROPE_COUNT
+} clattn_rope_layout;
+
+typedef enum clattn_rope_scaling {
+    CLATTN_ROPE_SCALING_NONE = 0,
+    CLATTN_ROPE_SCALING_LINEAR, /* position / factor */
+    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)) */
+    CLATTN_ROPE_SCALING_YARN,   /* not built yet: UNSUPPORTED */
+    CLATTN_ROPE_SCALING_LLAMA3, /* not built yet: UNSUPPORTED */
+    CLATTN_ROPE_SCALING_COUNT
+} clattn_rope_scaling;
+
+/* Rotary position embedding of Q and K before the scores: pair d of R/2 turns by position * base^(-2d/R).
+ * Key j has position `position + j`; row i has `position + i + shift[b]`, so both count on one ruler.
+ * Angles are exact to float32's rounding for positions up to 2^24: they are reduced to one turn in integers.
+ * Source: Su et al. 2021, "RoFormer", section 3.2. */
+typedef struct clattn_rope {
+    clattn_rope_layout layout;
+    int rotary_dim; /* R, even, at most D; 0: D. The rest of a head passes through. */
+    double base;    /* 0: 10000 */
+    int64_t position;
+    clattn_rope_scaling scaling;
+    double factor;            /* of the scaling, at least 1 */
+    const int32_t *positions; /* [B, N] explicit positions: not built yet, UNSUPPORTED when set */
+} clattn_rope;
+
+/* What becomes of a score, in this order; attention and layer share it:
+ *   s[i,j] = scale * dot(q[i], k[j])
+ *   s = softcap * tanh(s / softcap)                if softcap > 0
+ *   s = s + bias[i,j] - slope[h] * |p - j|         p = i + shift[b]
+ *   s = -inf where a mask hides (i, j)             causality, window, lengths, boolean mask: all must keep it
+ * Host arrays are read during the call and copied. */
+typedef struct clattn_score {
+    float scale;   /* 0: 1/sqrt(D) */
+    float softcap; /* 0: none; else > 0. Before any bias or mask [FlashAttention, ONNX >= 1.22] */
+
+    bool causal; /* row i sees j <= p; never inferred from shapes */
+    clattn_alignment alignment;
+    int32_t offset;         /* shift of every batch item with ALIGN_OFFSET */
+    const int32_t *offsets; /* [B], host memory; with ALIGN_OFFSET */
+    bool window;            /* row i sees p - window_left <= j <= p + window_right; -1 is unbounded */
+    int32_t window_left, window_right;
+
+    /* [B], host memory: 0 to Nq, rows past it are not written; 0 to Nkv, keys past it are not seen. */
+    const int32_t *q_lengths, *kv_lengths;
+
+    /* Bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats. */
+    clattn_tensor mask;
+    clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
+    const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
+    const float *sinks;        /* [H] sink logits, host memory */
+
+    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
+    const char *score_mod, *mask_mod; /* OpenCL C expressions over score, b, h, i, j */
+    float dropout;                    /* probability, 0 to 1 */
+    uint64_t dropout_seed;
+} clattn_score;
+
+/* Where keys and values lie; attention and layer share it. A layer makes k and v itself: there both are absent. */
+typedef struct clattn_kv {
+    clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1 */
+    clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
+
+    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
+    clattn_tensor k_new, v_new;   /* rows to append to a cache before the call */
+    clattn_tensor block_table;    /* [B, max_blocks]: paged K and V */
+    int32_t page_size;            /* rows of a page */
+    const int32_t *cu_seqlens_kv; /* [B+1]: ragged batches */
+} clattn_kv;
+
+/* One attention call: scores as clattn_score says, then
+ *   m = max_j s,  l = sum_j exp(s - m)             plus exp(sink[h] - m) in l with sinks
+ *   out[i] = sum_j exp(s - m) / l * v[j]           lse[i] = m + ln l, natural
+ * A row that sees no key has out = 0, weights = 0 and lse = -inf (with a sink: lse = sink). A hidden NaN in K
+ * or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754 says. Storage is f32,
+ * f16 or bf16; q and out, k and v may differ in pairs. Sums and softmax are float32. Sources: Vaswani et al.
+ * 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention). */
+typedef struct clattn_attention_params {
+    clattn_tensor q;   /* [B, H, Nq, D], last stride 1 */
+    clattn_kv kv;      /* keys and values */
+    clattn_tensor out; /* [B, H, Nq, Dv], last stride 1 */
+    clattn_tensor lse; /* optional, f32 [B, H, Nq] */
+    /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
+    clattn_tensor weights;
+    /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every
+     * tap. */
+    clattn_tensor scores;
+    clattn_tap scores_at;
+
+    clattn_score score;
+
+    /* Applied to q and k before the scores. Scratch memory holds the turned copies; in a layer the projections
+     * turn what they make, where they can. */
+    clattn_rope rope;
+
+    clattn_kernel kernel; /* which path; one that cannot do the call is an error, never silently another */
+    int32_t splits;       /* key ranges of the decode path; 0: the planner decides */
+
+    const int32_t *cu_seqlens_q; /* [B+1]: ragged batches; not built yet, UNSUPPORTED when set */
+
+    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates
+     * none. It must not be used by another command until this one has finished. */
+    cl_mem workspace;
+} clattn_attention_params;
+
+/* Which kernel a call will take, and why. */
+typedef struct clattn_plan {
+    clattn_kernel kernel;
+    char kernel_name[32];     /* the .cl file, such as "flash"; "unfused" for the three of that path */
+    int tile_q, tile_kv;      /* query rows and keys of a tile; 0 where there is none */
+    int work_group;           /* work-items */
+    int splits;               /* key ranges computed apart; 1: none */
+    bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot
+                                 product */
+    size_t local_bytes;       /* local memory of a work-group */
+    size_t workspace_bytes;   /* scratch memory of the call */
+    char why[256];            /* one line */
+} clattn_plan;
+
+/* Plan a call without doing it. A pure function of the context's device, its tuned rows and the shapes:
+ * buffers may be NULL in q, k, v and out (an optional tensor counts as present when its rank is not 0).
+ * Threads: any.   Blocking: never, but that the first bf16 call of a context compiles a small probe (30 ms on
+ * a CPU; the cache keeps its answer).   Returns: as clattn_attention_enqueue. */
+CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
+                                               clattn_plan *plan);
+
+/* Scratch bytes that clattn_attention_enqueue needs for this call; 0 is usual for flash.   As
+ * clattn_attention_plan. */
+CLATTN_API clattn_status clattn_attention_workspace(clattn_context *context,
+                                                    const clattn_attention_params *params, size_t *bytes);
+
+/* Compile ahead what a call needs, so that enqueueing it does not. Buffers may be NULL.
+ * Threads: any.   Blocking: while the driver compiles (a second a kernel on a CPU; milliseconds from the
+ * cache).   Returns: as clattn_attention_enqueue, and BUILD_FAILED with the driver's log in the log callback. */
+CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
+                                                  const clattn_attention_params *params);
+
+/* Enqueue one attention call on the caller's queue, in-order or out-of-order.
+ *   wait_list  events[wait_count] of the same OpenCL context that the call waits for, or NULL and 0
+ *   event      NULL, or receives an event that completes when every output is written; the caller releases it
+ * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty.
+ * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result; a kernel not yet compiled is compiled now.
+ * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range, length or handle is wrong; nothing enqueued
+ *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
+ *           OUT_OF_MEMORY     scratch memory
+ *           BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
+                                                  const clattn_attention_params *params, cl_uint wait_count,
+                                                  const cl_event *wait_list, cl_event *event);
+
+/* Merge two partial results over disjoint keys into `a`, in place.
+ *   lse = ln(exp(lse_a) + exp(lse_b)),  out = out_a exp(lse_a - lse) + out_b exp(lse_b - lse)
+ * A part that saw no key (lse = -inf) changes nothing; its out may hold anything but is normally 0.
+ * out_a, out_b [B, H, Nq, Dv] of one type (f32, f16, bf16), lse_a, lse_b f32 [B, H, Nq].
+ * Lifetime, threads, blocking, returns: as clattn_attention_enqueue.
+ * Source    Dao et al. 2022, section 3.1 */
+typedef struct clattn_merge_params {
+    clattn_tensor out_a, lse_a; /* read and written */
+    clattn_tensor out_b, lse_b; /* read */
+} clattn_merge_params;
+CLATTN_API clattn_status clattn_merge_enqueue(clattn_context *context, cl_command_queue queue,
+                                              const clattn_merge_params *params, cl_uint wait_count,
+                                              const cl_event *wait_list, cl_event *event);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,133 @@
+/* layer.h: a multi-head attention layer with a model's weights, and one projection alone. Included by clattn.h,
+ * which tells the letters and the rules. */
+#ifndef CLATTN_LAYER_H
+#define CLATTN_LAYER_H
+
+#include "attention.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------- layer --- */
+
+/* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
+ * of the context's tuned_rows decides; else a measurement of both, which the first layer or linear call on a
+ * device makes (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the
+ * shipped rows. */
+typedef enum clattn_projection {
+    CLATTN_PROJECTION_AUTO = 0, /* the faster one */
+    CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
+    CLATTN_PROJECTION_NATIVE,   /* clattn's own linear kernel */
+    CLATTN_PROJECTION_COUNT
+} clattn_projection;
+
+/* A multi-head attention layer:
+ *   q = x Wq^T + bq,  k = y Wk^T + bk,  v = y Wv^T + bv      y = x where y is absent (self-attention)
+ *   heads are consecutive columns;  RoPE and attention as below;  out = concat(heads) Wo^T + bo
+ * Weight matrices are [out, in], dense rows (last stride 1), as frameworks store them. Biases are optional. D
+ * is wq's rows / heads, Dv is wv's rows / kv_heads; they may differ, and M need not be heads * D. x, y and
+ * out share one type; so do the weight matrices, the biases being of either type. Source: Vaswani et al.
+ * 2017, section 3.2.2. */
+typedef struct clattn_layer_params {
+    clattn_tensor x;              /* [B, Nq, M], last stride 1 */
+    clattn_tensor y;              /* optional [B, Nkv, My], last stride 1: cross-attention */
+    clattn_tensor out;            /* [B, Nq, Mo], last stride 1 */
+    clattn_tensor wq, wk, wv, wo; /* [H*D, M], [Hkv*D, My], [Hkv*Dv, My], [Mo, H*Dv] */
+    clattn_tensor bq, bk, bv, bo; /* optional [H*D], [Hkv*D], [Hkv*Dv], [Mo] */
+    int32_t heads, kv_heads;      /* kv_heads 0: heads */
+    clattn_score score;           /* what becomes of its scores */
+    clattn_rope rope;             /* of q and k, after their projections */
+    clattn_kv kv;                 /* kept for a cache of keys and values: k and v must be absent */
+    /* As in clattn_attention_params. */
+    clattn_tensor lse, weights, scores;
+    clattn_tap scores_at;
+    clattn_kernel kernel;
+    int32_t splits;
+    const int32_t *cu_seqlens_q;
+    clattn_projection projection;
+    /* Kept for QK-norm (RMS a head, before RoPE): not built yet, UNSUPPORTED when set. */
+    clattn_tensor q_norm, k_norm;
+    float norm_epsilon;
+    /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none. It
+     * must not be used by another command until this one has finished. */
+    cl_mem workspace;
+} clattn_layer_params;
+
+/* Scratch bytes of a layer: q, k, v, the heads' result, and what its attention and conversions need. */
+CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
+                                                size_t *bytes);
+
+/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. Blocking: the
+ * one-time measurement of clattn_projection, here as in the other functions of a layer. */
+CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
+                                           clattn_plan *plan);
+
+/* Compile ahead all that the layer needs. CLBlast compiles its own kernels on their first call and keeps them
+ * in memory, so that part is not covered.   As clattn_attention_prepare. */
+CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
+
+/* Enqueue one layer. `params->workspace`, where given, holds at least clattn_layer_workspace()
+ * bytes.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
+ * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
+CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
+                                              const clattn_layer_params *params, cl_uint wait_count,
+                                              const cl_event *wait_list, cl_event *event);
+
+/* ------------------------------------------------------------------------------------------ linear --- */
+
+/* One projection, which a layer does four times:
+ *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
+ * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. */
+typedef struct clattn_linear_params {
+    clattn_tensor x;   /* [B, N, K], last stride 1 */
+    clattn_tensor out; /* [B, N, M], x's type, last stride 1 */
+    clattn_tensor w;   /* [M, K], dense rows (last stride 1), as frameworks store it */
+    clattn_tensor b;   /* optional [M] */
+    clattn_projection projection;
+    /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none.
+     * It must not be used by another command until this one has finished. */
+    cl_mem workspace;
+} clattn_linear_params;
+
+/* Who computes a projection, and why. */
+typedef struct clattn_linear_choice {
+    clattn_projection projection; /* CLBLAST or NATIVE */
+    char kernel_name[32];         /* "clblast", or the .cl file, such as "linear_lanes" */
+    size_t workspace_bytes;       /* scratch memory of the call */
+    char why[256];                /* one line */
+} clattn_linear_choice;
+
+/* Scratch bytes that clattn_linear_enqueue needs: 0 for the native kernels, and for CLBlast what it takes to
+ * convert x, w and out to dense float32 where they are not.   As clattn_linear_plan. */
+CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const clattn_linear_params *params,
+                                                 size_t *bytes);
+
+/* Plan a projection without doing it. Buffers may be NULL (b counts as present when its rank is not 0).
+ * Threads: any.   Blocking: never, but for the one-time measurement of clattn_projection, here as in the
+ * other functions of a linear call.   Returns: as clattn_linear_enqueue. */
+CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
+                                            clattn_linear_choice *choice);
+
+/* Compile ahead what a projection needs, so that enqueueing it does not; buffers may be NULL. CLBlast's own
+ * kernels are not covered: they are compiled at their first call and kept in memory.
+ * Threads: any.   Blocking: while the driver compiles.
+ * Returns: as clattn_linear_enqueue, and BUILD_FAILED with the driver's log in the log callback. */
+CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const clattn_linear_params *params);
+
+/* Enqueue one projection on the caller's queue, in-order or out-of-order; wait_list and event as in
+ * clattn_attention_enqueue. Sizes of zero: B or N of 0 does nothing and succeeds; K or M of 0 is refused.
+ * Lifetime  buffers must live until the commands are done.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result; a kernel not yet compiled is compiled now, CLBlast's on their first call.
+ * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range or handle is wrong; nothing was enqueued
+ *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
+ *           OUT_OF_MEMORY     scratch memory
+ *           BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_command_queue queue,
+                                               const clattn_linear_params *params, cl_uint wait_count,
+                                               const cl_event *wait_list, cl_event *event);
+#ifdef __cplusplus
+}
+#endif
+#endif
