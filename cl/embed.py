@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
 """Embed the kernels: flatten each .cl file's #include lines and write all of them as C byte arrays.
 
-    embed.py OUT.c NAME.cl [NAME.cl ...]
+    embed.py OUT.c OUT.h NAME.cl [NAME.cl ...]
 
+OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build file is the only list of them.
 Bytes, not string literals: C11 promises only 4,095 characters for one literal.
 """
 import os
@@ -27,20 +28,22 @@ def flatten(path, seen):
     return "".join(lines)
 
 
-def main(out, *sources):
-    parts = ['#include "core/kernels.h"\n']
+def main(out_c, out_h, *sources):
+    parts, names = ['#include "core/kernels.h"\n'], []
     for path in sources:
         name = os.path.splitext(os.path.basename(path))[0]
+        names.append(name)
         data = flatten(path, set()).encode()
         rows = [", ".join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
         parts.append(f"static const unsigned char text_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
     parts.append("const struct kernel_source clattn_kernel_sources[KERNEL_COUNT] = {\n")
-    for path in sources:
-        name = os.path.splitext(os.path.basename(path))[0]
+    for name in names:
         parts.append(f'    [KERNEL_{name.upper()}] = {{"{name}", text_{name}, sizeof text_{name}}},\n')
     parts.append("};\n")
-    with open(out, "w", encoding="utf-8") as f:
+    with open(out_c, "w", encoding="utf-8") as f:
         f.write("".join(parts))
+    with open(out_h, "w", encoding="utf-8") as f:
+        f.write("".join(f"KERNEL({name}, {name.upper()})\n" for name in names))
 
 
 if __name__ == "__main__":

@@ -201,7 +201,9 @@ START_TEST(projection_past_32_bits) {
                            "2^31");
     p.projection = l.projection = CLATTN_PROJECTION_NATIVE;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);
-    ck_assert_int_eq(clattn_layer_plan(harness()->context, &l, &plan), CLATTN_OK);
+    // Its scratch memory is 32 GiB: where no buffer is so large, the plan says so already.
+    const clattn_status planned = clattn_layer_plan(harness()->context, &l, &plan);
+    ck_assert(planned == CLATTN_OK || planned == CLATTN_OUT_OF_MEMORY);
     p.x.shape[0] = p.out.shape[0] = (1 << 20) - 1; // the last element is below 2^31
     p.projection = CLATTN_PROJECTION_CLBLAST;
     ck_assert_int_eq(clattn_linear_plan(harness()->context, &p, &choice), CLATTN_OK);

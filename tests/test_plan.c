@@ -1,13 +1,13 @@
 // test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile and reason
 // out. Made-up devices stand for those that are not here. Uses the library's internals, from the static
 // library.
-#include "harness.h"
-
+#include "args.h"
 #include "linear_args.h"
-#include "core/kernels.h"
-#include "plan/variant.h"
+#include "plan/family.h"
 
+#include <check.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static tuned_rows shipped;
@@ -44,7 +44,7 @@ static variant choose(const clattn_capabilities *device, const problem *p, clatt
     if (want == CLATTN_OK)
         cla_variant_explain(&in, p, &v, why);
     else
-        snprintf(why, sizeof why, "%s", v.refusal);
+        cla_variant_refusal(&v, why);
     ck_assert_msg(why[0] != '\0', "no reason");
     return v;
 }
@@ -55,7 +55,7 @@ START_TEST(fits_small_devices) {
         for (size_t j = 0; j < sizeof heads / sizeof heads[0]; j++) {
             const problem p = make_problem(100, heads[i], heads[j]);
             const variant v = choose(&small_gpu, &p, CLATTN_OK);
-            ck_assert_int_eq(v.id, KERNEL_FLASH);
+            ck_assert_int_eq(v.family->id, KERNEL_FLASH);
             ck_assert_uint_le(v.local_bytes, 32768);
             ck_assert_int_le(v.work_group, 256);
             ck_assert_int_eq(v.work_group, v.knobs.tile_q * v.knobs.row_items);
@@ -64,27 +64,33 @@ START_TEST(fits_small_devices) {
                                                                          heads[i], heads[j]));
         }
     const problem huge = make_problem(100, 1000, 64); // no tile holds such a head: the unfused path does
-    ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+    ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
 }
 END_TEST
 
+// The device passed the probe of the dot product, at this rate; multiply-adds run at 100 GFLOP/s.
+static probe_results dot_works(float rate) {
+    const unsigned both = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
+    return (probe_results){both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_BF16] = rate}};
+}
+
 START_TEST(capabilities_decide) {
     problem p = make_problem(1024, 64, 64);
-    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).id, KERNEL_FLASH_LANES);
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_FLASH_LANES);
     for (uint32_t width = 1; width <= 16; width *= 2) {
         clattn_capabilities cpu = wide_cpu;
         cpu.float_vector_width = width;
         const variant v = choose(&cpu, &p, CLATTN_OK);
-        ck_assert_int_eq(v.id, width < 4 ? KERNEL_FLASH : KERNEL_FLASH_LANES);
+        ck_assert_int_eq(v.family->id, width < 4 ? KERNEL_FLASH : KERNEL_FLASH_LANES);
         if (width >= 4) ck_assert_int_eq(v.knobs.lanes, (int)width);
     }
     p.n_q = 1;
-    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).id, KERNEL_DECODE_LANES);
-    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_DECODE);
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_LANES);
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->path, CLATTN_KERNEL_DECODE);
     // The dot product needs proof, and bfloat16 in all three.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
-    const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .dot_bf16 = true};
+    const plan_input proven = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
     variant v;
     ck_assert_int_eq(cla_variant_choose(&proven, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.knobs.dot_bf16, 1);
@@ -95,15 +101,122 @@ START_TEST(capabilities_decide) {
 }
 END_TEST
 
+// Right is not enough: an engine that is slower than the plain one is not taken; nor one that failed.
+START_TEST(rates_decide) {
+    problem p = make_problem(1024, 64, 64);
+    plan_input in = {.device = &wide_cpu, .shipped = &shipped, .probes = dot_works(200.0f)};
+    variant v;
+    p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
+    for (int n_q = 1; n_q <= 1024; n_q += 1023) {
+        p.n_q = n_q;
+        in.probes = dot_works(101.0f);
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_int_eq(v.knobs.dot_bf16, 1);
+        in.probes = dot_works(50.0f);
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_int_eq(v.knobs.dot_bf16, 0);
+        in.probes = dot_works(200.0f);
+        in.probes.proven &= ~(1u << PROBE_DOT_BF16);
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_int_eq(v.knobs.dot_bf16, 0);
+    }
+}
+END_TEST
+
+// Each family of attention says one line of any problem; exactly the chosen one is the chosen one.
+START_TEST(families_review) {
+    static const int rows[] = {1, 8, 16, 17, 1024};
+    for (int i = 0; i < 5 * 2 * 3; i++) {
+        problem p = make_problem(rows[i % 5], 64, 64);
+        const plan_input in = {.device = i / 5 % 2 ? &small_gpu : &wide_cpu, .shipped = &shipped};
+        const family *f;
+        variant v;
+        char why[256];
+        int index = 0, seen = 0, chosen = 0;
+        p.wants_weights = i / 10 == 1, p.wants_scores = i / 10 == 2;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        for (; cla_variant_review(&in, &p, &v, &index, &f, why); seen++) {
+            chosen += f == v.family;
+            ck_assert_msg(strlen(why) > 5, "%s says nothing", f->name);
+            ck_assert_msg((f == v.family) ==
+                              (strstr(why, ": ") && !strncmp(why, clattn_kernel_name(f->path), 4) &&
+                               !strstr(why, "fits, but")),
+                          "%s: %s", f->name, why);
+        }
+        ck_assert_int_eq(chosen, 1);
+        ck_assert_int_eq(seen, 7);
+    }
+}
+END_TEST
+
+// Rows are refused where their family could not run them, with the line and what is wrong.
+START_TEST(rows_refused) {
+    static const char *const bad[][2] = {
+        {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
+        {"decode_lanes : ROWS=9", "ROWS"},
+        {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
+        {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
+        {"flash_lanes : TILE_KV=7", "TILE_KV"},
+        {"flash_lanes : KEY_BLOCK=5", "KEY_BLOCK"},
+        {"flash_lanes : KEY_BLOCK=33 TILE_KV=33", "KEY_BLOCK"},
+        {"flash_lanes : ROW_VECTORS=9", "ROW_VECTORS"},
+        {"flash_lanes : LANES=5", "LANES"},
+        {"flash_lanes : LANES=16 LANES", "not a row"},
+        {"flash_lanes cpu=2..1 :", "not a row"},
+        {"flash_lanes d=1x :", "not a row"},
+        {"flash_lanes type=bool2 :", "not a row"},
+        {"flash_lanes size=3 :", "not a row"},
+        {"flash : TILE_Q=3", "not a row"},
+        {"softmax :", "not a row"},
+        {"clblast : LANES=4", "not a row"},
+        {"linear_lanes : REDUCTION_TILE=17", "REDUCTION_TILE"},
+        {"linear_lanes : ROW_PANELS=3", "ROW_PANELS"},
+        {"linear_lanes : COLUMN_BLOCK=5", "COLUMN_BLOCK"},
+        {"linear_few_lanes : ROW_BLOCK=9", "ROW_BLOCK"},
+        {"linear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "COLUMN_TILE"},
+        {"flash_lanes", "not a row"},
+    };
+    static const char *const good =
+        "# a comment\n\nflash_lanes cpu=1 lanes=4..8 type=bf16 d=..64 nq=3.. : LANES=8 "
+        "ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64 # more\nclblast :\nflash cpu=0 :\n"
+        "decode_lanes : KEY_BLOCK=4 ROWS=8";
+    tuned_rows rows;
+    char why[256], text[300];
+    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+        snprintf(text, sizeof text, "flash :\n%s\n", bad[i][0]);
+        ck_assert_msg(!cla_tuned_parse(text, &rows, why, sizeof why), "accepted: %s", bad[i][0]);
+        ck_assert_msg(strstr(why, "line 2") && strstr(why, bad[i][1]), "%s: %s", bad[i][0], why);
+        ck_assert_ptr_null(rows.rows);
+    }
+    ck_assert_msg(cla_tuned_parse(good, &rows, why, sizeof why), "%s", why);
+    ck_assert_int_eq(rows.count, 4);
+    ck_assert_int_eq(rows.rows[0].when[CONDITION_lanes].most, 8);
+    ck_assert_int_eq(rows.rows[0].knobs.tile_kv, 64);
+    cla_tuned_free(&rows);
+}
+END_TEST
+
+// Sizes at the end of what the kernels count: a plan that is right, or a refusal; never a product that wrapped.
+START_TEST(huge_shapes) {
+    problem p = make_problem(8, 1, 1);
+    p.heads = 1 << 28, p.kv_heads = 1, p.n_kv = 5, p.type_kv = CLATTN_TYPE_F16;
+    const variant v = choose(&wide_cpu, &p, CLATTN_OK);
+    ck_assert_uint_eq(v.groups[1], ((uint64_t)8 << 28) / 8);
+    p = make_problem(16, 128, 128);
+    p.heads = p.kv_heads = 1 << 27, p.n_kv = 1 << 30, p.splits = 1 << 30, p.kernel = CLATTN_KERNEL_DECODE;
+    choose(&wide_cpu, &p, CLATTN_UNSUPPORTED);
+}
+END_TEST
+
 START_TEST(what_is_asked_for) {
     problem p = make_problem(64, 64, 64);
     p.wants_scores = true;
-    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+    ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
     p.kernel = CLATTN_KERNEL_FLASH;
     choose(&wide_cpu, &p, CLATTN_UNSUPPORTED);
     p = make_problem(64, 64, 64);
     p.wants_weights = true;
-    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).kernel, CLATTN_KERNEL_UNFUSED);
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
     const variant v = choose(&wide_cpu, &p, CLATTN_OK);
     ck_assert_int_eq(v.knobs.weights, 1);
     ck_assert_int_eq(v.splits, 1);
@@ -128,37 +241,8 @@ START_TEST(scratch_is_bounded) {
         p.kernel = CLATTN_KERNEL_UNFUSED;
         const variant unfused = choose(&wide_cpu, &p, CLATTN_OK);
         ck_assert_uint_le(unfused.workspace_bytes, 64u << 20);
-        ck_assert_int_ge(unfused.chunk_rows, 1);
-    }
-}
-END_TEST
-
-// The formula that planner and kernel share is what the driver counts, up to its rounding.
-START_TEST(local_memory_as_the_driver_says) {
-    const struct kernel_source *source = &clattn_kernel_sources[KERNEL_FLASH];
-    const char *text = (const char *)source->text;
-    static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}};
-    for (int i = 0; i < 3; i++) {
-        char options[256];
-        cl_int code;
-        cl_ulong bytes = 0;
-        const problem p = make_problem(100, heads[i][0], heads[i][1]);
-        const variant v = choose(&small_gpu, &p, CLATTN_OK);
-        snprintf(options, sizeof options,
-                 "-cl-std=CL1.2 -w -DHEAD_DIM=%d -DHEAD_DIM_V=%d -DTILE_Q=%d -DTILE_KV=%d -DROW_ITEMS=%d",
-                 heads[i][0], heads[i][1], v.knobs.tile_q, v.knobs.tile_kv, v.knobs.row_items);
-        cl_program program = clCreateProgramWithSource(harness()->opencl, 1, &text, &source->bytes, &code);
-        harness_expect(code, "clCreateProgramWithSource");
-        harness_expect(clBuildProgram(program, 1, &harness()->device, options, NULL, NULL), "clBuildProgram");
-        cl_kernel kernel = clCreateKernel(program, "flash", &code);
-        harness_expect(code, "clCreateKernel");
-        harness_expect(clGetKernelWorkGroupInfo(kernel, harness()->device, CL_KERNEL_LOCAL_MEM_SIZE,
-                                                sizeof bytes, &bytes, NULL),
-                       "local size");
-        ck_assert_uint_ge(bytes, v.local_bytes);
-        ck_assert_uint_le(bytes, v.local_bytes + 3 * 256);
-        clReleaseKernel(kernel);
-        clReleaseProgram(program);
+        const unfused_chunk chunk = cla_unfused_chunk(&p);
+        ck_assert(chunk.rows >= 1 && chunk.items >= 1);
     }
 }
 END_TEST
@@ -219,22 +303,22 @@ END_TEST
 
 int main(void) {
     char why[256];
-    const TTest *const pure[] = {fits_small_devices,
-                                 capabilities_decide,
-                                 what_is_asked_for,
-                                 scratch_is_bounded,
-                                 who_projects,
-                                 whole_heads,
-                                 NULL};
-    const TTest *const driver[] = {local_memory_as_the_driver_says, NULL};
+    const TTest *const tests[] = {
+        fits_small_devices, capabilities_decide, rates_decide,       families_review, rows_refused,
+        huge_shapes,        what_is_asked_for,   scratch_is_bounded, who_projects,    whole_heads};
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
         return 1;
     }
     Suite *suite = suite_create("plan");
-    harness_add(suite, "pure", pure);
-    harness_add(suite, "driver", driver);
-    const int status = harness_run(suite);
+    TCase *group = tcase_create("pure");
+    tcase_set_timeout(group, 60);
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
+    suite_add_tcase(suite, group);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
     cla_tuned_free(&shipped);
-    return status;
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
 }

@@ -38,6 +38,9 @@ typedef enum clattn_kernel {
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 
+/* Its word, such as "flash"; "(unknown)" for a number that is none.   Lifetime: static.   Threads: any. */
+CLATTN_API const char *clattn_kernel_name(clattn_kernel kernel);
+
 typedef enum clattn_rope_layout {
     CLATTN_ROPE_NONE = 0,
     CLATTN_ROPE_HALF,        /* pairs (x[d], x[d + R/2]) [Hugging Face, GPT-NeoX] */
@@ -161,12 +164,30 @@ typedef struct clattn_plan {
     char why[256];            /* one line */
 } clattn_plan;
 
-/* Plan a call without doing it. A pure function of the context's device, its tuned rows and the shapes:
+/* Plan a call without doing it, which also answers whether the device can do it: OK with kernel and workspace, or
+ * UNSUPPORTED with the option's name in clattn_context_last_error(); what is planned with OK does not then fail for its
+ * options, sizes or scratch memory. A pure function of the context's device, its tuned rows and the shapes:
  * buffers may be NULL in q, k, v and out (an optional tensor counts as present when its rank is not 0).
- * Threads: any.   Blocking: never, but that the first bf16 call of a context compiles a small probe (30 ms on
- * a CPU; the cache keeps its answer).   Returns: as clattn_attention_enqueue. */
+ * Threads: any.   Blocking: never, but that the first bf16 call of a context runs small probes (60 ms on a CPU; the
+ * cache keeps their answers).   Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                                clattn_plan *plan);
+
+/* One kernel family, and what it says of a call. */
+typedef struct clattn_family {
+    char name[32];        /* such as "flash_lanes" */
+    clattn_kernel kernel; /* the path that it is on */
+    bool taken;           /* the plan's */
+    char why[256];        /* one line: why it is taken, or why not */
+} clattn_family;
+
+/* Why the plan takes the kernel that it takes: each family in order of preference.
+ *   families  room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
+ *   count     receives the number of families there are, which may be more than capacity
+ * Otherwise as clattn_attention_plan. */
+CLATTN_API clattn_status clattn_attention_families(clattn_context *context,
+                                                   const clattn_attention_params *params,
+                                                   clattn_family *families, size_t capacity, size_t *count);
 
 /* Scratch bytes that clattn_attention_enqueue needs for this call; 0 is usual for flash.   As
  * clattn_attention_plan. */

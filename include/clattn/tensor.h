@@ -19,6 +19,9 @@ typedef enum clattn_type {
 /* Bytes of one element; 0 for a number that is no type. */
 CLATTN_API size_t clattn_type_size(clattn_type type);
 
+/* Its word, such as "f32"; "(unknown)" for a number that is no type.   Lifetime: static.   Threads: any. */
+CLATTN_API const char *clattn_type_name(clattn_type type);
+
 #define CLATTN_MAX_RANK 4
 
 /* A view of a buffer. Element (x0, x1, ...) is at offset + x0*stride[0] + x1*stride[1] + ..., counted in

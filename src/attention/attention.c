@@ -1,11 +1,16 @@
-// attention.c: the entry points of one attention call: plan, workspace, prepare, enqueue.
+// attention.c: the entry points of one attention call: plan, families, workspace, prepare, enqueue.
 #include "attention/attention.h"
 
-#include <string.h>
+#include <stdio.h>
+
+#include "core/workspace.h"
+#include "plan/family.h"
+#include "plan/planner.h"
 
 clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan) {
     const variant *v = &c->variant;
-    *plan = (clattn_plan){.kernel = v->kernel,
+    const plan_input in = cla_planner_input(c->context, &c->problem);
+    *plan = (clattn_plan){.kernel = v->family->path,
                           .tile_q = v->rows_per_group,
                           .tile_kv = v->knobs.tile_kv,
                           .work_group = v->work_group,
@@ -13,73 +18,91 @@ clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, cla
                           .matrix_instructions = v->knobs.dot_bf16 != 0,
                           .local_bytes = v->local_bytes,
                           .workspace_bytes = workspace_bytes};
-    const char *name = v->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->id].name;
-    strncpy(plan->kernel_name, name, sizeof plan->kernel_name - 1);
-    cla_variant_explain(&c->context->planner, &c->problem, v, plan->why);
+    const char *name =
+        plan->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->family->id].name;
+    snprintf(plan->kernel_name, sizeof plan->kernel_name, "%s", name);
+    cla_variant_explain(&in, &c->problem, v, plan->why);
     return CLATTN_OK;
 }
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
+    call *c = job;
+    TRY(cla_call_check(context, params, purpose, false, c));
+    return cla_workspace_fits(context, c->params.workspace, c->workspace_bytes);
+}
+
+static clattn_status prepare(void *job) {
+    return cla_attention_prepare_call(job);
+}
+
+clattn_status cla_attention_prepare_call(call *c) {
+    if (c->turns) TRY(cla_rope_prepare(c));
+    return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
+}
+
+clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
+    if (c->empty) return CLATTN_OK;
+    TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
+    TRY(cla_call_table(c));
+    TRY(cla_workspace_take(c->context, c->params.workspace, c->workspace_bytes, &c->workspace));
+    if (c->turns) TRY(cla_rope_enqueue(c, steps));
+    return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_enqueue(c, steps)
+                                                            : cla_flash_enqueue(c, steps);
+}
+
+static clattn_status run(void *job, chain *steps) {
+    return cla_attention_enqueue_call(job, steps);
+}
+static void release(void *job) {
+    cla_call_release(job);
+}
+
+static const entry attention_entry = {check, prepare, run, release};
 
 clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                     clattn_plan *plan) {
     call c;
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    if (!plan) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "plan: is NULL");
-    const clattn_status status = cla_call_check(context, params, true, &c);
-    return status == CLATTN_OK ? cla_attention_fill_plan(&c, c.workspace_bytes, plan) : status;
+    TRY(cla_entry_plan(&attention_entry, context, params, plan, "plan", &c));
+    return cla_attention_fill_plan(&c, c.workspace_bytes, plan);
+}
+
+clattn_status clattn_attention_families(clattn_context *context, const clattn_attention_params *params,
+                                        clattn_family *families, size_t capacity, size_t *count) {
+    call c;
+    int index = 0;
+    const family *f = NULL;
+    char why[256];
+    if (context && capacity && !families)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "families: is NULL with a capacity");
+    TRY(cla_entry_plan(&attention_entry, context, params, count, "count", &c));
+    const plan_input in = cla_planner_input(context, &c.problem);
+    for (*count = 0; cla_variant_review(&in, &c.problem, &c.variant, &index, &f, why); ++*count) {
+        if (*count >= capacity) continue;
+        clattn_family *to = &families[*count];
+        *to = (clattn_family){.kernel = f->path, .taken = f == c.variant.family};
+        snprintf(to->name, sizeof to->name, "%s", f->name);
+        snprintf(to->why, sizeof to->why, "%s", why);
+    }
+    return CLATTN_OK;
 }
 
 clattn_status clattn_attention_workspace(clattn_context *context, const clattn_attention_params *params,
                                          size_t *bytes) {
     call c;
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    if (!bytes) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "bytes: is NULL");
-    const clattn_status status = cla_call_check(context, params, true, &c);
-    if (status == CLATTN_OK) *bytes = c.workspace_bytes;
-    return status;
-}
-
-clattn_status cla_attention_prepare_call(call *c) {
-    clattn_status status = CLATTN_OK;
-    if (c->turns) status = cla_rope_prepare(c);
-    if (status != CLATTN_OK) return status;
-    return c->variant.kernel == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
+    TRY(cla_entry_plan(&attention_entry, context, params, bytes, "bytes", &c));
+    *bytes = c.workspace_bytes;
+    return CLATTN_OK;
 }
 
 clattn_status clattn_attention_prepare(clattn_context *context, const clattn_attention_params *params) {
     call c;
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    const clattn_status status = cla_call_check(context, params, true, &c);
-    return status == CLATTN_OK ? cla_attention_prepare_call(&c) : status;
-}
-
-clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
-    if (c->empty) return CLATTN_OK;
-    clattn_status status =
-        cla_attention_prepare_call(c); // a kernel that does not build fails before anything is enqueued
-    if (status == CLATTN_OK) status = cla_call_table(c);
-    if (status == CLATTN_OK)
-        status = cla_workspace_take(c->context, c->params->workspace, c->workspace_bytes, &c->workspace);
-    if (status == CLATTN_OK && c->turns) status = cla_rope_enqueue(c, steps);
-    if (status == CLATTN_OK)
-        status = c->variant.kernel == CLATTN_KERNEL_UNFUSED ? cla_unfused_enqueue(c, steps)
-                                                            : cla_flash_enqueue(c, steps);
-    if (c->table) clReleaseMemObject(c->table);
-    if (c->workspace) clReleaseMemObject(c->workspace);
-    return status;
+    return cla_entry_prepare(&attention_entry, context, params, &c);
 }
 
 clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                        const clattn_attention_params *params, cl_uint wait_count,
                                        const cl_event *wait_list, cl_event *event) {
-    if (event) *event = NULL;
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    chain steps;
+    const entry_queue at = {queue, wait_count, wait_list, event};
     call c;
-    clattn_status status = cla_context_check(context);
-    if (status == CLATTN_OK) status = cla_chain_check(context, queue, wait_count, wait_list);
-    if (status == CLATTN_OK) status = cla_call_check(context, params, false, &c);
-    if (status != CLATTN_OK) return status;
-    cla_chain_begin(&steps, context, queue, wait_count, wait_list);
-    status = cla_attention_enqueue_call(&c, &steps);
-    return cla_chain_end(&steps, status, event);
+    return cla_entry_enqueue(&attention_entry, context, params, &at, &c);
 }

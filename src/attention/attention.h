@@ -3,9 +3,9 @@
 #define CLATTN_ATTENTION_ATTENTION_H
 #include "attention/call.h"
 
-// Compile what a checked call needs; enqueue it onto `chain`.
+// Compile what a checked call needs; enqueue it onto `steps`. Its workspace, table and copies stay the call's.
 clattn_status cla_attention_prepare_call(call *c);
-clattn_status cla_attention_enqueue_call(call *c, chain *chain);
+clattn_status cla_attention_enqueue_call(call *c, chain *steps);
 
 clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan);
 #endif

@@ -1,19 +1,21 @@
-// call.h: one attention call after all checks: what the kernels need, and nothing of the caller's structs any
-// more but the buffers. Made by cla_call_check (call.c); used by flash.c and unfused.c.
+// call.h: one attention call after all checks: what the kernels need, and nothing of the caller's memory any
+// more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/tensor.h"
-#include "core/chain.h"
+#include "core/entry.h"
 #include "plan/variant.h"
 
 typedef struct call {
     clattn_context *context;
-    const clattn_attention_params *params;
+    clattn_attention_params
+        params; // a copy, and its host arrays are copies in `arrays` or not looked at again
     problem problem;
     variant variant;
     attention_args args;
-    cl_mem q, k, v; // what the kernels read: the caller's, or the workspace with turned copies
-    cl_mem table;   // shifts, lengths, slopes, sinks; NULL where none is given
+    int32_t *arrays; // owned
+    cl_mem q, k, v;  // what the kernels read: the caller's, or the workspace with turned copies
+    cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
     cl_mem workspace;
     size_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     size_t variant_workspace;  // bytes from the workspace's start of the variant's own part
@@ -22,19 +24,24 @@ typedef struct call {
     bool empty;                // nothing to do: B, H or Nq is 0
 } call;
 
-// Check everything and plan. With `planning`, buffers may be NULL.
-clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params, bool planning,
-                             call *c);
+// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v and out may be so, too, where
+// they are `parts` of a workspace that a layer makes later. Release the call whether it was refused or not.
+clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
+                             entry_purpose purpose, bool parts, call *c);
+// The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
+void cla_call_move(call *c, clattn_tensor *const parts[4]);
+void cla_call_bind(call *c, cl_mem workspace);
+void cla_call_release(call *c);
 
-// Bytes rounded up so that the next part of a workspace is aligned for any type.
-size_t cla_workspace_round(size_t bytes);
-
-// Take the caller's workspace after checking its size, or make one; NULL where none is needed. Release it
-// with clReleaseMemObject after enqueueing: OpenCL keeps it until the commands are done.
-clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
-
-// Make a call's small table buffer, where it has one.
+// Make a call's small table buffer, where it has one and it is not there yet.
 clattn_status cla_call_table(call *c);
+
+// The options of clattn_score (score.c): those without code, their values, the host arrays, which are copied first where
+// the call will run; then what kernels see of them.
+clattn_status cla_score_check(clattn_context *context, const clattn_score *score);
+clattn_status cla_score_take_arrays(call *c, bool copy);
+int cla_score_flags(const clattn_score *score);
+void cla_score_fill(const call *c, attention_args *a);
 
 // The kernels of a call, for prepare and for the enqueue.
 clattn_status cla_flash_prepare(call *c);

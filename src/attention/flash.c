@@ -1,6 +1,7 @@
 // flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
 // keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
 #include "attention/call.h"
+#include "plan/family.h"
 
 static size_t divide_up(size_t n, size_t by) {
     return (n + by - 1) / by;
@@ -14,7 +15,7 @@ static knobs combine_knobs(const call *c) {
 clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
-    const clattn_status status = cla_program_get(c->context, c->variant.id, &c->variant.knobs, &p);
+    const clattn_status status = cla_program_get(c->context, c->variant.family->id, &c->variant.knobs, &p);
     if (status != CLATTN_OK || c->variant.splits == 1) return status;
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
@@ -31,7 +32,7 @@ static void partial_views(const call *c, attention_args *a) {
 }
 
 static clattn_status enqueue_combine(call *c, chain *steps) {
-    const clattn_attention_params *p = c->params;
+    const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
     attention_args partial = c->args, a = c->args;
     launch l = {0};
@@ -53,25 +54,20 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     return cla_launch_enqueue(steps, &l);
 }
 
-static void set_grid(const call *c, launch *l) {
-    const variant *v = &c->variant;
-    const size_t splits = (size_t)v->splits, group = (size_t)v->work_group;
-    l->local[0] = group, l->local[1] = 1, l->local[2] = 1;
-    l->global[0] = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group) * splits * group;
-    l->global[1] = (size_t)c->problem.heads;
-    l->global[2] = (size_t)c->problem.batch;
-    if (v->passes == 0) return;
-    l->global[0] = splits;
-    l->global[1] = (size_t)c->problem.kv_heads * (size_t)v->passes;
+static void set_grid(const variant *v, launch *l) {
+    for (int i = 0; i < 3; i++) {
+        l->local[i] = i == 0 ? (size_t)v->work_group : 1;
+        l->global[i] = v->groups[i] * l->local[i];
+    }
 }
 
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
-    const clattn_attention_params *p = c->params;
+    const clattn_attention_params *p = &c->params;
     const variant *v = &c->variant;
     const bool split = v->splits > 1;
     attention_args a = c->args;
     launch l = {0};
-    const clattn_status status = cla_program_get(c->context, v->id, &v->knobs, &l.program);
+    const clattn_status status = cla_program_get(c->context, v->family->id, &v->knobs, &l.program);
     if (status != CLATTN_OK) return status;
     a.splits = v->splits;
     a.split_keys = v->split_keys;
@@ -81,12 +77,12 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     cla_launch_buffer(&l, &c->v);
     cla_launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
-    if (v->id == KERNEL_FLASH_LANES) cla_launch_buffer(&l, &p->weights.buffer);
+    if (v->family->id == KERNEL_FLASH_LANES) cla_launch_buffer(&l, &p->weights.buffer);
     cla_launch_buffer(&l, &p->score.mask.buffer);
     cla_launch_buffer(&l, &p->score.bias.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
-    set_grid(c, &l);
+    set_grid(v, &l);
     const clattn_status done = cla_launch_enqueue(steps, &l);
     return done == CLATTN_OK && split ? enqueue_combine(c, steps) : done;
 }

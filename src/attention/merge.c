@@ -1,19 +1,31 @@
 // merge.c: two partial results over disjoint keys become one.
 #include "attention/tensor.h"
-#include "core/chain.h"
+#include "core/entry.h"
 
-static clattn_status check_merge(clattn_context *c, const clattn_merge_params *p) {
+typedef struct merge_job {
+    clattn_context *context;
+    clattn_merge_params params;
+} merge_job;
+
+static clattn_status check_views(clattn_context *c, const clattn_merge_params *p) {
     const tensor_rule out_a = {"out_a", "[B, H, Nq, Dv]", TYPES_FLOAT, true, false};
     const tensor_rule out_b = {"out_b", "[B, H, Nq, Dv]", TYPES_FLOAT, false, false};
     const tensor_rule lse_a = {"lse_a", "[B, H, Nq]", TYPES_F32, true, false};
     const tensor_rule lse_b = {"lse_b", "[B, H, Nq]", TYPES_F32, false, false};
-    clattn_status status = cla_tensor_check(c, &p->out_a, 4, &out_a);
-    if (status == CLATTN_OK) status = cla_tensor_check(c, &p->out_b, 4, &out_b);
-    if (status == CLATTN_OK) status = cla_tensor_check(c, &p->lse_a, 3, &lse_a);
-    if (status == CLATTN_OK) status = cla_tensor_check(c, &p->lse_b, 3, &lse_b);
-    if (status == CLATTN_OK) status = cla_tensor_check_shape(c, &p->out_a, p->out_a.shape, &out_a);
-    if (status == CLATTN_OK) status = cla_tensor_check_shape(c, &p->out_b, p->out_a.shape, &out_b);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_tensor_check(c, &p->out_a, 4, &out_a));
+    TRY(cla_tensor_check(c, &p->out_b, 4, &out_b));
+    TRY(cla_tensor_check(c, &p->lse_a, 3, &lse_a));
+    TRY(cla_tensor_check(c, &p->lse_b, 3, &lse_b));
+    TRY(cla_tensor_check_shape(c, &p->out_a, p->out_a.shape, &out_a));
+    return cla_tensor_check_shape(c, &p->out_b, p->out_a.shape, &out_b);
+}
+
+static clattn_status check(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
+    merge_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (merge_job){c, *(const clattn_merge_params *)params};
+    const clattn_merge_params *p = &job->params;
+    TRY(check_views(c, p));
     if (p->out_a.type != p->out_b.type)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "out_b: its type differs from out_a's: both must be stored alike");
@@ -26,15 +38,16 @@ static clattn_status check_merge(clattn_context *c, const clattn_merge_params *p
     return CLATTN_OK;
 }
 
-static clattn_status enqueue_merge(clattn_context *c, const clattn_merge_params *p, chain *steps) {
+static clattn_status run(void *from, chain *steps) {
+    const merge_job *job = from;
+    const clattn_merge_params *p = &job->params;
     const merge_args a = {cla_tensor_view(&p->out_a), cla_tensor_view(&p->lse_a), cla_tensor_view(&p->out_b),
                           cla_tensor_view(&p->lse_b), (int)p->out_a.shape[0],     (int)p->out_a.shape[1],
                           (int)p->out_a.shape[2],     (int)p->out_a.shape[3]};
     const knobs k = {.type_out = (int)p->out_a.type};
     launch l = {.global = {(size_t)a.n_q, (size_t)a.heads, (size_t)a.batch}};
     if (cla_tensor_count(&p->lse_a) == 0) return CLATTN_OK;
-    const clattn_status status = cla_program_get(c, KERNEL_MERGE, &k, &l.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(job->context, KERNEL_MERGE, &k, &l.program));
     cla_launch_buffer(&l, &p->out_a.buffer);
     cla_launch_buffer(&l, &p->lse_a.buffer);
     cla_launch_buffer(&l, &p->out_b.buffer);
@@ -43,18 +56,12 @@ static clattn_status enqueue_merge(clattn_context *c, const clattn_merge_params 
     return cla_launch_enqueue(steps, &l);
 }
 
+static const entry merge_entry = {.check = check, .run = run};
+
 clattn_status clattn_merge_enqueue(clattn_context *context, cl_command_queue queue,
                                    const clattn_merge_params *params, cl_uint wait_count,
                                    const cl_event *wait_list, cl_event *event) {
-    if (event) *event = NULL;
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
-    chain steps;
-    clattn_status status = cla_context_check(context);
-    if (status == CLATTN_OK) status = cla_chain_check(context, queue, wait_count, wait_list);
-    if (status == CLATTN_OK) status = check_merge(context, params);
-    if (status != CLATTN_OK) return status;
-    cla_chain_begin(&steps, context, queue, wait_count, wait_list);
-    status = enqueue_merge(context, params, &steps);
-    return cla_chain_end(&steps, status, event);
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    merge_job job;
+    return cla_entry_enqueue(&merge_entry, context, params, &at, &job);
 }

@@ -59,7 +59,7 @@ static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
 }
 
 clattn_status cla_rope_make_turns(const call *c, cl_mem *turns) {
-    const clattn_rope *r = &c->params->rope;
+    const clattn_rope *r = &c->params.rope;
     const int width = rotary_dim(r, c->problem.head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
     if (!words)
@@ -75,7 +75,7 @@ clattn_status cla_rope_make_turns(const call *c, cl_mem *turns) {
 
 // Only query rows move with the shift.
 rope_rows cla_rope_rows_of(const call *c, bool is_query) {
-    const clattn_rope *r = &c->params->rope;
+    const clattn_rope *r = &c->params.rope;
     const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0;
     return (rope_rows){.position = r->position + (is_query && !flags ? c->args.shift : 0),
                        .rotary_dim = rotary_dim(r, c->problem.head_dim),
@@ -90,8 +90,8 @@ static knobs rope_knobs(clattn_type type) {
 clattn_status cla_rope_prepare(call *c) {
     program *p = NULL;
     const knobs q = rope_knobs(c->problem.type_q), k = rope_knobs(c->problem.type_kv);
-    const clattn_status status = cla_program_get(c->context, KERNEL_ROPE, &q, &p);
-    return status == CLATTN_OK ? cla_program_get(c->context, KERNEL_ROPE, &k, &p) : status;
+    TRY(cla_program_get(c->context, KERNEL_ROPE, &q, &p));
+    return cla_program_get(c->context, KERNEL_ROPE, &k, &p);
 }
 
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
@@ -114,8 +114,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
                    .flags = r.flags,
                    .amplitude = 1.0f};
     launch l = {.global = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1}};
-    const clattn_status status = cla_program_get(c->context, KERNEL_ROPE, &k, &l.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(c->context, KERNEL_ROPE, &k, &l.program));
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &turns);
@@ -127,8 +126,8 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t 
 clattn_status cla_rope_enqueue(call *c, chain *steps) {
     cl_mem turns = NULL;
     clattn_status status = cla_rope_make_turns(c, &turns);
-    if (status == CLATTN_OK) status = turn(c, steps, &c->params->q, c->q_turned, turns, true, &c->args.q);
-    if (status == CLATTN_OK) status = turn(c, steps, &c->params->kv.k, c->k_turned, turns, false, &c->args.k);
+    if (status == CLATTN_OK) status = turn(c, steps, &c->params.q, c->q_turned, turns, true, &c->args.q);
+    if (status == CLATTN_OK) status = turn(c, steps, &c->params.kv.k, c->k_turned, turns, false, &c->args.k);
     if (turns) clReleaseMemObject(turns);
     c->q = c->k = c->workspace;
     return status;

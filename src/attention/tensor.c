@@ -3,20 +3,6 @@
 
 #include <stdio.h>
 
-size_t clattn_type_size(clattn_type type) {
-    switch (type) {
-    case CLATTN_TYPE_F32:
-        return 4;
-    case CLATTN_TYPE_F16:
-    case CLATTN_TYPE_BF16:
-        return 2;
-    case CLATTN_TYPE_BOOL:
-        return 1;
-    default:
-        return 0;
-    }
-}
-
 clattn_tensor clattn_tensor_dense(cl_mem buffer, clattn_type type, int rank, const int64_t *shape) {
     clattn_tensor t = {.buffer = buffer, .type = type, .rank = rank};
     int64_t stride = 1;
@@ -72,13 +58,11 @@ static number_text print_numbers(const int64_t *x, int count) {
     return t;
 }
 
-static const char *const type_names[CLATTN_TYPE_COUNT] = {"f32", "f16", "bf16", "bool"};
-
 static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
     const unsigned type = (unsigned)t->type;
     if (type < CLATTN_TYPE_COUNT && (rule->types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
-                            rule->name, type < CLATTN_TYPE_COUNT ? type_names[type] : "(unknown)",
+                            rule->name, clattn_type_name(t->type),
                             rule->types == TYPES_F32    ? "f32"
                             : rule->types == TYPES_BOOL ? "bool"
                                                         : "f32, f16 or bf16");

@@ -10,15 +10,13 @@ typedef struct unfused {
 static clattn_status get_programs(call *c, unfused *u) {
     const problem *m = &c->problem;
     knobs scores = {.type_q = (int)m->type_q, .type_kv = (int)m->type_kv, .type_bias = (int)m->type_bias};
-    knobs softmax = {.work_group = c->variant.softmax_group};
-    knobs softmax_out = {.work_group = c->variant.softmax_group, .type_weights = (int)m->type_weights};
+    knobs softmax = {.work_group = c->variant.work_group};
+    knobs softmax_out = {.work_group = c->variant.work_group, .type_weights = (int)m->type_weights};
     knobs values = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out};
-    clattn_status status = cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores);
-    if (status == CLATTN_OK) status = cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax);
-    if (status == CLATTN_OK && m->wants_weights)
-        status = cla_program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out);
-    if (status == CLATTN_OK) status = cla_program_get(c->context, KERNEL_VALUES, &values, &u->values);
-    return status;
+    TRY(cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores));
+    TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax));
+    if (m->wants_weights) TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out));
+    return cla_program_get(c->context, KERNEL_VALUES, &values, &u->values);
 }
 
 clattn_status cla_unfused_prepare(call *c) {
@@ -38,8 +36,8 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     cla_launch_buffer(&l, &c->q);
     cla_launch_buffer(&l, &c->k);
     cla_launch_buffer(&l, &s);
-    cla_launch_buffer(&l, &c->params->score.mask.buffer);
-    cla_launch_buffer(&l, &c->params->score.bias.buffer);
+    cla_launch_buffer(&l, &c->params.score.mask.buffer);
+    cla_launch_buffer(&l, &c->params.score.bias.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, a, sizeof *a);
     return cla_launch_enqueue(steps, &l);
@@ -48,12 +46,12 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
 // Scores s become weights w; s and w may be one buffer with one view.
 static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a, cl_mem s,
                                      cl_mem w, int items) {
-    const size_t group = (size_t)c->variant.softmax_group;
+    const size_t group = (size_t)c->variant.work_group;
     launch l = {
         .program = p, .global = {group, (size_t)a->chunk_rows, (size_t)items}, .local = {group, 1, 1}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &w);
-    cla_launch_buffer(&l, &c->params->lse.buffer);
+    cla_launch_buffer(&l, &c->params.lse.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, a, sizeof *a);
     return cla_launch_enqueue(steps, &l);
@@ -65,8 +63,8 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
                 .global = {(size_t)a->head_dim_v, blocks(a->chunk_rows, 4), (size_t)items}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->v);
-    cla_launch_buffer(&l, &c->params->out.buffer);
-    cla_launch_buffer(&l, &c->params->score.mask.buffer);
+    cla_launch_buffer(&l, &c->params.out.buffer);
+    cla_launch_buffer(&l, &c->params.score.mask.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, a, sizeof *a);
     return cla_launch_enqueue(steps, &l);
@@ -74,7 +72,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
 
 // The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
 static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, int items) {
-    const clattn_attention_params *p = c->params;
+    const clattn_attention_params *p = &c->params;
     static const int taps[] = {ARGS_TAP_RAW, ARGS_TAP_SOFTCAP, ARGS_TAP_MASKED};
     if (!c->problem.wants_scores || p->scores_at == CLATTN_TAP_SOFTMAX) return CLATTN_OK;
     a.weights = cla_tensor_view(&p->scores);
@@ -83,7 +81,7 @@ static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attent
 }
 
 static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, attention_args *a, int items) {
-    const clattn_attention_params *p = c->params;
+    const clattn_attention_params *p = &c->params;
     const problem *m = &c->problem;
     const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
     cl_mem s = in_place ? p->weights.buffer : c->workspace;
@@ -94,38 +92,38 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, atte
         a->weights =
             (args_view){start - a->first_item * head - a->first_row * row, head * a->heads, head, row, 1};
     }
-    clattn_status status = enqueue_tap(c, steps, u, *a, items);
+    TRY(enqueue_tap(c, steps, u, *a, items));
     a->tap = ARGS_TAP_MASKED;
-    if (status == CLATTN_OK) status = enqueue_scores(c, steps, u, a, s, items);
+    TRY(enqueue_scores(c, steps, u, a, s, items));
 
     attention_args soft = *a; // softmax.cl writes through `out`
-    if (status == CLATTN_OK && m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
+    if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
         soft.out = cla_tensor_view(&p->scores);
-        status = enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items);
+        TRY(enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items));
     }
-    if (status == CLATTN_OK && m->wants_weights && !in_place) {
+    if (m->wants_weights && !in_place) {
         soft.out = cla_tensor_view(&p->weights);
-        status = enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items);
+        TRY(enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items));
     }
     soft.out = a->weights;
-    if (status == CLATTN_OK) status = enqueue_softmax(c, steps, u->softmax, &soft, s, s, items);
-    if (status == CLATTN_OK) status = enqueue_values(c, steps, u, a, s, items);
-    return status;
+    TRY(enqueue_softmax(c, steps, u->softmax, &soft, s, s, items));
+    return enqueue_values(c, steps, u, a, s, items);
 }
 
+// 64-bit counters: the last step may pass what 32 bits count.
 clattn_status cla_unfused_enqueue(call *c, chain *steps) {
+    const unfused_chunk chunk = cla_unfused_chunk(&c->problem);
     unfused u = {0};
-    clattn_status status = get_programs(c, &u);
     attention_args a = c->args;
-    const int items = a.batch * a.heads;
-    for (int item = 0; status == CLATTN_OK && item < items; item += c->variant.chunk_items)
-        for (int row = 0; status == CLATTN_OK && row < a.n_q; row += c->variant.chunk_rows) {
-            const int rest = items - item, rows = a.n_q - row;
-            a.first_item = item;
-            a.first_row = row;
-            a.chunk_rows = rows < c->variant.chunk_rows ? rows : c->variant.chunk_rows;
-            status = enqueue_chunk(c, steps, &u, &a,
-                                   rest < c->variant.chunk_items ? rest : c->variant.chunk_items);
+    const int64_t items = (int64_t)a.batch * a.heads;
+    TRY(get_programs(c, &u));
+    for (int64_t item = 0; item < items; item += chunk.items)
+        for (int64_t row = 0; row < a.n_q; row += chunk.rows) {
+            const int64_t rest = items - item, rows = a.n_q - row;
+            a.first_item = (int)item;
+            a.first_row = (int)row;
+            a.chunk_rows = (int)(rows < chunk.rows ? rows : chunk.rows);
+            TRY(enqueue_chunk(c, steps, &u, &a, (int)(rest < chunk.items ? rest : chunk.items)));
         }
-    return status;
+    return CLATTN_OK;
 }

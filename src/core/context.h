@@ -1,12 +1,16 @@
-// context.h: what a context holds, and how a call on it fails.
+// context.h: what a context holds, and how a call on it fails. The parts of the planner and of the projections are
+// theirs: this folder carries the pointers and never looks behind them; src/context.c puts all together.
 #ifndef CLATTN_CORE_CONTEXT_H
 #define CLATTN_CORE_CONTEXT_H
 #include "core/cache.h"
 #include "core/opencl.h"
 #include "core/os.h"
-#include "plan/variant.h"
+#include "core/try.h"
 
 struct program;
+struct probe_state;
+struct planner;
+struct projector;
 
 struct clattn_context {
     cl_context opencl;
@@ -14,8 +18,6 @@ struct clattn_context {
     clattn_capabilities capabilities;
     clattn_log log;
     cache *cache;
-    tuned_rows own_rows, shipped_rows;
-    plan_input planner; // points at the three above
 
     os_mutex error_lock; // guards the next three
     char last_error[1024];
@@ -25,12 +27,12 @@ struct clattn_context {
     os_mutex program_lock; // guards the list, the statistics and building
     struct program *programs;
     clattn_context_stats stats;
-    bool locks_ready;
-    bool probed;          // planner.dot_bf16 is known
-    bool projection_used; // CLBlast holds programs of this context
+    bool clblast_used; // another library holds programs of this cl_context
 
-    os_mutex measure_lock; // held while projections are measured
-    bool measured;         // planner.measured says what can be known
+    struct probe_state *probes;  // core/probe.h
+    struct planner *planner;     // plan/planner.h
+    struct projector *projector; // layer/projector.h
+    bool locks_ready;
 };
 
 #if defined(__GNUC__) && !defined(__MINGW32__)

@@ -1,12 +1,12 @@
-// kernels.h: the kernels of cl/ as bytes inside the library. cl/embed.py writes the array; a kernel's
-// function has its file's name.
+// kernels.h: the kernels of cl/ as bytes inside the library. cl/embed.py writes the array and kernel_list.h from the
+// build file's list of them; a kernel's function has its file's name.
 #ifndef CLATTN_CORE_KERNELS_H
 #define CLATTN_CORE_KERNELS_H
 #include <stddef.h>
 
 enum kernel_id {
 #define KERNEL(name, NAME) KERNEL_##NAME,
-#include "plan/kernels.def"
+#include "kernel_list.h"
 #undef KERNEL
     KERNEL_COUNT
 };

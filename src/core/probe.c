@@ -1,96 +1,129 @@
-// probe.c: see probe.h. The host's own CPU is asked first: a CPU device runs on it, and a compiler that meets
-// an instruction its target lacks may end the whole process instead of failing the build.
+// probe.c: see probe.h. A compiler that refuses is an answer here and not an error, and nobody is told.
 #include "core/probe.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/kernels.h"
 #include "core/sha256.h"
 
-#define WORDS 16
+#define FIRST_ROUNDS 2000
+#define TIMED_NS 500000.0 // the timed runs aim at half a millisecond each
+#define TIMED_RUNS 3
+#define MOST_ROUNDS 10000000.0
 
-typedef struct probe_data {
-    uint32_t a[WORDS], b[WORDS], x[WORDS], y[WORDS], out[2 * WORDS];
-} probe_data;
+struct probe_state {
+    os_mutex lock;
+    probe_results results;
+};
 
-static uint32_t float_bits(float x) {
-    uint32_t bits;
-    memcpy(&bits, &x, sizeof bits);
-    return bits;
-}
-static uint32_t bf16_pair(float low, float high) {
-    return float_bits(low) >> 16 | (float_bits(high) & 0xffff0000u);
-}
-
-// Small whole numbers: every product and sum is exact, so the answer is known to the bit.
-static void fill(probe_data *d, probe_data *want) {
-    for (int i = 0; i < WORDS; i++) {
-        const float n = (float)i;
-        d->a[i] = bf16_pair(n + 1, n + 2);
-        d->b[i] = bf16_pair(2 - n, 3);
-        d->x[i] = float_bits(n - 5);
-        d->y[i] = float_bits(7 * n);
-        want->out[i] = float_bits((n + 1) * (2 - n) + (n + 2) * 3);
-        want->out[WORDS + i] = bf16_pair(n - 5, 7 * n);
-    }
+bool cla_probe_state_create(clattn_context *context) {
+    context->probes = calloc(1, sizeof *context->probes);
+    if (context->probes && cla_os_mutex_init(&context->probes->lock)) return true;
+    free(context->probes);
+    context->probes = NULL;
+    return false;
 }
 
-static cl_mem make_buffer(clattn_context *c, uint32_t *words, size_t count, cl_mem_flags flags) {
-    return clCreateBuffer(c->opencl, flags, count * sizeof *words,
-                          flags & CL_MEM_COPY_HOST_PTR ? words : NULL, NULL);
+void cla_probe_state_destroy(clattn_context *context) {
+    if (!context->probes) return;
+    cla_os_mutex_destroy(&context->probes->lock);
+    free(context->probes);
+    context->probes = NULL;
 }
 
-static bool run(clattn_context *c, cl_command_queue queue, cl_kernel kernel, probe_data *d) {
-    const size_t one = 1;
-    uint32_t *const words[] = {d->a, d->b, d->x, d->y, d->out};
-    cl_mem buffers[5] = {NULL};
-    bool ok = true;
-    for (cl_uint i = 0; i < 5; i++) {
-        const bool result = i == 4;
-        buffers[i] = make_buffer(c, words[i], result ? 2 * WORDS : WORDS,
-                                 result ? CL_MEM_READ_WRITE : CL_MEM_COPY_HOST_PTR);
-        ok = ok && buffers[i] && clSetKernelArg(kernel, i, sizeof buffers[i], &buffers[i]) == CL_SUCCESS;
-    }
-    ok = ok && clEnqueueNDRangeKernel(queue, kernel, 1, NULL, &one, &one, 0, NULL, NULL) == CL_SUCCESS &&
-         clEnqueueReadBuffer(queue, buffers[4], CL_TRUE, 0, sizeof d->out, d->out, 0, NULL, NULL) ==
-             CL_SUCCESS;
-    for (int i = 0; i < 5; i++)
-        if (buffers[i]) clReleaseMemObject(buffers[i]);
-    return ok;
-}
+// One probe on its way through the driver.
+typedef struct trial {
+    clattn_context *context;
+    const probe *probe;
+    knobs knobs;
+    cl_kernel kernel;
+    cl_command_queue queue;
+    cl_mem in, out;
+} trial;
 
-// Apart from program.c: a compiler that refuses is an answer here and not an error, and nobody is told.
-static cl_kernel build(clattn_context *c) {
-    const struct kernel_source *source = &clattn_kernel_sources[KERNEL_PROBE_DOT_BF16];
+// Apart from program.c: no message, no place in the context's list.
+static cl_kernel build(const trial *t) {
+    const struct kernel_source *source = &clattn_kernel_sources[t->probe->kernel];
     const char *text = (const char *)source->text;
+    char options[256] = "-cl-std=CL1.2 -w ";
+    const size_t used = strlen(options);
     cl_kernel kernel = NULL;
-    cl_program built = clCreateProgramWithSource(c->opencl, 1, &text, &source->bytes, NULL);
-    if (built && clBuildProgram(built, 1, &c->device, "-cl-std=CL1.2 -w", NULL, NULL) == CL_SUCCESS)
+    if (!cla_knobs_print(&t->knobs, options + used, sizeof options - used)) return NULL;
+    cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
+    if (built && clBuildProgram(built, 1, &t->context->device, options, NULL, NULL) == CL_SUCCESS)
         kernel = clCreateKernel(built, source->name, NULL);
     if (built) clReleaseProgram(built); // the kernel keeps it
     return kernel;
 }
 
-static bool build_and_run(clattn_context *c) {
-    probe_data d = {0}, want = {0};
-    fill(&d, &want);
-    cl_kernel kernel = build(c);
-    cl_command_queue queue = kernel ? clCreateCommandQueue(c->opencl, c->device, 0, NULL) : NULL;
-    const bool ran = queue && run(c, queue, kernel, &d);
-    if (queue) clReleaseCommandQueue(queue);
-    if (kernel) clReleaseKernel(kernel);
-    return ran && memcmp(d.out, want.out, sizeof d.out) == 0;
+static bool open_trial(trial *t) {
+    uint32_t words[PROBE_WORDS] = {0};
+    const cl_context of = t->context->opencl;
+    t->probe->fill(words);
+    t->kernel = build(t);
+    if (!t->kernel) return false;
+    t->queue = clCreateCommandQueue(of, t->context->device, 0, NULL);
+    t->in = clCreateBuffer(of, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof words, words, NULL);
+    t->out = clCreateBuffer(of, CL_MEM_READ_WRITE, sizeof words, NULL, NULL);
+    return t->queue && t->in && t->out && clSetKernelArg(t->kernel, 0, sizeof t->in, &t->in) == CL_SUCCESS &&
+           clSetKernelArg(t->kernel, 1, sizeof t->out, &t->out) == CL_SUCCESS;
 }
 
-static void probe_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
-    const struct kernel_source *source = &clattn_kernel_sources[KERNEL_PROBE_DOT_BF16];
-    const char *const parts[] = {"probe",
-                                 c->capabilities.name,
-                                 c->capabilities.driver,
-                                 c->capabilities.version,
-                                 c->capabilities.platform,
-                                 CLATTN_VERSION_STRING};
+static void close_trial(trial *t) {
+    if (t->in) clReleaseMemObject(t->in);
+    if (t->out) clReleaseMemObject(t->out);
+    if (t->queue) clReleaseCommandQueue(t->queue);
+    if (t->kernel) clReleaseKernel(t->kernel);
+}
+
+// Nanoseconds of one work-item; 0: it failed.
+static double run(const trial *t, cl_int rounds) {
+    const size_t one = 1;
+    const uint64_t start = cla_os_time_ns();
+    if (clSetKernelArg(t->kernel, 2, sizeof rounds, &rounds) != CL_SUCCESS ||
+        clEnqueueNDRangeKernel(t->queue, t->kernel, 1, NULL, &one, &one, 0, NULL, NULL) != CL_SUCCESS ||
+        clFinish(t->queue) != CL_SUCCESS)
+        return 0.0;
+    return (double)(cla_os_time_ns() - start) + 1.0;
+}
+
+static bool is_right(const trial *t) {
+    uint32_t want[PROBE_WORDS] = {0}, got[PROBE_WORDS] = {0};
+    t->probe->expect(&t->knobs, want);
+    size_t words = PROBE_WORDS;
+    while (words && want[words - 1] == 0) words--; // the rest is not compared
+    return run(t, 0) > 0.0 &&
+           clEnqueueReadBuffer(t->queue, t->out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL) == CL_SUCCESS &&
+           memcmp(got, want, words * sizeof *got) == 0;
+}
+
+// The best of a few runs: another use of the machine only ever slows one. The time of a launch is taken off.
+static float rate_of(const trial *t) {
+    double rounds = FIRST_ROUNDS, launch = run(t, 0), first = run(t, FIRST_ROUNDS), best = 0.0;
+    if (launch <= 0.0 || first <= 0.0) return 0.0f;
+    const double each = first > launch ? (first - launch) / rounds : 1.0;
+    rounds = TIMED_NS / each;
+    if (rounds < FIRST_ROUNDS) rounds = FIRST_ROUNDS;
+    if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
+    for (int i = 0; i < TIMED_RUNS; i++) {
+        const double empty = run(t, 0), time = run(t, (cl_int)rounds);
+        if (empty > 0.0 && time > 0.0 && (launch > empty || i == 0)) launch = empty;
+        if (time > launch && (best == 0.0 || time - launch < best)) best = time - launch;
+    }
+    return best > 0.0 ? (float)(t->probe->round_flops(&t->knobs) * rounds / best) : 0.0f;
+}
+
+float cla_probe_run(clattn_context *c, const probe *p) {
+    trial t = {.context = c, .probe = p, .knobs = p->knobs(&c->capabilities)};
+    const float rate = open_trial(&t) && is_right(&t) ? rate_of(&t) : 0.0f;
+    close_trial(&t);
+    return rate;
+}
+
+static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
+    const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
+    const char *const parts[] = {"probe with rate",       c->capabilities.name,     c->capabilities.driver,
+                                 c->capabilities.version, c->capabilities.platform, CLATTN_VERSION_STRING};
     sha256_state h;
     cla_sha256_begin(&h);
     cla_sha256_add(&h, source->text, source->bytes);
@@ -99,33 +132,37 @@ static void probe_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     cla_sha256_end(&h, key);
 }
 
-// The caller holds program_lock.
-static bool find_answer(clattn_context *c) {
+static float find_rate(clattn_context *c, const probe *p) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
     size_t count = 0;
-    if (!c->capabilities.is_cpu || c->capabilities.float_vector_width < WORDS || !cla_os_cpu_has_dot_bf16())
-        return false;
-    probe_key(c, key);
+    float rate = 0.0f;
+    if (!p->applies(&c->capabilities)) return 0.0f;
+    probe_key(c, p, key);
     if (cla_cache_load(c->cache, key, &kept, &count)) {
-        const bool answer = count == 1 && kept[0] == 1;
+        const bool whole = count == sizeof rate;
+        if (whole) memcpy(&rate, kept, sizeof rate);
         free(kept);
-        return answer;
+        if (whole && rate >= 0.0f && rate < 1e9f) return rate;
     }
-    const unsigned char answer = build_and_run(c);
-    cla_cache_store(c->cache, key, &answer, 1);
-    return answer;
+    rate = cla_probe_run(c, p);
+    cla_cache_store(c->cache, key, &rate, sizeof rate);
+    return rate;
 }
 
-bool cla_probe_dot_bf16(clattn_context *context) {
-    cla_os_mutex_lock(&context->program_lock);
-    if (!context->probed) {
-        context->probed = true;
-        context->planner.dot_bf16 = find_answer(context);
-        cla_log_send(&context->log, CLATTN_LOG_INFO, "bfloat16 dot product in kernels: %s",
-                     context->planner.dot_bf16 ? "works" : "not used");
+probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
+    struct probe_state *s = context->probes;
+    cla_os_mutex_lock(&s->lock);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        if (!(wanted >> id & 1u) || (s->results.ran >> id & 1u)) continue;
+        const float rate = find_rate(context, &cla_probes[id]);
+        s->results.ran |= 1u << id;
+        s->results.proven |= rate > 0.0f ? 1u << id : 0;
+        s->results.rate[id] = rate;
+        cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.0f GFLOP/s a work-item",
+                     cla_probes[id].name, rate > 0.0f ? "works" : "not used", (double)rate);
     }
-    const bool answer = context->planner.dot_bf16;
-    cla_os_mutex_unlock(&context->program_lock);
-    return answer;
+    const probe_results results = s->results;
+    cla_os_mutex_unlock(&s->lock);
+    return results;
 }

@@ -1,10 +1,37 @@
-// probe.h: what a device's compiler can do beyond what it reports: built and run once per context, and kept
-// in the cache, because no name tells.
+// probe.h: what of a device no query tells: whether it computes with an engine beyond plain OpenCL C, and how fast.
+// A probe is a small kernel run on numbers whose result is known to the bit, then timed. Its answer is kept in the
+// cache folder. The table of probes is probes.c; the planner sees a bit set and rates.
 #ifndef CLATTN_CORE_PROBE_H
 #define CLATTN_CORE_PROBE_H
 #include "core/context.h"
+#include "core/kernels.h"
+#include "core/knobs.h"
+#include "core/probe_results.h"
 
-// x86's bfloat16 dot product in kernels, by inline assembly. The first call of a context compiles a small
-// kernel, unless the cache knows. False is no error.
-bool cla_probe_dot_bf16(clattn_context *context);
+enum { PROBE_WORDS = 64 }; // of a probe's input and of its result
+
+// One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
+// compared, else `round_flops` operations a round, as many as keep the engine busy.
+typedef struct probe {
+    const char *name;
+    enum kernel_id kernel;
+    bool (*applies)(
+        const clattn_capabilities *device); // asked first: a compiler that meets an instruction its
+                                            // target lacks may end the process
+    knobs (*knobs)(const clattn_capabilities *device);
+    void (*fill)(uint32_t in[PROBE_WORDS]);
+    void (*expect)(const knobs *k, uint32_t out[PROBE_WORDS]);
+    double (*round_flops)(const knobs *k);
+} probe;
+extern const probe cla_probes[PROBE_COUNT];
+
+bool cla_probe_state_create(clattn_context *context);
+void cla_probe_state_destroy(clattn_context *context);
+
+// The answers of the probes in the bit set `wanted`, which run now where they have not: about 30 ms each on a CPU
+// without a cache folder, in which they compile. Threads: any.
+probe_results cla_probe_results(clattn_context *context, unsigned wanted);
+
+// Run one now, whether it applies or not: its rate where it is right, else 0.
+float cla_probe_run(clattn_context *context, const probe *p);
 #endif

@@ -1,6 +1,6 @@
-// program.c: knobs and source become a kernel, through the driver's compiler or the cache of binaries.
-// The key of an entry is everything that could change the binary: source, options, device, driver, platform
-// and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
+// program.c: a program_spec becomes a kernel, through the driver's compiler or the cache of binaries.
+// The key of an entry is everything that could change the binary: source, inserted text, options, device, driver,
+// platform and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
 // rebuilt.
 #include "core/program.h"
 
@@ -16,12 +16,14 @@ static void add_text(sha256_state *h, const char *text) {
     cla_sha256_add(h, text, strlen(text) + 1);
 }
 
-static void cache_key(const clattn_context *c, enum kernel_id id, const char *options, uint8_t key[32]) {
-    const struct kernel_source *source = &clattn_kernel_sources[id];
+static void cache_key(const clattn_context *c, const program_spec *spec, const char *options,
+                      uint8_t key[32]) {
+    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
     sha256_state h;
     cla_sha256_begin(&h);
     cla_sha256_add(&h, source->text, source->bytes);
     add_text(&h, source->name);
+    add_text(&h, spec->inserted ? spec->inserted : "");
     add_text(&h, options);
     add_text(&h, c->capabilities.name);
     add_text(&h, c->capabilities.vendor);
@@ -89,12 +91,15 @@ static void store_binary(clattn_context *c, cl_program built, const uint8_t key[
     free(ids);
 }
 
-static clattn_status build_source(clattn_context *c, enum kernel_id id, const char *options,
+static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
-    const struct kernel_source *source = &clattn_kernel_sources[id];
-    const char *text = (const char *)source->text;
+    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
+    const char *texts[] = {spec->inserted ? spec->inserted : "", (const char *)source->text};
+    const size_t sizes[] = {strlen(texts[0]), source->bytes};
+    const int first = spec->inserted ? 0 : 1;
     cl_int code = CL_SUCCESS;
-    cl_program built = clCreateProgramWithSource(c->opencl, 1, &text, &source->bytes, &code);
+    cl_program built =
+        clCreateProgramWithSource(c->opencl, (cl_uint)(2 - first), texts + first, sizes + first, &code);
     if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
     code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
     if (code == CL_SUCCESS) {
@@ -115,21 +120,22 @@ static clattn_status build_source(clattn_context *c, enum kernel_id id, const ch
 
 // Compile or load, and make the kernel object. The caller holds program_lock.
 static clattn_status program_build(clattn_context *c, program *p) {
-    char options[MAX_OPTIONS] = "-cl-std=CL1.2 -w ";
-    const size_t used = strlen(options);
-    if (!cla_knobs_print(&p->knobs, options + used, sizeof options - used))
-        return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit",
-                                clattn_kernel_sources[p->id].name);
-    cache_key(c, p->id, options, p->key);
+    char options[MAX_OPTIONS];
+    const char *name = clattn_kernel_sources[p->spec.id].name;
+    const int used =
+        snprintf(options, sizeof options, "%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS);
+    if (used < 0 || (size_t)used >= sizeof options ||
+        !cla_knobs_print(&p->spec.knobs, options + used, sizeof options - (size_t)used))
+        return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
+    cache_key(c, &p->spec, options, p->key);
     const uint64_t start = cla_os_time_ns();
     p->program = load_binary(c, p->key, options);
     const bool cached = p->program != NULL;
     if (!cached) {
-        const clattn_status status = build_source(c, p->id, options, &p->program);
-        if (status != CLATTN_OK) return status;
+        TRY(build_source(c, &p->spec, options, &p->program));
     }
     cl_int code = CL_SUCCESS;
-    p->kernel = clCreateKernel(p->program, clattn_kernel_sources[p->id].name, &code);
+    p->kernel = clCreateKernel(p->program, name, &code);
     if (!p->kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
     p->unsaved = !cached;
     const uint64_t time_ns = cla_os_time_ns() - start;
@@ -138,8 +144,8 @@ static clattn_status program_build(clattn_context *c, program *p) {
         c->stats.programs_cached++;
     else
         c->stats.programs_built++;
-    cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", clattn_kernel_sources[p->id].name,
-                 cached ? "loaded" : "built", (double)time_ns / 1e6, options);
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, cached ? "loaded" : "built",
+                 (double)time_ns / 1e6, options);
     return CLATTN_OK;
 }
 
@@ -147,24 +153,55 @@ static void program_release(program *p) {
     if (p->kernel) clReleaseKernel(p->kernel);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
+    free((char *)p->spec.options);
+    free((char *)p->spec.inserted);
     free(p);
 }
 
+static bool same_text(const char *a, const char *b) {
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool same_spec(const program_spec *a, const program_spec *b) {
+    return a->id == b->id && cla_knobs_equal(&a->knobs, &b->knobs) && same_text(a->options, b->options) &&
+           same_text(a->inserted, b->inserted);
+}
+
+// A copy on the heap; NULL for NULL. *ok is false without memory.
+static char *copy_text(const char *text, bool *ok) {
+    const size_t bytes = text ? strlen(text) + 1 : 0;
+    char *copy = text ? malloc(bytes) : NULL;
+    if (copy) memcpy(copy, text, bytes);
+    *ok = *ok && (copy || !text);
+    return copy;
+}
+
+static program *program_create(const program_spec *spec) {
+    program *p = calloc(1, sizeof *p);
+    bool ok = true;
+    if (!p || !cla_os_mutex_init(&p->lock)) {
+        free(p);
+        return NULL;
+    }
+    p->spec = *spec;
+    p->spec.options = copy_text(spec->options, &ok);
+    p->spec.inserted = copy_text(spec->inserted, &ok);
+    if (ok) return p;
+    program_release(p);
+    return NULL;
+}
+
 // The caller holds program_lock.
-static clattn_status program_find(clattn_context *c, enum kernel_id id, const knobs *k, program **result) {
+static clattn_status program_find(clattn_context *c, const program_spec *spec, program **result) {
     for (program *p = c->programs; p; p = p->next)
-        if (p->id == id && cla_knobs_equal(&p->knobs, k)) {
+        if (same_spec(&p->spec, spec)) {
             *result = p;
             return CLATTN_OK;
         }
-    program *p = calloc(1, sizeof *p);
-    if (!p || !cla_os_mutex_init(&p->lock)) {
-        free(p);
+    program *p = program_create(spec);
+    if (!p)
         return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
-                                clattn_kernel_sources[id].name);
-    }
-    p->id = id;
-    p->knobs = *k;
+                                clattn_kernel_sources[spec->id].name);
     const clattn_status status = program_build(c, p);
     if (status != CLATTN_OK) {
         program_release(p);
@@ -176,12 +213,17 @@ static clattn_status program_find(clattn_context *c, enum kernel_id id, const kn
     return CLATTN_OK;
 }
 
-clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
+clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result) {
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
-    const clattn_status status = program_find(context, id, k, result);
+    const clattn_status status = program_find(context, spec, result);
     cla_os_mutex_unlock(&context->program_lock);
     return status;
+}
+
+clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
+    const program_spec spec = {.id = id, .knobs = *k};
+    return cla_program_get_spec(context, &spec, result);
 }
 
 void clattn_context_save_kernels(clattn_context *context) {

@@ -9,8 +9,15 @@
 bool cla_clblast_available(void) {
     return true;
 }
-void cla_clblast_clear(void) {
-    CLBlastClearCache();
+void cla_clblast_leave(clattn_context *context) {
+    if (context->clblast_used) CLBlastClearCache();
+    context->clblast_used = false;
+}
+void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
+    cla_os_mutex_lock(&to->program_lock);
+    to->clblast_used |= from->clblast_used;
+    cla_os_mutex_unlock(&to->program_lock);
+    from->clblast_used = false;
 }
 
 static clattn_status enqueue_barrier(chain *c) {
@@ -26,10 +33,9 @@ static clattn_status enqueue_barrier(chain *c) {
 
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]) {
-    clattn_status status = enqueue_barrier(c);
-    if (status != CLATTN_OK) return status;
+    TRY(enqueue_barrier(c));
     cla_os_mutex_lock(&c->context->program_lock);
-    c->context->projection_used = true;
+    c->context->clblast_used = true;
     cla_os_mutex_unlock(&c->context->program_lock);
     cl_event event = NULL;
     cl_command_queue queue = c->queue;
@@ -54,7 +60,12 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
 bool cla_clblast_available(void) {
     return false;
 }
-void cla_clblast_clear(void) {}
+void cla_clblast_leave(clattn_context *context) {
+    (void)context;
+}
+void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
+    (void)from, (void)to;
+}
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]) {
     (void)x, (void)w, (void)y, (void)size;

@@ -1,4 +1,4 @@
-// layer.h: one layer call after its checks; only layer.c makes and uses it.
+// layer.h: one layer call after its checks; layer.c plans and runs it, layer_check.c checks it.
 #ifndef CLATTN_LAYER_LAYER_H
 #define CLATTN_LAYER_LAYER_H
 #include "attention/attention.h"
@@ -6,19 +6,22 @@
 
 typedef struct layer {
     clattn_context *context;
+    clattn_layer_params params; // a copy; host arrays are read once, by the attention call
+    entry_purpose purpose;
     int heads, kv_heads;
     bool native;      // projections by clattn's own kernels
     bool self;        // self-attention: x is the key/value side, too
     clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v;
-    clattn_tensor y;                   // the key/value side: the caller's y, or x
-    linear q, k, v, o;                 // the four projections
-    clattn_attention_params attention; // the options, with the parts of the workspace as tensors
-    call call;                         // attention, checked
-    bool turns;                        // the projections of q and k turn the heads that they make (RoPE)
-    cl_mem turn_words;                 // its frequencies
-    cl_mem table;                      // shifts and lengths of the batch items, for the projections
+    clattn_tensor y;   // the key/value side: the caller's y, or x
+    linear q, k, v, o; // the four projections
+    call call;         // attention on parts of the workspace, checked
+    bool turns;        // the projections of q and k turn the heads that they make (RoPE)
+    cl_mem turn_words; // its frequencies
     cl_mem workspace;
     size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
 } layer;
+
+// Check what is the layer's own: sizes, tensors, matrices, types.
+clattn_status cla_layer_check(layer *l, bool planning);
 #endif

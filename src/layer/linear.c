@@ -3,8 +3,7 @@
 // matrix is converted in scratch memory.
 #include "layer/linear.h"
 
-#include "attention/call.h"
-#include "layer/measure.h"
+#include "core/workspace.h"
 
 clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     clattn_tensor r = *t;
@@ -13,17 +12,6 @@ clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     r.shape[2] = t->shape[1], r.stride[2] = t->stride[1];
     r.shape[3] = t->shape[2], r.stride[3] = 1;
     return r;
-}
-
-clattn_status cla_linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows) {
-    const bool open = wanted == CLATTN_PROJECTION_AUTO && !no_rows;
-    if (open && cla_linear_native_is_open(context, l)) cla_measure_projections(context);
-    l->native = open ? cla_linear_native_wins(context, l) : wanted != CLATTN_PROJECTION_CLBLAST;
-    cla_linear_choose(context, l);
-    if (l->native || cla_clblast_available()) return CLATTN_OK;
-    return cla_context_fail(
-        context, CLATTN_UNSUPPORTED,
-        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
 }
 
 // One float32 matrix with rows a stride apart: heads are neighbours, batch items follow one another.
@@ -89,8 +77,7 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .flags =
                                 (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
     launch l = {.global = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1}};
-    const clattn_status status = cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program));
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &y->buffer);
     cla_launch_buffer(&l, &bias->buffer);
@@ -110,17 +97,15 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     program *p = NULL;
     linear inner = *l; // what linear_enqueue hands to the kernel
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
-    clattn_status status = l->native ? cla_linear_native_prepare(context, &inner) : CLATTN_OK;
+    if (l->native) TRY(cla_linear_native_prepare(context, &inner));
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
     const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
-    if (status == CLATTN_OK && !plain_or_native(l, &l->x))
-        status = cla_program_get(context, KERNEL_CONVERT, &x, &p);
-    if (status == CLATTN_OK && !plain_or_native(l, &l->w))
-        status = cla_program_get(context, KERNEL_CONVERT, &w, &p);
-    if (status == CLATTN_OK && (!direct_result(l) || (!l->native && cla_tensor_given(&l->b))))
-        status = cla_program_get(context, KERNEL_CONVERT, &y, &p);
-    return status;
+    if (!plain_or_native(l, &l->x)) TRY(cla_program_get(context, KERNEL_CONVERT, &x, &p));
+    if (!plain_or_native(l, &l->w)) TRY(cla_program_get(context, KERNEL_CONVERT, &w, &p));
+    if (!direct_result(l) || (!l->native && cla_tensor_given(&l->b)))
+        TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
+    return CLATTN_OK;
 }
 
 // A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
@@ -138,35 +123,29 @@ static matrix matrix_of(const clattn_tensor *t) {
 }
 
 static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y, cl_mem scratch, size_t at) {
-    clattn_status status = CLATTN_OK;
     clattn_tensor x = l->x, w = l->w;
     if (!is_plain(&l->x)) {
         x = scratch_view(&l->x, scratch, &at);
-        status = enqueue_convert(c, &l->x, &x, &no_bias, NULL);
+        TRY(enqueue_convert(c, &l->x, &x, &no_bias, NULL));
     }
-    if (status == CLATTN_OK && !is_plain(&l->w)) {
+    if (!is_plain(&l->w)) {
         w = scratch_view(&l->w, scratch, &at);
-        status = enqueue_convert(c, &l->w, &w, &no_bias, NULL);
+        TRY(enqueue_convert(c, &l->w, &w, &no_bias, NULL));
     }
     const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
-    return status == CLATTN_OK ? cla_clblast_multiply(c, &mx, &mw, &my, size) : status;
+    return cla_clblast_multiply(c, &mx, &mw, &my, size);
 }
 
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at) {
-    clattn_status status;
     linear inner = *l;
     if (cla_tensor_count(&l->y) == 0) return CLATTN_OK;
     if (!direct_result(l)) {
         const clattn_tensor y = scratch_view(&l->y, scratch, &at);
         become_float32(c->context, &inner, &y);
     }
-    if (l->native)
-        status = cla_linear_native_enqueue(c, &inner);
-    else
-        status = multiply(c, l, &inner.y, scratch, at);
+    TRY(l->native ? cla_linear_native_enqueue(c, &inner) : multiply(c, l, &inner.y, scratch, at));
     const bool bias_left = !l->native && cla_tensor_given(&l->b);
-    if (status == CLATTN_OK && (!direct_result(l) || bias_left))
-        status = enqueue_convert(c, &inner.y, &l->y, bias_left ? &l->b : &no_bias, l->lengths);
-    return status;
+    if (direct_result(l) && !bias_left) return CLATTN_OK;
+    return enqueue_convert(c, &inner.y, &l->y, bias_left ? &l->b : &no_bias, l->lengths);
 }

@@ -23,11 +23,6 @@ typedef struct linear {
 // [B, N, M] as [B, 1, N, M].
 clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 
-// Decide who computes it: `wanted` asks for one; else a row of the caller's prefers one, it was measured faster, or a row
-// of the library's prefers it. The first call on a device may measure (measure.h), unless there are no rows. Refuses
-// where it would be CLBlast and the library has none.
-clattn_status cla_linear_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows);
-
 // The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
 void cla_linear_choose(const clattn_context *context, linear *l);
 
@@ -53,7 +48,10 @@ clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
 // What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
-bool cla_linear_native_wins(const clattn_context *context, const linear *l);
+typedef struct projection_answer {
+    enum plan_measured of[PLAN_MEASURES];
+} projection_answer;
+bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known);
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
 // launch costs about as much as such a projection. Their results lie in one buffer.

@@ -4,6 +4,7 @@
 
 #include "layer/linear.h"
 #include "linear_args.h"
+#include "plan/planner.h"
 
 static linear_problem problem_of(const linear *l) {
     return (linear_problem){l->x.type,
@@ -19,18 +20,22 @@ static linear_problem problem_of(const linear *l) {
 
 void cla_linear_choose(const clattn_context *context, linear *l) {
     const linear_problem p = problem_of(l);
-    cla_variant_choose_linear(&context->planner, &p, true, &l->choice);
+    const plan_input in = cla_planner_linear_input(context);
+    cla_variant_choose_linear(&in, &p, true, &l->choice);
 }
 
-bool cla_linear_native_wins(const clattn_context *context, const linear *l) {
+bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known) {
     const linear_problem p = problem_of(l);
+    plan_input in = cla_planner_linear_input(context);
     linear_choice choice;
-    return cla_variant_choose_linear(&context->planner, &p, false, &choice);
+    memcpy(in.measured, known->of, sizeof in.measured);
+    return cla_variant_choose_linear(&in, &p, false, &choice);
 }
 
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
-    return cla_variant_linear_is_open(&context->planner, &p);
+    const plan_input in = cla_planner_linear_input(context);
+    return cla_variant_linear_is_open(&in, &p);
 }
 
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
@@ -105,8 +110,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
 static clattn_status enqueue(chain *c, const linear *const l[], int count) {
     const linear_choice *choice = &l[0]->choice;
     launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
-    const clattn_status status = cla_program_get(c->context, choice->id, &choice->knobs, &job.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(c->context, choice->id, &choice->knobs, &job.program));
     return choice->id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l[0], &job)
                                              : enqueue_few_rows(c, l, count, &job);
 }

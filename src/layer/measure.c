@@ -7,7 +7,6 @@
 
 #include "core/kernels.h"
 #include "core/sha256.h"
-#include "layer/linear.h"
 
 #define RUNS 5
 #define MOST_ROWS 256
@@ -53,11 +52,7 @@ static void close_trial(trial *t, clattn_context *of) {
         if (all[i]) clReleaseMemObject(all[i]);
     if (t->queue) clReleaseCommandQueue(t->queue);
     if (!t->context) return;
-    // What CLBlast compiled for the cl_context serves the caller, who clears it in the end.
-    cla_os_mutex_lock(&of->program_lock);
-    of->projection_used |= t->context->projection_used;
-    cla_os_mutex_unlock(&of->program_lock);
-    t->context->projection_used = false;
+    cla_clblast_hand_over(t->context, of); // what CLBlast compiled for the cl_context serves the caller
     clattn_context_save_kernels(t->context);
     t->context->cache = NULL; // the caller's
     clattn_context_destroy(t->context);
@@ -150,14 +145,10 @@ static void find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) 
     if (run_trial(c, answer)) cla_cache_store(c->cache, key, answer, PLAN_MEASURES);
 }
 
-void cla_measure_projections(clattn_context *context) {
-    unsigned char answer[PLAN_MEASURES];
-    if (!context->capabilities.is_cpu || !context->cache || !cla_clblast_available()) return;
-    cla_os_mutex_lock(&context->measure_lock);
-    if (!context->measured) {
-        context->measured = true;
-        find_answer(context, answer);
-        for (int i = 0; i < PLAN_MEASURES; i++) context->planner.measured[i] = (enum plan_measured)answer[i];
-    }
-    cla_os_mutex_unlock(&context->measure_lock);
+projection_answer cla_measure_projections(clattn_context *context) {
+    unsigned char bytes[PLAN_MEASURES];
+    projection_answer answer;
+    find_answer(context, bytes);
+    for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)bytes[i];
+    return answer;
 }

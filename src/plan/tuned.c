@@ -1,5 +1,5 @@
-// tuned.c: parsing and finding tuned rows; see tuned.h.
-#include "plan/tuned.h"
+// tuned.c: parsing tuned rows; see tuned.h. What a kernel can run is its family's to say.
+#include "plan/family.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -29,9 +29,8 @@ static bool parse_range(const char *text, tuned_range *r) {
 }
 
 static bool parse_type(const char *text, tuned_range *r) {
-    static const char *const names[] = {"f32", "f16", "bf16"};
-    for (int i = 0; i < 3; i++)
-        if (!strcmp(text, names[i])) {
+    for (int i = 0; i < CLATTN_TYPE_COUNT; i++)
+        if (!strcmp(text, clattn_type_name((clattn_type)i))) {
             *r = (tuned_range){i, i};
             return true;
         }
@@ -39,50 +38,42 @@ static bool parse_type(const char *text, tuned_range *r) {
 }
 
 static bool parse_condition(char *word, tuned_row *row) {
+    static const char *const words[] = {
+#define CONDITION(word, field, what) #word,
+#include "plan/conditions.def"
+#undef CONDITION
+    };
     char *value = strchr(word, '=');
     if (!value) return false;
     *value++ = '\0';
-    if (!strcmp(word, "type")) return parse_type(value, &row->type);
-    tuned_range *r = !strcmp(word, "cpu")     ? &row->cpu
-                     : !strcmp(word, "lanes") ? &row->lanes
-                     : !strcmp(word, "d")     ? &row->d
-                     : !strcmp(word, "nq")    ? &row->nq
-                                              : NULL;
-    return r && parse_range(value, r);
-}
-
-// Knobs that choose among right programs. Those that describe the data (types, head sizes, EXTRAS, ...) are
-// not for rows.
-static bool may_tune(const char *macro) {
-    static const char *const names[] = {"LANES",      "ROW_VECTORS",   "KEY_BLOCK",   "TILE_KV",
-                                        "ROWS",       "COLUMN_BLOCK",  "COLUMN_TILE", "ROW_BLOCK",
-                                        "ROW_PANELS", "REDUCTION_TILE"};
-    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
-        if (!strcmp(macro, names[i])) return true;
+    for (int i = 0; i < CONDITION_COUNT; i++)
+        if (!strcmp(word, words[i]))
+            return i == CONDITION_type ? parse_type(value, &row->when[i]) : parse_range(value, &row->when[i]);
     return false;
 }
 
-static bool is_vector(int lanes) {
-    return lanes == 0 || lanes == 4 || lanes == 8 || lanes == 16;
-}
-static bool divides(int part, int whole) {
-    return part == 0 || whole == 0 || whole % part == 0;
-}
-
-// What the kernels themselves would refuse with #error.
-static bool knobs_fit(const tuned_row *row) {
-    const knobs *k = &row->knobs;
-    return is_vector(k->lanes) && divides(k->key_block, k->tile_kv) && divides(k->lanes, k->column_tile) &&
-           divides(k->column_block, k->column_tile) && divides(k->lanes, k->reduction_tile) && k->rows <= 8 &&
-           k->row_vectors <= 8;
+// Whether `word` is one of a list of words that each end with a space.
+static bool is_listed(const char *list, const char *word) {
+    const size_t n = strlen(word);
+    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+        if ((at == list || at[-1] == ' ') && at[n] == ' ') return true;
+    return false;
 }
 
+static const family *family_of(enum kernel_id id) {
+    for (int i = 0; i < cla_family_count; i++)
+        if (cla_families[i]->id == id && cla_families[i]->tunes) return cla_families[i];
+    return NULL;
+}
+
+// Knobs that choose among right programs. Those that describe the data (types, head sizes, ...) are not for rows.
 static bool parse_knob(char *word, tuned_row *row) {
+    const family *f = family_of(row->id);
     char *value = strchr(word, '='), *end = NULL;
-    if (!value) return false;
+    if (!value || !f) return false;
     *value++ = '\0';
     const long x = strtol(value, &end, 10);
-    return end != value && !*end && x >= 0 && x <= 65536 && may_tune(word) &&
+    return end != value && !*end && x >= 0 && x <= 65536 && is_listed(f->tunes, word) &&
            cla_knobs_set(&row->knobs, word, (int)x);
 }
 
@@ -90,7 +81,7 @@ static bool parse_kernel(const char *word, enum kernel_id *id) {
     for (int i = 0; i < KERNEL_COUNT; i++)
         if (!strcmp(word, clattn_kernel_sources[i].name)) {
             *id = (enum kernel_id)i;
-            return true;
+            return family_of(*id) != NULL;
         }
     *id = TUNED_CLBLAST;
     return !strcmp(word, "clblast");
@@ -106,13 +97,16 @@ static char *next_word(char **rest) {
     return word;
 }
 
-// 1: a row, 0: an empty line, -1: wrong.
-static int parse_line(char *line, tuned_row *row) {
-    const tuned_range any = {0, INT_MAX};
-    *row = (tuned_row){.cpu = any, .lanes = any, .type = any, .d = any, .nq = any};
+#define NO_ROW "is not a row: \"kernel condition=value ... : KNOB=number ...\" is needed"
+
+// 1: a row, 0: an empty line, -1: wrong, and *why says what.
+static int parse_line(char *line, tuned_row *row, const char **why) {
+    *row = (tuned_row){0};
+    for (int i = 0; i < CONDITION_COUNT; i++) row->when[i] = (tuned_range){0, INT_MAX};
     char *comment = strchr(line, '#'), *rest = line;
     if (comment) *comment = '\0';
     char *word = next_word(&rest);
+    *why = NO_ROW;
     if (!word) return 0;
     if (!parse_kernel(word, &row->id)) return -1;
     bool after = false;
@@ -123,7 +117,11 @@ static int parse_line(char *line, tuned_row *row) {
         }
         if (!(after ? parse_knob(word, row) : parse_condition(word, row))) return -1;
     }
-    return after && knobs_fit(row) ? 1 : -1;
+    if (!after) return -1;
+    const family *f = family_of(row->id);
+    const char *refusal = f && f->knobs_refusal ? f->knobs_refusal(&row->knobs) : NULL;
+    if (refusal) *why = refusal;
+    return refusal ? -1 : 1;
 }
 
 bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
@@ -132,18 +130,16 @@ bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size)
         char line[MAX_LINE];
         const size_t n = strcspn(text, "\n");
         tuned_row row;
+        const char *wrong = NO_ROW;
         const bool fits = n < sizeof line;
         memcpy(line, text, fits ? n : 0);
         line[fits ? n : 0] = '\0';
         text += n + (text[n] == '\n');
-        const int kind = fits ? parse_line(line, &row) : -1;
+        const int kind = fits ? parse_line(line, &row, &wrong) : -1;
         tuned_row *grown =
             kind == 1 ? realloc(rows->rows, (size_t)(rows->count + 1) * sizeof *grown) : rows->rows;
         if (kind < 0 || (kind == 1 && !grown)) {
-            snprintf(why, size,
-                     "tuned rows: line %d is not a row: \"kernel condition=value ... : KNOB=number ...\" is "
-                     "needed",
-                     number);
+            snprintf(why, size, "tuned rows: line %d %s", number, kind < 0 ? wrong : "finds no memory");
             cla_tuned_free(rows);
             return false;
         }
@@ -156,24 +152,4 @@ bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size)
 void cla_tuned_free(tuned_rows *rows) {
     free(rows->rows);
     *rows = (tuned_rows){0};
-}
-
-static bool within(const tuned_range *r, int x) {
-    return x >= r->least && x <= r->most;
-}
-
-static const tuned_row *find_in(const tuned_rows *rows, unsigned kernels, const tuned_key *key) {
-    for (int i = 0; rows && i < rows->count; i++) {
-        const tuned_row *r = &rows->rows[i];
-        if ((kernels >> r->id & 1u) && within(&r->cpu, key->cpu) && within(&r->lanes, key->lanes) &&
-            within(&r->type, key->type) && within(&r->d, key->d) && within(&r->nq, key->nq))
-            return r;
-    }
-    return NULL;
-}
-
-const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
-                                const tuned_key *key) {
-    const tuned_row *r = find_in(own, kernels, key);
-    return r ? r : find_in(shipped, kernels, key);
 }

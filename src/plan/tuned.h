@@ -5,11 +5,12 @@
 //     flash_lanes cpu=1 lanes=16 type=f32 d=1..96 nq=33.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64
 //
 // Before the colon: the kernel, and conditions that must all hold; a number or a range with open ends. After
-// it: knobs that replace the planner's defaults. # starts a comment.
+// it: knobs that replace the planner's defaults. # starts a comment. A row that its kernel's family cannot run is
+// refused while the text is parsed.
 #ifndef CLATTN_PLAN_TUNED_H
 #define CLATTN_PLAN_TUNED_H
 #include "core/kernels.h"
-#include "plan/knobs.h"
+#include "core/knobs.h"
 
 // The word "clblast" in place of a kernel: projections go to CLBlast.
 #define TUNED_CLBLAST KERNEL_COUNT
@@ -18,10 +19,16 @@ typedef struct tuned_range {
     int least, most;
 } tuned_range;
 
+enum tuned_condition {
+#define CONDITION(word, field, what) CONDITION_##field,
+#include "plan/conditions.def"
+#undef CONDITION
+    CONDITION_COUNT
+};
+
 typedef struct tuned_row {
     enum kernel_id id;
-    tuned_range cpu, lanes, type, d, nq; // device is a CPU; the vector width it reports, in floats; storage
-                                         // of k, v or W; max(D, Dv) or the reduction; query rows or rows
+    tuned_range when[CONDITION_COUNT];
     knobs knobs;
 } tuned_row;
 
@@ -32,10 +39,13 @@ typedef struct tuned_rows {
 
 // What a row's conditions are compared with.
 typedef struct tuned_key {
-    int cpu, lanes, type, d, nq;
+#define CONDITION(word, field, what) int field;
+#include "plan/conditions.def"
+#undef CONDITION
 } tuned_key;
 
-// Parse a text. False: why[size] has one line with the number of the bad row; no memory counts as such.
+// Parse a text. False: why[size] has one line with the number of the bad row and what is wrong with it; no memory
+// counts as such.
 bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
 void cla_tuned_free(tuned_rows *rows);
 

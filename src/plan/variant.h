@@ -2,6 +2,7 @@
 // and why. It knows no OpenCL handle and never looks at a name.
 #ifndef CLATTN_PLAN_VARIANT_H
 #define CLATTN_PLAN_VARIANT_H
+#include "core/probe_results.h"
 #include "plan/problem.h"
 #include "plan/tuned.h"
 
@@ -13,20 +14,19 @@ enum plan_measured { PLAN_NOT_MEASURED = 0, PLAN_NATIVE_FASTER, PLAN_CLBLAST_FAS
 typedef struct plan_input {
     const clattn_capabilities *device;
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
-    bool dot_bf16;                   // kernels may use x86's bfloat16 dot product: a self-test ran
+    probe_results probes;
     enum plan_measured measured[PLAN_MEASURES];
 } plan_input;
 
+typedef struct family family;
+
 typedef struct variant {
-    clattn_kernel kernel;
-    enum kernel_id id;           // the main kernel
-    knobs knobs;                 // of the main kernel
-    int work_group;              // work-items of a group of the main kernel
-    int rows_per_group;          // query rows of a group
-    int passes;                  // decode_lanes: groups that share the rows of a key/value head; else 0
-    int splits, split_keys;      // key ranges computed apart and then combined; 1: none
-    int softmax_group;           // work-items of a softmax group, unfused path
-    int chunk_items, chunk_rows; // what the unfused path has scores of at once
+    const family *family;
+    knobs knobs;            // of the main kernel
+    int work_group;         // work-items of a group of the main kernel
+    int rows_per_group;     // query rows of a group
+    size_t groups[3];       // work-groups; key ranges are neighbours in the first dimension
+    int splits, split_keys; // key ranges computed apart and then combined; 1: none
     size_t local_bytes;
     size_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
     size_t workspace_bytes; // scores of a chunk, or partial results of the splits
@@ -36,11 +36,25 @@ typedef struct variant {
 // Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v);
 
-// Why it was chosen, as one line (explain.c): apart, because a call does not need it.
+// The refusal as one line that names the path.
+void cla_variant_refusal(const variant *v, char why[256]);
+
+// Why it was chosen, as one line: apart, because a call does not need it.
 void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]);
+
+// What family number `index` says of the problem, for the path that the problem asks for (AUTO: its own): whether it is
+// `chosen`'s, else why not. False past the end; families of projections are passed over.
+bool cla_variant_review(const plan_input *in, const problem *p, const variant *chosen, int *index,
+                        const family **which, char why[256]);
 
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int cla_variant_lanes(const clattn_capabilities *device);
+
+// How the unfused path cuts its scores: items of (batch, head) and rows that it holds at once.
+typedef struct unfused_chunk {
+    int items, rows;
+} unfused_chunk;
+unfused_chunk cla_unfused_chunk(const problem *p);
 
 // A projection of `rows` rows: the lanes kernel and its knobs, or false where CLBlast is
 // the choice; when `forced`, always true. The caller's rows decide; then what was measured on the device;

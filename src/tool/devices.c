@@ -3,27 +3,54 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "tool/report.h"
 #include "tool/tool.h"
 
-// The plan of a typical call; false where the device takes no context.
-static bool plan_for(session *s, clattn_type type, int64_t n_q, int64_t n_kv, clattn_plan *plan) {
-    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 32, n_q, 128),
-                                 .kv.k = clattn_tensor_bhsd(NULL, type, 1, 8, n_kv, 128)};
+#define FAMILIES 32
+
+// A typical call, its plan and what each kernel family says of it.
+typedef struct example {
+    const char *name, *label;
+    clattn_type type;
+    int64_t n_q;
+    clattn_plan plan;
+    clattn_family families[FAMILIES];
+    size_t count;
+} example;
+
+enum { PREFILL, PREFILL_BF16, DECODE, EXAMPLES };
+static const example examples[EXAMPLES] = {
+    [PREFILL] = {.name = "prefill", .label = "prefill", .type = CLATTN_TYPE_F32, .n_q = 4096},
+    [PREFILL_BF16] = {.name = "prefill_bf16", .label = "in bf16", .type = CLATTN_TYPE_BF16, .n_q = 4096},
+    [DECODE] = {.name = "decode", .label = "decode", .type = CLATTN_TYPE_F32, .n_q = 1},
+};
+
+// Left empty where the device takes no context.
+static void plan_example(session *s, example *e) {
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, e->type, 1, 32, e->n_q, 128),
+                                 .kv.k = clattn_tensor_bhsd(NULL, e->type, 1, 8, 4096, 128)};
     p.kv.v = p.kv.k;
     p.out = p.q;
-    return clattn_attention_plan(s->context, &p, plan) == CLATTN_OK;
+    if (clattn_attention_plan(s->context, &p, &e->plan) != CLATTN_OK ||
+        clattn_attention_families(s->context, &p, e->families, FAMILIES, &e->count) != CLATTN_OK)
+        e->count = 0;
+    if (e->count > FAMILIES) e->count = FAMILIES;
 }
 
-static json_t *plan_json(const clattn_plan *p) {
-    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:s}", "kernel", p->kernel_name, "tile_q", p->tile_q,
+static json_t *plan_json(const example *e) {
+    const clattn_plan *p = &e->plan;
+    json_t *families = json_array();
+    for (size_t i = 0; i < e->count; i++)
+        json_array_append_new(families, json_pack("{s:s, s:b, s:s}", "name", e->families[i].name, "taken",
+                                                  e->families[i].taken, "why", e->families[i].why));
+    return json_pack("{s:s, s:i, s:i, s:i, s:I, s:s, s:o}", "kernel", p->kernel_name, "tile_q", p->tile_q,
                      "tile_kv", p->tile_kv, "splits", p->splits, "local_bytes", (json_int_t)p->local_bytes,
-                     "why", p->why);
+                     "why", p->why, "families", families);
 }
 
-static json_t *device_json(size_t index, const clattn_capabilities *c, const clattn_plan *prefill,
-                           const clattn_plan *decode, const clattn_plan *bf16) {
+static json_t *device_json(size_t index, const clattn_capabilities *c, const example e[EXAMPLES]) {
     return json_pack(
         "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o}",
         "index", (json_int_t)index, "device", c->name, "type",
@@ -35,12 +62,11 @@ static json_t *device_json(size_t index, const clattn_capabilities *c, const cla
         (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
         "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units, "half",
         c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups, "matrix_instructions",
-        bf16->matrix_instructions, "prefill", plan_json(prefill), "decode", plan_json(decode), "prefill_bf16",
-        plan_json(bf16));
+        e[PREFILL_BF16].plan.matrix_instructions, "prefill", plan_json(&e[PREFILL]), "decode",
+        plan_json(&e[DECODE]), "prefill_bf16", plan_json(&e[PREFILL_BF16]));
 }
 
-static void print_device(size_t index, const clattn_capabilities *c, const clattn_plan *prefill,
-                         const clattn_plan *decode, const clattn_plan *bf16) {
+static void print_device(size_t index, const clattn_capabilities *c, const example e[EXAMPLES]) {
     printf("%zu  %s\n", index, c->name);
     printf("   platform   %s\n   driver     %s, %s\n", c->platform, c->driver, c->version);
     printf("   type       %s, %u compute units, %.1f GiB, largest buffer %.1f GiB\n",
@@ -55,8 +81,13 @@ static void print_device(size_t index, const clattn_capabilities *c, const clatt
     printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions %s\n",
            c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no",
            c->subgroups ? "yes" : "no",
-           bf16->matrix_instructions ? "bfloat16 dot product (self-tested)" : "none found");
-    printf("   prefill    %s\n   in bf16    %s\n   decode     %s\n", prefill->why, bf16->why, decode->why);
+           e[PREFILL_BF16].plan.matrix_instructions ? "bfloat16 dot product (self-tested)" : "none found");
+    for (int i = 0; i < EXAMPLES; i++) {
+        printf("   %-10s %s\n", e[i].label, e[i].plan.why);
+        for (size_t f = 0; f < e[i].count; f++)
+            if (!e[i].families[f].taken)
+                printf("                not %s: %s\n", e[i].families[f].name, e[i].families[f].why);
+    }
 }
 
 int tool_devices(int argc, char **argv) {
@@ -81,18 +112,17 @@ int tool_devices(int argc, char **argv) {
     bool bad = false;
     for (size_t i = 0; i < count; i++) {
         clattn_capabilities c;
-        clattn_plan prefill = {0}, decode = {0}, bf16 = {0};
+        example e[EXAMPLES];
+        memcpy(e, examples, sizeof e);
         if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
         if (session_open_device(&s, &devices[i], NULL) < 0) {
-            plan_for(&s, CLATTN_TYPE_F32, 4096, 4096, &prefill);
-            plan_for(&s, CLATTN_TYPE_F32, 1, 4096, &decode);
-            plan_for(&s, CLATTN_TYPE_BF16, 4096, 4096, &bf16);
+            for (int n = 0; n < EXAMPLES; n++) plan_example(&s, &e[n]);
             session_close(&s);
         }
         if (o.json)
-            bad |= json_array_append_new(all, device_json(i, &c, &prefill, &decode, &bf16)) != 0;
+            bad |= json_array_append_new(all, device_json(i, &c, e)) != 0;
         else
-            print_device(i, &c, &prefill, &decode, &bf16);
+            print_device(i, &c, e);
     }
     free(devices);
     status =

@@ -1,5 +1,5 @@
 // knobs.c: see knobs.h.
-#include "plan/knobs.h"
+#include "core/knobs.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static const struct {
     size_t offset;
 } knob_list[] = {
 #define KNOB(macro, field) {#macro, offsetof(knobs, field)},
-#include "plan/knobs.def"
+#include "core/knobs.def"
 #undef KNOB
 };
 #define KNOB_COUNT (sizeof knob_list / sizeof knob_list[0])

@@ -1,10 +1,13 @@
-// context.c: creating and destroying a context. What it holds is in context.h.
+// context.c: creating and destroying a context: the one place that knows all of its parts. What it holds is in
+// core/context.h.
 #include "core/context.h"
 
 #include <stdlib.h>
 
+#include "core/probe.h"
 #include "core/program.h"
-#include "layer/clblast.h"
+#include "layer/projector.h"
+#include "plan/planner.h"
 
 // Before there is a context, a failure can only go to the log.
 static clattn_status refuse(const clattn_log *log, clattn_status status, const char *why) {
@@ -46,25 +49,17 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
                : CLATTN_DRIVER;
 }
 
-static clattn_status parse_rows(clattn_context *c, const char *own) {
-    char why[256];
-    if (own && !cla_tuned_parse(own, &c->own_rows, why, sizeof why))
-        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, why);
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &c->shipped_rows, why, sizeof why))
-        return refuse(&c->log, CLATTN_OUT_OF_MEMORY, why);
-    c->planner = (plan_input){&c->capabilities, &c->own_rows, &c->shipped_rows, false, {PLAN_NOT_MEASURED}};
-    return CLATTN_OK;
+static bool init_locks(clattn_context *c) {
+    if (!cla_os_mutex_init(&c->error_lock)) return false;
+    c->locks_ready = cla_os_mutex_init(&c->program_lock);
+    if (!c->locks_ready) cla_os_mutex_destroy(&c->error_lock);
+    return c->locks_ready;
 }
 
-static bool init_locks(clattn_context *c) {
-    os_mutex *const locks[] = {&c->error_lock, &c->program_lock, &c->measure_lock};
-    for (size_t i = 0; i < sizeof locks / sizeof locks[0]; i++)
-        if (!cla_os_mutex_init(locks[i])) {
-            while (i-- > 0) cla_os_mutex_destroy(locks[i]);
-            return false;
-        }
-    c->locks_ready = true;
-    return true;
+static clattn_status open_planner(clattn_context *c, const char *own_rows) {
+    char why[256];
+    const clattn_status status = cla_planner_create(c, own_rows, why);
+    return status == CLATTN_OK ? status : refuse(&c->log, status, why[0] ? why : "no memory for the planner");
 }
 
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
@@ -76,9 +71,9 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
     if (!c->capabilities.little_endian)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not little-endian");
-    if (!init_locks(c)) return CLATTN_OUT_OF_MEMORY;
-    const clattn_status status = parse_rows(c, params->tuned_rows);
-    if (status != CLATTN_OK) return status;
+    if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
+        return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
+    TRY(open_planner(c, params->tuned_rows));
     c->cache = cla_cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
     return open_opencl(c, params);
 }
@@ -104,17 +99,15 @@ void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
     if (context->locks_ready) clattn_context_save_kernels(context);
     cla_programs_release(context);
-    // CLBlast keeps programs of every context it has seen; they must go before the context does.
-    if (context->projection_used) cla_clblast_clear();
+    cla_projector_destroy(context); // CLBlast's programs must go before the context does
     if (context->opencl) clReleaseContext(context->opencl);
     cla_cache_close(context->cache);
+    cla_probe_state_destroy(context);
+    cla_planner_destroy(context);
     if (context->locks_ready) {
-        cla_os_mutex_destroy(&context->measure_lock);
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }
-    cla_tuned_free(&context->own_rows);
-    cla_tuned_free(&context->shipped_rows);
     free(context);
 }
 

@@ -1,12 +1,12 @@
 // knobs.h: the knobs of one compiled kernel as a struct, and as a -D string.
-#ifndef CLATTN_PLAN_KNOBS_H
-#define CLATTN_PLAN_KNOBS_H
+#ifndef CLATTN_CORE_KNOBS_H
+#define CLATTN_CORE_KNOBS_H
 #include <stdbool.h>
 #include <stddef.h>
 
 typedef struct knobs {
 #define KNOB(macro, field) int field;
-#include "plan/knobs.def"
+#include "core/knobs.def"
 #undef KNOB
 } knobs;
 

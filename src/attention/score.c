@@ -1,0 +1,198 @@
+// score.c: the options of clattn_score: refused with the option's name, what was seen and what would be accepted, or
+// turned into kernel arguments. A new option has its check, its flag and its place in the arguments here.
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/call.h"
+
+// Options that have a place in the header and no code yet.
+static clattn_status check_unbuilt(clattn_context *c, const clattn_score *s) {
+    const struct {
+        bool set;
+        const char *name;
+    } options[] = {
+        {s->score_mod != NULL, "score_mod"},
+        {s->mask_mod != NULL, "mask_mod"},
+        {s->dropout != 0.0f, "dropout"},
+        {s->dropout_seed != 0, "dropout_seed"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].set)
+            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
+                                    options[i].name);
+    return CLATTN_OK;
+}
+
+clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
+    TRY(check_unbuilt(c, s));
+    if ((unsigned)s->alignment >= CLATTN_ALIGN_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
+                                (int)s->alignment);
+    if (!isfinite(s->scale))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: must be finite; 0 means 1/sqrt(D)");
+    if (!isfinite(s->softcap) || s->softcap < 0.0f)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "softcap: %g: must be finite and > 0, or 0 for none", (double)s->softcap);
+    if (s->window && (s->window_left < -1 || s->window_right < -1))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "window: %d,%d: each side must be -1 (open) or more", (int)s->window_left,
+                                (int)s->window_right);
+    if (s->alignment != CLATTN_ALIGN_OFFSET && (s->offset != 0 || s->offsets))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "offset: is only used with CLATTN_ALIGN_OFFSET");
+    return CLATTN_OK;
+}
+
+// Host arrays of 32-bit numbers, [B] integers or [H] floats, and what each must hold.
+typedef struct array_rule {
+    const char *name;
+    size_t field; // the pointer in clattn_score
+    bool heads;
+    clattn_status (*check)(const call *c, const char *name, int i, const void *at);
+} array_rule;
+
+static int32_t integer_at(const void *at) {
+    int32_t x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+static float float_at(const void *at) {
+    float x;
+    memcpy(&x, at, sizeof x);
+    return x;
+}
+
+static clattn_status check_length(const call *c, const char *name, int i, const void *at, int most) {
+    const int32_t x = integer_at(at);
+    if (x >= 0 && x <= most) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is %d: must be 0 to %d", name,
+                            i, (int)x, most);
+}
+static clattn_status check_q_length(const call *c, const char *name, int i, const void *at) {
+    return check_length(c, name, i, at, c->problem.n_q);
+}
+static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
+    return check_length(c, name, i, at, c->problem.n_kv);
+}
+// Row positions are int32 in the kernels.
+static clattn_status check_offset(const call *c, const char *name, int i, const void *at) {
+    const int64_t shift = integer_at(at);
+    (void)i;
+    if (shift + c->problem.n_q <= INT32_MAX) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: %lld + Nq must be below 2^31", name,
+                            (long long)shift);
+}
+static clattn_status check_slope(const call *c, const char *name, int i, const void *at) {
+    if (isfinite(float_at(at))) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is not finite", name, i);
+}
+static clattn_status check_sink(const call *c, const char *name, int i, const void *at) {
+    const float x = float_at(at);
+    if (!isnan(x) && x != INFINITY) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is NaN or +infinity", name, i);
+}
+
+static const array_rule array_rules[] = {
+    {"q_lengths", offsetof(clattn_score, q_lengths), false, check_q_length},
+    {"kv_lengths", offsetof(clattn_score, kv_lengths), false, check_kv_length},
+    {"offset", offsetof(clattn_score, offsets), false, check_offset},
+    {"alibi_slopes", offsetof(clattn_score, alibi_slopes), true, check_slope},
+    {"sinks", offsetof(clattn_score, sinks), true, check_sink},
+};
+#define ARRAY_RULES (sizeof array_rules / sizeof array_rules[0])
+
+static const char *array_of(const call *c, const array_rule *rule) {
+    const char *data;
+    memcpy(&data, (const char *)&c->params.score + rule->field, sizeof data);
+    return data;
+}
+
+// What is checked is what the kernels will get: another thread may write to the caller's arrays meanwhile.
+static clattn_status copy_arrays(call *c) {
+    size_t words = 0;
+    for (size_t i = 0; i < ARRAY_RULES; i++)
+        if (array_of(c, &array_rules[i]))
+            words += (size_t)(array_rules[i].heads ? c->problem.heads : c->problem.batch);
+    if (words == 0) return CLATTN_OK;
+    int32_t *to = c->arrays = malloc(words * sizeof *to);
+    if (!to)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
+    for (size_t i = 0; i < ARRAY_RULES; i++) {
+        const char *from = array_of(c, &array_rules[i]);
+        const size_t count = (size_t)(array_rules[i].heads ? c->problem.heads : c->problem.batch);
+        if (!from) continue;
+        memcpy(to, from, count * sizeof *to);
+        memcpy((char *)&c->params.score + array_rules[i].field, &to, sizeof to);
+        to += count;
+    }
+    return CLATTN_OK;
+}
+
+clattn_status cla_score_take_arrays(call *c, bool copy) {
+    if (copy) TRY(copy_arrays(c));
+    if (!c->params.score.offsets) TRY(check_offset(c, "offset", 0, &c->params.score.offset));
+    for (size_t i = 0; i < ARRAY_RULES; i++) {
+        const array_rule *rule = &array_rules[i];
+        const char *data = array_of(c, rule);
+        const int count = rule->heads ? c->problem.heads : c->problem.batch;
+        for (int n = 0; data && n < count; n++)
+            TRY(rule->check(c, rule->name, n, data + (size_t)n * sizeof(int32_t)));
+    }
+    return CLATTN_OK;
+}
+
+int cla_score_flags(const clattn_score *s) {
+    return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
+           (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
+           (s->sinks ? ARGS_SINK : 0) | (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
+}
+
+static int32_t shift_of(const clattn_score *s, const problem *m, int b) {
+    if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
+    if (s->alignment == CLATTN_ALIGN_OFFSET) return s->offsets ? s->offsets[b] : s->offset;
+    return (s->kv_lengths ? s->kv_lengths[b] : m->n_kv) - (s->q_lengths ? s->q_lengths[b] : m->n_q);
+}
+
+void cla_score_fill(const call *c, attention_args *a) {
+    const clattn_score *s = &c->params.score;
+    a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
+    a->softcap = s->softcap;
+    a->shift = c->problem.batch ? shift_of(s, &c->problem, 0) : 0;
+    // Left and right bound of the keys a row sees around its position; causality is a right bound of 0.
+    a->window_left = s->window ? s->window_left : -1;
+    a->window_right = s->window ? s->window_right : -1;
+    if (s->causal && (a->window_right < 0 || a->window_right > 0)) a->window_right = 0;
+    a->flags |= cla_score_flags(s);
+}
+
+// The words of args.h's table.
+static void fill_table(const call *c, int32_t *words, size_t row_words, size_t head_words) {
+    const clattn_score *s = &c->params.score;
+    const problem *m = &c->problem;
+    for (int b = 0; row_words && b < m->batch; b++) {
+        words[4 * b] = shift_of(s, m, b);
+        words[4 * b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        words[4 * b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+    }
+    for (int h = 0; head_words && h < m->heads; h++) {
+        const float pair[2] = {s->alibi_slopes ? s->alibi_slopes[h] : 0.0f, s->sinks ? s->sinks[h] : 0.0f};
+        memcpy(words + row_words + 2 * (size_t)h, pair, sizeof pair);
+    }
+}
+
+clattn_status cla_call_table(call *c) {
+    const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? 4 * (size_t)c->problem.batch : 0;
+    const size_t heads = (c->args.flags & (ARGS_ALIBI | ARGS_SINK)) ? 2 * (size_t)c->problem.heads : 0;
+    if (rows + heads == 0 || c->table) return CLATTN_OK;
+    int32_t *words = calloc(rows + heads, sizeof *words);
+    if (!words)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
+    fill_table(c, words, rows, heads);
+    cl_int code = CL_SUCCESS;
+    c->table = clCreateBuffer(c->context->opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
+                              (rows + heads) * sizeof *words, words, &code);
+    free(words);
+    return c->table ? CLATTN_OK
+                    : cla_context_fail_opencl(c->context, code, "clCreateBuffer (lengths and heads)");
+}

@@ -1,0 +1,12 @@
+// probe_results.h: what probes found of a device, as the planner sees it: no OpenCL. The probes are probe.h's.
+#ifndef CLATTN_CORE_PROBE_RESULTS_H
+#define CLATTN_CORE_PROBE_RESULTS_H
+
+typedef enum probe_id { PROBE_NONE = 0, PROBE_FMA, PROBE_DOT_BF16, PROBE_COUNT } probe_id;
+
+// A bit 1 << id is set where the probe ran, and where it passed; rate is in GFLOP/s of one work-item.
+typedef struct probe_results {
+    unsigned ran, proven;
+    float rate[PROBE_COUNT];
+} probe_results;
+#endif

@@ -1,0 +1,78 @@
+// probes.c: the table of probes: which kernel, where it applies, what goes in and what must come out. Small whole
+// numbers: every product and sum is exact, so the answer is known to the bit.
+#include <string.h>
+
+#include "core/probe.h"
+
+#define WORDS 16
+
+static uint32_t float_bits(float x) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return bits;
+}
+static uint32_t bf16_pair(float low, float high) {
+    return float_bits(low) >> 16 | (float_bits(high) & 0xffff0000u);
+}
+
+// Multiply-adds in vectors of the device's width: right everywhere, so that only its rate is news.
+static bool fma_applies(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= 4;
+}
+static knobs fma_knobs(const clattn_capabilities *device) {
+    const uint32_t width = device->float_vector_width;
+    return (knobs){.lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4};
+}
+static void fma_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < WORDS; i++) {
+        const float n = (float)i;
+        in[i] = float_bits(n + 1);
+        in[WORDS + i] = float_bits(3 - n);
+        in[2 * WORDS + i] = float_bits(2 * n);
+    }
+}
+static void fma_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    for (int i = 0; i < k->lanes; i++) {
+        const float n = (float)i;
+        out[i] = float_bits((n + 1) * (3 - n) + 2 * n);
+    }
+}
+static double fma_flops(const knobs *k) {
+    return 2.0 * 12 * k->lanes; // twelve accumulators
+}
+
+// x86's bfloat16 dot product. The host's own CPU is asked first: a CPU device runs on it.
+static bool dot_applies(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= WORDS && cla_os_cpu_has_dot_bf16();
+}
+static knobs dot_knobs(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS};
+}
+static void dot_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < WORDS; i++) {
+        const float n = (float)i;
+        in[i] = bf16_pair(n + 1, n + 2);
+        in[WORDS + i] = bf16_pair(2 - n, 3);
+        in[2 * WORDS + i] = float_bits(n - 5);
+        in[3 * WORDS + i] = float_bits(7 * n);
+    }
+}
+static void dot_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    (void)k;
+    for (int i = 0; i < WORDS; i++) {
+        const float n = (float)i;
+        out[i] = float_bits((n + 1) * (2 - n) + (n + 2) * 3);
+        out[WORDS + i] = bf16_pair(n - 5, 7 * n);
+    }
+}
+static double dot_flops(const knobs *k) {
+    return 4.0 * 12 * k->lanes;
+}
+
+const probe cla_probes[PROBE_COUNT] = {
+    [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
+                   fma_flops},
+    [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
+                        dot_expect, dot_flops},
+};

@@ -1,0 +1,15 @@
+// projector.h: who multiplies a projection, CLBlast or clattn's own kernels: what the caller asks for, else the caller's
+// rows, what was measured on the device, or the library's rows. Keeps what a context knows of it, and clears CLBlast
+// when the context goes.
+#ifndef CLATTN_LAYER_PROJECTOR_H
+#define CLATTN_LAYER_PROJECTOR_H
+#include "layer/linear.h"
+
+bool cla_projector_create(clattn_context *context);
+void cla_projector_destroy(clattn_context *context);
+
+// Decide who computes it. The first call on a device may measure (measure.h), unless there are no rows. Refuses
+// where it would be CLBlast and the library has none. *why says what decided, in words that last.
+clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows,
+                                   const char **why);
+#endif

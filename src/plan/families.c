@@ -1,0 +1,140 @@
+// families.c: the table of kernel families in order of preference, and what they share: what a family cannot do, how
+// keys are split, how a grid of tiles is laid out. A family stands before those that it beats where both fit.
+#include "plan/family.h"
+
+#include <stdio.h>
+
+#include "args.h"
+
+#define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
+#define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
+#define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
+
+extern const family cla_family_decode_lanes_dot, cla_family_decode_lanes, cla_family_decode_portable,
+    cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash, cla_family_unfused,
+    cla_family_linear_few_lanes, cla_family_linear_lanes;
+
+const family *const cla_families[] = {
+    &cla_family_decode_lanes_dot, &cla_family_decode_lanes,     &cla_family_decode_portable,
+    &cla_family_flash_lanes_dot,  &cla_family_flash_lanes,      &cla_family_flash,
+    &cla_family_unfused,          &cla_family_linear_few_lanes, &cla_family_linear_lanes,
+};
+const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
+
+// What a problem asks beyond out and log-sum-exp, and what is said of a family that lacks it. Most special first.
+static const struct {
+    unsigned can;
+    const char *text;
+} lacks[] = {
+    {CAN_SPLIT, "splits: only the decode kernel splits keys on request"},
+    {CAN_TAPS, "returns no score taps: the unfused kernel does"},
+    {CAN_WEIGHTS, "returns no weights here: the unfused kernel does"},
+    {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
+    {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
+    {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
+};
+
+static unsigned wants(const problem *p) {
+    const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
+    return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
+           (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
+           (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) |
+           (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
+}
+
+const char *cla_family_try(const family *f, const plan_input *in, const problem *p, const tuned_row *row,
+                           variant *v) {
+    const unsigned missing = wants(p) & ~f->can;
+    for (size_t i = 0; missing && i < sizeof lacks / sizeof lacks[0]; i++)
+        if (missing & lacks[i].can) return lacks[i].text;
+    if (f->needs_row && (!row || row->id != f->id))
+        return "no tuned row names its kernel for this device and problem";
+    if (f->needs != PROBE_NONE && !(in->probes.proven >> f->needs & 1u))
+        return in->probes.ran >> f->needs & 1u ? "the device failed the probe of its engine"
+                                               : "its engine is not for these types, or was not probed";
+    *v = (variant){.family = f, .splits = 1};
+    cla_family_data_knobs(p, &v->knobs);
+    return f->fit(in, p, row, v);
+}
+
+void cla_family_data_knobs(const problem *p, knobs *k) {
+    k->type_q = (int)p->type_q;
+    k->type_kv = (int)p->type_kv;
+    k->type_out = (int)p->type_out;
+    k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
+    k->extras = p->score_ops != 0;
+    k->head_dim = p->head_dim;
+    k->head_dim_v = p->head_dim_v;
+}
+
+// Bytes of the partial results, all splits; 0 where 64 bits do not count them.
+static uint64_t partial_bytes(const problem *p, uint64_t splits, uint64_t *out_bytes) {
+    const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads; // below 2^31: call.c has checked
+    const uint64_t each = (uint64_t)p->n_q * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
+    const uint64_t most = (uint64_t)1 << 62;
+    if (rows && each > most / rows) return 0;
+    if (splits && rows * each > most / splits) return 0;
+    *out_bytes = splits * rows * (uint64_t)p->n_q * (uint64_t)p->head_dim_v * sizeof(float);
+    return splits * rows * each;
+}
+
+static uint64_t choose_splits(const plan_input *in, const problem *p, uint64_t groups) {
+    const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * in->device->compute_units;
+    uint64_t unused, splits = 1;
+    if (p->wants_weights) return 1; // a row's scores become weights when all of them are known
+    if (p->splits > 0) return (uint64_t)p->splits;
+    if (!groups || groups >= wanted) return 1;
+    splits = (wanted + groups - 1) / groups;
+    const uint64_t most = (uint64_t)p->n_kv / MIN_SPLIT_KEYS;
+    if (splits > most) splits = most;
+    while (splits > 1) {
+        const uint64_t bytes = partial_bytes(p, splits, &unused);
+        if (bytes && bytes <= MAX_PARTIAL_BYTES) break;
+        splits--;
+    }
+    return splits;
+}
+
+const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v) {
+    const uint64_t keys = (uint64_t)p->n_kv;
+    uint64_t splits = choose_splits(in, p, groups), out_bytes = 0;
+    if (splits > keys) splits = keys;
+    if (splits < 1) splits = 1;
+    uint64_t each = (keys + splits - 1) / splits;
+    if (p->splits == 0 && splits > 1) each = (each + 63) / 64 * 64; // whole tiles of keys
+    v->split_keys = (int)each;
+    v->splits = each ? (int)((keys + each - 1) / each) : 1;
+    if (v->splits == 1) return NULL;
+    const uint64_t bytes = partial_bytes(p, (uint64_t)v->splits, &out_bytes);
+    if (!bytes) return "splits: their partial results have more bytes than 64 bits count";
+    v->knobs.type_out = CLATTN_TYPE_F32;
+    v->partial_lse = (size_t)out_bytes;
+    v->workspace_bytes = (size_t)bytes;
+    return NULL;
+}
+
+uint64_t cla_family_tiles(const problem *p, int rows) {
+    return (uint64_t)p->batch * (uint64_t)p->heads *
+           (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
+}
+
+void cla_family_tile_grid(const problem *p, int rows, variant *v) {
+    v->groups[0] = ((size_t)p->n_q + (size_t)rows - 1) / (size_t)rows * (size_t)v->splits;
+    v->groups[1] = (size_t)p->heads;
+    v->groups[2] = (size_t)p->batch;
+}
+
+// Right is not enough: on some CPUs it runs at half the rate of float32 multiply-adds.
+const char *cla_family_dot_refusal(const plan_input *in, const problem *p) {
+    const float dot = in->probes.rate[PROBE_DOT_BF16], fma = in->probes.rate[PROBE_FMA];
+    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16)
+        return "its products are of bfloat16 q, k and v";
+    return fma > 0.0f && dot <= fma ? "its engine is slower here than float32 multiply-adds" : NULL;
+}
+
+bool cla_family_divides(int part, int whole) {
+    return part == 0 || whole == 0 || whole % part == 0;
+}
+bool cla_family_is_vector(int lanes) {
+    return lanes == 0 || lanes == 4 || lanes == 8 || lanes == 16;
+}

@@ -1,0 +1,59 @@
+// family.h: a kernel family: one way to compute attention, or a projection. families.c has the table, in order of
+// preference; one file a family has what it needs: when it fits, which knobs are legal, what it says of itself.
+#ifndef CLATTN_PLAN_FAMILY_H
+#define CLATTN_PLAN_FAMILY_H
+#include "core/kernels.h"
+#include "core/knobs.h"
+#include "plan/variant.h"
+
+// What a family can do beyond out and log-sum-exp; missing_text in families.c says what it lacks.
+#define CAN_WEIGHTS 1      // returns attention weights, as float32
+#define CAN_WEIGHTS_16 2   // also as f16 or bf16
+#define CAN_TAPS 4         // returns score taps
+#define CAN_SPLIT 8        // splits keys into as many ranges as the caller asks for
+#define CAN_LARGE_HEADS 16 // head sizes above FAMILY_MAX_HEAD
+#define CAN_MANY_ROWS 32   // more query rows than FAMILY_FEW_ROWS
+
+#define FAMILY_MAX_HEAD 576
+#define FAMILY_FEW_ROWS 16
+
+struct family {
+    const char *name;   // in reports; a kernel has several families where it has several ways
+    const char *tunes;  // the knobs that a tuned row may set, each followed by a space
+    enum kernel_id id;  // the main kernel; its file's name is the word in tuned rows
+    clattn_kernel path; // AUTO: a projection
+    unsigned can;
+    probe_id needs; // PROBE_NONE: any device
+    bool needs_row; // taken only where a tuned row names its kernel
+    // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.
+    const char *(*knobs_refusal)(const knobs *row);
+    // Attention: fill knobs, grid and bytes. Returns why it cannot be, or NULL.
+    const char *(*fit)(const plan_input *in, const problem *p, const tuned_row *row, variant *v);
+    void (*explain)(const plan_input *in, const variant *v, char why[200]);
+    // A projection: the shape of its work.
+    void (*shape)(const plan_input *in, const linear_problem *p, const tuned_row *row, linear_choice *choice);
+};
+
+extern const family *const cla_families[];
+extern const int cla_family_count;
+
+// Why this family does not take the problem, or NULL and `v` filled. `row` is what cla_variant_row found, or NULL.
+const char *cla_family_try(const family *f, const plan_input *in, const problem *p, const tuned_row *row,
+                           variant *v);
+
+// The knobs that say what the data are, from the problem.
+void cla_family_data_knobs(const problem *p, knobs *k);
+// Key ranges: where `groups` work-groups are too few for the device, or as the caller says. Lays out the partial
+// results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq]. Returns why it cannot be, or NULL.
+const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v);
+// The grid of one work-group a tile of `rows` query rows: (tiles * splits, heads, batch).
+void cla_family_tile_grid(const problem *p, int rows, variant *v);
+uint64_t cla_family_tiles(const problem *p, int rows);
+
+// Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
+const char *cla_family_dot_refusal(const plan_input *in, const problem *p);
+
+// Whether a part of a row's knobs fits: 0 leaves the default, which fits.
+bool cla_family_divides(int part, int whole);
+bool cla_family_is_vector(int lanes);
+#endif

@@ -1,0 +1,68 @@
+// family_decode_lanes.c: few query rows over many keys, for devices whose work-item owns vector registers: a key/value
+// head's query rows share a pass over its keys.
+#include <stdio.h>
+
+#include "plan/family.h"
+
+#define MOST_ROWS 8 // query rows of a pass
+
+static const char *knobs_refusal(const knobs *row) {
+    if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
+    if (row->rows > MOST_ROWS) return "asks for more than 8 ROWS";
+    if (row->key_block && (row->key_block > 8 || !cla_family_divides(row->key_block, 32)))
+        return "asks for a KEY_BLOCK that is none of 1, 2, 4, 8";
+    return NULL;
+}
+
+static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
+    const int64_t all = group * p->n_q > 0 ? group * p->n_q : 1;
+    const int64_t passes = (all + MOST_ROWS - 1) / MOST_ROWS;
+    v->knobs.lanes = cla_variant_lanes(in->device);
+    // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
+    while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
+        v->knobs.lanes /= 2;
+    v->knobs.rows = (int)((all + passes - 1) / passes); // even passes
+    cla_knobs_override(&v->knobs, &row->knobs);
+    v->work_group = 1;
+    v->rows_per_group = v->knobs.rows;
+    const uint64_t heads = (uint64_t)p->kv_heads * (uint64_t)((all + v->knobs.rows - 1) / v->knobs.rows);
+    if (heads > INT32_MAX) return "key/value heads times passes over their rows: must be below 2^31";
+    const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads, v);
+    v->groups[0] = (size_t)v->splits, v->groups[1] = (size_t)heads, v->groups[2] = (size_t)p->batch;
+    return refusal;
+}
+
+static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const char *refusal = fit_lanes(in, p, row, v);
+    if (refusal) return refusal;
+    v->knobs.dot_bf16 = 1;
+    if (v->knobs.lanes != 16 || p->head_dim % (2 * v->knobs.lanes))
+        return "needs 16 lanes and a head size of whole pairs of vectors";
+    return cla_family_dot_refusal(in, p);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    (void)in;
+    snprintf(why, 200, "a tuned row: %d query rows share a pass over the keys, in %d ranges", v->knobs.rows,
+             v->splits);
+}
+
+const family cla_family_decode_lanes = {.name = "decode_lanes",
+                                        .tunes = "LANES ROWS KEY_BLOCK ",
+                                        .id = KERNEL_DECODE_LANES,
+                                        .path = CLATTN_KERNEL_DECODE,
+                                        .can = CAN_SPLIT,
+                                        .needs_row = true,
+                                        .knobs_refusal = knobs_refusal,
+                                        .fit = fit_lanes,
+                                        .explain = explain};
+
+const family cla_family_decode_lanes_dot = {.name = "decode_lanes_dot",
+                                            .id = KERNEL_DECODE_LANES,
+                                            .path = CLATTN_KERNEL_DECODE,
+                                            .can = CAN_SPLIT,
+                                            .needs = PROBE_DOT_BF16,
+                                            .needs_row = true,
+                                            .fit = fit_dot,
+                                            .explain = explain};

@@ -1,0 +1,73 @@
+// family_flash_lanes.c: query rows in vector lanes, for devices whose work-item owns vector registers; with x86's
+// bfloat16 dot product where the device proved it and it is the faster engine.
+#include <stdio.h>
+
+#include "plan/family.h"
+
+#define SCORE_BYTES_MOST                                                                                     \
+    (256 << 10) // of the private tile of scores: twice it, with a bias or mask, stays in cache
+#define MOST_VECTORS 8
+
+static knobs completed(const knobs *row) {
+    knobs k = {.row_vectors = 1, .key_block = 8, .tile_kv = 64};
+    cla_knobs_override(&k, row);
+    return k;
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    const knobs k = completed(row);
+    const long long lanes = k.lanes ? k.lanes : 16;
+    if (!cla_family_is_vector(k.lanes)) return "asks for LANES that are none of 4, 8, 16";
+    if (k.row_vectors > MOST_VECTORS) return "asks for more than 8 ROW_VECTORS";
+    if (k.key_block > 32) return "asks for a KEY_BLOCK above 32";
+    if (k.tile_kv % k.key_block) return "asks for a TILE_KV that is no multiple of KEY_BLOCK";
+    if ((long long)k.tile_kv * k.row_vectors * lanes * (long long)sizeof(float) > SCORE_BYTES_MOST)
+        return "asks for a tile of scores, TILE_KV * ROW_VECTORS * LANES, of more than 65536";
+    return NULL;
+}
+
+static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const knobs k = completed(&row->knobs);
+    v->knobs.lanes = cla_variant_lanes(in->device);
+    cla_knobs_override(&v->knobs, &k);
+    v->knobs.weights = p->wants_weights;
+    v->work_group = 1;
+    v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
+    const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
+    cla_family_tile_grid(p, v->rows_per_group, v);
+    return refusal;
+}
+
+// The dot product: all three inputs are bfloat16 in vectors of sixteen, keys come in pairs.
+static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const char *refusal = fit_lanes(in, p, row, v);
+    if (refusal) return refusal;
+    v->knobs.dot_bf16 = 1;
+    if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
+    return cla_family_dot_refusal(in, p);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    (void)in;
+    snprintf(why, 200, "a tuned row: query rows in %d vectors of %d lanes%s", v->knobs.row_vectors,
+             v->knobs.lanes, v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
+}
+
+const family cla_family_flash_lanes = {.name = "flash_lanes",
+                                       .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
+                                       .id = KERNEL_FLASH_LANES,
+                                       .path = CLATTN_KERNEL_FLASH,
+                                       .can = CAN_WEIGHTS | CAN_MANY_ROWS,
+                                       .needs_row = true,
+                                       .knobs_refusal = knobs_refusal,
+                                       .fit = fit_lanes,
+                                       .explain = explain};
+
+const family cla_family_flash_lanes_dot = {.name = "flash_lanes_dot",
+                                           .id = KERNEL_FLASH_LANES,
+                                           .path = CLATTN_KERNEL_FLASH,
+                                           .can = CAN_WEIGHTS | CAN_MANY_ROWS,
+                                           .needs = PROBE_DOT_BF16,
+                                           .needs_row = true,
+                                           .fit = fit_dot,
+                                           .explain = explain};

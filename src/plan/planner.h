@@ -1,0 +1,20 @@
+// planner.h: what a context keeps for planning: the caller's rows and the library's, and what was measured of
+// projections. The planner itself is a pure function (variant.h); this makes its input.
+#ifndef CLATTN_PLAN_PLANNER_H
+#define CLATTN_PLAN_PLANNER_H
+#include "core/probe.h"
+#include "plan/variant.h"
+
+struct planner {
+    tuned_rows own, shipped;
+};
+
+// Parse the caller's rows (NULL: none) and the shipped ones. INVALID_ARGUMENT or OUT_OF_MEMORY with why[256].
+clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]);
+void cla_planner_destroy(clattn_context *context);
+
+// The input for one attention call: probes that its types can gain from have run.
+plan_input cla_planner_input(clattn_context *context, const problem *p);
+// The input for a projection; what was measured of them is added by src/layer.
+plan_input cla_planner_linear_input(const clattn_context *context);
+#endif

@@ -1,0 +1,82 @@
+// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate, and their answer
+// kept in the cache folder.
+#include "harness.h"
+
+#include "core/probe.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#define ALL (~0u)
+
+static clattn_context *open_context(const char *cache_dir) {
+    clattn_context *c = NULL;
+    const clattn_context_params params = {.device = harness()->device, .cache_dir = cache_dir};
+    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
+    return c;
+}
+
+// What is proven has a rate, what is not has none; only what was asked for ran.
+START_TEST(proven_means_a_rate) {
+    clattn_context *c = open_context(NULL);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
+    const probe_results fma = cla_probe_results(c, 1u << PROBE_FMA);
+    ck_assert_uint_eq(fma.ran, 1u << PROBE_FMA);
+    const probe_results all = cla_probe_results(c, ALL);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        const bool proven = all.proven >> id & 1u;
+        ck_assert(all.ran >> id & 1u);
+        ck_assert_int_eq(proven, all.rate[id] > 0.0f);
+        if (!cla_probes[id].applies(clattn_context_capabilities(c))) ck_assert(!proven);
+    }
+    // Multiply-adds in vectors compile and are right wherever they are asked for.
+    if (cla_probes[PROBE_FMA].applies(clattn_context_capabilities(c))) {
+        ck_assert(all.proven >> PROBE_FMA & 1u);
+        ck_assert_msg(all.rate[PROBE_FMA] > 0.1f && all.rate[PROBE_FMA] < 10000.0f, "%g GFLOP/s",
+                      (double)all.rate[PROBE_FMA]);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A second context takes the answer as it was: a rate that was measured again would differ in its last bits.
+START_TEST(answers_are_kept) {
+    char folder[] = "/tmp/clattn-probe-XXXXXX", command[128];
+    probe_results of[3];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int round = 0; round < 3; round++) {
+        clattn_context *c = open_context(folder);
+        of[round] = cla_probe_results(c, ALL);
+        clattn_context_destroy(c);
+        ck_assert_mem_eq(&of[round], &of[0], sizeof of[0]);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// A wrong expectation must not pass: the comparison looks at every lane.
+static void expect_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_FMA].expect(k, out);
+    out[k->lanes - 1] ^= 1u;
+}
+
+START_TEST(wrong_is_not_proven) {
+    clattn_context *c = open_context(NULL);
+    probe wrong = cla_probes[PROBE_FMA];
+    if (wrong.applies(clattn_context_capabilities(c))) {
+        ck_assert(cla_probe_run(c, &wrong) > 0.0f);
+        wrong.expect = expect_one_off;
+        ck_assert(cla_probe_run(c, &wrong) == 0.0f);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {proven_means_a_rate, answers_are_kept, wrong_is_not_proven, NULL};
+    Suite *suite = suite_create("probe");
+    harness_add(suite, "probe", tests);
+    return harness_run(suite);
+}

@@ -1,0 +1,103 @@
+// test_program.c: what names a compiled kernel: kernel, knobs, compiler options and inserted text. Each makes a program
+// of its own, in memory and in the cache folder, and none gets another's.
+#include "harness.h"
+
+#include "core/program.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static clattn_context *open_context(const char *cache_dir) {
+    clattn_context *c = NULL;
+    const clattn_context_params params = {.device = harness()->device, .cache_dir = cache_dir};
+    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
+    return c;
+}
+
+static clattn_context_stats stats_of(clattn_context *c) {
+    clattn_context_stats s;
+    clattn_context_get_stats(c, &s);
+    return s;
+}
+
+static const program_spec plain = {.id = KERNEL_CONVERT};
+
+// Variants of one kernel that differ in one part of the name each.
+static program_spec variant_of(int n) {
+    program_spec s = plain;
+    if (n == 1) s.knobs.type_q = CLATTN_TYPE_F16;
+    if (n == 2) s.options = "-cl-std=CL1.2 -DUNUSED=1";
+    if (n == 3) s.inserted = "#define UNUSED 2\n";
+    if (n == 4) s.inserted = "#define UNUSED 3\n";
+    return s;
+}
+#define VARIANTS 5
+
+START_TEST(every_part_counts) {
+    clattn_context *c = open_context(NULL);
+    program *all[VARIANTS], *again;
+    for (int n = 0; n < VARIANTS; n++) {
+        const program_spec s = variant_of(n);
+        ck_assert_int_eq(cla_program_get_spec(c, &s, &all[n]), CLATTN_OK);
+        for (int i = 0; i < n; i++) {
+            ck_assert_ptr_ne(all[i], all[n]);
+            ck_assert_mem_ne(all[i]->key, all[n]->key, sizeof all[i]->key);
+        }
+    }
+    ck_assert_uint_eq(stats_of(c).programs_built, VARIANTS);
+    // Texts are compared, not pointers; the library keeps its own.
+    char text[64];
+    strcpy(text, "#define UNUSED 3\n");
+    program_spec s = plain;
+    s.inserted = text;
+    ck_assert_int_eq(cla_program_get_spec(c, &s, &again), CLATTN_OK);
+    ck_assert_ptr_eq(again, all[4]);
+    memset(text, 'x', sizeof text - 1);
+    s.inserted = "#define UNUSED 3\n";
+    ck_assert_int_eq(cla_program_get_spec(c, &s, &again), CLATTN_OK);
+    ck_assert_ptr_eq(again, all[4]);
+    ck_assert_uint_eq(stats_of(c).programs_built, VARIANTS);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+START_TEST(cache_keeps_them_apart) {
+    char folder[] = "/tmp/clattn-program-XXXXXX", command[128];
+    program *p;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int round = 0; round < 2; round++) {
+        clattn_context *c = open_context(folder);
+        for (int n = 0; n < VARIANTS; n++) {
+            const program_spec s = variant_of(n);
+            ck_assert_int_eq(cla_program_get_spec(c, &s, &p), CLATTN_OK);
+        }
+        ck_assert_uint_eq(stats_of(c).programs_built, round ? 0 : VARIANTS);
+        ck_assert_uint_eq(stats_of(c).programs_cached, round ? VARIANTS : 0);
+        clattn_context_destroy(c);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// What is inserted stands in front of the kernel; what does not compile leaves the context as it was.
+START_TEST(inserted_text_is_compiled) {
+    clattn_context *c = open_context(NULL);
+    program *p;
+    program_spec s = plain;
+    s.inserted = "#error from the inserted text\n";
+    ck_assert_int_eq(cla_program_get_spec(c, &s, &p), CLATTN_BUILD_FAILED);
+    ck_assert_ptr_null(p);
+    ck_assert_int_eq(cla_program_get_spec(c, &plain, &p), CLATTN_OK);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {every_part_counts, cache_keeps_them_apart, inserted_text_is_compiled, NULL};
+    Suite *suite = suite_create("program");
+    harness_add(suite, "names", tests);
+    return harness_run(suite);
+}
