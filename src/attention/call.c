@@ -3,7 +3,9 @@
 // score is score.c's.
 #include "attention/call.h"
 
+#include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "core/workspace.h"
 #include "plan/family.h"
@@ -231,7 +233,9 @@ static clattn_status plan(call *c) {
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c) {
     const bool planning = purpose != ENTRY_ENQUEUE;
-    *c = (call){.context = context, .params = *params};
+    memset(c, 0, offsetof(call, params));
+    c->context = context;
+    c->params = *params;
     const clattn_attention_params *p = &c->params;
     TRY(check_unbuilt(context, p));
     TRY(cla_score_check(context, &p->score));

@@ -8,8 +8,6 @@
 
 typedef struct call {
     clattn_context *context;
-    clattn_attention_params
-        params; // a copy, and its host arrays are copies in `arrays` or not looked at again
     problem problem;
     variant variant;
     attention_args args;
@@ -22,6 +20,8 @@ typedef struct call {
     size_t workspace_bytes;    // all of it
     bool turns;                // q and k are turned by RoPE here, into the workspace
     bool empty;                // nothing to do: B, H or Nq is 0
+    // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
+    clattn_attention_params params;
 } call;
 
 // Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v and out may be so, too, where

@@ -34,10 +34,14 @@ bool cla_tensor_given(const clattn_tensor *t) {
     return t->rank != 0 || t->buffer != NULL;
 }
 
-int64_t cla_tensor_count(const clattn_tensor *t) {
+static bool has_no_elements(const clattn_tensor *t) {
     for (int i = 0; i < t->rank; i++)
-        if (t->shape[i] == 0) return 0;
-    int64_t n = 1;
+        if (t->shape[i] == 0) return true;
+    return false;
+}
+
+int64_t cla_tensor_count(const clattn_tensor *t) {
+    int64_t n = has_no_elements(t) ? 0 : 1;
     for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // tensor_check has bounded it
     return n;
 }
@@ -68,12 +72,17 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
                                                         : "f32, f16 or bf16");
 }
 
+// What a size, which is below 2^31, can be multiplied with and stay below 2^59.
+#define SMALL ((int64_t)1 << 28)
+
 // Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.
 static int64_t last_index(const clattn_tensor *t) {
     int64_t index = t->offset;
     for (int i = 0; i < t->rank; i++) {
         const int64_t steps = t->shape[i] - 1;
-        if (steps > 0 && t->stride[i] > (INT64_MAX / 16 - index) / steps) return -1;
+        const bool small =
+            t->stride[i] < SMALL && index < (int64_t)1 << 58; // a division costs more than all the rest
+        if (!small && steps > 0 && t->stride[i] > (INT64_MAX / 16 - index) / steps) return -1;
         index += steps * t->stride[i];
     }
     return index;
@@ -89,7 +98,7 @@ static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, co
         if (t->shape[i] < 0 || t->shape[i] > INT32_MAX)
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: shape %s: each size must be 0 to 2^31-1",
                                     rule->name, print_numbers(t->shape, t->rank).text);
-        if (t->shape[i] && elements > (INT64_MAX / 16) / t->shape[i])
+        if (elements >= SMALL && t->shape[i] && elements > (INT64_MAX / 16) / t->shape[i])
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                     "%s: shape %s has more elements than 64 bits count", rule->name,
                                     print_numbers(t->shape, t->rank).text);
@@ -123,7 +132,8 @@ static bool elements_overlap(const clattn_tensor *t) {
     return false;
 }
 
-static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, int64_t last,
+                                  const tensor_rule *rule) {
     cl_context of = NULL;
     size_t bytes = 0;
     if (clGetMemObjectInfo(t->buffer, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
@@ -135,7 +145,7 @@ static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, con
             c, CLATTN_INVALID_ARGUMENT,
             "%s: its buffer belongs to another cl_context: create it with clattn_context_opencl()",
             rule->name);
-    const uint64_t needed = (uint64_t)cla_tensor_end(t) * clattn_type_size(t->type);
+    const uint64_t needed = ((uint64_t)last + 1) * clattn_type_size(t->type);
     if (needed > bytes)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: its last element ends at byte %llu of a buffer of %llu bytes",
@@ -150,18 +160,18 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
     if (t->rank != rank)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: rank %d: %s has rank %d", rule->name,
                                 t->rank, rule->axes, rank);
-    clattn_status status = check_type(c, t, rule);
-    if (status == CLATTN_OK) status = check_numbers(c, t, rule);
-    if (status != CLATTN_OK) return status;
-    if (cla_tensor_count(t) == 0) return CLATTN_OK;
-    if (last_index(t) < 0)
+    TRY(check_type(c, t, rule));
+    TRY(check_numbers(c, t, rule));
+    if (has_no_elements(t)) return CLATTN_OK;
+    const int64_t last = last_index(t);
+    if (last < 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
                                 rule->name);
     if (rule->output && elements_overlap(t))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: elements of an output must not overlap: its strides step on each other",
                                 rule->name);
-    if (t->buffer) return check_buffer(c, t, rule);
+    if (t->buffer) return check_buffer(c, t, last, rule);
     if (rule->planning) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
 }
@@ -191,8 +201,7 @@ clattn_status cla_tensor_check_broadcast(clattn_context *c, const clattn_tensor 
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: rank %d: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv] is needed",
                                 rule->name, t->rank);
-    const clattn_status status = cla_tensor_check(c, t, t->rank, rule);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_tensor_check(c, t, t->rank, rule));
     int64_t stride[4] = {0};
     for (int i = 0; i < t->rank; i++) {
         const int axis = 4 - t->rank + i;

@@ -8,14 +8,14 @@
     (256 << 10) // of the private tile of scores: twice it, with a bias or mask, stays in cache
 #define MOST_VECTORS 8
 
-static knobs completed(const knobs *row) {
-    knobs k = {.row_vectors = 1, .key_block = 8, .tile_kv = 64};
-    cla_knobs_override(&k, row);
-    return k;
+static void complete(knobs *k, const knobs *row) {
+    k->row_vectors = 1, k->key_block = 8, k->tile_kv = 64;
+    cla_knobs_override(k, row);
 }
 
 static const char *knobs_refusal(const knobs *row) {
-    const knobs k = completed(row);
+    knobs k = {0};
+    complete(&k, row);
     const long long lanes = k.lanes ? k.lanes : 16;
     if (!cla_family_is_vector(k.lanes)) return "asks for LANES that are none of 4, 8, 16";
     if (k.row_vectors > MOST_VECTORS) return "asks for more than 8 ROW_VECTORS";
@@ -27,9 +27,8 @@ static const char *knobs_refusal(const knobs *row) {
 }
 
 static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const knobs k = completed(&row->knobs);
     v->knobs.lanes = cla_variant_lanes(in->device);
-    cla_knobs_override(&v->knobs, &k);
+    complete(&v->knobs, &row->knobs);
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
     v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;

@@ -48,8 +48,8 @@ static bool prefers_decode(const problem *p) {
 }
 
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {
-    *v = (variant){0};
     if (p->splits > 0 && p->kernel != CLATTN_KERNEL_DECODE) {
+        *v = (variant){0};
         v->refusal = "splits: only the decode kernel splits keys on request";
         return CLATTN_UNSUPPORTED;
     }
