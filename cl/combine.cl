@@ -4,12 +4,8 @@
 // kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS), Nq, B*H), any local size.
 #include "mask.clh"
 
-#ifndef COMBINE_COLUMNS
-#define COMBINE_COLUMNS 4 // columns of a work-item, which share the weights: 16 suits a CPU
-#endif
-
 // The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.
-inline float combined_lse(const attention_args *a, __global const float *lse) {
+static inline float combined_lse(const attention_args *a, __global const float *lse) {
     float most = -INFINITY;
     for (int s = 0; s < a->splits; s++) most = fmax(most, lse[s * a->split_lse]);
     float sum = 0.0f;

@@ -14,17 +14,25 @@
 // lanes of sixteen keys in one tree, from memory, was 15 % slower: what is short there are loads, because the
 // query does not fit the registers. From registers (four keys of four rows) it gave bfloat16 2 to 4 % and took a
 // third of float32's speed, since the compiler then reads the four keys side by side.
+
+// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, whole rows of V, so that the
+// addresses only ever grow by a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer
+// accumulators.
+#ifndef KEY_BLOCK
+#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
+#endif
+#ifndef VALUE_ACCUMULATORS
+#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
+#endif
 #include "mask.clh"
 #include "lanes_pair.clh"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 128
+#if ROWS < 1 || ROWS > 8
+#error "ROWS is 1 to 8"
 #endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V HEAD_DIM
-#endif
-#ifndef ROWS
-#define ROWS 4 // query rows of one pass, 1 to 8
+#if KEY_TILE > 32 || KEY_TILE % LANES != 0 || KEY_TILE % KEY_BLOCK != 0
+#error                                                                                                       \
+    "KEY_TILE is a multiple of LANES and of KEY_BLOCK, at most 32: what is seen of a tile is one word of bits"
 #endif
 
 // A head is pairs of vectors and a rest shorter than a pair.
@@ -36,23 +44,11 @@
 #define ALL_PAIRS (PAIRS + (REST > 0))
 #define ALL_PAIRS_V (PAIRS_V + (REST_V > 0))
 
-#ifndef KEY_TILE
-#define KEY_TILE 32 // keys between two looks at the maximum, at most 32
+#if DOT_BF16 && (LANES != 16 || TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || REST != 0)
+#error "DOT_BF16 takes bfloat16 in q, k and v, 16 lanes, and HEAD_DIM a multiple of 32"
 #endif
-// Float32 waits for memory: one key after the other, whole rows of V, so that the addresses only ever grow by
-// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer accumulators.
-#ifndef KEY_BLOCK
-#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2) // keys whose scores are summed at once
-#endif
-#ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
-#endif
-
-// 1: multiply pairs of bfloat16 of Q and K with x86's vdpbf16ps, whose sums are float32. For a device that
-// has the instruction and a compiler that takes it (probe by building), bfloat16 Q and K, LANES 16 and
-// HEAD_DIM % 32 == 0.
-#ifndef DOT_BF16
-#define DOT_BF16 0
+#if 4 * 2 * LANES * ROWS * (ALL_PAIRS + ALL_PAIRS_V) > KNOBS_PRIVATE_BYTES
+#error "the rows of a pass do not fit private memory"
 #endif
 
 // Query rows whose output is in registers while a tile of V is read: a divisor of ROWS.
@@ -73,25 +69,25 @@ typedef __global const ELEMENT(TYPE_KV) * kv_pointer;
 
 #if DOT_BF16
 typedef uint16 query_span;
-inline uint16 load_bits(__global const ushort *p, long i) {
+static inline uint16 load_bits(__global const ushort *p, long i) {
     return (uint16)(as_uint8(vload16(0, p + i)), as_uint8(vload16(0, p + i + 16)));
 }
 #define LOAD_KEYS(p, c) load_bits(p, (c)*SPAN)
-inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(q));
     return sum;
 }
-inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
+static inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
     for (int c = 0; c < ALL_PAIRS; c++) query[c] = load_bits(q, c * SPAN);
 }
 #else
 typedef vec_pair query_span;
 #define LOAD_KEYS(p, c)                                                                                      \
-    ((c) < PAIRS ? LOAD_PAIR(TYPE_KV, p, (c)*SPAN) : LOAD_PART(TYPE_KV, p, PAIRS * SPAN, REST))
-inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+    ((c) < PAIRS ? LOAD_PAIR(TYPE_KV, p, (c)*SPAN) : LOAD_PAIR_PART(TYPE_KV, p, PAIRS * SPAN, REST))
+static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
     return fma(x.b, q.b, fma(x.a, q.a, sum));
 }
-inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
+static inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
     float x[ALL_PAIRS * SPAN];
     for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) : 0.0f;
     for (int c = 0; c < ALL_PAIRS; c++) {
@@ -124,7 +120,7 @@ typedef struct key_tile {
 
 // Scores of KEY_BLOCK keys from `key` on, for all rows. Keys from tile->count on repeat the last one, so that
 // nothing past it is read.
-inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
+static inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
     kv_pointer k[KEY_BLOCK];
     VEC acc[ROWS][KEY_BLOCK];
 #pragma unroll
@@ -150,9 +146,9 @@ inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
 }
 
 // Row r of a tile in which a key may be hidden: -inf there; the options of EXTRAS on the others.
-inline void mask_row(const attention_args *a, __global const uchar *mask,
-                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile,
-                     int r) {
+static inline void mask_row(const attention_args *a, __global const uchar *mask,
+                            __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile,
+                            int r) {
     const int h = rows->head[r], i = rows->row[r];
     (void)a, (void)mask, (void)bias, (void)h, (void)i; // for the options only
     rows->seen[r] = 0;
@@ -169,7 +165,7 @@ inline void mask_row(const attention_args *a, __global const uchar *mask,
     }
 }
 
-inline float largest_lane(VEC x) {
+static inline float largest_lane(VEC x) {
 #if LANES == 16
     const float8 a = x.lo > x.hi ? x.lo : x.hi;
     const float4 b = a.lo > a.hi ? a.lo : a.hi;
@@ -182,7 +178,7 @@ inline float largest_lane(VEC x) {
 }
 
 // Scores of row r become exp2(score - maximum), and its running maximum and sum follow.
-inline void softmax_row(query_rows *rows, int r, int count) {
+static inline void softmax_row(query_rows *rows, int r, int count) {
     float *score = rows->score[r];
     const int padded = (count + LANES - 1) / LANES * LANES;
     for (int j = count; j < padded; j++) score[j] = -INFINITY;
@@ -201,14 +197,14 @@ inline void softmax_row(query_rows *rows, int r, int count) {
     rows->most[r] = most;
 }
 
-inline vec_pair load_value(const key_tile *tile, int j, int pair) {
+static inline vec_pair load_value(const key_tile *tile, int j, int pair) {
     kv_pointer v = tile->v + j * tile->v_row;
     return pair < PAIRS_V ? LOAD_PAIR(TYPE_KV, v, pair * SPAN)
-                          : LOAD_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
+                          : LOAD_PAIR_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
 }
 
 // A pair of value columns of row r without the keys it does not see.
-inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
+static inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
     vec_pair o = rows->out[r][pair];
     o.a *= rows->rescale[r], o.b *= rows->rescale[r];
     for (int j = 0; j < tile->count; j++) {
@@ -223,7 +219,7 @@ inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, in
 // out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0,
 // which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with
 // care.
-inline void add_values(query_rows *rows, const key_tile *tile, int first) {
+static inline void add_values(query_rows *rows, const key_tile *tile, int first) {
     vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
@@ -253,8 +249,9 @@ inline void add_values(query_rows *rows, const key_tile *tile, int first) {
     }
 }
 
-inline void add_tile(const attention_args *a, __global const uchar *mask,
-                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile) {
+static inline void add_tile(const attention_args *a, __global const uchar *mask,
+                            __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows,
+                            const key_tile *tile) {
     rows->hidden = EXTRAS;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
@@ -267,8 +264,8 @@ inline void add_tile(const attention_args *a, __global const uchar *mask,
 }
 
 // What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
-inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r,
-                      int kv_head, int index) {
+static inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r,
+                             int kv_head, int index) {
     const batch_row bounds = batch_row_of(a, table, rows->b);
     const int h = kv_head * a->group + index / a->n_q, i = index % a->n_q;
     const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * SCORE_UNIT : -INFINITY;
@@ -280,7 +277,7 @@ inline void start_row(const attention_args *a, __global const int *table, query_
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
 }
 
-inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
+static inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
     const float factor = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
     for (int c = 0; c < ALL_PAIRS_V; c++) {
         const vec_pair y = c < PAIRS_V ? UNORDER_PAIR(TYPE_KV, rows->out[r][c]) : rows->out[r][c];

@@ -6,20 +6,8 @@
 #include "mask.clh"
 #include "softmax.clh"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V 64
-#endif
-#ifndef TILE_Q
-#define TILE_Q 16
-#endif
-#ifndef TILE_KV
-#define TILE_KV 32
-#endif
-#ifndef ROW_ITEMS
-#define ROW_ITEMS 8
+#if TILE_KV % ROW_ITEMS != 0
+#error "TILE_KV is a multiple of ROW_ITEMS"
 #endif
 
 #define GROUP (TILE_Q * ROW_ITEMS)
@@ -39,9 +27,9 @@ typedef struct flash_tile {
 } flash_tile;
 
 // One score in SCORE_UNIT; -inf where the key is hidden, which *seen tells apart from a visible -inf.
-inline float flash_score(const attention_args *a, __global const uchar *mask,
-                         __global const ELEMENT(TYPE_BIAS) * bias, const flash_tile *t, float dot, int j,
-                         int *seen) {
+static inline float flash_score(const attention_args *a, __global const uchar *mask,
+                                __global const ELEMENT(TYPE_BIAS) * bias, const flash_tile *t, float dot,
+                                int j, int *seen) {
     const int within = j >= t->first && j < t->last;
     *seen = within;
 #if EXTRAS

@@ -1,5 +1,5 @@
 // flash_lanes.cl: tiled attention with an online softmax for CPU devices (Dao et al. 2022, turned by 90
-// degrees). A work-item is a whole work-group and owns ROWS query rows, one per vector lane. The scores of a
+// degrees). A work-item is a whole work-group and owns LANE_ROWS query rows, one per vector lane. The scores of a
 // block of keys are built transposed, S^T[key][row], so that maximum, sum and rescaling are vertical vector
 // operations: no local memory, no barrier, no cross-lane step. With WEIGHTS it also returns the attention weights,
 // without a second QK^T: scores go to the result as they are made, and become weights when the row's maximum and sum
@@ -15,17 +15,6 @@
 // - prefetching the coming keys of the same head: nothing gained from memory, 1 to 2 points lost at D = 128;
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
-#include "common.clh"
-
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V 64
-#endif
-#ifndef WEIGHTS
-#define WEIGHTS 0 // 1: the attention weights are returned, as float32; then splits is 1
-#endif
 #include "lanes_ahead.clh"
 
 // The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
@@ -34,7 +23,7 @@ typedef struct row_softmax {
 } row_softmax;
 
 // What is subtracted from a score: 0 while no key was seen, so that -inf - -inf does not arise.
-inline VEC softmax_base_lanes(VEC m) {
+static inline VEC softmax_base_lanes(VEC m) {
     return m == -INFINITY ? (VEC)(0.0f) : m;
 }
 
@@ -69,9 +58,9 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
 
-// add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const key_rows *kv,
-                                const tile_rows *t) {
+// lanes_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
+static inline void lanes_add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
+                                             const key_rows *kv, const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
@@ -88,11 +77,11 @@ inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
 }
 
 // Q, transposed and scaled; empty sums.
-inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
-                       const tile_rows *t) {
+static inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
+                              const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
 #if DOT_BF16
-    LOAD_ROWS(PAIRS, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
+    LOAD_ROWS(STORE_BF16_PAIR, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
 #else
     LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
     const float scale = t->args->scale * SCORE_UNIT;
@@ -119,7 +108,8 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
     }
 }
 
-inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
+static inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t,
+                             const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
         *(VEC *)y =
@@ -130,12 +120,12 @@ inline void store_lse(__global float *lse, const args_view *view, const tile_row
 }
 
 #if WEIGHTS
-inline void store_some(__global float *to, int count, VEC x) {
+static inline void store_some(__global float *to, int count, VEC x) {
     for (int c = 0; c < count; c++) to[c] = ((const float *)&x)[c];
 }
 
 // The tile's scores, transposed to rows of the result; keys [k0, k0 + count).
-inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
+static inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
     const args_view *view = &t->args->weights;
     __global float *to = weights + view_at(view, t->b, t->h, t->i0, t->k0);
     for (int b = 0; b < ROW_VECTORS; b++)
@@ -156,7 +146,7 @@ inline void store_scores(__global float *weights, const tile_rows *t, const VEC 
 }
 
 // exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile sees.
-inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
+static inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
     const args_view *view = &t->args->weights;
     const float *m = (const float *)x->m, *l = (const float *)x->l;
     for (int r = 0; r < t->rows; r++) {
@@ -171,7 +161,8 @@ inline void finish_weights(__global float *weights, const tile_rows *t, const ro
             VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
         if (j < t->end)
             store_some(row + j, t->end - j,
-                       exp2_lanes((LOAD_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) * factor);
+                       exp2_lanes((LOAD_LANES_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) *
+                           factor);
     }
 }
 #endif
@@ -192,8 +183,8 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
     float pack_v[PACK_V ? STEPS(TILE_KV) * PITCH_V : 1] LANES_ALIGNED;
 
     tile_rows t;
-    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * ROWS, t.shift = batch.shift;
-    t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
+    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = batch.shift;
+    t.rows = min(LANE_ROWS, min(args.n_q, batch.q_length) - t.i0);
     t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
     const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys, begin = split * span;
@@ -226,18 +217,18 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
 #if WEIGHTS
             ask_for_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            score_keys(s_tile, m, q_tile, &kv, &t, j);
+            lanes_score_keys(s_tile, m, q_tile, &kv, &t, j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
         scores_to_weights(s_tile, &x, m, keep, t.count);
         if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
-            add_values_selected(o_tile, s_tile, keep, &kv, &t);
+            lanes_add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
             value_rows values;
             find_values(&values, &kv, t.k0, t.count);
-            add_values(o_tile, s_tile, keep, &values);
+            lanes_add_values(o_tile, s_tile, keep, &values);
         }
     }
 

@@ -9,9 +9,9 @@
 
 // What the pipeline makes of one scaled dot product, up to the tap. A hidden score is -inf by selection, so a NaN in
 // a hidden key goes no further.
-inline float tapped(const attention_args *a, __global const uchar *mask,
-                    __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table, float s, int b,
-                    int h, int i, int j) {
+static inline float tapped(const attention_args *a, __global const uchar *mask,
+                           __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table, float s,
+                           int b, int h, int i, int j) {
     const batch_row rows = batch_row_of(a, table, b);
     if (j >= rows.kv_length) return -INFINITY; // what lies past a length reaches no output, not even a tap
     if (a->tap == ARGS_TAP_RAW) return s;

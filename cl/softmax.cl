@@ -4,8 +4,8 @@
 #include "mask.clh"
 #include "softmax.clh"
 
-#ifndef WORK_GROUP
-#define WORK_GROUP 1 // a power of two; 1 on a CPU device, where one core walks a row
+#if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
+#error "WORK_GROUP is a power of two"
 #endif
 
 // scores and weights may be one buffer: a work-item writes only the elements that it alone has read.
