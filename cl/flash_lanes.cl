@@ -16,6 +16,7 @@
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
 #include "lanes_ahead.clh"
+#include "fused.clh"
 
 // The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
 typedef struct row_softmax {
@@ -33,7 +34,7 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         base[b] = softmax_base_lanes(m_new[b]);
-        keep[b] = exp2_lanes((x->m[b] - base[b]) * TO_EXP2);
+        keep[b] = exp2_lanes((x->m[b] - base[b]) * SCORE_TO_EXP2);
         x->m[b] = m_new[b];
         sum[b] = (VEC)(0.0f);
     }
@@ -45,10 +46,10 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     for (int j = 0; j < count; j += STEP)
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * TO_EXP2);
+            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += p;
 #if DOT_BF16
-            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * TO_EXP2);
+            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += next;
             p = bf16_pair(p, next);
 #endif
@@ -65,7 +66,7 @@ static inline void lanes_add_values_selected(VEC *o_tile, const VEC *p_tile, con
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
             for (int j = 0; j < t->count; j++) {
-                const VEC v = (VEC)(LOAD(TYPE_KV, kv->v, (t->k0 + j) * kv->v_stride + d));
+                const VEC v = (VEC)(kv_at(kv_row_at(&kv->values, t->k0 + j), d));
                 VEC p = p_tile[j / STEP * ROW_VECTORS + b];
 #if DOT_BF16
                 p = AS_VEC(j % 2 != 0 ? AS_VEC_UINT(p) & 0xffff0000u : AS_VEC_UINT(p) << 16);
@@ -96,9 +97,9 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC m = max_lanes(x->m[b], (VEC)(sink)), base = softmax_base_lanes(m);
-        const VEC scale = exp2_lanes((x->m[b] - base) * TO_EXP2);
+        const VEC scale = exp2_lanes((x->m[b] - base) * SCORE_TO_EXP2);
         x->m[b] = m;
-        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * TO_EXP2));
+        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * SCORE_TO_EXP2));
         const VEC_INT empty = x->l[b] == 0.0f;
         keep[b] = select(scale / x->l[b], (VEC)(1.0f), empty);
         // All weights were 0: a NaN in a value they met does not count.
@@ -112,8 +113,8 @@ static inline void store_lse(__global float *lse, const args_view *view, const t
                              const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
-        *(VEC *)y =
-            x->l[b] == 0.0f ? (VEC)(-INFINITY) : softmax_base_lanes(x->m[b]) * TO_NATURAL + log(x->l[b]);
+        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY)
+                                    : softmax_base_lanes(x->m[b]) * SCORE_TO_NATURAL + log(x->l[b]);
         for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++)
             lse[view_row(view, t->b, t->h, t->i0 + r)] = y[r - b * LANES];
     }
@@ -158,56 +159,48 @@ static inline void finish_weights(__global float *weights, const tile_rows *t, c
         for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
         int j = begin;
         for (; j + LANES <= t->end; j += LANES)
-            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
+            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * SCORE_TO_EXP2) * factor, 0, row + j);
         if (j < t->end)
             store_some(row + j, t->end - j,
-                       exp2_lanes((LOAD_LANES_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) *
+                       exp2_lanes((LOAD_LANES_PART(STORE_F32, row, j, t->end - j) - base) * SCORE_TO_EXP2) *
                            factor);
     }
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-            __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
-            __global float *weights, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias,
-            __global const int *table, const attention_args args) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1);
-    const batch_row batch = batch_row_of(&args, table, b);
+    const mask_rows bounds = mask_rows_of(&args, table, b);
+    const score_call call = SCORE_CALL;
     VEC q_tile[STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
-    VEC bias_tile[EXTRA_VECTORS] LANES_ALIGNED, seen_tile[EXTRA_VECTORS] LANES_ALIGNED;
+    VEC bias_tile[BIAS_VECTORS] LANES_ALIGNED, seen_tile[SEEN_VECTORS] LANES_ALIGNED;
     float pack_k[PACK_K ? KEY_BLOCK * PITCH_K : 1] LANES_ALIGNED;
     float pack_v[PACK_V ? STEPS(TILE_KV) * PITCH_V : 1] LANES_ALIGNED;
 
     tile_rows t;
-    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = batch.shift;
-    t.rows = min(LANE_ROWS, min(args.n_q, batch.q_length) - t.i0);
-    t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
+    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
+    t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
+    t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
-    const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys, begin = split * span;
-    find_intervals(&t, &batch, (int)min(begin, keys), (int)min(begin + span, keys));
+    const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
+               begin = split * span;
+    find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
-    const key_rows kv = {k + view_row(&args.k, b, h_kv, 0),
-                         v + view_row(&args.v, b, h_kv, 0), //
-                         args.k.row,
-                         args.v.row,
-                         t.end,
-                         pack_k,
-                         pack_v};
+    const kv_buffers buffers = {k, v};
+    const key_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
+                         pack_k, pack_v};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    const ahead next = find_ahead(&t, q, k, v, out_rows);
+    const ahead next = find_ahead(&t, q, &buffers, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
-    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += TILE_KV) {
-        t.count = min(TILE_KV, t.end - t.k0);
-#if EXTRAS
-        load_extras(&t, mask, bias);
-#endif
+    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += t.count) {
+        t.count = kv_run(&kv.values, t.k0, min(TILE_KV, t.end - t.k0));
+        load_options(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
@@ -232,7 +225,7 @@ flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) 
         }
     }
 
-    finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * SCORE_UNIT : -INFINITY);
+    finish_rows(&x, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif

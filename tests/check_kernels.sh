@@ -9,15 +9,15 @@ lint_x86() {
         -Wno-psabi -Icl "$@"
 }
 lint_x86 cl/probe_dot_bf16.cl
-lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DEXTRAS=1 cl/flash_lanes.cl
-lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DEXTRAS=1 cl/decode_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
 for kernel in $(ls cl/*.cl | grep -v probe_); do
     lint "$kernel"
-    lint -DEXTRAS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
-    lint -DEXTRAS=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
+    lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
+    lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
 for lanes in 4 8 16; do
-    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DEXTRAS=1 cl/flash_lanes.cl
+    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
     for rope in 1 2; do
         for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done

@@ -125,8 +125,8 @@ static void fill_problem(call *c) {
         .type_out = p->out.type,
         .type_bias = cla_tensor_given(&p->bias) ? p->bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
-        .extras =
-            p->softcap > 0.0f || cla_tensor_given(&p->mask) || cla_tensor_given(&p->bias) || p->alibi_slopes,
+        .score_ops = (p->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&p->bias) ? ARGS_BIAS : 0) |
+                     (p->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&p->mask) ? ARGS_MASK : 0),
         .causal = p->causal,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
@@ -237,9 +237,7 @@ static void fill_args(call *c) {
     a->splits = 1, a->split_keys = m->n_kv;
     a->shift = m->batch ? shift_of(p, m, 0) : 0;
     fill_window(p, a);
-    a->flags = (p->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&p->bias) ? ARGS_BIAS : 0) |
-               (p->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&p->mask) ? ARGS_MASK : 0) |
-               (p->sinks ? ARGS_SINK : 0) | (cla_tensor_given(&p->lse) ? ARGS_LSE : 0) |
+    a->flags = m->score_ops | (p->sinks ? ARGS_SINK : 0) | (cla_tensor_given(&p->lse) ? ARGS_LSE : 0) |
                (p->q_lengths || p->kv_lengths || p->offsets ? ARGS_BATCH_ROWS : 0);
     c->q = p->q.buffer, c->k = p->k.buffer, c->v = p->v.buffer;
 }

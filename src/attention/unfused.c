@@ -9,10 +9,14 @@ typedef struct unfused {
 
 static clattn_status get_programs(call *c, unfused *u) {
     const problem *m = &c->problem;
-    knobs scores = {.type_q = (int)m->type_q, .type_kv = (int)m->type_kv, .type_bias = (int)m->type_bias};
+    knobs scores = {.type_q = (int)m->type_q,
+                    .type_kv = (int)m->type_kv,
+                    .type_bias = (int)m->type_bias,
+                    .score_ops = m->score_ops};
     knobs softmax = {.work_group = c->variant.softmax_group};
     knobs softmax_out = {.work_group = c->variant.softmax_group, .type_weights = (int)m->type_weights};
-    knobs values = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out};
+    knobs values = {
+        .type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = m->score_ops & ARGS_MASK};
     clattn_status status = cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores);
     if (status == CLATTN_OK) status = cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax);
     if (status == CLATTN_OK && m->wants_weights)
@@ -31,100 +35,111 @@ static size_t blocks(int n, int size) {
 }
 
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
-                                    cl_mem s, int items) {
-    launch l = {.program = u->scores,
-                .global = {blocks(a->n_kv, 4), blocks(a->chunk_rows, 4), (size_t)items}};
+                                    const chunk_args *chunk, cl_mem s, int items) {
+    const int ops = c->problem.score_ops;
+    launch l = {.program = u->scores, .global = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items}};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_buffer(&l, &c->q);
     cla_launch_buffer(&l, &c->k);
     cla_launch_buffer(&l, &s);
-    cla_launch_buffer(&l, &c->params->mask.buffer);
-    cla_launch_buffer(&l, &c->params->bias.buffer);
     cla_launch_buffer(&l, &c->table);
+    if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params->mask.buffer);
+    if (ops & ARGS_BIAS) cla_launch_buffer(&l, &c->params->bias.buffer);
     cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
-// Scores s become weights w; s and w may be one buffer with one view.
-static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a, cl_mem s,
-                                     cl_mem w, int items) {
+// Scores s become weights w, which `view` views; s and w may be one buffer with one view.
+static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a,
+                                     const chunk_args *chunk, cl_mem s, cl_mem w, args_view view, int items) {
     const size_t group = (size_t)c->variant.softmax_group;
-    launch l = {
-        .program = p, .global = {group, (size_t)a->chunk_rows, (size_t)items}, .local = {group, 1, 1}};
+    const softmax_args soft = {.scores = a->weights,
+                               .weights = view,
+                               .lse = a->lse,
+                               .batch = a->batch,
+                               .heads = a->heads,
+                               .n_q = a->n_q,
+                               .n_kv = a->n_kv,
+                               .shift = a->shift,
+                               .window_left = a->window_left,
+                               .window_right = a->window_right,
+                               .flags = a->flags};
+    launch l = {.program = p, .global = {group, (size_t)chunk->rows, (size_t)items}, .local = {group, 1, 1}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &w);
     cla_launch_buffer(&l, &c->params->lse.buffer);
     cla_launch_buffer(&l, &c->table);
-    cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, &soft, sizeof soft);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
-                                    cl_mem s, int items) {
+                                    const chunk_args *chunk, cl_mem s, int items) {
     launch l = {.program = u->values,
-                .global = {(size_t)a->head_dim_v, blocks(a->chunk_rows, 4), (size_t)items}};
+                .global = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->v);
     cla_launch_buffer(&l, &c->params->out.buffer);
-    cla_launch_buffer(&l, &c->params->mask.buffer);
     cla_launch_buffer(&l, &c->table);
+    if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params->mask.buffer);
     cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
 // The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
-static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, int items) {
+static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, chunk_args chunk,
+                                 int items) {
     const clattn_attention_params *p = c->params;
     static const int taps[] = {ARGS_TAP_RAW, ARGS_TAP_SOFTCAP, ARGS_TAP_MASKED};
     if (!c->problem.wants_scores || p->scores_at == CLATTN_TAP_SOFTMAX) return CLATTN_OK;
     a.weights = cla_tensor_view(&p->scores);
-    a.tap = taps[p->scores_at];
-    return enqueue_scores(c, steps, u, &a, p->scores.buffer, items);
+    chunk.tap = taps[p->scores_at];
+    return enqueue_scores(c, steps, u, &a, &chunk, p->scores.buffer, items);
 }
 
-static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, attention_args *a, int items) {
+static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, const chunk_args *chunk,
+                                   int items) {
     const clattn_attention_params *p = c->params;
     const problem *m = &c->problem;
     const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
     cl_mem s = in_place ? p->weights.buffer : c->workspace;
-    a->weights = cla_tensor_view(&p->weights);
+    attention_args a = c->args;
+    a.weights = cla_tensor_view(&p->weights);
     if (!in_place) {
-        const int64_t row = a->n_kv, head = row * a->chunk_rows;
+        const int64_t row = a.n_kv, head = row * chunk->rows;
         const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
-        a->weights =
-            (args_view){start - a->first_item * head - a->first_row * row, head * a->heads, head, row, 1};
+        a.weights = (args_view){start - chunk->first_item * head - chunk->first_row * row, head * a.heads,
+                                head, row, 1};
     }
-    clattn_status status = enqueue_tap(c, steps, u, *a, items);
-    a->tap = ARGS_TAP_MASKED;
-    if (status == CLATTN_OK) status = enqueue_scores(c, steps, u, a, s, items);
-
-    attention_args soft = *a; // softmax.cl writes through `out`
-    if (status == CLATTN_OK && m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
-        soft.out = cla_tensor_view(&p->scores);
-        status = enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items);
-    }
-    if (status == CLATTN_OK && m->wants_weights && !in_place) {
-        soft.out = cla_tensor_view(&p->weights);
-        status = enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items);
-    }
-    soft.out = a->weights;
-    if (status == CLATTN_OK) status = enqueue_softmax(c, steps, u->softmax, &soft, s, s, items);
-    if (status == CLATTN_OK) status = enqueue_values(c, steps, u, a, s, items);
+    clattn_status status = enqueue_tap(c, steps, u, a, *chunk, items);
+    if (status == CLATTN_OK) status = enqueue_scores(c, steps, u, &a, chunk, s, items);
+    if (status == CLATTN_OK && m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX)
+        status = enqueue_softmax(c, steps, u->softmax, &a, chunk, s, p->scores.buffer,
+                                 cla_tensor_view(&p->scores), items);
+    if (status == CLATTN_OK && m->wants_weights && !in_place)
+        status = enqueue_softmax(c, steps, u->softmax_out, &a, chunk, s, p->weights.buffer,
+                                 cla_tensor_view(&p->weights), items);
+    if (status == CLATTN_OK)
+        status = enqueue_softmax(c, steps, u->softmax, &a, chunk, s, s, a.weights, items);
+    if (status == CLATTN_OK) status = enqueue_values(c, steps, u, &a, chunk, s, items);
     return status;
 }
 
 clattn_status cla_unfused_enqueue(call *c, chain *steps) {
     unfused u = {0};
     clattn_status status = get_programs(c, &u);
-    attention_args a = c->args;
-    const int items = a.batch * a.heads;
+    const int items = c->args.batch * c->args.heads, n_q = c->args.n_q;
     for (int item = 0; status == CLATTN_OK && item < items; item += c->variant.chunk_items)
-        for (int row = 0; status == CLATTN_OK && row < a.n_q; row += c->variant.chunk_rows) {
-            const int rest = items - item, rows = a.n_q - row;
-            a.first_item = item;
-            a.first_row = row;
-            a.chunk_rows = rows < c->variant.chunk_rows ? rows : c->variant.chunk_rows;
-            status = enqueue_chunk(c, steps, &u, &a,
+        for (int row = 0; status == CLATTN_OK && row < n_q; row += c->variant.chunk_rows) {
+            const int rest = items - item, rows = n_q - row;
+            const chunk_args chunk = {.first_item = item,
+                                      .first_row = row,
+                                      .rows = rows < c->variant.chunk_rows ? rows : c->variant.chunk_rows,
+                                      .tap = ARGS_TAP_MASKED};
+            status = enqueue_chunk(c, steps, &u, &chunk,
                                    rest < c->variant.chunk_items ? rest : c->variant.chunk_items);
         }
     return status;

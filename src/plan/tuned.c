@@ -51,7 +51,7 @@ static bool parse_condition(char *word, tuned_row *row) {
     return r && parse_range(value, r);
 }
 
-// Knobs that choose among right programs. Those that describe the data (types, head sizes, EXTRAS, ...) are
+// Knobs that choose among right programs. Those that describe the data (types, head sizes, SCORE_OPS, ...) are
 // not for rows.
 static bool may_tune(const char *macro) {
     static const char *const names[] = {"LANES",      "ROW_VECTORS",   "KEY_BLOCK",   "TILE_KV",

@@ -32,8 +32,8 @@ static void attention_knobs(const problem *p, knobs *k) {
     k->type_q = (int)p->type_q;
     k->type_kv = (int)p->type_kv;
     k->type_out = (int)p->type_out;
-    k->type_bias = p->extras ? (int)p->type_bias : 0;
-    k->extras = p->extras;
+    k->type_bias = (p->score_ops & ARGS_BIAS) ? (int)p->type_bias : 0;
+    k->score_ops = p->score_ops;
     k->head_dim = p->head_dim;
     k->head_dim_v = p->head_dim_v;
 }
