@@ -296,7 +296,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         begin = (int)max((long)begin, (long)split * args.split_keys);
         end = (int)min((long)end, (long)(split + 1) * args.split_keys);
     }
-    const kv_buffers kv = {k, v};
+    const kv_buffers kv = KV_BUFFERS;
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
     for (; tile.first < end; tile.first += KEY_TILE) {
         tile.count = min(KEY_TILE, end - tile.first);

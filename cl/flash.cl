@@ -104,7 +104,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
 
     const int i = min(i0 + r, rows_end - 1), i_last = min(i0 + TILE_Q, rows_end) - 1;
     const row_bounds bounds = find_bounds(&args, &rows, split, i, i0, i_last);
-    const kv_buffers kv = {k, v};
+    const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
     score_place at = {b, h, 0, rows.item.shift, i};

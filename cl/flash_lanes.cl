@@ -43,7 +43,7 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     if (count % 2 != 0)
         for (int b = 0; b < ROW_VECTORS; b++) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
 #endif
-    for (int j = 0; j < count; j += STEP)
+    for (int j = 0; j < count; j += PRODUCT_STEP)
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
@@ -51,27 +51,27 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #if DOT_BF16
             const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += next;
-            p = bf16_pair(p, next);
+            p = product_pair(p, next);
 #endif
-            s_tile[j / STEP * ROW_VECTORS + b] = p;
+            s_tile[j / PRODUCT_STEP * ROW_VECTORS + b] = p;
         }
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
 
-// lanes_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-static inline void lanes_add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
-                                             const key_rows *kv, const tile_rows *t) {
+// product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
+static inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
+                                       const product_rows *kv, const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
             for (int j = 0; j < t->count; j++) {
                 const VEC v = (VEC)(kv_at(kv_row_at(&kv->values, t->k0 + j), d));
-                VEC p = p_tile[j / STEP * ROW_VECTORS + b];
+                VEC p = p_tile[j / PRODUCT_STEP * ROW_VECTORS + b];
 #if DOT_BF16
                 p = AS_VEC(j % 2 != 0 ? AS_VEC_UINT(p) & 0xffff0000u : AS_VEC_UINT(p) << 16);
 #endif
-                o = select(o, fma(v, p, o), sees(t, b, j));
+                o = select(o, fma(v, p, o), tile_sees(t, b, j));
             }
             o_tile[d * ROW_VECTORS + b] = o;
         }
@@ -82,7 +82,7 @@ static inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global
                               const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
 #if DOT_BF16
-    LOAD_ROWS(STORE_BF16_PAIR, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
+    LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
 #else
     LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
     const float scale = t->args->scale * SCORE_UNIT;
@@ -146,7 +146,7 @@ static inline void store_scores(__global float *weights, const tile_rows *t, con
         }
 }
 
-// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile sees.
+// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile tile_sees.
 static inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
     const args_view *view = &t->args->weights;
     const float *m = (const float *)x->m, *l = (const float *)x->l;
@@ -174,11 +174,12 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const int b = (int)get_global_id(2), h = (int)get_global_id(1);
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
-    VEC q_tile[STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
+    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
+        o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
-    VEC bias_tile[BIAS_VECTORS] LANES_ALIGNED, seen_tile[SEEN_VECTORS] LANES_ALIGNED;
-    float pack_k[PACK_K ? KEY_BLOCK * PITCH_K : 1] LANES_ALIGNED;
-    float pack_v[PACK_V ? STEPS(TILE_KV) * PITCH_V : 1] LANES_ALIGNED;
+    VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
+    float pack_k[PRODUCT_PACK_K ? KEY_BLOCK * PRODUCT_PITCH_K : 1] LANES_ALIGNED;
+    float pack_v[PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1] LANES_ALIGNED;
 
     tile_rows t;
     t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
@@ -187,41 +188,41 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     if (t.rows <= 0) return;
     const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
                begin = split * span;
-    find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
+    tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
-    const kv_buffers buffers = {k, v};
-    const key_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
-                         pack_k, pack_v};
+    const kv_buffers buffers = KV_BUFFERS;
+    const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
+                             pack_k, pack_v};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    const ahead next = find_ahead(&t, q, &buffers, out_rows);
+    const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
     for (t.k0 = t.begin; t.k0 < t.end; t.k0 += t.count) {
         t.count = kv_run(&kv.values, t.k0, min(TILE_KV, t.end - t.k0));
-        load_options(&t, &call);
+        tile_load_options(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) {
-            ask_ahead(&next, t.k0 + j);
+            ahead_ask(&next, t.k0 + j);
 #if WEIGHTS
-            ask_for_weights(weights, &t, j / KEY_BLOCK);
+            ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            lanes_score_keys(s_tile, m, q_tile, &kv, &t, j);
+            tile_score_keys(s_tile, m, q_tile, &kv, &t, j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
         scores_to_weights(s_tile, &x, m, keep, t.count);
-        if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
-            lanes_add_values_selected(o_tile, s_tile, keep, &kv, &t);
+        if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, t.k0, t.count)) {
+            add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
-            value_rows values;
-            find_values(&values, &kv, t.k0, t.count);
-            lanes_add_values(o_tile, s_tile, keep, &values);
+            product_values values;
+            product_find_values(&values, &kv, t.k0, t.count);
+            product_add_values(o_tile, s_tile, keep, &values);
         }
     }
 

@@ -85,7 +85,7 @@ typedef struct row_block {
 static inline int walk_column(const linear_args *a, int n) {
 #if ROPE == 1
     const int d = n % a->y_head_columns, head = n - d;
-    if (d < a->rotary_dim) return head + (d % 2 ? pair_second(a, d / 2) : pair_first(d / 2));
+    if (d < a->rotary_dim) return head + (d % 2 ? rope_pair_second(a, d / 2) : rope_pair_first(d / 2));
 #endif
     return n;
 }
@@ -150,7 +150,7 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
             t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK]
                                                 : (VEC)(0.0f);
         }
-        VSTORE(sum_each(t), g, sums);
+        VSTORE(sum_each_lanes(t), g, sums);
     }
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {

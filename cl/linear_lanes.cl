@@ -177,8 +177,8 @@ static inline void turn_tile(const linear_args *a, __global const ulong *turns,
             const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
             const VEC c = cospi(half_turns), s = sinpi(half_turns);
             for (int head = 0; head < columns; head += a->y_head_columns) {
-                VEC *first = &tile[v / ROW_VECTORS][head + pair_first(pair)][v % ROW_VECTORS];
-                VEC *second = &tile[v / ROW_VECTORS][head + pair_second(a, pair)][v % ROW_VECTORS];
+                VEC *first = &tile[v / ROW_VECTORS][head + rope_pair_first(pair)][v % ROW_VECTORS];
+                VEC *second = &tile[v / ROW_VECTORS][head + rope_pair_second(a, pair)][v % ROW_VECTORS];
                 const VEC y0 = *first, y1 = *second;
                 *first = y0 * c - y1 * s;
                 *second = y1 * c + y0 * s;

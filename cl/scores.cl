@@ -32,7 +32,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(
     // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
     // past a buffer.
     __global const ELEMENT(TYPE_Q) * q_row[BLOCK_ROWS];
-    const kv_buffers kv = {k, 0};
+    const kv_buffers kv = KV_KEYS_ONLY;
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
     kv_row k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));

@@ -32,7 +32,7 @@ __kernel void values(__global const float *p, __global const ELEMENT(TYPE_KV) * 
             highest = max(highest, last[r]);
         }
     }
-    const kv_buffers kv = {0, v};
+    const kv_buffers kv = KV_VALUES_ONLY;
     const kv_head all = kv_values(&args, &kv, b, h / args.group);
     const score_call call = SCORE_CALL;
     for (int j = lowest; j < highest; j++) {
