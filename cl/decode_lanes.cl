@@ -32,8 +32,7 @@
 #error "ROWS is 1 to 8"
 #endif
 #if KEY_TILE > 32 || KEY_TILE % LANES != 0 || KEY_TILE % KEY_BLOCK != 0
-#error                                                                                                       \
-    "KEY_TILE is a multiple of LANES and of KEY_BLOCK, at most 32: what is seen of a tile is one word of bits"
+#error "KEY_TILE is a multiple of LANES and KEY_BLOCK, at most 32: what a row sees of it is one word"
 #endif
 
 // A head is pairs of vectors and a rest shorter than a pair.
