@@ -24,7 +24,7 @@ typedef struct args_view {
     args_i64 offset, batch, head, row, column;
 } args_view;
 
-// What the score pipeline of one call does; or-ed into attention_args.flags.
+// What one call does; or-ed into attention_args.flags.
 #define ARGS_SOFTCAP 1     // s = softcap * tanh(s / softcap)
 #define ARGS_BIAS 2        // additive bias
 #define ARGS_ALIBI 4       // slopes are in the table
@@ -32,6 +32,8 @@ typedef struct args_view {
 #define ARGS_SINK 16       // sink logits are in the table
 #define ARGS_BATCH_ROWS 32 // the table holds shift, q_length, kv_length of each batch item
 #define ARGS_LSE 64        // write the log-sum-exp
+// Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
+#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK)
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
@@ -42,19 +44,44 @@ typedef struct args_view {
 typedef struct attention_args {
     args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
     args_view lse;                 // [B, H, Nq], column unused
-    args_view mask, bias, weights; // [B, H, Nq, Nkv]
+    args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores
     args_i32 batch, heads, kv_heads, group;
     args_i32 n_q, n_kv, head_dim, head_dim_v;
     args_i32 shift;                     // position of row 0 among the keys where no table says it
     args_i32 window_left, window_right; // -1 is unbounded; causality is window_right = 0
-    args_i32 flags, tap;
-    args_i32 first_item, first_row; // where this chunk of the unfused path starts: item b*heads + h, and row
-    args_i32 chunk_rows;            // rows of scores that one item of the chunk has
+    args_i32 flags;
     args_f32 scale, softcap;
     args_i32 splits, split_keys;   // key ranges computed apart and merged later; keys in each
     args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
 } attention_args;
-ARGS_SIZE(attention_args, 416);
+ARGS_SIZE(attention_args, 400);
+
+// What one launch of the unfused path's kernels does of the call.
+typedef struct chunk_args {
+    args_i32 first_item, first_row; // where it starts: item b*heads + h, and row
+    args_i32 rows;                  // rows of scores that one item of the chunk has
+    args_i32 tap;                   // which tap scores.cl writes
+} chunk_args;
+ARGS_SIZE(chunk_args, 16);
+
+// The row softmax of the unfused path; fields as those of attention_args.
+typedef struct softmax_args {
+    args_view scores, weights; // [B, H, Nq, Nkv], may be one
+    args_view lse;             // [B, H, Nq]
+    args_i32 batch, heads, n_q, n_kv;
+    args_i32 shift, window_left, window_right, flags;
+} softmax_args;
+ARGS_SIZE(softmax_args, 152);
+
+// Partial results over `splits` key ranges become one.
+typedef struct combine_args {
+    args_view partial_out, partial_lse; // of the first range
+    args_view out, lse;
+    args_i64 split_out, split_lse; // elements between the partial results of two ranges
+    args_i32 batch, heads, n_q, head_dim_v;
+    args_i32 splits, flags;
+} combine_args;
+ARGS_SIZE(combine_args, 200);
 
 // Two partial results over disjoint keys, merged into `a`.
 typedef struct merge_args {

@@ -2,14 +2,10 @@
 //   lse = ln(sum_s exp(lse_s)),  out = sum_s exp(lse_s - lse) out_s
 // Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode
 // kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS), Nq, B*H), any local size.
-#include "mask.clh"
-
-#ifndef COMBINE_COLUMNS
-#define COMBINE_COLUMNS 4 // columns of a work-item, which share the weights: 16 suits a CPU
-#endif
+#include "table.clh"
 
 // The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.
-inline float combined_lse(const attention_args *a, __global const float *lse) {
+static inline float combined_lse(const combine_args *a, __global const float *lse) {
     float most = -INFINITY;
     for (int s = 0; s < a->splits; s++) most = fmax(most, lse[s * a->split_lse]);
     float sum = 0.0f;
@@ -20,18 +16,18 @@ inline float combined_lse(const attention_args *a, __global const float *lse) {
     return sum == 0.0f ? -INFINITY : most + log(sum);
 }
 
-// partial_out [splits][B, H, Nq, Dv] is at args.v and split_out, partial_lse [splits][B, H, Nq] at args.k and
-// split_lse.
+// partial_out [splits][B, H, Nq, Dv], partial_lse [splits][B, H, Nq].
 __kernel void combine(__global const float *partial_out, __global const float *partial_lse,
                       __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
-                      attention_args args) {
+                      const combine_args args) {
     const int first = (int)get_global_id(0) * COMBINE_COLUMNS, i = (int)get_global_id(1);
     const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;
     if (first >= args.head_dim_v || i >= args.n_q || b >= args.batch) return;
-    if (i >= batch_row_of(&args, table, b).q_length) return;
+    const table_item all = {0, args.n_q, 0};
+    if (i >= table_item_of(args.flags, table, b, all).q_length) return;
 
-    __global const float *range_lse = partial_lse + view_row(&args.k, b, h, i);
-    __global const float *range_out = partial_out + view_row(&args.v, b, h, i) + first;
+    __global const float *range_lse = partial_lse + view_row(&args.partial_lse, b, h, i);
+    __global const float *range_out = partial_out + view_row(&args.partial_out, b, h, i) + first;
     const int columns = min(COMBINE_COLUMNS, args.head_dim_v - first);
     const float total = combined_lse(&args, range_lse);
     float sum[COMBINE_COLUMNS];

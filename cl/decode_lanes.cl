@@ -14,17 +14,25 @@
 // lanes of sixteen keys in one tree, from memory, was 15 % slower: what is short there are loads, because the
 // query does not fit the registers. From registers (four keys of four rows) it gave bfloat16 2 to 4 % and took a
 // third of float32's speed, since the compiler then reads the four keys side by side.
-#include "mask.clh"
-#include "lanes_pair.clh"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 128
+// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, whole rows of V, so that the
+// addresses only ever grow by a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer
+// accumulators.
+#ifndef KEY_BLOCK
+#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V HEAD_DIM
+#ifndef VALUE_ACCUMULATORS
+#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
 #endif
-#ifndef ROWS
-#define ROWS 4 // query rows of one pass, 1 to 8
+#include "lanes_pair.clh"
+#include "fused.clh"
+#include "kv.clh"
+
+#if ROWS < 1 || ROWS > 8
+#error "ROWS is 1 to 8"
+#endif
+#if KEY_TILE > 32 || KEY_TILE % LANES != 0 || KEY_TILE % KEY_BLOCK != 0
+#error "KEY_TILE is a multiple of LANES and KEY_BLOCK, at most 32: what a row sees of it is one word"
 #endif
 
 // A head is pairs of vectors and a rest shorter than a pair.
@@ -36,23 +44,11 @@
 #define ALL_PAIRS (PAIRS + (REST > 0))
 #define ALL_PAIRS_V (PAIRS_V + (REST_V > 0))
 
-#ifndef KEY_TILE
-#define KEY_TILE 32 // keys between two looks at the maximum, at most 32
+#if DOT_BF16 && (LANES != 16 || TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || REST != 0)
+#error "DOT_BF16 takes bfloat16 in q, k and v, 16 lanes, and HEAD_DIM a multiple of 32"
 #endif
-// Float32 waits for memory: one key after the other, whole rows of V, so that the addresses only ever grow by
-// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer accumulators.
-#ifndef KEY_BLOCK
-#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2) // keys whose scores are summed at once
-#endif
-#ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
-#endif
-
-// 1: multiply pairs of bfloat16 of Q and K with x86's vdpbf16ps, whose sums are float32. For a device that
-// has the instruction and a compiler that takes it (probe by building), bfloat16 Q and K, LANES 16 and
-// HEAD_DIM % 32 == 0.
-#ifndef DOT_BF16
-#define DOT_BF16 0
+#if 4 * 2 * LANES * ROWS * (ALL_PAIRS + ALL_PAIRS_V) > KNOBS_PRIVATE_BYTES
+#error "the rows of a pass do not fit private memory"
 #endif
 
 // Query rows whose output is in registers while a tile of V is read: a divisor of ROWS.
@@ -69,29 +65,26 @@
 #define VALUE_ROWS 1
 #endif
 
-typedef __global const ELEMENT(TYPE_KV) * kv_pointer;
-
 #if DOT_BF16
 typedef uint16 query_span;
-inline uint16 load_bits(__global const ushort *p, long i) {
+static inline uint16 load_bits(__global const ushort *p, long i) {
     return (uint16)(as_uint8(vload16(0, p + i)), as_uint8(vload16(0, p + i + 16)));
 }
-#define LOAD_KEYS(p, c) load_bits(p, (c)*SPAN)
-inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+#define LOAD_KEYS(row, c) load_bits((row).at, (c)*SPAN)
+static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(q));
     return sum;
 }
-inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
+static inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
     for (int c = 0; c < ALL_PAIRS; c++) query[c] = load_bits(q, c * SPAN);
 }
 #else
 typedef vec_pair query_span;
-#define LOAD_KEYS(p, c)                                                                                      \
-    ((c) < PAIRS ? LOAD_PAIR(TYPE_KV, p, (c)*SPAN) : LOAD_PART(TYPE_KV, p, PAIRS * SPAN, REST))
-inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+#define LOAD_KEYS(row, c) ((c) < PAIRS ? kv_pair(row, (c)*SPAN) : kv_pair_part(row, PAIRS * SPAN, REST))
+static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
     return fma(x.b, q.b, fma(x.a, q.a, sum));
 }
-inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
+static inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
     float x[ALL_PAIRS * SPAN];
     for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) : 0.0f;
     for (int c = 0; c < ALL_PAIRS; c++) {
@@ -110,26 +103,25 @@ typedef struct query_rows {
     uint seen[ROWS];             // bit j: the tile's key j is visible; kept only where `hidden`
     bool hidden;                 // some row does not see some key of the tile
     int head[ROWS], row[ROWS], first[ROWS], last[ROWS]; // keys [first, last) by position
-    float slope[ROWS], most[ROWS], sum[ROWS], rescale[ROWS];
+    float most[ROWS], sum[ROWS], rescale[ROWS];
     float scale; // of a score; with its log2(e) where nothing comes between the score and the softmax
     int b, shift;
 } query_rows;
 
 // Keys [first, first + count) of K or V.
 typedef struct key_tile {
-    kv_pointer k, v;
-    long k_row, v_row;
+    kv_head keys, values;
     int first, count;
 } key_tile;
 
 // Scores of KEY_BLOCK keys from `key` on, for all rows. Keys from tile->count on repeat the last one, so that
 // nothing past it is read.
-inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
-    kv_pointer k[KEY_BLOCK];
+static inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
+    kv_row k[KEY_BLOCK];
     VEC acc[ROWS][KEY_BLOCK];
 #pragma unroll
     for (int j = 0; j < KEY_BLOCK; j++) {
-        k[j] = tile->k + min(key + j, tile->count - 1) * tile->k_row;
+        k[j] = kv_row_at(&tile->keys, tile->first + min(key + j, tile->count - 1));
 #pragma unroll
         for (int r = 0; r < ROWS; r++) acc[r][j] = (VEC)(0.0f);
     }
@@ -149,27 +141,19 @@ inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
     }
 }
 
-// Row r of a tile in which a key may be hidden: -inf there; the options of EXTRAS on the others.
-inline void mask_row(const attention_args *a, __global const uchar *mask,
-                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile,
-                     int r) {
-    const int h = rows->head[r], i = rows->row[r];
-    (void)a, (void)mask, (void)bias, (void)h, (void)i; // for the options only
+// Row r of a tile in which a key may be hidden, or an option changes the scores.
+static inline void finish_scores(const score_call *call, query_rows *rows, const key_tile *tile, int r) {
+    score_place at = {rows->b, rows->head[r], 0, rows->shift, rows->row[r]};
     rows->seen[r] = 0;
     for (int j = 0; j < tile->count; j++) {
-        const int key = tile->first + j;
-        float s = rows->score[r][j];
-        bool seen = key >= rows->first[r] && key < rows->last[r];
-#if EXTRAS
-        seen = seen && mask_keeps(a, mask, rows->b, h, i, key);
-        if (seen) s = biased(a, bias, rows->slope[r], rows->shift, softcapped(a, s), rows->b, h, i, key);
-#endif
+        at.j = tile->first + j;
+        bool seen = at.j >= rows->first[r] && at.j < rows->last[r];
+        rows->score[r][j] = score_step(call, &at, rows->score[r][j], &seen);
         rows->seen[r] |= (uint)seen << j;
-        rows->score[r][j] = seen ? s : -INFINITY;
     }
 }
 
-inline float largest_lane(VEC x) {
+static inline float largest_lane(VEC x) {
 #if LANES == 16
     const float8 a = x.lo > x.hi ? x.lo : x.hi;
     const float4 b = a.lo > a.hi ? a.lo : a.hi;
@@ -182,7 +166,7 @@ inline float largest_lane(VEC x) {
 }
 
 // Scores of row r become exp2(score - maximum), and its running maximum and sum follow.
-inline void softmax_row(query_rows *rows, int r, int count) {
+static inline void softmax_row(query_rows *rows, int r, int count) {
     float *score = rows->score[r];
     const int padded = (count + LANES - 1) / LANES * LANES;
     for (int j = count; j < padded; j++) score[j] = -INFINITY;
@@ -192,23 +176,22 @@ inline void softmax_row(query_rows *rows, int r, int count) {
     const float base = most == -INFINITY ? 0.0f : most; // -inf minus -inf would be a NaN
     VEC total = (VEC)(0.0f);
     for (int j = 0; j < padded; j += LANES) {
-        const VEC p = exp2_lanes((VLOAD(0, score + j) - base) * TO_EXP2);
+        const VEC p = exp2_lanes((VLOAD(0, score + j) - base) * SCORE_TO_EXP2);
         VSTORE(p, 0, score + j);
         total += p;
     }
-    rows->rescale[r] = most == rows->most[r] ? 1.0f : exp2((rows->most[r] - base) * TO_EXP2);
+    rows->rescale[r] = most == rows->most[r] ? 1.0f : exp2((rows->most[r] - base) * SCORE_TO_EXP2);
     rows->sum[r] = fma(rows->sum[r], rows->rescale[r], sum_lanes(total));
     rows->most[r] = most;
 }
 
-inline vec_pair load_value(const key_tile *tile, int j, int pair) {
-    kv_pointer v = tile->v + j * tile->v_row;
-    return pair < PAIRS_V ? LOAD_PAIR(TYPE_KV, v, pair * SPAN)
-                          : LOAD_PART(TYPE_KV, v, PAIRS_V * SPAN, REST_V);
+static inline vec_pair load_value(const key_tile *tile, int j, int pair) {
+    const kv_row v = kv_row_at(&tile->values, tile->first + j);
+    return pair < PAIRS_V ? kv_pair(v, pair * SPAN) : kv_pair_part(v, PAIRS_V * SPAN, REST_V);
 }
 
 // A pair of value columns of row r without the keys it does not see.
-inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
+static inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
     vec_pair o = rows->out[r][pair];
     o.a *= rows->rescale[r], o.b *= rows->rescale[r];
     for (int j = 0; j < tile->count; j++) {
@@ -223,7 +206,7 @@ inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, in
 // out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0,
 // which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with
 // care.
-inline void add_values(query_rows *rows, const key_tile *tile, int first) {
+static inline void add_values(query_rows *rows, const key_tile *tile, int first) {
     vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
@@ -253,34 +236,32 @@ inline void add_values(query_rows *rows, const key_tile *tile, int first) {
     }
 }
 
-inline void add_tile(const attention_args *a, __global const uchar *mask,
-                     __global const ELEMENT(TYPE_BIAS) * bias, query_rows *rows, const key_tile *tile) {
-    rows->hidden = EXTRAS;
+static inline void add_tile(const score_call *call, query_rows *rows, const key_tile *tile) {
+    rows->hidden = SCORE_OPS != 0;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
     for (int r = 0; r < ROWS; r++) {
-        if (rows->hidden) mask_row(a, mask, bias, rows, tile, r);
+        if (rows->hidden) finish_scores(call, rows, tile, r);
         softmax_row(rows, r, tile->count);
     }
     for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
 
 // What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
-inline void start_row(const attention_args *a, __global const int *table, query_rows *rows, int r,
-                      int kv_head, int index) {
-    const batch_row bounds = batch_row_of(a, table, rows->b);
-    const int h = kv_head * a->group + index / a->n_q, i = index % a->n_q;
-    const float sink = get_group_id(0) == 0 ? sink_logit(a, table, h) * SCORE_UNIT : -INFINITY;
+static inline void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r,
+                             int h_kv, int index) {
+    const attention_args *a = call->args;
+    const int h = h_kv * a->group + index / a->n_q, i = index % a->n_q;
+    const float sink = get_group_id(0) == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
     rows->head[r] = h, rows->row[r] = i;
-    rows->first[r] = first_key(a, &bounds, i), rows->last[r] = last_key(a, &bounds, i);
-    rows->slope[r] = alibi_slope(a, table, h);
+    rows->first[r] = mask_first_key(bounds, i), rows->last[r] = mask_last_key(bounds, i);
     rows->most[r] = sink;
     rows->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
 }
 
-inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
+static inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
     const float factor = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
     for (int c = 0; c < ALL_PAIRS_V; c++) {
         const vec_pair y = c < PAIRS_V ? UNORDER_PAIR(TYPE_KV, rows->out[r][c]) : rows->out[r][c];
@@ -292,23 +273,20 @@ inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, 
     }
 }
 
-__kernel void decode_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-                           __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out,
-                           __global float *lse, __global const uchar *mask,
-                           __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
-                           attention_args args) {
+__kernel void decode_lanes(FUSED_ARGUMENTS) {
     const int all_rows = args.group * args.n_q, passes = (all_rows + ROWS - 1) / ROWS;
-    const int split = (int)get_group_id(0), kv_head = (int)get_global_id(1) / passes;
+    const int split = (int)get_group_id(0), h_kv = (int)get_global_id(1) / passes;
     const int first_row = (int)get_global_id(1) % passes * ROWS;
+    const score_call call = SCORE_CALL;
     query_rows rows;
     rows.b = (int)get_global_id(2);
-    const batch_row bounds = batch_row_of(&args, table, rows.b);
-    rows.shift = bounds.shift;
+    const mask_rows bounds = mask_rows_of(&args, table, rows.b);
+    rows.shift = bounds.item.shift;
     rows.scale = args.scale * SCORE_UNIT;
     int begin = INT_MAX, end = 0; // the keys that some row sees
     for (int r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one; they are not stored.
-        start_row(&args, table, &rows, r, kv_head, min(first_row + r, all_rows - 1));
+        start_row(&call, &bounds, &rows, r, h_kv, min(first_row + r, all_rows - 1));
         load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), rows.query[r]);
         begin = min(begin, rows.first[r]);
         end = max(end, rows.last[r]);
@@ -317,21 +295,18 @@ __kernel void decode_lanes(__global const ELEMENT(TYPE_Q) * q, __global const EL
         begin = (int)max((long)begin, (long)split * args.split_keys);
         end = (int)min((long)end, (long)(split + 1) * args.split_keys);
     }
-    for (int j = begin; j < end; j += KEY_TILE) {
-        const key_tile tile = {k + view_row(&args.k, rows.b, kv_head, j),
-                               v + view_row(&args.v, rows.b, kv_head, j),
-                               args.k.row,
-                               args.v.row,
-                               j,
-                               min(KEY_TILE, end - j)};
-        add_tile(&args, mask, bias, &rows, &tile);
+    const kv_buffers kv = KV_BUFFERS;
+    key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
+    for (; tile.first < end; tile.first += KEY_TILE) {
+        tile.count = min(KEY_TILE, end - tile.first);
+        add_tile(&call, &rows, &tile);
     }
     for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
         const int h = rows.head[r], i = rows.row[r];
-        if (i >= bounds.q_length) continue;
+        if (i >= bounds.item.q_length) continue;
         store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r);
         if (args.splits > 1 || (args.flags & ARGS_LSE))
             lse[view_row(&args.lse, rows.b, h, i) + split * args.split_lse] =
-                rows.sum[r] == 0.0f ? -INFINITY : rows.most[r] * TO_NATURAL + log(rows.sum[r]);
+                rows.sum[r] == 0.0f ? -INFINITY : rows.most[r] * SCORE_TO_NATURAL + log(rows.sum[r]);
     }
 }

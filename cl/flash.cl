@@ -3,25 +3,13 @@
 // memory. ROW_ITEMS work-items share a row: work-item (r, c) has the scores of keys c, c + ROW_ITEMS, ... of a tile
 // and the output columns c, c + ROW_ITEMS, ... of row r. No sub-groups, no half arithmetic; barriers are uniform: all
 // loop bounds depend on the group alone.
-#include "mask.clh"
+#include "fused.clh"
+#include "kv.clh"
 #include "softmax.clh"
 
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
+#if TILE_KV % ROW_ITEMS != 0
+#error "TILE_KV is a multiple of ROW_ITEMS"
 #endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V 64
-#endif
-#ifndef TILE_Q
-#define TILE_Q 16
-#endif
-#ifndef TILE_KV
-#define TILE_KV 32
-#endif
-#ifndef ROW_ITEMS
-#define ROW_ITEMS 8
-#endif
-
 #define GROUP (TILE_Q * ROW_ITEMS)
 #define ITEM_KEYS (TILE_KV / ROW_ITEMS)
 #define ITEM_COLUMNS ((HEAD_DIM_V + ROW_ITEMS - 1) / ROW_ITEMS)
@@ -30,63 +18,97 @@
 #define P_PITCH (TILE_KV + 1)
 #define HIDDEN (-1.0f) // in place of a weight: weights are never negative
 
-typedef struct flash_tile {
-    int b, h, i;     // the row of this work-item
-    int k0;          // first key of the tile
-    int first, last; // keys that the row sees
-    __global const int *table;
-    int shift;
-} flash_tile;
+// What a work-item's row sees, and what its tile of rows does.
+typedef struct row_bounds {
+    int first, last;         // keys that the row sees
+    int begin, end;          // keys that some row of the tile sees
+    int all_first, all_last; // keys that all of them see, but for the boolean mask
+} row_bounds;
 
-// One score in SCORE_UNIT; -inf where the key is hidden, which *seen tells apart from a visible -inf.
-inline float flash_score(const attention_args *a, __global const uchar *mask,
-                         __global const ELEMENT(TYPE_BIAS) * bias, const flash_tile *t, float dot, int j,
-                         int *seen) {
-    const int within = j >= t->first && j < t->last;
-    *seen = within;
-#if EXTRAS
-    if (!within) return -INFINITY;
-    const int keep = mask_keeps(a, mask, t->b, t->h, t->i, j);
-    // The slope is read here each time: kept in the tile it crashed the compiler of Intel's CPU runtime 2026.2.
-    const float slope = alibi_slope(a, t->table, t->h);
-    const float s = biased(a, bias, slope, t->shift, softcapped(a, dot * a->scale), t->b, t->h, t->i, j);
-    *seen = keep;
-    return keep ? s : -INFINITY;
-#else
-    return within ? dot * (a->scale * SCORE_UNIT) : -INFINITY;
-#endif
+// The intervals move right with the row, so the first and the last row, i0 and i_last, bound the keys that the tile
+// visits.
+static inline row_bounds find_bounds(const attention_args *a, const mask_rows *rows, int split, int i, int i0,
+                                     int i_last) {
+    const int split_first = split * a->split_keys, split_last = split_first + a->split_keys;
+    const row_bounds r = {
+        max(mask_first_key(rows, i), split_first),      min(mask_last_key(rows, i), split_last),
+        max(mask_first_key(rows, i0), split_first),     min(mask_last_key(rows, i_last), split_last),
+        max(mask_first_key(rows, i_last), split_first), min(mask_last_key(rows, i0), split_last)};
+    return r;
+}
+
+// The group brings rows [k0, k0 + keys) of K or of V into local memory, `width` numbers each.
+static inline void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width) {
+    for (int x = (int)get_local_id(0); x < keys * width; x += GROUP) {
+        const int row = x / width, d = x % width;
+        tile[row * KV_PITCH + d] = kv_at(kv_row_at(rows, k0 + row), d);
+    }
+}
+
+// The products of the work-item's row of Q with its keys of the tile.
+static inline void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const float *tile_kv,
+                                 int c, int keys) {
+    for (int x = 0; x < ITEM_KEYS; x++) s[x] = 0.0f;
+    for (int d = 0; d < HEAD_DIM; d++) {
+        const float qv = q_row[d];
+        for (int x = 0; x < ITEM_KEYS; x++) {
+            const int key = min(c + x * ROW_ITEMS, keys - 1); // rows past `keys` hold nothing
+            s[x] = fma(qv, tile_kv[key * KV_PITCH + d], s[x]);
+        }
+    }
+}
+
+// Products become scores in SCORE_UNIT.
+static inline void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *call,
+                                 score_place *at, const row_bounds *r, int k0, int c) {
+    for (int x = 0; x < ITEM_KEYS; x++) {
+        at->j = k0 + c + x * ROW_ITEMS;
+        seen[x] = at->j >= r->first && at->j < r->last;
+        s[x] = score_step(call, at, s[x] * (call->args->scale * SCORE_UNIT), &seen[x]);
+    }
+}
+
+// acc += P V for the work-item's columns of the output.
+static inline void add_values(float acc[ITEM_COLUMNS], __local const float *p_row,
+                              __local const float *tile_kv, int c, int keys, bool partial) {
+    for (int key = 0; key < keys; key++) {
+        const float p = p_row[key];
+        if (partial && p == HIDDEN) continue; // a hidden NaN in V must not be multiplied by 0
+        for (int x = 0; x < ITEM_COLUMNS; x++) {
+            const int d = min(c + x * ROW_ITEMS, HEAD_DIM_V - 1);
+            acc[x] = fma(p, tile_kv[key * KV_PITCH + d], acc[x]);
+        }
+    }
+}
+
+// The work-item's columns of the row, of which `columns` exist; 0 where the row saw nothing.
+static inline void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float keep,
+                             const float acc[ITEM_COLUMNS], int c, int columns) {
+    const float factor = x->l == 0.0f ? 0.0f : keep / x->l;
+    for (int y = 0; y < ITEM_COLUMNS; y++) {
+        const int d = c + y * ROW_ITEMS;
+        if (d < columns) STORE(TYPE_OUT, to, d, x->l == 0.0f ? 0.0f : acc[y] * factor);
+    }
 }
 
 // Global size: (row tiles * splits * GROUP, heads, batch).
-__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void
-flash(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-      __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
-      __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,
-      const attention_args args) {
+__kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARGUMENTS) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
     const int split = (int)get_group_id(0) % args.splits;
     const int i0 = (int)get_group_id(0) / args.splits * TILE_Q;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
-    const batch_row rows = batch_row_of(&args, table, b);
-    const int rows_end = min(args.n_q, rows.q_length);
+    const mask_rows rows = mask_rows_of(&args, table, b);
+    const int rows_end = min(args.n_q, rows.item.q_length);
     if (i0 >= rows_end) return; // uniform: the whole group leaves
 
-    // The intervals move right with the row, so the first and the last row bound the keys that the tile visits.
     const int i = min(i0 + r, rows_end - 1), i_last = min(i0 + TILE_Q, rows_end) - 1;
-    const int split_first = split * args.split_keys, split_last = split_first + args.split_keys;
-    const int begin = max(first_key(&args, &rows, i0), split_first);
-    const int end = min(last_key(&args, &rows, i_last), split_last);
-    const int all_first = max(first_key(&args, &rows, i_last), split_first);
-    const int all_last = min(last_key(&args, &rows, i0), split_last);
-    flash_tile t = {b,
-                    h,
-                    i,
-                    0,
-                    max(first_key(&args, &rows, i), split_first),
-                    min(last_key(&args, &rows, i), split_last),
-                    table,
-                    rows.shift};
+    const row_bounds bounds = find_bounds(&args, &rows, split, i, i0, i_last);
+    const kv_buffers kv = KV_BUFFERS;
+    const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
+    const score_call call = SCORE_CALL;
+    score_place at = {b, h, 0, rows.item.shift, i};
+    __local float *p_row = tile_p + r * P_PITCH;
 
     for (int x = id; x < TILE_Q * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
@@ -96,84 +118,55 @@ flash(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
     for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] = 0.0f;
     float m = -INFINITY, l = 0.0f; // l: of this work-item's keys alone; the row's is summed at the end
 
-    for (t.k0 = begin; t.k0 < end; t.k0 += TILE_KV) {
-        const int keys = min(TILE_KV, end - t.k0);
-        const bool partial = t.k0 < all_first || t.k0 + TILE_KV > all_last || (args.flags & ARGS_MASK);
+    for (int k0 = bounds.begin; k0 < bounds.end; k0 += TILE_KV) {
+        const int count = min(TILE_KV, bounds.end - k0);
+        const bool partial = k0 < bounds.all_first || k0 + TILE_KV > bounds.all_last || SCORE_MASKED;
 
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
-        for (int x = id; x < keys * HEAD_DIM; x += GROUP) {
-            const int row = x / HEAD_DIM, d = x % HEAD_DIM;
-            tile_kv[row * KV_PITCH + d] = LOAD(TYPE_KV, k, view_row(&args.k, b, h_kv, t.k0 + row) + d);
-        }
+        load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
 
         float s[ITEM_KEYS];
-        int seen[ITEM_KEYS];
-        for (int x = 0; x < ITEM_KEYS; x++) s[x] = 0.0f;
-        for (int d = 0; d < HEAD_DIM; d++) {
-            const float qv = tile_q[r * Q_PITCH + d];
-            for (int x = 0; x < ITEM_KEYS; x++) {
-                const int key = min(c + x * ROW_ITEMS, keys - 1); // rows past `keys` hold nothing
-                s[x] = fma(qv, tile_kv[key * KV_PITCH + d], s[x]);
-            }
-        }
-        for (int x = 0; x < ITEM_KEYS; x++) {
-            const int key = c + x * ROW_ITEMS;
-            s[x] = flash_score(&args, mask, bias, &t, s[x], t.k0 + key, &seen[x]);
-            tile_p[r * P_PITCH + key] = s[x];
-        }
+        bool seen[ITEM_KEYS];
+        multiply_keys(s, tile_q + r * Q_PITCH, tile_kv, c, count);
+        finish_scores(s, seen, &call, &at, &bounds, k0, c);
+        for (int x = 0; x < ITEM_KEYS; x++) p_row[c + x * ROW_ITEMS] = s[x];
         barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there; K has been read
 
         float m_new = m;
-        for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, tile_p[r * P_PITCH + key]);
-        const float base = softmax_base(m_new), keep = exp2((m - base) * TO_EXP2);
+        for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, p_row[key]);
+        const float base = softmax_base(m_new), keep = exp2((m - base) * SCORE_TO_EXP2);
         m = m_new;
-        for (int x = id; x < keys * HEAD_DIM_V; x += GROUP) {
-            const int row = x / HEAD_DIM_V, d = x % HEAD_DIM_V;
-            tile_kv[row * KV_PITCH + d] = LOAD(TYPE_KV, v, view_row(&args.v, b, h_kv, t.k0 + row) + d);
-        }
+        load_tile(tile_kv, &values, k0, count, HEAD_DIM_V);
         barrier(CLK_LOCAL_MEM_FENCE); // every work-item has its row's maximum: scores may become weights
 
         float sum = 0.0f;
         for (int x = 0; x < ITEM_KEYS; x++) {
-            const float p = exp2((s[x] - base) * TO_EXP2);
+            const float p = exp2((s[x] - base) * SCORE_TO_EXP2);
             sum += seen[x] ? p : 0.0f;
-            tile_p[r * P_PITCH + c + x * ROW_ITEMS] = seen[x] ? p : HIDDEN;
+            p_row[c + x * ROW_ITEMS] = seen[x] ? p : HIDDEN;
         }
         l = l * keep + sum;
         for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] *= keep;
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
-
-        for (int key = 0; key < keys; key++) {
-            const float p = tile_p[r * P_PITCH + key];
-            if (partial && p == HIDDEN) continue; // a hidden NaN in V must not be multiplied by 0
-            for (int x = 0; x < ITEM_COLUMNS; x++) {
-                const int d = min(c + x * ROW_ITEMS, HEAD_DIM_V - 1);
-                acc[x] = fma(p, tile_kv[key * KV_PITCH + d], acc[x]);
-            }
-        }
+        add_values(acc, p_row, tile_kv, c, count, partial);
     }
 
     barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: their place takes the sums
-    tile_p[r * P_PITCH + c] = l;
+    p_row[c] = l;
     barrier(CLK_LOCAL_MEM_FENCE);
-    softmax_state x = {m * TO_NATURAL, 0.0f};
-    for (int y = 0; y < ROW_ITEMS; y++) x.l += tile_p[r * P_PITCH + y];
+    softmax_state x = {m * SCORE_TO_NATURAL, 0.0f};
+    for (int y = 0; y < ROW_ITEMS; y++) x.l += p_row[y];
     float keep = 1.0f;
     if ((args.flags & ARGS_SINK) && split == 0) {
-        const softmax_state with = softmax_add(x, sink_logit(&args, table, h));
+        const softmax_state with = softmax_add(x, table_sink(&args, table, h));
         keep = exp(x.m - softmax_base(with.m));
         x = with;
     }
     // Not a return: PoCL 3.1 ignored one here, after the barriers, in a kernel that has another before them.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
-    const float factor = x.l == 0.0f ? 0.0f : keep / x.l;
-    for (int y = 0; y < ITEM_COLUMNS; y++) {
-        const int d = c + y * ROW_ITEMS;
-        if (d < columns)
-            STORE(TYPE_OUT, out, split * args.split_out + view_row(&args.out, b, h, i0 + r) + d,
-                  x.l == 0.0f ? 0.0f : acc[y] * factor);
-    }
+    __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
+    store_row(to, &x, keep, acc, c, columns);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
         lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + r)] = softmax_lse(x);
 }

@@ -1,5 +1,5 @@
 // flash_lanes.cl: tiled attention with an online softmax for CPU devices (Dao et al. 2022, turned by 90
-// degrees). A work-item is a whole work-group and owns ROWS query rows, one per vector lane. The scores of a
+// degrees). A work-item is a whole work-group and owns LANE_ROWS query rows, one per vector lane. The scores of a
 // block of keys are built transposed, S^T[key][row], so that maximum, sum and rescaling are vertical vector
 // operations: no local memory, no barrier, no cross-lane step. With WEIGHTS it also returns the attention weights,
 // without a second QK^T: scores go to the result as they are made, and become weights when the row's maximum and sum
@@ -15,18 +15,8 @@
 // - prefetching the coming keys of the same head: nothing gained from memory, 1 to 2 points lost at D = 128;
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
-#include "common.clh"
-
-#ifndef HEAD_DIM
-#define HEAD_DIM 64
-#endif
-#ifndef HEAD_DIM_V
-#define HEAD_DIM_V 64
-#endif
-#ifndef WEIGHTS
-#define WEIGHTS 0 // 1: the attention weights are returned, as float32; then splits is 1
-#endif
 #include "lanes_ahead.clh"
+#include "fused.clh"
 
 // The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
 typedef struct row_softmax {
@@ -34,7 +24,7 @@ typedef struct row_softmax {
 } row_softmax;
 
 // What is subtracted from a score: 0 while no key was seen, so that -inf - -inf does not arise.
-inline VEC softmax_base_lanes(VEC m) {
+static inline VEC softmax_base_lanes(VEC m) {
     return m == -INFINITY ? (VEC)(0.0f) : m;
 }
 
@@ -44,7 +34,7 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         base[b] = softmax_base_lanes(m_new[b]);
-        keep[b] = exp2_lanes((x->m[b] - base[b]) * TO_EXP2);
+        keep[b] = exp2_lanes((x->m[b] - base[b]) * SCORE_TO_EXP2);
         x->m[b] = m_new[b];
         sum[b] = (VEC)(0.0f);
     }
@@ -53,46 +43,46 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     if (count % 2 != 0)
         for (int b = 0; b < ROW_VECTORS; b++) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
 #endif
-    for (int j = 0; j < count; j += STEP)
+    for (int j = 0; j < count; j += PRODUCT_STEP)
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * TO_EXP2);
+            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += p;
 #if DOT_BF16
-            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * TO_EXP2);
+            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += next;
-            p = bf16_pair(p, next);
+            p = product_pair(p, next);
 #endif
-            s_tile[j / STEP * ROW_VECTORS + b] = p;
+            s_tile[j / PRODUCT_STEP * ROW_VECTORS + b] = p;
         }
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
 
-// add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const key_rows *kv,
-                                const tile_rows *t) {
+// product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
+static inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
+                                       const product_rows *kv, const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
             for (int j = 0; j < t->count; j++) {
-                const VEC v = (VEC)(LOAD(TYPE_KV, kv->v, (t->k0 + j) * kv->v_stride + d));
-                VEC p = p_tile[j / STEP * ROW_VECTORS + b];
+                const VEC v = (VEC)(kv_at(kv_row_at(&kv->values, t->k0 + j), d));
+                VEC p = p_tile[j / PRODUCT_STEP * ROW_VECTORS + b];
 #if DOT_BF16
                 p = AS_VEC(j % 2 != 0 ? AS_VEC_UINT(p) & 0xffff0000u : AS_VEC_UINT(p) << 16);
 #endif
-                o = select(o, fma(v, p, o), sees(t, b, j));
+                o = select(o, fma(v, p, o), tile_sees(t, b, j));
             }
             o_tile[d * ROW_VECTORS + b] = o;
         }
 }
 
 // Q, transposed and scaled; empty sums.
-inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
-                       const tile_rows *t) {
+static inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
+                              const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
 #if DOT_BF16
-    LOAD_ROWS(PAIRS, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
+    LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
 #else
     LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
     const float scale = t->args->scale * SCORE_UNIT;
@@ -107,9 +97,9 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
         const VEC m = max_lanes(x->m[b], (VEC)(sink)), base = softmax_base_lanes(m);
-        const VEC scale = exp2_lanes((x->m[b] - base) * TO_EXP2);
+        const VEC scale = exp2_lanes((x->m[b] - base) * SCORE_TO_EXP2);
         x->m[b] = m;
-        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * TO_EXP2));
+        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * SCORE_TO_EXP2));
         const VEC_INT empty = x->l[b] == 0.0f;
         keep[b] = select(scale / x->l[b], (VEC)(1.0f), empty);
         // All weights were 0: a NaN in a value they met does not count.
@@ -119,23 +109,24 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
     }
 }
 
-inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
+static inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t,
+                             const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
-        *(VEC *)y =
-            x->l[b] == 0.0f ? (VEC)(-INFINITY) : softmax_base_lanes(x->m[b]) * TO_NATURAL + log(x->l[b]);
+        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY)
+                                    : softmax_base_lanes(x->m[b]) * SCORE_TO_NATURAL + log(x->l[b]);
         for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++)
             lse[view_row(view, t->b, t->h, t->i0 + r)] = y[r - b * LANES];
     }
 }
 
 #if WEIGHTS
-inline void store_some(__global float *to, int count, VEC x) {
+static inline void store_some(__global float *to, int count, VEC x) {
     for (int c = 0; c < count; c++) to[c] = ((const float *)&x)[c];
 }
 
 // The tile's scores, transposed to rows of the result; keys [k0, k0 + count).
-inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
+static inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
     const args_view *view = &t->args->weights;
     __global float *to = weights + view_at(view, t->b, t->h, t->i0, t->k0);
     for (int b = 0; b < ROW_VECTORS; b++)
@@ -155,8 +146,8 @@ inline void store_scores(__global float *weights, const tile_rows *t, const VEC 
         }
 }
 
-// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile sees.
-inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
+// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile tile_sees.
+static inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
     const args_view *view = &t->args->weights;
     const float *m = (const float *)x->m, *l = (const float *)x->l;
     for (int r = 0; r < t->rows; r++) {
@@ -168,80 +159,74 @@ inline void finish_weights(__global float *weights, const tile_rows *t, const ro
         for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
         int j = begin;
         for (; j + LANES <= t->end; j += LANES)
-            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * TO_EXP2) * factor, 0, row + j);
+            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * SCORE_TO_EXP2) * factor, 0, row + j);
         if (j < t->end)
             store_some(row + j, t->end - j,
-                       exp2_lanes((LOAD_PART(STORE_F32, row, j, t->end - j) - base) * TO_EXP2) * factor);
+                       exp2_lanes((LOAD_LANES_PART(STORE_F32, row, j, t->end - j) - base) * SCORE_TO_EXP2) *
+                           factor);
     }
 }
 #endif
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
-flash_lanes(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-            __global const ELEMENT(TYPE_KV) * v, __global ELEMENT(TYPE_OUT) * out, __global float *lse,
-            __global float *weights, __global const uchar *mask, __global const ELEMENT(TYPE_BIAS) * bias,
-            __global const int *table, const attention_args args) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1);
-    const batch_row batch = batch_row_of(&args, table, b);
-    VEC q_tile[STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED, o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
+    const mask_rows bounds = mask_rows_of(&args, table, b);
+    const score_call call = SCORE_CALL;
+    VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
+        o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
-    VEC bias_tile[EXTRA_VECTORS] LANES_ALIGNED, seen_tile[EXTRA_VECTORS] LANES_ALIGNED;
-    float pack_k[PACK_K ? KEY_BLOCK * PITCH_K : 1] LANES_ALIGNED;
-    float pack_v[PACK_V ? STEPS(TILE_KV) * PITCH_V : 1] LANES_ALIGNED;
+    VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
+    float pack_k[PRODUCT_PACK_K ? KEY_BLOCK * PRODUCT_PITCH_K : 1] LANES_ALIGNED;
+    float pack_v[PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1] LANES_ALIGNED;
 
     tile_rows t;
-    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * ROWS, t.shift = batch.shift;
-    t.rows = min(ROWS, min(args.n_q, batch.q_length) - t.i0);
-    t.slope = alibi_slope(&args, table, h), t.bias = bias_tile, t.seen = seen_tile;
+    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
+    t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
+    t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
-    const long keys = batch.kv_length, span = args.splits > 1 ? args.split_keys : keys, begin = split * span;
-    find_intervals(&t, &batch, (int)min(begin, keys), (int)min(begin + span, keys));
+    const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
+               begin = split * span;
+    tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
-    const key_rows kv = {k + view_row(&args.k, b, h_kv, 0),
-                         v + view_row(&args.v, b, h_kv, 0), //
-                         args.k.row,
-                         args.v.row,
-                         t.end,
-                         pack_k,
-                         pack_v};
+    const kv_buffers buffers = KV_BUFFERS;
+    const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
+                             pack_k, pack_v};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    const ahead next = find_ahead(&t, q, k, v, out_rows);
+    const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
-    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += TILE_KV) {
-        t.count = min(TILE_KV, t.end - t.k0);
-#if EXTRAS
-        load_extras(&t, mask, bias);
-#endif
+    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += t.count) {
+        t.count = kv_run(&kv.values, t.k0, min(TILE_KV, t.end - t.k0));
+        tile_load_options(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) {
-            ask_ahead(&next, t.k0 + j);
+            ahead_ask(&next, t.k0 + j);
 #if WEIGHTS
-            ask_for_weights(weights, &t, j / KEY_BLOCK);
+            ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            score_keys(s_tile, m, q_tile, &kv, &t, j);
+            tile_score_keys(s_tile, m, q_tile, &kv, &t, j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
         scores_to_weights(s_tile, &x, m, keep, t.count);
-        if (!all_see(&t, 0, t.count) && !values_finite(&kv, t.k0, t.count)) {
+        if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, t.k0, t.count)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
-            value_rows values;
-            find_values(&values, &kv, t.k0, t.count);
-            add_values(o_tile, s_tile, keep, &values);
+            product_values values;
+            product_find_values(&values, &kv, t.k0, t.count);
+            product_add_values(o_tile, s_tile, keep, &values);
         }
     }
 
-    finish_rows(&x, keep, o_tile, split == 0 ? sink_logit(&args, table, h) * SCORE_UNIT : -INFINITY);
+    finish_rows(&x, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif

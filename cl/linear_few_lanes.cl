@@ -12,15 +12,6 @@
 #include "lanes_rope.clh"
 #include "linear_args.h"
 
-#ifndef ROW_BLOCK
-#define ROW_BLOCK 4 // rows in registers at once
-#endif
-#ifndef COLUMN_BLOCK
-#define COLUMN_BLOCK 4 // columns in registers at once; ROW_BLOCK * COLUMN_BLOCK accumulators
-#endif
-#ifndef COLUMN_TILE
-#define COLUMN_TILE 8 // columns of a work-item
-#endif
 #define SPAN (2 * LANES)
 #define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
 #if ROPE && (COLUMN_BLOCK % 2 || COLUMN_TILE % COLUMN_BLOCK || ROW_BLOCK * COLUMN_BLOCK > 32)
@@ -61,10 +52,10 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
     if (whole < count) {
         vec_pair xs[ROW_BLOCK];
 #pragma unroll
-        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PART(TYPE_Q, x[r], whole, count - whole);
+        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const vec_pair ws = LOAD_PART(TYPE_KV, w[n], whole, count - whole);
+            const vec_pair ws = LOAD_PAIR_PART(TYPE_KV, w[n], whole, count - whole);
 #pragma unroll
             for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = fma(xs[r].b, ws.b, fma(xs[r].a, ws.a, acc[r][n]));
         }
@@ -91,17 +82,17 @@ typedef struct row_block {
 } row_block;
 
 // Which column the n-th of the walk is: with RoPE the two of a pair follow one another.
-inline int walk_column(const linear_args *a, int n) {
+static inline int walk_column(const linear_args *a, int n) {
 #if ROPE == 1
     const int d = n % a->y_head_columns, head = n - d;
-    if (d < a->rotary_dim) return head + (d % 2 ? pair_second(a, d / 2) : pair_first(d / 2));
+    if (d < a->rotary_dim) return head + (d % 2 ? rope_pair_second(a, d / 2) : rope_pair_first(d / 2));
 #endif
     return n;
 }
 
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
-inline column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
+static inline column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     for (int n = 0; n < COLUMN_BLOCK; n++) {
@@ -115,7 +106,7 @@ inline column_block take_columns(const linear_args *a, bias_pointer bias, int fi
     return to;
 }
 
-inline void take_rows(const linear_args *a, __global const int *table, row_block *to) {
+static inline void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     to->count = 0;
     for (int r = 0; r < ROW_BLOCK; r++) {
         if (to->b == a->batch) { // past the last row; the first of a block always is one
@@ -131,8 +122,8 @@ inline void take_rows(const linear_args *a, __global const int *table, row_block
     }
 }
 
-inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
-                      const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+static inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
+                             const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
         for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
     }
@@ -159,7 +150,7 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
             t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK]
                                                 : (VEC)(0.0f);
         }
-        VSTORE(sum_each(t), g, sums);
+        VSTORE(sum_each_lanes(t), g, sums);
     }
 #pragma unroll
     for (int r = 0; r < ROW_BLOCK; r++) {
@@ -171,8 +162,8 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 #if ROPE
 // Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
 // turned, too: Intel's compiler 2026.2 crashed on loops that leave them out.
-inline void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
-                       const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
+static inline void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
+                              const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
@@ -193,9 +184,9 @@ inline void turn_block(const linear_args *a, __global const ulong *turns, const 
 #endif
 
 // Columns [first, first + COLUMN_TILE) of one projection.
-inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
-                            __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
-                            __global const int *table, int first) {
+static inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
+                                   __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
+                                   __global const int *table, int first) {
     const int last = min(first + COLUMN_TILE, a->columns);
     for (int column = first; column < last; column += COLUMN_BLOCK) {
         const column_block columns = take_columns(a, bias, column, last);
@@ -219,7 +210,7 @@ inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias
     }
 }
 
-inline int column_tiles(const linear_args *a) {
+static inline int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 

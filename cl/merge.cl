@@ -1,6 +1,6 @@
 // merge.cl: two attention results over disjoint keys become one, in place (Dao et al. 2022, section 3.1).
 // One work-item a row, because every column needs both old log-sum-exps and the row's own is overwritten.
-#include "mask.clh"
+#include "common.clh"
 
 // Global size: (rows, heads, batch).
 __kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,

@@ -2,7 +2,7 @@
 // The angle is reduced in integers: `turns[d]` is the frequency as a fraction of a full turn, scaled by 2^64, so that
 // n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
 // would be off by 0.06 radians at position 1,000,000.
-#include "mask.clh"
+#include "common.clh"
 
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
 // limit the others to 65,535 groups.

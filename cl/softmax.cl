@@ -4,27 +4,27 @@
 #include "mask.clh"
 #include "softmax.clh"
 
-#ifndef WORK_GROUP
-#define WORK_GROUP 1 // a power of two; 1 on a CPU device, where one core walks a row
+#if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
+#error "WORK_GROUP is a power of two"
 #endif
 
 // scores and weights may be one buffer: a work-item writes only the elements that it alone has read.
-// Global size: (WORK_GROUP, rows of the chunk, items of the chunk); args.weights views the scores, args.out the
-// weights.
+// Global size: (WORK_GROUP, rows of the chunk, items of the chunk).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, __global float *lse,
-        __global const int *table, const attention_args args) {
+        __global const int *table, const softmax_args args, const chunk_args chunk) {
     __local softmax_state part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
-    const int item = args.first_item + (int)get_global_id(2);
+    const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
-    const int i = args.first_row + (int)get_global_id(1);
-    const batch_row rows = batch_row_of(&args, table, b);
-    const int first = first_key(&args, &rows, i), last = last_key(&args, &rows, i);
+    const int i = chunk.first_row + (int)get_global_id(1);
+    const table_item all = {args.shift, args.n_q, args.n_kv};
+    const mask_rows rows = {table_item_of(args.flags, table, b, all), args.window_left, args.window_right};
+    const int first = mask_first_key(&rows, i), last = mask_last_key(&rows, i), q_length = rows.item.q_length;
 
     softmax_state x = {-INFINITY, 0.0f};
     for (int j = first + lane; j < last; j += WORK_GROUP)
-        x = softmax_add(x, scores[view_at(&args.weights, b, h, i, j)]);
+        x = softmax_add(x, scores[view_at(&args.scores, b, h, i, j)]);
     part[lane] = x;
     for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE); // the states of the upper half must be there before they are merged
@@ -32,14 +32,14 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, 
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     x = part[0];
-    if (args.flags & ARGS_SINK) x = softmax_add(x, sink_logit(&args, table, h));
-    const int columns = i < rows.q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
+    if (args.flags & ARGS_SINK) x = softmax_add(x, table_head(args.flags, args.batch, table, h)[1]);
+    const int columns = i < q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
 
-    if ((args.flags & ARGS_LSE) && lane == 0 && i < rows.q_length)
+    if ((args.flags & ARGS_LSE) && lane == 0 && i < q_length)
         lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
     for (int j = lane; j < columns; j += WORK_GROUP) {
         const bool seen = j >= first && j < last;
-        const float p = seen ? softmax_weight(x, scores[view_at(&args.weights, b, h, i, j)]) : 0.0f;
-        STORE(TYPE_WEIGHTS, weights, view_at(&args.out, b, h, i, j), p);
+        const float p = seen ? softmax_weight(x, scores[view_at(&args.scores, b, h, i, j)]) : 0.0f;
+        STORE(TYPE_WEIGHTS, weights, view_at(&args.weights, b, h, i, j), p);
     }
 }

@@ -8,16 +8,33 @@ lint_x86() {
     "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall -Werror \
         -Wno-psabi -Icl "$@"
 }
+# Knobs that a kernel cannot do are refused, and not built into a wrong one.
+refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*"; exit 1; fi; }
 lint_x86 cl/probe_dot_bf16.cl
-lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DEXTRAS=1 cl/flash_lanes.cl
-lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DEXTRAS=1 cl/decode_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
 for kernel in $(ls cl/*.cl | grep -v probe_); do
     lint "$kernel"
-    lint -DEXTRAS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
-    lint -DEXTRAS=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
+    lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
+    lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
+# Each option alone: one that is off has no buffer and no code.
+for ops in 1 2 4 8; do
+    for kernel in scores values flash flash_lanes decode_lanes; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
+done
+refuse -DKEY_BLOCK=3 cl/decode_lanes.cl
+refuse -DROWS=9 cl/decode_lanes.cl
+refuse -DKEY_TILE=64 cl/decode_lanes.cl
+refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/flash.cl
+refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/flash_lanes.cl
+refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/flash_lanes.cl
+refuse -DDOT_BF16=1 cl/flash_lanes.cl
+refuse -DWORK_GROUP=3 cl/softmax.cl
+refuse -DTYPE_KV=7 cl/scores.cl
+refuse -DSCORE_OPS=16 cl/scores.cl
+refuse -DLANES=6 cl/linear_lanes.cl
 for lanes in 4 8 16; do
-    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DEXTRAS=1 cl/flash_lanes.cl
+    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
     for rope in 1 2; do
         for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done

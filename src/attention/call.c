@@ -93,7 +93,6 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
 
 static void fill_problem(call *c) {
     const clattn_attention_params *p = &c->params;
-    const int score_ops = ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK;
     c->problem = (problem){
         .batch = (int)p->q.shape[0],
         .heads = (int)p->q.shape[1],
@@ -107,7 +106,7 @@ static void fill_problem(call *c) {
         .type_out = p->out.type,
         .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
-        .score_ops = cla_score_flags(&p->score) & score_ops,
+        .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
         .kernel = p->kernel,

@@ -15,8 +15,8 @@ static knobs combine_knobs(const call *c) {
 clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
-    const clattn_status status = cla_program_get(c->context, c->variant.family->id, &c->variant.knobs, &p);
-    if (status != CLATTN_OK || c->variant.splits == 1) return status;
+    TRY(cla_program_get(c->context, c->variant.family->id, &c->variant.knobs, &p));
+    if (c->variant.splits == 1) return CLATTN_OK;
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
 
@@ -34,14 +34,22 @@ static void partial_views(const call *c, attention_args *a) {
 static clattn_status enqueue_combine(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
-    attention_args partial = c->args, a = c->args;
+    attention_args partial = c->args;
     launch l = {0};
-    const clattn_status status = cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program));
     partial_views(c, &partial);
-    a.v = partial.out, a.k = partial.lse; // where combine.cl looks for them
-    a.split_out = partial.split_out, a.split_lse = partial.split_lse;
-    a.splits = c->variant.splits;
+    const combine_args a = {.partial_out = partial.out,
+                            .partial_lse = partial.lse,
+                            .out = c->args.out,
+                            .lse = c->args.lse,
+                            .split_out = partial.split_out,
+                            .split_lse = partial.split_lse,
+                            .batch = c->args.batch,
+                            .heads = c->args.heads,
+                            .n_q = c->args.n_q,
+                            .head_dim_v = c->args.head_dim_v,
+                            .splits = c->variant.splits,
+                            .flags = c->args.flags};
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &p->out.buffer);
@@ -61,28 +69,34 @@ static void set_grid(const variant *v, launch *l) {
     }
 }
 
-clattn_status cla_flash_enqueue(call *c, chain *steps) {
+// The arguments of every fused kernel, in the order of fused.clh.
+static void set_arguments(const call *c, const attention_args *a, launch *l) {
     const clattn_attention_params *p = &c->params;
+    const bool split = c->variant.splits > 1;
+    const knobs *k = &c->variant.knobs;
+    cla_launch_buffer(l, &c->q);
+    cla_launch_buffer(l, &c->k);
+    cla_launch_buffer(l, &c->v);
+    cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
+    cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
+    cla_launch_buffer(l, &c->table);
+    if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
+    if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
+    if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
+    cla_launch_value(l, a, sizeof *a);
+}
+
+clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const variant *v = &c->variant;
     const bool split = v->splits > 1;
     attention_args a = c->args;
     launch l = {0};
-    const clattn_status status = cla_program_get(c->context, v->family->id, &v->knobs, &l.program);
-    if (status != CLATTN_OK) return status;
+    TRY(cla_program_get(c->context, v->family->id, &v->knobs, &l.program));
     a.splits = v->splits;
     a.split_keys = v->split_keys;
     if (split) partial_views(c, &a);
-    cla_launch_buffer(&l, &c->q);
-    cla_launch_buffer(&l, &c->k);
-    cla_launch_buffer(&l, &c->v);
-    cla_launch_buffer(&l, split ? &c->workspace : &p->out.buffer);
-    cla_launch_buffer(&l, split ? &c->workspace : &p->lse.buffer);
-    if (v->family->id == KERNEL_FLASH_LANES) cla_launch_buffer(&l, &p->weights.buffer);
-    cla_launch_buffer(&l, &p->score.mask.buffer);
-    cla_launch_buffer(&l, &p->score.bias.buffer);
-    cla_launch_buffer(&l, &c->table);
-    cla_launch_value(&l, &a, sizeof a);
+    set_arguments(c, &a, &l);
     set_grid(v, &l);
-    const clattn_status done = cla_launch_enqueue(steps, &l);
-    return done == CLATTN_OK && split ? enqueue_combine(c, steps) : done;
+    TRY(cla_launch_enqueue(steps, &l));
+    return split ? enqueue_combine(c, steps) : CLATTN_OK;
 }

@@ -9,10 +9,14 @@ typedef struct unfused {
 
 static clattn_status get_programs(call *c, unfused *u) {
     const problem *m = &c->problem;
-    knobs scores = {.type_q = (int)m->type_q, .type_kv = (int)m->type_kv, .type_bias = (int)m->type_bias};
+    knobs scores = {.type_q = (int)m->type_q,
+                    .type_kv = (int)m->type_kv,
+                    .type_bias = (int)m->type_bias,
+                    .score_ops = m->score_ops};
     knobs softmax = {.work_group = c->variant.work_group};
     knobs softmax_out = {.work_group = c->variant.work_group, .type_weights = (int)m->type_weights};
-    knobs values = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out};
+    knobs values = {
+        .type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = m->score_ops & ARGS_MASK};
     TRY(cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores));
     TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax));
     if (m->wants_weights) TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out));
@@ -29,101 +33,111 @@ static size_t blocks(int n, int size) {
 }
 
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
-                                    cl_mem s, int items) {
-    launch l = {.program = u->scores,
-                .global = {blocks(a->n_kv, 4), blocks(a->chunk_rows, 4), (size_t)items}};
+                                    const chunk_args *chunk, cl_mem s, int items) {
+    const int ops = c->problem.score_ops;
+    launch l = {.program = u->scores, .global = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items}};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_buffer(&l, &c->q);
     cla_launch_buffer(&l, &c->k);
     cla_launch_buffer(&l, &s);
-    cla_launch_buffer(&l, &c->params.score.mask.buffer);
-    cla_launch_buffer(&l, &c->params.score.bias.buffer);
     cla_launch_buffer(&l, &c->table);
+    if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
+    if (ops & ARGS_BIAS) cla_launch_buffer(&l, &c->params.score.bias.buffer);
     cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
-// Scores s become weights w; s and w may be one buffer with one view.
-static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a, cl_mem s,
-                                     cl_mem w, int items) {
+// Scores s become weights w, which `view` views; s and w may be one buffer with one view.
+static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a,
+                                     const chunk_args *chunk, cl_mem s, cl_mem w, args_view view, int items) {
     const size_t group = (size_t)c->variant.work_group;
-    launch l = {
-        .program = p, .global = {group, (size_t)a->chunk_rows, (size_t)items}, .local = {group, 1, 1}};
+    const softmax_args soft = {.scores = a->weights,
+                               .weights = view,
+                               .lse = a->lse,
+                               .batch = a->batch,
+                               .heads = a->heads,
+                               .n_q = a->n_q,
+                               .n_kv = a->n_kv,
+                               .shift = a->shift,
+                               .window_left = a->window_left,
+                               .window_right = a->window_right,
+                               .flags = a->flags};
+    launch l = {.program = p, .global = {group, (size_t)chunk->rows, (size_t)items}, .local = {group, 1, 1}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &w);
     cla_launch_buffer(&l, &c->params.lse.buffer);
     cla_launch_buffer(&l, &c->table);
-    cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, &soft, sizeof soft);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
-                                    cl_mem s, int items) {
+                                    const chunk_args *chunk, cl_mem s, int items) {
     launch l = {.program = u->values,
-                .global = {(size_t)a->head_dim_v, blocks(a->chunk_rows, 4), (size_t)items}};
+                .global = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items}};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->v);
     cla_launch_buffer(&l, &c->params.out.buffer);
-    cla_launch_buffer(&l, &c->params.score.mask.buffer);
     cla_launch_buffer(&l, &c->table);
+    if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
     cla_launch_value(&l, a, sizeof *a);
+    cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
 }
 
 // The score tap of the chunk, where the caller wants one that the softmax does not write anyway.
-static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, int items) {
+static clattn_status enqueue_tap(call *c, chain *steps, const unfused *u, attention_args a, chunk_args chunk,
+                                 int items) {
     const clattn_attention_params *p = &c->params;
     static const int taps[] = {ARGS_TAP_RAW, ARGS_TAP_SOFTCAP, ARGS_TAP_MASKED};
     if (!c->problem.wants_scores || p->scores_at == CLATTN_TAP_SOFTMAX) return CLATTN_OK;
     a.weights = cla_tensor_view(&p->scores);
-    a.tap = taps[p->scores_at];
-    return enqueue_scores(c, steps, u, &a, p->scores.buffer, items);
+    chunk.tap = taps[p->scores_at];
+    return enqueue_scores(c, steps, u, &a, &chunk, p->scores.buffer, items);
 }
 
-static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, attention_args *a, int items) {
+static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, const chunk_args *chunk,
+                                   int items) {
     const clattn_attention_params *p = &c->params;
     const problem *m = &c->problem;
     const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
     cl_mem s = in_place ? p->weights.buffer : c->workspace;
-    a->weights = cla_tensor_view(&p->weights);
+    attention_args a = c->args;
+    a.weights = cla_tensor_view(&p->weights);
     if (!in_place) {
-        const int64_t row = a->n_kv, head = row * a->chunk_rows;
+        const int64_t row = a.n_kv, head = row * chunk->rows;
         const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
-        a->weights =
-            (args_view){start - a->first_item * head - a->first_row * row, head * a->heads, head, row, 1};
+        a.weights = (args_view){start - chunk->first_item * head - chunk->first_row * row, head * a.heads,
+                                head, row, 1};
     }
-    TRY(enqueue_tap(c, steps, u, *a, items));
-    a->tap = ARGS_TAP_MASKED;
-    TRY(enqueue_scores(c, steps, u, a, s, items));
-
-    attention_args soft = *a; // softmax.cl writes through `out`
-    if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX) {
-        soft.out = cla_tensor_view(&p->scores);
-        TRY(enqueue_softmax(c, steps, u->softmax, &soft, s, p->scores.buffer, items));
-    }
-    if (m->wants_weights && !in_place) {
-        soft.out = cla_tensor_view(&p->weights);
-        TRY(enqueue_softmax(c, steps, u->softmax_out, &soft, s, p->weights.buffer, items));
-    }
-    soft.out = a->weights;
-    TRY(enqueue_softmax(c, steps, u->softmax, &soft, s, s, items));
-    return enqueue_values(c, steps, u, a, s, items);
+    TRY(enqueue_tap(c, steps, u, a, *chunk, items));
+    TRY(enqueue_scores(c, steps, u, &a, chunk, s, items));
+    if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX)
+        TRY(enqueue_softmax(c, steps, u->softmax, &a, chunk, s, p->scores.buffer, cla_tensor_view(&p->scores),
+                            items));
+    if (m->wants_weights && !in_place)
+        TRY(enqueue_softmax(c, steps, u->softmax_out, &a, chunk, s, p->weights.buffer,
+                            cla_tensor_view(&p->weights), items));
+    TRY(enqueue_softmax(c, steps, u->softmax, &a, chunk, s, s, a.weights, items));
+    return enqueue_values(c, steps, u, &a, chunk, s, items);
 }
 
 // 64-bit counters: the last step may pass what 32 bits count.
 clattn_status cla_unfused_enqueue(call *c, chain *steps) {
-    const unfused_chunk chunk = cla_unfused_chunk(&c->problem);
+    const unfused_chunk most = cla_unfused_chunk(&c->problem);
     unfused u = {0};
-    attention_args a = c->args;
-    const int64_t items = (int64_t)a.batch * a.heads;
+    const int64_t items = (int64_t)c->args.batch * c->args.heads, n_q = c->args.n_q;
     TRY(get_programs(c, &u));
-    for (int64_t item = 0; item < items; item += chunk.items)
-        for (int64_t row = 0; row < a.n_q; row += chunk.rows) {
-            const int64_t rest = items - item, rows = a.n_q - row;
-            a.first_item = (int)item;
-            a.first_row = (int)row;
-            a.chunk_rows = (int)(rows < chunk.rows ? rows : chunk.rows);
-            TRY(enqueue_chunk(c, steps, &u, &a, (int)(rest < chunk.items ? rest : chunk.items)));
+    for (int64_t item = 0; item < items; item += most.items)
+        for (int64_t row = 0; row < n_q; row += most.rows) {
+            const int64_t rest = items - item, rows = n_q - row;
+            const chunk_args chunk = {.first_item = (int)item,
+                                      .first_row = (int)row,
+                                      .rows = (int)(rows < most.rows ? rows : most.rows),
+                                      .tap = ARGS_TAP_MASKED};
+            TRY(enqueue_chunk(c, steps, &u, &chunk, (int)(rest < most.items ? rest : most.items)));
         }
     return CLATTN_OK;
 }

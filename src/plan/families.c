@@ -62,7 +62,7 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->type_kv = (int)p->type_kv;
     k->type_out = (int)p->type_out;
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
-    k->extras = p->score_ops != 0;
+    k->score_ops = p->score_ops;
     k->head_dim = p->head_dim;
     k->head_dim_v = p->head_dim_v;
 }

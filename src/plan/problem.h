@@ -7,7 +7,7 @@
 typedef struct problem {
     int batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
-    int score_ops;        // ARGS_SOFTCAP, ARGS_BIAS, ... of args.h: what becomes of a score
+    int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
     bool wants_weights;   // attention weights are returned
     bool wants_scores;    // a score tap is returned
     clattn_kernel kernel; // what the caller asks for
