@@ -21,11 +21,6 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         const char *name;
     } options[] = {
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
-        {p->kv.cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {cla_tensor_given(&p->kv.block_table), "block_table"},
-        {p->kv.page_size != 0, "page_size"},
-        {cla_tensor_given(&p->kv.k_new), "k_new"},
-        {cla_tensor_given(&p->kv.v_new), "v_new"},
         {p->rope.positions != NULL, "rope.positions"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_YARN, "rope.scaling yarn"},
         {p->rope.scaling == CLATTN_ROPE_SCALING_LLAMA3, "rope.scaling llama3"},
@@ -34,7 +29,7 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         if (options[i].set)
             return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
                                     options[i].name);
-    return CLATTN_OK;
+    return cla_kv_check_unbuilt(c, &p->kv);
 }
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
@@ -53,19 +48,13 @@ static clattn_status check_enums(clattn_context *c, const clattn_attention_param
 // q, k, v and out each; then their shapes against one another, which give the letters.
 static clattn_status check_tensors(clattn_context *x, const clattn_attention_params *p, bool planning) {
     const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
-    const tensor_rule k = {"k", "[B, Hkv, Nkv, D]", TYPES_FLOAT, false, planning};
-    const tensor_rule v = {"v", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(x, &p->q, 4, &q));
-    TRY(cla_tensor_check(x, &p->kv.k, 4, &k));
-    TRY(cla_tensor_check(x, &p->kv.v, 4, &v));
+    TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
+    TRY(cla_kv_check(x, &p->kv, p->q.shape, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
-    const int64_t *sq = p->q.shape, *sk = p->kv.k.shape, *sv = p->kv.v.shape;
-    const int64_t q_shape[4] = {sq[0], sq[1], sq[2], sq[3]}, k_shape[4] = {sq[0], sk[1], sk[2], sq[3]};
-    const int64_t v_shape[4] = {sq[0], sk[1], sk[2], sv[3]}, out_shape[4] = {sq[0], sq[1], sq[2], sv[3]};
-    TRY(cla_tensor_check_shape(x, &p->q, q_shape, &q));
-    TRY(cla_tensor_check_shape(x, &p->kv.k, k_shape, &k));
-    TRY(cla_tensor_check_shape(x, &p->kv.v, v_shape, &v));
+    const int64_t *sq = p->q.shape;
+    const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
     return cla_tensor_check_shape(x, &p->out, out_shape, &out);
 }
 
@@ -85,9 +74,6 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
     if (sq[0] * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
                                 (long long)(sq[0] * sq[1]));
-    if (p->kv.v.type != p->kv.k.type)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "v: its type differs from k's: both must be stored alike");
     return CLATTN_OK;
 }
 
@@ -159,8 +145,6 @@ static void fill_args(call *c) {
     const problem *m = &c->problem;
     attention_args *a = &c->args;
     a->q = cla_tensor_view(&p->q);
-    a->k = cla_tensor_view(&p->kv.k);
-    a->v = cla_tensor_view(&p->kv.v);
     a->out = cla_tensor_view(&p->out);
     if (cla_tensor_given(&p->lse)) a->lse = cla_tensor_view(&p->lse), a->flags |= ARGS_LSE;
     if (m->wants_weights) a->weights = cla_tensor_view(&p->weights);
@@ -170,7 +154,8 @@ static void fill_args(call *c) {
     a->head_dim = m->head_dim, a->head_dim_v = m->head_dim_v;
     a->splits = 1, a->split_keys = m->n_kv;
     cla_score_fill(c, a);
-    c->q = p->q.buffer, c->k = p->kv.k.buffer, c->v = p->kv.v.buffer;
+    c->q = p->q.buffer;
+    cla_kv_fill(c);
 }
 
 // RoPE's copies come first, then the variant's own scratch.

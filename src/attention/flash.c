@@ -75,8 +75,8 @@ static void set_arguments(const call *c, const attention_args *a, launch *l) {
     const bool split = c->variant.splits > 1;
     const knobs *k = &c->variant.knobs;
     cla_launch_buffer(l, &c->q);
-    cla_launch_buffer(l, &c->k);
-    cla_launch_buffer(l, &c->v);
+    cla_kv_key_arguments(c, l);
+    cla_kv_value_arguments(c, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, &c->table);

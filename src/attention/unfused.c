@@ -38,7 +38,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     launch l = {.program = u->scores, .global = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items}};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_buffer(&l, &c->q);
-    cla_launch_buffer(&l, &c->k);
+    cla_kv_key_arguments(c, &l);
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->table);
     if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
@@ -78,7 +78,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     launch l = {.program = u->values,
                 .global = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items}};
     cla_launch_buffer(&l, &s);
-    cla_launch_buffer(&l, &c->v);
+    cla_kv_value_arguments(c, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);
     cla_launch_buffer(&l, &c->table);
     if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);

@@ -1,0 +1,52 @@
+// kv.c: where keys and values lie, as clattn_kv says: its views against the contract, and as kernel arguments. The device's
+// half is cl/kv.clh.
+#include "attention/call.h"
+
+// Options that have a place in the header and no code yet.
+clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_kv *kv) {
+    const struct {
+        bool set;
+        const char *name;
+    } options[] = {
+        {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
+        {cla_tensor_given(&kv->block_table), "block_table"},
+        {kv->page_size != 0, "page_size"},
+        {cla_tensor_given(&kv->k_new), "k_new"},
+        {cla_tensor_given(&kv->v_new), "v_new"},
+    };
+    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
+        if (options[i].set)
+            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
+                                    options[i].name);
+    return CLATTN_OK;
+}
+
+// The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv.
+clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], bool planning) {
+    const tensor_rule k = {"k", "[B, Hkv, Nkv, D]", TYPES_FLOAT, false, planning};
+    const tensor_rule v = {"v", "[B, Hkv, Nkv, Dv]", TYPES_FLOAT, false, planning};
+    TRY(cla_tensor_check(x, &kv->k, 4, &k));
+    TRY(cla_tensor_check(x, &kv->v, 4, &v));
+    const int64_t *sk = kv->k.shape, *sv = kv->v.shape;
+    const int64_t k_shape[4] = {q[0], sk[1], sk[2], q[3]}, v_shape[4] = {q[0], sk[1], sk[2], sv[3]};
+    TRY(cla_tensor_check_shape(x, &kv->k, k_shape, &k));
+    TRY(cla_tensor_check_shape(x, &kv->v, v_shape, &v));
+    if (kv->v.type != kv->k.type)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "v: its type differs from k's: both must be stored alike");
+    return CLATTN_OK;
+}
+
+void cla_kv_fill(call *c) {
+    c->args.k = cla_tensor_view(&c->params.kv.k);
+    c->args.v = cla_tensor_view(&c->params.kv.v);
+    c->k = c->params.kv.k.buffer;
+    c->v = c->params.kv.v.buffer;
+}
+
+void cla_kv_key_arguments(const call *c, launch *l) {
+    cla_launch_buffer(l, &c->k);
+}
+void cla_kv_value_arguments(const call *c, launch *l) {
+    cla_launch_buffer(l, &c->v);
+}
