@@ -12,9 +12,12 @@
 static inline float scores_tapped(const score_call *c, const mask_rows *rows, const score_place *at, float s,
                                   int tap) {
     if (at->j >= rows->item.kv_length) return -INFINITY; // past a length: reaches no output, not even a tap
-    s = score_change(c->args, at, s, score_bias(c, at), score_slope(c, at->h), tap);
+    if (tap == ARGS_TAP_RAW) return s;
+    s = score_cap(c->args, s);
+    if (tap == ARGS_TAP_SOFTCAP) return s;
+    s = score_add(at, s, score_bias(c, at), score_slope(c, at->h));
     const bool within = at->j >= mask_first_key(rows, at->i) && at->j < mask_last_key(rows, at->i);
-    return tap != ARGS_TAP_MASKED || (within && score_kept(c, at)) ? s : -INFINITY;
+    return within && score_kept(c, at) ? s : -INFINITY;
 }
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
