@@ -39,8 +39,13 @@ typedef struct args_view {
 #define ARGS_TAP_SOFTCAP 1
 #define ARGS_TAP_MASKED 2
 
-// The table is int32 words: [batch][4] = shift, q_length, kv_length, 0 (present with ARGS_BATCH_ROWS, else
-// absent) and then [heads][2] = slope, sink as float bits (present with ARGS_ALIBI or ARGS_SINK).
+// The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length, kv_length, 0 (present with ARGS_BATCH_ROWS, else
+// absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one of ARGS_HEAD_FLAGS).
+#define ARGS_ITEM_WORDS 4
+#define ARGS_HEAD_WORDS 4
+#define ARGS_HEAD_SLOPE 0 // ALiBi
+#define ARGS_HEAD_SINK 1  // sink logit
+#define ARGS_HEAD_FLAGS (ARGS_ALIBI | ARGS_SINK)
 typedef struct attention_args {
     args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
     args_view lse;                 // [B, H, Nq], column unused

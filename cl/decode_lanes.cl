@@ -24,7 +24,7 @@
 #ifndef VALUE_ACCUMULATORS
 #define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
 #endif
-#include "lanes_pair.clh"
+#include "lanes.clh"
 #include "fused.clh"
 #include "kv.clh"
 
@@ -104,7 +104,7 @@ typedef struct query_rows {
     bool hidden;                 // some row does not see some key of the tile
     int head[ROWS], row[ROWS], first[ROWS], last[ROWS]; // keys [first, last) by position
     float most[ROWS], sum[ROWS], rescale[ROWS];
-    float scale; // of a score; with its log2(e) where nothing comes between the score and the softmax
+    float scale[ROWS]; // of a score; with its log2(e) where nothing comes between the score and the softmax
     int b, shift;
 } query_rows;
 
@@ -137,7 +137,7 @@ static inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
 #pragma unroll
     for (int r = 0; r < ROWS; r++) {
 #pragma unroll
-        for (int j = 0; j < KEY_BLOCK; j++) rows->score[r][key + j] = sum_lanes(acc[r][j]) * rows->scale;
+        for (int j = 0; j < KEY_BLOCK; j++) rows->score[r][key + j] = sum_lanes(acc[r][j]) * rows->scale[r];
     }
 }
 
@@ -256,6 +256,7 @@ static inline void start_row(const score_call *call, const mask_rows *bounds, qu
     const float sink = get_group_id(0) == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
     rows->head[r] = h, rows->row[r] = i;
     rows->first[r] = mask_first_key(bounds, i), rows->last[r] = mask_last_key(bounds, i);
+    rows->scale[r] = score_scale(call, h) * SCORE_UNIT;
     rows->most[r] = sink;
     rows->sum[r] = sink == -INFINITY ? 0.0f : 1.0f;
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
@@ -282,7 +283,6 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     rows.b = (int)get_global_id(2);
     const mask_rows bounds = mask_rows_of(&args, table, rows.b);
     rows.shift = bounds.item.shift;
-    rows.scale = args.scale * SCORE_UNIT;
     int begin = INT_MAX, end = 0; // the keys that some row sees
     for (int r = 0; r < ROWS; r++) {
         // Rows past the end repeat the last one; they are not stored.

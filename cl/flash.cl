@@ -64,7 +64,7 @@ static inline void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const
     for (int x = 0; x < ITEM_KEYS; x++) {
         at->j = k0 + c + x * ROW_ITEMS;
         seen[x] = at->j >= r->first && at->j < r->last;
-        s[x] = score_step(call, at, s[x] * (call->args->scale * SCORE_UNIT), &seen[x]);
+        s[x] = score_step(call, at, s[x] * (score_scale(call, at->h) * SCORE_UNIT), &seen[x]);
     }
 }
 

@@ -85,7 +85,7 @@ static inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global
     LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
 #else
     LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
-    const float scale = t->args->scale * SCORE_UNIT;
+    const float scale = t->scale * SCORE_UNIT;
     for (int d = 0; d < HEAD_DIM * ROW_VECTORS; d++) q_tile[d] *= scale;
 #endif
     for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
@@ -184,7 +184,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_rows t;
     t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
-    t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
+    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
     if (t.rows <= 0) return;
     const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
                begin = split * span;

@@ -8,7 +8,7 @@
 // 20 rows of 512: adding up the lanes of 16 sums in one tree, and keeping the sums in registers up to there, 9 %.
 // Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
-#include "lanes_pair.clh"
+#include "lanes.clh"
 #include "lanes_rope.clh"
 #include "linear_args.h"
 

@@ -20,7 +20,7 @@
 #ifndef COLUMN_BLOCK
 #define COLUMN_BLOCK 6
 #endif
-#include "lanes_pair.clh"
+#include "lanes.clh"
 #include "lanes_rope.clh"
 #include "linear_args.h"
 

@@ -21,8 +21,8 @@ static inline float scores_tapped(const score_call *c, const mask_rows *rows, co
 }
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
-__kernel void scores(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(TYPE_KV) * k,
-                     __global float *s, __global const int *table SCORE_ARGUMENTS, const attention_args args,
+__kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __global float *s,
+                     __global const int *table SCORE_ARGUMENTS, const attention_args args,
                      const chunk_args chunk) {
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
@@ -53,10 +53,11 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, __global const ELEMENT(
         }
     }
     const score_call call = SCORE_CALL;
+    const float scale = score_scale(&call, h);
     for (int r = 0; r < BLOCK_ROWS && i0 + r < i_end; r++)
         for (int c = 0; c < BLOCK_KEYS && j0 + c < args.n_kv; c++) {
             const score_place at = {b, h, j0 + c, rows.item.shift, i0 + r};
             s[view_at(&args.weights, b, h, at.i, at.j)] =
-                scores_tapped(&call, &rows, &at, sum[r][c] * args.scale, chunk.tap);
+                scores_tapped(&call, &rows, &at, sum[r][c] * scale, chunk.tap);
         }
 }

@@ -171,19 +171,20 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[4 * b] = shift_of(s, m, b);
-        words[4 * b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
-        words[4 * b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+        words[ARGS_ITEM_WORDS * b] = shift_of(s, m, b);
+        words[ARGS_ITEM_WORDS * b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        words[ARGS_ITEM_WORDS * b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
     }
     for (int h = 0; head_words && h < m->heads; h++) {
-        const float pair[2] = {s->alibi_slopes ? s->alibi_slopes[h] : 0.0f, s->sinks ? s->sinks[h] : 0.0f};
-        memcpy(words + row_words + 2 * (size_t)h, pair, sizeof pair);
+        const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
+                                             [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f};
+        memcpy(words + row_words + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
     }
 }
 
 clattn_status cla_call_table(call *c) {
-    const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? 4 * (size_t)c->problem.batch : 0;
-    const size_t heads = (c->args.flags & (ARGS_ALIBI | ARGS_SINK)) ? 2 * (size_t)c->problem.heads : 0;
+    const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
+    const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     if (rows + heads == 0 || c->table) return CLATTN_OK;
     int32_t *words = calloc(rows + heads, sizeof *words);
     if (!words)
