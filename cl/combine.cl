@@ -5,7 +5,7 @@
 #include "table.clh"
 
 // The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.
-static inline float combined_lse(const combine_args *a, __global const float *lse) {
+float combined_lse(const combine_args *a, __global const float *lse) {
     float most = -INFINITY;
     for (int s = 0; s < a->splits; s++) most = fmax(most, lse[s * a->split_lse]);
     float sum = 0.0f;

@@ -24,6 +24,7 @@
 #ifndef VALUE_ACCUMULATORS
 #define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 ? 32 : 16)
 #endif
+#define STORAGE_PAIRS
 #include "lanes.clh"
 #include "fused.clh"
 #include "kv.clh"
@@ -67,24 +68,24 @@
 
 #if DOT_BF16
 typedef uint16 query_span;
-static inline uint16 load_bits(__global const ushort *p, long i) {
+uint16 load_bits(__global const ushort *p, long i) {
     return (uint16)(as_uint8(vload16(0, p + i)), as_uint8(vload16(0, p + i + 16)));
 }
 #define LOAD_KEYS(row, c) load_bits((row).at, (c)*SPAN)
-static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+VEC multiply_add(query_span x, query_span q, VEC sum) {
     __asm__("vdpbf16ps %2, %1, %0" : "+v"(sum) : "v"(x), "v"(q));
     return sum;
 }
-static inline void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
+void load_query(__global const ushort *q, query_span query[ALL_PAIRS]) {
     for (int c = 0; c < ALL_PAIRS; c++) query[c] = load_bits(q, c * SPAN);
 }
 #else
 typedef vec_pair query_span;
 #define LOAD_KEYS(row, c) ((c) < PAIRS ? kv_pair(row, (c)*SPAN) : kv_pair_part(row, PAIRS * SPAN, REST))
-static inline VEC multiply_add(query_span x, query_span q, VEC sum) {
+VEC multiply_add(query_span x, query_span q, VEC sum) {
     return fma(x.b, q.b, fma(x.a, q.a, sum));
 }
-static inline void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
+void load_query(__global const ELEMENT(TYPE_Q) * q, query_span query[ALL_PAIRS]) {
     float x[ALL_PAIRS * SPAN];
     for (int d = 0; d < ALL_PAIRS * SPAN; d++) x[d] = d < HEAD_DIM ? LOAD(TYPE_Q, q, d) : 0.0f;
     for (int c = 0; c < ALL_PAIRS; c++) {
@@ -116,7 +117,7 @@ typedef struct key_tile {
 
 // Scores of KEY_BLOCK keys from `key` on, for all rows. Keys from tile->count on repeat the last one, so that
 // nothing past it is read.
-static inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
+void score_keys(query_rows *rows, const key_tile *tile, int key) {
     kv_row k[KEY_BLOCK];
     VEC acc[ROWS][KEY_BLOCK];
 #pragma unroll
@@ -142,7 +143,7 @@ static inline void score_keys(query_rows *rows, const key_tile *tile, int key) {
 }
 
 // Row r of a tile in which a key may be hidden, or an option changes the scores.
-static inline void finish_scores(const score_call *call, query_rows *rows, const key_tile *tile, int r) {
+void finish_scores(const score_call *call, query_rows *rows, const key_tile *tile, int r) {
     score_place at = {rows->b, rows->head[r], 0, rows->shift, rows->row[r]};
     rows->seen[r] = 0;
     for (int j = 0; j < tile->count; j++) {
@@ -153,7 +154,7 @@ static inline void finish_scores(const score_call *call, query_rows *rows, const
     }
 }
 
-static inline float largest_lane(VEC x) {
+float largest_lane(VEC x) {
 #if LANES == 16
     const float8 a = x.lo > x.hi ? x.lo : x.hi;
     const float4 b = a.lo > a.hi ? a.lo : a.hi;
@@ -166,7 +167,7 @@ static inline float largest_lane(VEC x) {
 }
 
 // Scores of row r become exp2(score - maximum), and its running maximum and sum follow.
-static inline void softmax_row(query_rows *rows, int r, int count) {
+void softmax_row(query_rows *rows, int r, int count) {
     float *score = rows->score[r];
     const int padded = (count + LANES - 1) / LANES * LANES;
     for (int j = count; j < padded; j++) score[j] = -INFINITY;
@@ -185,13 +186,13 @@ static inline void softmax_row(query_rows *rows, int r, int count) {
     rows->most[r] = most;
 }
 
-static inline vec_pair load_value(const key_tile *tile, int j, int pair) {
+vec_pair load_value(const key_tile *tile, int j, int pair) {
     const kv_row v = kv_row_at(&tile->values, tile->first + j);
     return pair < PAIRS_V ? kv_pair(v, pair * SPAN) : kv_pair_part(v, PAIRS_V * SPAN, REST_V);
 }
 
 // A pair of value columns of row r without the keys it does not see.
-static inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
+vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
     vec_pair o = rows->out[r][pair];
     o.a *= rows->rescale[r], o.b *= rows->rescale[r];
     for (int j = 0; j < tile->count; j++) {
@@ -206,7 +207,7 @@ static inline vec_pair add_seen(const query_rows *rows, const key_tile *tile, in
 // out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0,
 // which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with
 // care.
-static inline void add_values(query_rows *rows, const key_tile *tile, int first) {
+void add_values(query_rows *rows, const key_tile *tile, int first) {
     vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
@@ -236,7 +237,7 @@ static inline void add_values(query_rows *rows, const key_tile *tile, int first)
     }
 }
 
-static inline void add_tile(const score_call *call, query_rows *rows, const key_tile *tile) {
+void add_tile(const score_call *call, query_rows *rows, const key_tile *tile) {
     rows->hidden = SCORE_OPS != 0;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
@@ -249,8 +250,8 @@ static inline void add_tile(const score_call *call, query_rows *rows, const key_
 }
 
 // What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
-static inline void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r,
-                             int h_kv, int index) {
+void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r, int h_kv,
+               int index) {
     const attention_args *a = call->args;
     const int h = h_kv * a->group + index / a->n_q, i = index % a->n_q;
     const float sink = get_group_id(0) == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
@@ -262,7 +263,7 @@ static inline void start_row(const score_call *call, const mask_rows *bounds, qu
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
 }
 
-static inline void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
+void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
     const float factor = rows->sum[r] == 0.0f ? 0.0f : 1.0f / rows->sum[r];
     for (int c = 0; c < ALL_PAIRS_V; c++) {
         const vec_pair y = c < PAIRS_V ? UNORDER_PAIR(TYPE_KV, rows->out[r][c]) : rows->out[r][c];

@@ -27,8 +27,7 @@ typedef struct row_bounds {
 
 // The intervals move right with the row, so the first and the last row, i0 and i_last, bound the keys that the tile
 // visits.
-static inline row_bounds find_bounds(const attention_args *a, const mask_rows *rows, int split, int i, int i0,
-                                     int i_last) {
+row_bounds find_bounds(const attention_args *a, const mask_rows *rows, int split, int i, int i0, int i_last) {
     const int split_first = split * a->split_keys, split_last = split_first + a->split_keys;
     const row_bounds r = {
         max(mask_first_key(rows, i), split_first),      min(mask_last_key(rows, i), split_last),
@@ -38,7 +37,7 @@ static inline row_bounds find_bounds(const attention_args *a, const mask_rows *r
 }
 
 // The group brings rows [k0, k0 + keys) of K or of V into local memory, `width` numbers each.
-static inline void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width) {
+void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width) {
     for (int x = (int)get_local_id(0); x < keys * width; x += GROUP) {
         const int row = x / width, d = x % width;
         tile[row * KV_PITCH + d] = kv_at(kv_row_at(rows, k0 + row), d);
@@ -46,8 +45,8 @@ static inline void load_tile(__local float *tile, const kv_head *rows, int k0, i
 }
 
 // The products of the work-item's row of Q with its keys of the tile.
-static inline void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const float *tile_kv,
-                                 int c, int keys) {
+void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const float *tile_kv, int c,
+                   int keys) {
     for (int x = 0; x < ITEM_KEYS; x++) s[x] = 0.0f;
     for (int d = 0; d < HEAD_DIM; d++) {
         const float qv = q_row[d];
@@ -59,8 +58,8 @@ static inline void multiply_keys(float s[ITEM_KEYS], __local const float *q_row,
 }
 
 // Products become scores in SCORE_UNIT.
-static inline void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *call,
-                                 score_place *at, const row_bounds *r, int k0, int c) {
+void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *call, score_place *at,
+                   const row_bounds *r, int k0, int c) {
     for (int x = 0; x < ITEM_KEYS; x++) {
         at->j = k0 + c + x * ROW_ITEMS;
         seen[x] = at->j >= r->first && at->j < r->last;
@@ -69,8 +68,8 @@ static inline void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const
 }
 
 // acc += P V for the work-item's columns of the output.
-static inline void add_values(float acc[ITEM_COLUMNS], __local const float *p_row,
-                              __local const float *tile_kv, int c, int keys, bool partial) {
+void add_values(float acc[ITEM_COLUMNS], __local const float *p_row, __local const float *tile_kv, int c,
+                int keys, bool partial) {
     for (int key = 0; key < keys; key++) {
         const float p = p_row[key];
         if (partial && p == HIDDEN) continue; // a hidden NaN in V must not be multiplied by 0
@@ -82,8 +81,8 @@ static inline void add_values(float acc[ITEM_COLUMNS], __local const float *p_ro
 }
 
 // The work-item's columns of the row, of which `columns` exist; 0 where the row saw nothing.
-static inline void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float keep,
-                             const float acc[ITEM_COLUMNS], int c, int columns) {
+void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float keep,
+               const float acc[ITEM_COLUMNS], int c, int columns) {
     const float factor = x->l == 0.0f ? 0.0f : keep / x->l;
     for (int y = 0; y < ITEM_COLUMNS; y++) {
         const int d = c + y * ROW_ITEMS;

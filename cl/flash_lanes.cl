@@ -24,7 +24,7 @@ typedef struct row_softmax {
 } row_softmax;
 
 // What is subtracted from a score: 0 while no key was seen, so that -inf - -inf does not arise.
-static inline VEC softmax_base_lanes(VEC m) {
+VEC softmax_base_lanes(VEC m) {
     return m == -INFINITY ? (VEC)(0.0f) : m;
 }
 
@@ -60,8 +60,8 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 }
 
 // product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
-static inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep,
-                                       const product_rows *kv, const tile_rows *t) {
+void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const product_rows *kv,
+                         const tile_rows *t) {
     for (int d = 0; d < HEAD_DIM_V; d++)
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC o = o_tile[d * ROW_VECTORS + b] * keep[b];
@@ -78,8 +78,8 @@ static inline void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC
 }
 
 // Q, transposed and scaled; empty sums.
-static inline void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
-                              const tile_rows *t) {
+void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
+                const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
 #if DOT_BF16
     LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
@@ -109,8 +109,7 @@ REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float s
     }
 }
 
-static inline void store_lse(__global float *lse, const args_view *view, const tile_rows *t,
-                             const row_softmax *x) {
+void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
     for (int b = 0; b < ROW_VECTORS; b++) {
         float y[LANES] LANES_ALIGNED;
         *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY)
@@ -121,12 +120,12 @@ static inline void store_lse(__global float *lse, const args_view *view, const t
 }
 
 #if WEIGHTS
-static inline void store_some(__global float *to, int count, VEC x) {
+void store_some(__global float *to, int count, VEC x) {
     for (int c = 0; c < count; c++) to[c] = ((const float *)&x)[c];
 }
 
 // The tile's scores, transposed to rows of the result; keys [k0, k0 + count).
-static inline void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
+void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
     const args_view *view = &t->args->weights;
     __global float *to = weights + view_at(view, t->b, t->h, t->i0, t->k0);
     for (int b = 0; b < ROW_VECTORS; b++)
@@ -147,7 +146,7 @@ static inline void store_scores(__global float *weights, const tile_rows *t, con
 }
 
 // exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile tile_sees.
-static inline void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
+void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
     const args_view *view = &t->args->weights;
     const float *m = (const float *)x->m, *l = (const float *)x->l;
     for (int r = 0; r < t->rows; r++) {

@@ -8,6 +8,7 @@
 // 20 rows of 512: adding up the lanes of 16 sums in one tree, and keeping the sums in registers up to there, 9 %.
 // Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
+#define STORAGE_PAIRS
 #include "lanes.clh"
 #include "lanes_rope.clh"
 #include "linear_args.h"
@@ -82,7 +83,7 @@ typedef struct row_block {
 } row_block;
 
 // Which column the n-th of the walk is: with RoPE the two of a pair follow one another.
-static inline int walk_column(const linear_args *a, int n) {
+int walk_column(const linear_args *a, int n) {
 #if ROPE == 1
     const int d = n % a->y_head_columns, head = n - d;
     if (d < a->rotary_dim) return head + (d % 2 ? rope_pair_second(a, d / 2) : rope_pair_first(d / 2));
@@ -92,7 +93,7 @@ static inline int walk_column(const linear_args *a, int n) {
 
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
-static inline column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
+column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
     for (int n = 0; n < COLUMN_BLOCK; n++) {
@@ -106,7 +107,7 @@ static inline column_block take_columns(const linear_args *a, bias_pointer bias,
     return to;
 }
 
-static inline void take_rows(const linear_args *a, __global const int *table, row_block *to) {
+void take_rows(const linear_args *a, __global const int *table, row_block *to) {
     to->count = 0;
     for (int r = 0; r < ROW_BLOCK; r++) {
         if (to->b == a->batch) { // past the last row; the first of a block always is one
@@ -122,8 +123,8 @@ static inline void take_rows(const linear_args *a, __global const int *table, ro
     }
 }
 
-static inline void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
-                             const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
+               const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
     for (int r = 0; r < ROW_BLOCK; r++) {
         for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
     }
@@ -162,8 +163,8 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 #if ROPE
 // Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
 // turned, too: Intel's compiler 2026.2 crashed on loops that leave them out.
-static inline void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
-                              const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
+void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
+                const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
@@ -184,9 +185,9 @@ static inline void turn_block(const linear_args *a, __global const ulong *turns,
 #endif
 
 // Columns [first, first + COLUMN_TILE) of one projection.
-static inline void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
-                                   __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
-                                   __global const int *table, int first) {
+void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
+                     __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
+                     int first) {
     const int last = min(first + COLUMN_TILE, a->columns);
     for (int column = first; column < last; column += COLUMN_BLOCK) {
         const column_block columns = take_columns(a, bias, column, last);
@@ -210,7 +211,7 @@ static inline void project_columns(const linear_args *a, x_pointer x, w_pointer 
     }
 }
 
-static inline int column_tiles(const linear_args *a) {
+int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 

@@ -47,16 +47,16 @@ typedef struct lane_columns {
     bool whole;
 } lane_columns;
 
-static inline long column_at(int column, int head_columns, long head) {
+long column_at(int column, int head_columns, long head) {
     return column / head_columns * head + column % head_columns;
 }
-static inline lane_columns lane_columns_at(int first, int columns, int head_columns, long head) {
+lane_columns lane_columns_at(int first, int columns, int head_columns, long head) {
     const bool whole = first + LANES <= columns && first % head_columns + LANES <= head_columns;
     return (lane_columns){column_at(first, head_columns, head), whole};
 }
 
 // x[row, k .. k + LANES) where that is not one piece; zero from the reduction's end on.
-static inline VEC gather_x(const linear_args *a, x_pointer row, int k) {
+VEC gather_x(const linear_args *a, x_pointer row, int k) {
     float t[LANES];
     for (int j = 0; j < LANES; j++)
         t[j] =
@@ -66,8 +66,8 @@ static inline VEC gather_x(const linear_args *a, x_pointer row, int k) {
 
 // Transpose depth (a multiple of LANES) columns of x from `k` on into vectors of rows. LANES rows at a time
 // walk along the reduction, so that the hardware prefetcher follows them.
-static inline void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
-                          VEC tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS]) {
+void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int k, int depth,
+            VEC tile[ROW_PANELS][REDUCTION_TILE][ROW_VECTORS]) {
     lane_columns c[REDUCTION_TILE / LANES];
     for (int d = 0; d < depth; d += LANES)
         c[d / LANES] = lane_columns_at(k + d, a->reduction, a->x_head_columns, a->x_head);
@@ -90,8 +90,8 @@ static inline void pack_x(const linear_args *a, x_pointer x, const long row_at[T
 }
 
 // Copy a block of W as float32, zero from the reduction's end on; columns past the last repeat it.
-static inline void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth,
-                          float block[COLUMN_BLOCK][W_STRIDE]) {
+void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth,
+            float block[COLUMN_BLOCK][W_STRIDE]) {
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         w_pointer p = w + a->w_offset + min(column + n, a->columns - 1) * a->w_row + k;
         const int exist = min(depth, a->reduction - k), whole = exist / LANES * LANES;
@@ -102,9 +102,8 @@ static inline void pack_w(const linear_args *a, w_pointer w, int column, int k, 
 
 // The micro-kernel: y += x w for one panel and one block of columns. Meanwhile it asks for the rows of W that
 // `next` points to, of which each panel takes its share; they are packed after this block.
-static inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS],
-                                  const float w[COLUMN_BLOCK][W_STRIDE], int depth, VEC y[][ROW_VECTORS],
-                                  w_pointer next, long next_row) {
+void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS], const float w[COLUMN_BLOCK][W_STRIDE],
+                    int depth, VEC y[][ROW_VECTORS], w_pointer next, long next_row) {
     VEC acc[COLUMN_BLOCK][ROW_VECTORS];
 #pragma unroll
     for (int n = 0; n < COLUMN_BLOCK; n++) {
@@ -130,8 +129,8 @@ static inline void multiply_block(const VEC x[REDUCTION_TILE][ROW_VECTORS],
 }
 
 // Ask for the lines of y that the tile will be stored to: with the n-th column of a tile that part of its rows.
-static inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y,
-                             const long row_at[TILE_ROWS], int n, int first_column, int columns) {
+void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_OUT) * y, const long row_at[TILE_ROWS],
+               int n, int first_column, int columns) {
     const int each = (TILE_ROWS * COLUMN_BLOCK + columns - 1) / columns, first = n / COLUMN_BLOCK * each;
     for (int c = 0; c < columns; c += LANES) {
         const long at = column_at(first_column + c, a->y_head_columns, a->y_head);
@@ -140,9 +139,8 @@ static inline void ask_for_y(const linear_args *a, __global const ELEMENT(TYPE_O
 }
 
 // Store LANES columns of the tile's rows, from its n-th on; rows from `rows` on do not exist.
-static inline void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows,
-                           int first_column, int first,
-                           VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
+void store_y(const linear_args *a, y_pointer y, const long row_at[TILE_ROWS], int rows, int first_column,
+             int first, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     const int column = first_column + first;
     const lane_columns c = lane_columns_at(column, a->columns, a->y_head_columns, a->y_head);
     for (int v = 0; v < TILE_VECTORS; v++) {
@@ -168,9 +166,8 @@ static inline void store_y(const linear_args *a, y_pointer y, const long row_at[
 
 #if ROPE
 // Turn the heads of the tile, which holds whole heads: cosine and sine of a pair serve all of them.
-static inline void turn_tile(const linear_args *a, __global const ulong *turns,
-                             const ulong position[TILE_ROWS], int columns,
-                             VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
+void turn_tile(const linear_args *a, __global const ulong *turns, const ulong position[TILE_ROWS],
+               int columns, VEC tile[ROW_PANELS][LINEAR_TILE_COLUMNS][ROW_VECTORS]) {
     for (int pair = 0; pair < a->rotary_dim / 2; pair++) {
         for (int v = 0; v < TILE_VECTORS; v++) {
             const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * turns[pair];

@@ -9,8 +9,7 @@
 #define BLOCK_KEYS 4
 
 // One scaled dot product up to the tap; -inf by selection where the tap is behind the masks.
-static inline float scores_tapped(const score_call *c, const mask_rows *rows, const score_place *at, float s,
-                                  int tap) {
+float scores_tapped(const score_call *c, const mask_rows *rows, const score_place *at, float s, int tap) {
     if (at->j >= rows->item.kv_length) return -INFINITY; // past a length: reaches no output, not even a tap
     if (tap == ARGS_TAP_RAW) return s;
     s = score_cap(c->args, s);

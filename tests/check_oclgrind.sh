@@ -3,9 +3,6 @@
 # not all work-items reach. Its exit status is 0 even then: the log must be empty.   $1 build folder
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
-# Unoptimised: it then sees every access as written, and does not know a hint of clang's inliner for functions that
-# return a struct (llvm.experimental.noalias.scope.decl).
-export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 log=$(mktemp)
 status=0
 # The lanes kernels, with projections of few rows, then the portable one, with those of many: Oclgrind calls itself a
