@@ -2,8 +2,8 @@
 // suites.
 #include "array.h"
 
-#include "reference.h"
-#include "storage.h"
+#include "evidence/reference.h"
+#include "evidence/storage.h"
 
 #include <stdlib.h>
 #include <string.h>

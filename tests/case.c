@@ -3,7 +3,7 @@
 #include "case.h"
 
 #include "harness.h"
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -7,7 +7,7 @@
 #define CLATTN_TESTS_CASE_H
 
 #include "array.h"
-#include "reference.h"
+#include "evidence/reference.h"
 
 // A mask or bias: the last `rank` axes of [B, H, Nq, Nkv]; rank 0: absent. Bit a of `repeat` gives axis a
 // size 1.

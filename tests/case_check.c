@@ -2,9 +2,9 @@
 // (case.c). Called by every attention suite.
 #include "case.h"
 
-#include "budget.h"
+#include "evidence/budget.h"
 #include "harness.h"
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -2,9 +2,9 @@
 // (test_models.c), which fill its arrays themselves. Called by the layer suites.
 #include "layer_case.h"
 
-#include "budget.h"
+#include "evidence/budget.h"
 #include "harness.h"
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdio.h>

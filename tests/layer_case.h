@@ -4,7 +4,7 @@
 #define CLATTN_TESTS_LAYER_CASE_H
 
 #include "array.h"
-#include "reference.h"
+#include "evidence/reference.h"
 
 // The four projections, as indices of matrices and biases.
 enum { LAYER_Q, LAYER_K, LAYER_V, LAYER_O, LAYER_MATRICES };

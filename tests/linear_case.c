@@ -1,10 +1,10 @@
 // linear_case.c: makes, runs and judges one projection. Called by the suites of the linear call.
 #include "linear_case.h"
 
-#include "budget.h"
+#include "evidence/budget.h"
 #include "harness.h"
-#include "reference.h"
-#include "storage.h"
+#include "evidence/reference.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdio.h>

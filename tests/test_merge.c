@@ -1,9 +1,9 @@
 // test_merge.c: partial results over disjoint keys merge to the whole, in any order, and an empty part
 // changes nothing. Leaves out refused merges (test_errors.c).
-#include "budget.h"
+#include "evidence/budget.h"
 #include "case.h"
 #include "harness.h"
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdlib.h>

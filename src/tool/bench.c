@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/table.h"
+#include "tool/bench_table.h"
 #include "tool/file.h"
 
 enum {

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "budget.h"
-#include "reference.h"
-#include "storage.h"
+#include "evidence/budget.h"
+#include "evidence/reference.h"
+#include "evidence/storage.h"
 
 const verify_case verify_cases[] = {
     {.name = "plain", .batch = 2, .heads = 2, .n_q = 33, .n_kv = 65, .head_dim = 64},

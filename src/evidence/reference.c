@@ -1,9 +1,9 @@
 // reference.c: attention and merge in double precision, one row at a time. Leaves out rotary embedding,
 // linear and layer (reference_layer.c). Called by the case runner and by suites that need a figure of their
 // own.
-#include "reference.h"
+#include "evidence/reference.h"
 
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdio.h>

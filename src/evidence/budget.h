@@ -1,6 +1,6 @@
 // budget.h: is a result accurate enough? An error budget, not magic numbers. Leaves out how results are made.
-#ifndef CLATTN_TESTS_BUDGET_H
-#define CLATTN_TESTS_BUDGET_H
+#ifndef CLATTN_EVIDENCE_BUDGET_H
+#define CLATTN_EVIDENCE_BUDGET_H
 
 #include <clattn/clattn.h>
 

@@ -1,10 +1,10 @@
 // table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose keys are the
 // contract; every other format prints its values, so that none can drift. Used by bench.
-#ifndef CLATTN_BENCH_TABLE_H
-#define CLATTN_BENCH_TABLE_H
+#ifndef CLATTN_TOOL_BENCH_TABLE_H
+#define CLATTN_TOOL_BENCH_TABLE_H
 #include <jansson.h>
 
-#include "bench/measure.h"
+#include "tool/bench_measure.h"
 
 #define BENCH_FORMAT_VERSION 1
 

@@ -1,9 +1,9 @@
 // baseline.h: attention as a program composes it that has a matrix product and no attention: CLBlast's
 // batched products Q K^T and P V, and a plain softmax between them, through a matrix of scores in memory.
 // float32 alone. Stands beside clattn in a bench's table. Used by problem.
-#ifndef CLATTN_BENCH_BASELINE_H
-#define CLATTN_BENCH_BASELINE_H
-#include "bench/cases.h"
+#ifndef CLATTN_TOOL_BENCH_BASELINE_H
+#define CLATTN_TOOL_BENCH_BASELINE_H
+#include "tool/bench_cases.h"
 #include "tool/tool.h"
 
 typedef struct composition composition;

@@ -1,10 +1,10 @@
 // limits.c: see limits.h. On a CPU device a work-item is a core's: groups of one, vectors of the native
 // width, and a contiguous piece of the buffer each. Elsewhere neighbours read neighbouring vectors.
-#include "bench/limits.h"
+#include "evidence/limits.h"
 
 #include <stdio.h>
 
-#include "bench/limits_native.h"
+#include "evidence/limits_native.h"
 
 #define CHAINS 12 // independent accumulators: latency times issue width of what is common, below 16 registers
 

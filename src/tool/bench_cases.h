@@ -1,10 +1,10 @@
 // cases.h: which cases a bench runs: the presets and the standard set as data, and the product of the lists
 // that the command line gives. Leaves out how a case is run. Used by the bench sub-command.
-#ifndef CLATTN_BENCH_CASES_H
-#define CLATTN_BENCH_CASES_H
+#ifndef CLATTN_TOOL_BENCH_CASES_H
+#define CLATTN_TOOL_BENCH_CASES_H
 #include <clattn/clattn.h>
 
-#include "bench/list.h"
+#include "tool/bench_list.h"
 
 typedef enum bench_op { BENCH_ATTEND = 0, BENCH_DECODE, BENCH_LAYER, BENCH_LINEAR } bench_op;
 

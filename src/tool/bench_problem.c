@@ -1,12 +1,12 @@
 // problem.c: see problem.h.
-#include "bench/problem.h"
+#include "tool/bench_problem.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "bench/baseline.h"
-#include "storage.h"
+#include "tool/bench_baseline.h"
+#include "evidence/storage.h"
 
 #define PERIOD 1048573 // the largest prime below 2^20
 

@@ -1,9 +1,9 @@
 // problem.h: one case made real: its inputs on the device and their values on the host, its output, and the
 // call. Inputs are uniform with variance 1 (weights: 1 / width), so that scores have a deviation of about 1.
 // Leaves out verification and time. Used by check and measure.
-#ifndef CLATTN_BENCH_PROBLEM_H
-#define CLATTN_BENCH_PROBLEM_H
-#include "bench/cases.h"
+#ifndef CLATTN_TOOL_BENCH_PROBLEM_H
+#define CLATTN_TOOL_BENCH_PROBLEM_H
+#include "tool/bench_cases.h"
 #include "tool/tool.h"
 
 // Q, K, V; or X and WQ of a linear; or X, Y, WQ, WK, WV, WO (Y without elements where it is X).

@@ -1,8 +1,8 @@
 // limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay
 // in registers, and reading a buffer larger than the caches. Leaves out matrix instructions. Used by the
 // bench.
-#ifndef CLATTN_BENCH_LIMITS_H
-#define CLATTN_BENCH_LIMITS_H
+#ifndef CLATTN_EVIDENCE_LIMITS_H
+#define CLATTN_EVIDENCE_LIMITS_H
 #include "tool/tool.h"
 
 typedef struct bench_limits {

@@ -1,5 +1,5 @@
 // cases.c: see cases.h.
-#include "bench/cases.h"
+#include "tool/bench_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>

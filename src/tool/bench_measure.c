@@ -3,14 +3,14 @@
 // Device time runs from a marker to the end of the call's last command. For a short call both are enqueued
 // behind a user event, so that the time contains no enqueueing; wall time then comes from a second run
 // without that event.
-#include "bench/measure.h"
+#include "tool/bench_measure.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/check.h"
-#include "bench/model.h"
+#include "tool/bench_check.h"
+#include "evidence/model.h"
 
 #define LEAST_REPEATS 5
 #define MOST_REPEATS 1000

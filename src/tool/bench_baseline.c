@@ -1,5 +1,5 @@
 // baseline.c: see baseline.h. The peak memory that a bench states leaves out CLBlast's own temporary copies.
-#include "bench/baseline.h"
+#include "tool/bench_baseline.h"
 
 #include <math.h>
 #include <stdio.h>

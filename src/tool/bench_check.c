@@ -1,5 +1,5 @@
 // check.c: see check.h.
-#include "bench/check.h"
+#include "tool/bench_check.h"
 
 #include <math.h>
 #include <stdlib.h>

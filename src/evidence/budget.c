@@ -1,9 +1,9 @@
 // budget.c: the error budget of every numeric comparison. Leaves out absolute tolerances that one subject
 // needs (those are in max_error). Called by the case runner and the suites.
-#include "budget.h"
+#include "evidence/budget.h"
 
-#include "reference.h"
-#include "storage.h"
+#include "evidence/reference.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdio.h>

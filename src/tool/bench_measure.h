@@ -1,8 +1,8 @@
 // measure.h: one case on one device: build, verify, time, row. Leaves out what is printed. Used by the bench.
-#ifndef CLATTN_BENCH_MEASURE_H
-#define CLATTN_BENCH_MEASURE_H
-#include "bench/limits.h"
-#include "bench/problem.h"
+#ifndef CLATTN_TOOL_BENCH_MEASURE_H
+#define CLATTN_TOOL_BENCH_MEASURE_H
+#include "evidence/limits.h"
+#include "tool/bench_problem.h"
 
 typedef struct bench_settings {
     int64_t repeat; // 0: as many as the time allows, at least five

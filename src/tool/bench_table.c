@@ -1,5 +1,5 @@
 // table.c: see table.h.
-#include "bench/table.h"
+#include "tool/bench_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>

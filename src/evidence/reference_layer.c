@@ -1,8 +1,8 @@
 // reference_layer.c: rotary embedding, linear and the whole layer in double precision. Leaves out attention
 // itself (reference.c). Called by reference.c for the turn, and by the layer suites.
-#include "reference.h"
+#include "evidence/reference.h"
 
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdlib.h>

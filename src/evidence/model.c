@@ -1,5 +1,5 @@
 // model.c: see model.h.
-#include "bench/model.h"
+#include "evidence/model.h"
 
 static double visible_pairs(const bench_case *c) {
     double pairs = 0.0;

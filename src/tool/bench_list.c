@@ -1,5 +1,5 @@
 // list.c: see list.h.
-#include "bench/list.h"
+#include "tool/bench_list.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,8 +4,8 @@
 // With `plain` set to a 16-bit type the same loops round where an unfused computation in that storage type
 // rounds: rotated q and k, the probabilities, projections and the output. That is the `plain` of the error
 // budget.
-#ifndef CLATTN_TESTS_REFERENCE_H
-#define CLATTN_TESTS_REFERENCE_H
+#ifndef CLATTN_EVIDENCE_REFERENCE_H
+#define CLATTN_EVIDENCE_REFERENCE_H
 
 #include <clattn/clattn.h>
 
