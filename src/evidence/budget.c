@@ -12,7 +12,7 @@ struct errors {
     double squares, norm, largest, ref_largest, plain_largest, grid_largest;
 };
 
-static double nmse_limit(clattn_type type) {
+double budget_nmse_limit(clattn_type type) {
     if (type == CLATTN_TYPE_F16) return 1e-6;
     return type == CLATTN_TYPE_BF16 ? 5e-5 : 1e-11;
 }
@@ -65,8 +65,23 @@ bool budget_holds(const struct budget *b, char *why, size_t size) {
         if (!special(ref)) add(&e, b, n);
     }
     double nmse = e.squares == 0 ? 0 : e.squares / e.norm, limit = largest_allowed(b, &e);
-    if (nmse <= nmse_limit(b->type) && e.largest <= limit) return true;
+    if (nmse <= budget_nmse_limit(b->type) && e.largest <= limit) return true;
     snprintf(why, size, "%s: nmse %.3g (limit %.3g), largest error %.3g (limit %.3g), largest value %.3g",
-             b->what, nmse, nmse_limit(b->type), e.largest, limit, e.ref_largest);
+             b->what, nmse, budget_nmse_limit(b->type), e.largest, limit, e.ref_largest);
     return false;
+}
+
+double budget_nmse(const struct budget *b) {
+    double squares = 0, norm = 0;
+    for (int64_t n = 0; n < b->count; n++) {
+        const double got = b->got[n], ref = b->ref[n];
+        if (ref == REFERENCE_ANY) continue;
+        if (special(ref) || special(got)) {
+            if (!alike(got, ref)) return (double)INFINITY;
+            continue;
+        }
+        squares += (got - ref) * (got - ref);
+        norm += ref * ref;
+    }
+    return norm > 0 ? squares / norm : squares;
 }

@@ -19,11 +19,15 @@ struct reference {
     const double *q, *k, *v;                // dense [B, H, Nq, D], [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv]
     const double *mask, *bias;              // NULL: absent; read through the strides [B, H, Nq, Nkv]
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats
-    const clattn_attention_params *options; // its scalars and host arrays; its tensors are not looked at
+    const clattn_score *score;              // its scalars and host arrays; its tensors are not looked at
+    const clattn_rope *rope;                // NULL: none
     clattn_type plain;                      // F32: exact
+    int64_t period, map_period; // of q, k, v; of mask and bias: tables that repeat; 0: whole tensors
+    const int64_t *rows;        // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
+    int64_t row_count;
 };
 
-// Dense results; each may be NULL. tap[CLATTN_TAP_SOFTMAX] is the attention weights.
+// Dense results, one row after the other; each may be NULL. tap[CLATTN_TAP_SOFTMAX] is the attention weights.
 struct reference_result {
     double *out, *lse, *tap[CLATTN_TAP_COUNT];
 };
@@ -41,6 +45,8 @@ struct reference_linear {
     const double *x, *w, *b;
     int64_t rows, in, out;
     clattn_type plain;
+    int64_t x_period, w_period; // of a table that repeats; 0: a whole tensor
+    const int64_t *sample;      // rows of x, `rows` of them; NULL: all, in order
 };
 void reference_linear(const struct reference_linear *problem, double *y);
 
@@ -51,12 +57,27 @@ struct reference_layer {
     const double *bq, *bk, *bv, *bo;   // NULL: absent
     struct reference attention;        // sizes, options, mask, bias, plain; its q, k, v are not looked at
 };
-// result->out is the layer's, dense [B, Nq, Mo]; the rest is its attention's.
+// result->out is the layer's, dense [B, Nq, Mo]; the rest is its attention's. With `rows` and no rotary embedding, out
+// alone is made, exact, at the cost of those rows.
 void reference_layer(const struct reference_layer *problem, const struct reference_result *result);
 
 // Merge part b into part a: rows of `head_dim_v` with one lse each.
 void reference_merge(double *out_a, double *lse_a, const double *out_b, const double *lse_b, int64_t rows,
                      int64_t head_dim_v);
+
+// The sum of a[i] b[i].
+double reference_dot(const double *a, const double *b, int64_t n);
+
+// One row's scores [Nkv] become what the options make of them, in place; p: the attention weights. Returns the
+// log-sum-exp. The taps that are asked for are kept as result row `at_row`.
+struct reference_row {
+    int64_t b, h, i, p, kv_length;
+    int64_t at; // of the results
+};
+double reference_finish(const struct reference *problem, const struct reference_row *row, double *scores,
+                        double *p, const struct reference_result *result);
+// Row `number` of a problem's [B, H, Nq].
+struct reference_row reference_row_of(const struct reference *problem, int64_t number);
 
 // count doubles, all 0; ends the program when there is no memory.
 double *reference_alloc(int64_t count);

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "evidence/hard_cases.h"
 #include "tool/file.h"
 #include "tool/verify_case.h"
 
@@ -43,12 +44,19 @@ static bool take_tune(void *target, int id, const char *value, char why[256]) {
 }
 
 // Every case without extras has one head size, so that one program serves verification and timing.
+static bool without_extras(const struct test_case *c) {
+    const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
+    return !case_projects(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
+           !c->mask.rank && !c->bias.rank && !c->weights && !c->scores && !c->splits && !c->rope.layout &&
+           !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
+}
+
 static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
-    for (int i = 0; i < verify_case_count; i++) {
-        verify_case c = verify_cases[i];
+    for (int i = 0; i < hard_case_count; i++) {
+        struct test_case c = hard_case(i);
         char why[256];
-        if (c.head_dim != 64 || c.mask || c.bias || c.alibi || c.options.score.softcap > 0.0f) continue;
-        c.type = type;
+        if (!without_extras(&c)) continue;
+        c.q_type = c.kv_type = c.out_type = type;
         if (verify_run(s, &c, kernel, why) == VERIFY_FAIL) {
             fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
             return false;
