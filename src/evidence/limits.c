@@ -3,10 +3,20 @@
 #include "evidence/limits.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 
 #include "evidence/limits_native.h"
+#include "evidence/measure.h"
 
 #define CHAINS 12 // independent accumulators: latency times issue width of what is common, below 16 registers
+
+struct limit {
+    struct place *place;
+    cl_kernel kernel;
+    cl_mem out, source;
+    size_t items, group;
+    double work;
+};
 
 // Some compilers fuse mad() alone, some have hardware for fma() alone: both are tried. Variables and not an
 // array, which some keep in memory.
@@ -37,37 +47,43 @@ static const char read_source[] =
     "  out[get_global_id(0)] = a.x + a.y + a.z + a.w;\n"
     "}\n";
 
-static cl_kernel build(session *s, const char *source, const char *options, const char *name) {
-    cl_int code = CL_SUCCESS;
-    const cl_device_id device = s->device.device;
-    cl_program program =
-        clCreateProgramWithSource(clattn_context_opencl(s->context), 1, &source, NULL, &code);
-    if (!program) return NULL;
-    cl_kernel kernel = NULL;
-    if (clBuildProgram(program, 1, &device, options, NULL, NULL) == CL_SUCCESS)
-        kernel = clCreateKernel(program, name, &code);
-    clReleaseProgram(program);
-    return kernel;
+// The instruction is written out: compilers that know no bfloat16 in OpenCL take it.
+static const char bf16_source[] = "__kernel void bf16_peak(__global float *out, uint pair, int n) {\n"
+                                  "  float16 x[CHAINS], sum = (float16)(0.0f);\n"
+                                  "  const uint16 a = (uint16)(pair);\n"
+                                  "  _Pragma(\"unroll\")\n"
+                                  "  for (int c = 0; c < CHAINS; c++) x[c] = sum;\n"
+                                  "  for (int i = 0; i < n; i++) {\n"
+                                  "    _Pragma(\"unroll\")\n"
+                                  "    for (int c = 0; c < CHAINS; c++) __asm__ volatile(\"vdpbf16ps %1, %1, "
+                                  "%0\" : \"+v\"(x[c]) : \"v\"(a));\n"
+                                  "  }\n"
+                                  "  _Pragma(\"unroll\")\n"
+                                  "  for (int c = 0; c < CHAINS; c++) sum += x[c];\n"
+                                  "  out[get_global_id(0)] = sum.s0 + sum.sf;\n"
+                                  "}\n";
+
+// A compiler takes the instruction for any processor, so the processor is asked.
+static bool has_bf16(const clattn_capabilities *c) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return c->is_cpu && __builtin_cpu_supports("avx512bf16");
+#else
+    (void)c;
+    return false;
+#endif
 }
 
-// The least device time of some runs after one that is not counted; 0: it failed.
-static double least_ns(session *s, cl_kernel kernel, size_t items, size_t group, int runs) {
-    double least = 0.0;
-    for (int i = 0; i <= runs; i++) {
-        cl_event event;
-        cl_ulong start = 0, end = 0;
-        if (clEnqueueNDRangeKernel(s->queue, kernel, 1, NULL, &items, &group, 0, NULL, &event) != CL_SUCCESS)
-            return 0.0;
-        const uint64_t wall = tool_time_ns();
-        const bool done = clFinish(s->queue) == CL_SUCCESS;
-        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL);
-        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL);
-        clReleaseEvent(event);
-        if (!done) return 0.0;
-        const double ns = end > start ? (double)(end - start) : (double)(tool_time_ns() - wall);
-        if (i > 0 && (least == 0.0 || ns < least)) least = ns;
-    }
-    return least;
+static const clattn_capabilities *facts(const struct limit *l) {
+    return clattn_context_capabilities(l->place->context);
+}
+
+static bool build(struct limit *l, const char *source, const char *options, const char *name) {
+    cl_int code = CL_SUCCESS;
+    cl_program program = clCreateProgramWithSource(l->place->opencl, 1, &source, NULL, &code);
+    if (program) code = clBuildProgram(program, 1, &l->place->device, options, NULL, NULL);
+    if (code == CL_SUCCESS) l->kernel = clCreateKernel(program, name, &code);
+    if (program) clReleaseProgram(program);
+    return code == CL_SUCCESS;
 }
 
 static size_t group_of(const clattn_capabilities *c) {
@@ -84,35 +100,55 @@ static unsigned vector_width(const clattn_capabilities *c) {
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
-// Runs are made longer until one takes 4 ms, where start-up no longer counts; short and many, so that one
-// runs undisturbed.
-static double fma_gflops(session *s, const char *op) {
-    const clattn_capabilities *c = s->capabilities;
-    const unsigned width = vector_width(c);
-    const size_t items = items_of(c);
-    const cl_float a = 0.75f, b = 0.25f;
+bool limit_enqueue(struct limit *l, cl_event *event) {
+    const cl_int code =
+        clEnqueueNDRangeKernel(l->place->queue, l->kernel, 1, NULL, &l->items, &l->group, 0, NULL, event);
+    if (code != CL_SUCCESS) place_broken(l->place, "a limit's kernel", code);
+    return code == CL_SUCCESS;
+}
+
+static bool enqueue(void *user, cl_event *event) {
+    return limit_enqueue(user, event);
+}
+
+double limit_work(const struct limit *l) {
+    return l->work;
+}
+
+static bool start_fma(struct limit *l, limit_kind kind) {
+    const unsigned width = vector_width(facts(l));
+    const cl_float a = 0.75f, b = 0.25f; // a fixed point that is neither denormal nor infinite
+    const char *op = kind == LIMIT_FMA ? "fma" : "mad";
     char options[128];
-    cl_mem out = NULL;
-    double best = 0.0;
     if (width == 1)
         snprintf(options, sizeof options, "-DVEC=float -DOP=%s \"-DSTORE(x,i,p)=*(p)=x\"", op);
     else
         snprintf(options, sizeof options, "-DVEC=float%u -DOP=%s -DSTORE=vstore%u", width, op, width);
-    cl_kernel kernel = build(s, fma_source, options, "fma_peak");
-    out = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, items * sizeof(float), NULL,
-                         NULL);
-    for (cl_int n = 1000; kernel && out; n *= 4) {
-        clSetKernelArg(kernel, 0, sizeof out, &out);
-        clSetKernelArg(kernel, 1, sizeof a, &a);
-        clSetKernelArg(kernel, 2, sizeof b, &b);
-        clSetKernelArg(kernel, 3, sizeof n, &n);
-        const double ns = least_ns(s, kernel, items, group_of(c), 20);
-        if (ns > 0.0) best = 2.0 * CHAINS * (double)width * (double)n * (double)items / ns;
-        if (ns <= 0.0 || ns > 4e6 || n > 100000000) break;
+    return build(l, fma_source, options, "fma_peak") &&
+           clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
+}
+
+static bool start_bf16(struct limit *l) {
+    const cl_uint pair = 0x3a803a80; // two of 2^-10: the sums stay small
+    char options[32];
+    snprintf(options, sizeof options, "-DCHAINS=%d", CHAINS);
+    return has_bf16(facts(l)) && build(l, bf16_source, options, "bf16_peak") &&
+           clSetKernelArg(l->kernel, 1, sizeof pair, &pair) == CL_SUCCESS;
+}
+
+// Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
+static bool grow(struct limit *l, limit_kind kind) {
+    const cl_uint last = kind == LIMIT_BF16 ? 2 : 3;
+    const double flops = kind == LIMIT_BF16 ? 64.0 : 2.0 * (double)vector_width(facts(l));
+    for (cl_int n = 1000;; n *= 4) {
+        const measure_settings settings = {.repeat = 3};
+        measure_times times;
+        if (clSetKernelArg(l->kernel, last, sizeof n, &n) != CL_SUCCESS) return false;
+        if (!measure_run(l->place, &settings, enqueue, l, &times)) return false;
+        l->work = flops * CHAINS * (double)n * (double)l->items;
+        if (times.time_ns_min > 4e6 || n > 100000000) return true;
     }
-    if (kernel) clReleaseKernel(kernel);
-    if (out) clReleaseMemObject(out);
-    return best;
 }
 
 // An eighth of the memory at most, and 256 MiB: above every last-level cache but a few, of which a GPU gets 1
@@ -123,44 +159,74 @@ static size_t read_bytes(const clattn_capabilities *c) {
     return (size_t)(bytes < c->max_allocation_bytes ? bytes : c->max_allocation_bytes);
 }
 
-static double read_gbytes_per_s(session *s) {
-    const clattn_capabilities *c = s->capabilities;
-    const size_t items = items_of(c), rounds = read_bytes(c) / 16 / items / 4 * 4,
-                 bytes = rounds * items * 16;
-    const cl_int own = c->is_cpu ? (cl_int)rounds : 0, jump = (cl_int)items;
+static bool start_read(struct limit *l, size_t wanted) {
+    const clattn_capabilities *c = facts(l);
+    const size_t rounds = (wanted ? wanted : read_bytes(c)) / 16 / l->items / 4 * 4,
+                 bytes = rounds * l->items * 16;
+    const cl_int own = c->is_cpu ? (cl_int)rounds : 0, jump = (cl_int)l->items;
     const cl_float one = 1.0f;
     char options[64];
     snprintf(options, sizeof options, "-DROUNDS=%zu", rounds);
-    cl_kernel kernel = rounds ? build(s, read_source, options, "read_peak") : NULL;
-    cl_mem x = NULL, out = NULL;
-    double ns = 0.0;
-    if (kernel) {
-        cl_context context = clattn_context_opencl(s->context);
-        x = clCreateBuffer(context, CL_MEM_READ_WRITE, bytes, NULL, NULL);
-        out = clCreateBuffer(context, CL_MEM_READ_WRITE, items * sizeof(float), NULL, NULL);
-    }
-    if (x && out &&
-        clEnqueueFillBuffer(s->queue, x, &one, sizeof one, 0, bytes, 0, NULL, NULL) == CL_SUCCESS) {
-        clSetKernelArg(kernel, 0, sizeof x, &x);
-        clSetKernelArg(kernel, 1, sizeof out, &out);
-        clSetKernelArg(kernel, 2, sizeof own, &own);
-        clSetKernelArg(kernel, 3, sizeof jump, &jump);
-        ns = least_ns(s, kernel, items, group_of(c), 15);
-    }
-    if (x) clReleaseMemObject(x);
-    if (out) clReleaseMemObject(out);
-    if (kernel) clReleaseKernel(kernel);
-    return ns > 0.0 ? (double)bytes / ns : 0.0;
+    if (!rounds || !build(l, read_source, options, "read_peak")) return false;
+    l->source = clCreateBuffer(l->place->opencl, CL_MEM_READ_WRITE, bytes, NULL, NULL);
+    l->work = (double)bytes;
+    return l->source &&
+           clEnqueueFillBuffer(l->place->queue, l->source, &one, sizeof one, 0, bytes, 0, NULL, NULL) ==
+               CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 0, sizeof l->source, &l->source) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 1, sizeof l->out, &l->out) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 2, sizeof own, &own) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 3, sizeof jump, &jump) == CL_SUCCESS;
 }
 
-static void raise_to(double *limit, double found) {
-    if (found > *limit) *limit = found;
+struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes) {
+    struct limit *l = calloc(1, sizeof *l);
+    if (!l) return NULL;
+    l->place = place;
+    l->items = items_of(facts(l));
+    l->group = group_of(facts(l));
+    l->out = clCreateBuffer(place->opencl, CL_MEM_READ_WRITE, l->items * sizeof(float), NULL, NULL);
+    bool ok = l->out != NULL;
+    if (kind == LIMIT_READ) {
+        ok = ok && start_read(l, bytes);
+    } else {
+        ok = ok && (kind == LIMIT_BF16 ? start_bf16(l) : start_fma(l, kind));
+        ok = ok && clSetKernelArg(l->kernel, 0, sizeof l->out, &l->out) == CL_SUCCESS && grow(l, kind);
+    }
+    if (ok) return l;
+    limit_destroy(l);
+    return NULL;
 }
 
-void bench_limits_measure(session *s, bench_limits *limits) {
-    raise_to(&limits->fma_gflops, fma_gflops(s, "fma"));
-    raise_to(&limits->fma_gflops, fma_gflops(s, "mad"));
-    raise_to(&limits->read_gbytes_per_s, read_gbytes_per_s(s));
-    if (s->capabilities->is_cpu)
-        raise_to(&limits->native_fma_gflops, bench_native_fma_gflops(s->capabilities->compute_units));
+void limit_destroy(struct limit *l) {
+    if (!l) return;
+    clFinish(l->place->queue);
+    if (l->kernel) clReleaseKernel(l->kernel);
+    if (l->out) clReleaseMemObject(l->out);
+    if (l->source) clReleaseMemObject(l->source);
+    free(l);
+}
+
+// Work a nanosecond of the least of some runs; 0: it could not be measured.
+static double best_rate(struct place *place, limit_kind kind) {
+    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : 20};
+    struct limit *l = limit_create(place, kind, 0);
+    measure_times times;
+    double rate = 0.0, wall = 0.0;
+    if (l && measure_once(place, enqueue, l, &wall) && measure_run(place, &settings, enqueue, l, &times))
+        rate = l->work / times.time_ns_min;
+    limit_destroy(l);
+    return rate;
+}
+
+static void raise_to(double *most, double found) {
+    if (found > *most) *most = found;
+}
+
+void limits_measure(struct place *place, struct limits *found) {
+    const clattn_capabilities *c = clattn_context_capabilities(place->context);
+    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA));
+    raise_to(&found->fma_gflops, best_rate(place, LIMIT_MAD));
+    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ));
+    if (c->is_cpu) raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units));
 }

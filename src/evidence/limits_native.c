@@ -6,7 +6,7 @@
 #include <immintrin.h>
 #include <pthread.h>
 
-#include "tool/tool.h"
+#include "evidence/measure.h"
 
 // Variables and not an array, which gcc keeps in memory; with values of their own, or they become one.
 #define CHAINS 12
@@ -48,15 +48,15 @@ static void *work(void *user) {
 }
 
 static double run_ns(worker *workers, unsigned count) {
-    const uint64_t start = tool_time_ns();
+    const uint64_t start = measure_clock_ns();
     unsigned started = 0;
     while (started < count && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
         started++;
     for (unsigned i = 0; i < started; i++) pthread_join(workers[i].thread, NULL);
-    return started == count ? (double)(tool_time_ns() - start) : 0.0;
+    return started == count ? (double)(measure_clock_ns() - start) : 0.0;
 }
 
-double bench_native_fma_gflops(unsigned threads) {
+double limits_native_fma_gflops(unsigned threads) {
     static worker workers[MOST_THREADS];
     const bool wide = __builtin_cpu_supports("avx512f");
     const unsigned count = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
@@ -71,7 +71,7 @@ double bench_native_fma_gflops(unsigned threads) {
     return least > 0.0 ? flops / least : 0.0;
 }
 #else
-double bench_native_fma_gflops(unsigned threads) {
+double limits_native_fma_gflops(unsigned threads) {
     (void)threads;
     return 0.0;
 }

@@ -4,5 +4,5 @@
 #define CLATTN_EVIDENCE_LIMITS_NATIVE_H
 
 // With this many threads; 0 where there is no such loop.
-double bench_native_fma_gflops(unsigned threads);
+double limits_native_fma_gflops(unsigned threads);
 #endif

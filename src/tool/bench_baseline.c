@@ -1,16 +1,17 @@
-// baseline.c: see baseline.h. The peak memory that a bench states leaves out CLBlast's own temporary copies.
+// bench_baseline.c: see bench_baseline.h. The peak memory that a bench states leaves out CLBlast's own temporary copies.
 #include "tool/bench_baseline.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #ifdef CLATTN_HAVE_CLBLAST
 #include <clblast_c.h>
 
 struct composition {
     session *session;
-    bench_case c;
+    struct test_case c;
     composition_buffers buffers;
     cl_kernel softmax;
     size_t group;
@@ -74,15 +75,28 @@ static bool refuse(char why[256], const char *what) {
     return false;
 }
 
-bool composition_can(const bench_case *c, char why[256]) {
-    const double heads = (double)c->b * (double)c->heads;
-    const double rows = heads * (double)c->n, keys = heads * (double)c->n_kv;
-    if (c->dtype != CLATTN_TYPE_F32)
+bool composition_can(const struct test_case *c, char why[256]) {
+    const double heads = (double)c->batch * (double)c->heads;
+    const double rows = heads * (double)c->n_q, keys = heads * (double)c->n_kv;
+    struct test_case plain = {.op = c->op, .composed = true, .no_lse = true};
+    char name[CASE_NAME_SIZE], wanted[CASE_NAME_SIZE];
+    plain.batch = c->batch, plain.heads = c->heads, plain.kv_heads = c->kv_heads;
+    plain.n_q = c->n_q, plain.n_kv = c->n_kv, plain.head_dim = c->head_dim, plain.head_dim_v = c->head_dim_v;
+    plain.q_type = plain.kv_type = plain.out_type = c->q_type;
+    plain.seed = c->seed;
+    plain.score.causal = c->score.causal;
+    plain.score.alignment = c->score.alignment;
+    if (strcmp(case_name(c, name), case_name(&plain, wanted)) != 0 ||
+        (c->score.causal && c->score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT))
+        return refuse(why, "CLBlast's composition: sizes and bottom-right causality alone, no other option");
+    if (c->q_type != CLATTN_TYPE_F32)
         return refuse(why, "CLBlast's composition: float32 alone, its half product sums in half");
     if (c->kv_heads != c->heads)
         return refuse(why,
                       "CLBlast's composition: as many key/value heads as heads, its batches share no matrix");
-    if (fmax(rows * (double)c->n_kv, fmax(rows, keys) * (double)(c->d > c->dv ? c->d : c->dv)) > INT32_MAX)
+    if (fmax(rows * (double)c->n_kv,
+             fmax(rows, keys) * (double)(c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v)) >
+        INT32_MAX)
         return refuse(why,
                       "CLBlast's composition: a matrix of 2^31 elements or more, which it counts in 32 bits");
     return true;
@@ -114,7 +128,7 @@ static bool build_softmax(composition *c, char why[256]) {
     return false;
 }
 
-composition *composition_create(session *s, const bench_case *c, const composition_buffers *buffers,
+composition *composition_create(session *s, const struct test_case *c, const composition_buffers *buffers,
                                 char why[256]) {
     composition *made = malloc(sizeof *made);
     if (!made) {
@@ -140,15 +154,15 @@ static bool multiply(composition *c, const product *p, cl_event *event, char why
     const CLBlastStatusCode code = CLBlastSgemmStridedBatched(
         CLBlastLayoutRowMajor, CLBlastTransposeNo, p->turned ? CLBlastTransposeYes : CLBlastTransposeNo, m, n,
         k, 1.0f, p->a, 0, k, m * k, p->b, 0, p->turned ? k : n, n * k, 0.0f, p->c, 0, n, m * n,
-        (size_t)(c->c.b * c->c.heads), &queue, event);
+        (size_t)(c->c.batch * c->c.heads), &queue, event);
     if (code != CLBlastSuccess) snprintf(why, 256, "CLBlastSgemmStridedBatched: error %d", (int)code);
     return code == CLBlastSuccess;
 }
 
 static bool enqueue_softmax(composition *c, char why[256]) {
-    const size_t global = (size_t)(c->c.b * c->c.heads * c->c.n) * c->group;
-    const cl_float scale = 1.0f / sqrtf((float)c->c.d);
-    const cl_int n = (cl_int)c->c.n, n_kv = (cl_int)c->c.n_kv, causal = c->c.causal;
+    const size_t global = (size_t)(c->c.batch * c->c.heads * c->c.n_q) * c->group;
+    const cl_float scale = 1.0f / sqrtf((float)c->c.head_dim);
+    const cl_int n = (cl_int)c->c.n_q, n_kv = (cl_int)c->c.n_kv, causal = c->c.score.causal;
     clSetKernelArg(c->softmax, 0, sizeof c->buffers.scores, &c->buffers.scores);
     clSetKernelArg(c->softmax, 1, sizeof scale, &scale);
     clSetKernelArg(c->softmax, 2, sizeof n, &n);
@@ -162,8 +176,8 @@ static bool enqueue_softmax(composition *c, char why[256]) {
 
 bool composition_enqueue(composition *c, cl_event *event, char why[256]) {
     const composition_buffers *b = &c->buffers;
-    const product scores = {b->q, b->k, b->scores, true, c->c.n, c->c.n_kv, c->c.d};
-    const product values = {b->scores, b->v, b->out, false, c->c.n, c->c.dv, c->c.n_kv};
+    const product scores = {b->q, b->k, b->scores, true, c->c.n_q, c->c.n_kv, c->c.head_dim};
+    const product values = {b->scores, b->v, b->out, false, c->c.n_q, c->c.head_dim_v, c->c.n_kv};
     return multiply(c, &scores, NULL, why) && enqueue_softmax(c, why) && multiply(c, &values, event, why);
 }
 
@@ -174,12 +188,12 @@ void composition_destroy(composition *c) {
     free(c);
 }
 #else
-bool composition_can(const bench_case *c, char why[256]) {
+bool composition_can(const struct test_case *c, char why[256]) {
     (void)c;
     snprintf(why, 256, "CLBlast's composition: this build has no CLBlast");
     return false;
 }
-composition *composition_create(session *s, const bench_case *c, const composition_buffers *buffers,
+composition *composition_create(session *s, const struct test_case *c, const composition_buffers *buffers,
                                 char why[256]) {
     (void)s, (void)buffers;
     composition_can(c, why);

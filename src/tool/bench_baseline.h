@@ -1,9 +1,9 @@
-// baseline.h: attention as a program composes it that has a matrix product and no attention: CLBlast's
+// bench_baseline.h: attention as a program composes it that has a matrix product and no attention: CLBlast's
 // batched products Q K^T and P V, and a plain softmax between them, through a matrix of scores in memory.
-// float32 alone. Stands beside clattn in a bench's table. Used by problem.
+// float32 alone. Stands beside clattn in a bench's table. Used by bench_call.
 #ifndef CLATTN_TOOL_BENCH_BASELINE_H
 #define CLATTN_TOOL_BENCH_BASELINE_H
-#include "tool/bench_cases.h"
+#include "evidence/case.h"
 #include "tool/tool.h"
 
 typedef struct composition composition;
@@ -14,11 +14,11 @@ typedef struct composition_buffers {
 } composition_buffers;
 
 // Whether CLBlast's products can do the case, in this build; false: why[256] says what is in the way.
-bool composition_can(const bench_case *c, char why[256]);
+bool composition_can(const struct test_case *c, char why[256]);
 
 // Compiles the softmax; CLBlast compiles its own kernels at the first call. NULL: why[256]. The buffers and
 // the session outlive it.
-composition *composition_create(session *s, const bench_case *c, const composition_buffers *buffers,
+composition *composition_create(session *s, const struct test_case *c, const composition_buffers *buffers,
                                 char why[256]);
 
 // Enqueue on the session's queue; the event is the last command's.

@@ -1,21 +1,20 @@
-// cases.c: see cases.h.
+// bench_cases.c: see bench_cases.h.
 #include "tool/bench_cases.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/hard_cases.h"
+#include "evidence/names.h"
+
 #define MOST_CASES 4096
 
-const char *const bench_ops[] = {"attend", "decode", "layer", "linear", NULL};
-const char *const bench_dtypes[] = {"f32", "f16", "bf16", NULL};
-const char *const bench_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
-const char *const bench_projections[] = {"auto", "clblast", "native", NULL};
 const char *const bench_baselines[] = {"none", "unfused", "clblast", NULL};
 const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", NULL};
 
 typedef struct shape {
-    bench_op op;
+    case_op op;
     bool causal;
     int64_t heads, kv_heads, n, n_kv, d;
 } shape;
@@ -23,98 +22,85 @@ typedef struct shape {
 // In the order of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
 // table 2.1 (175B); Llama Team 2024, table 3 (8B).
 static const shape presets[] = {
-    {BENCH_ATTEND, false, 12, 12, 512, 512, 64},   {BENCH_ATTEND, true, 12, 12, 1024, 1024, 64},
-    {BENCH_ATTEND, true, 96, 96, 2048, 2048, 128}, {BENCH_ATTEND, true, 32, 8, 4096, 4096, 128},
-    {BENCH_DECODE, false, 32, 8, 1, 4096, 128},
+    {CASE_ATTEND, false, 12, 12, 512, 512, 64},   {CASE_ATTEND, true, 12, 12, 1024, 1024, 64},
+    {CASE_ATTEND, true, 96, 96, 2048, 2048, 128}, {CASE_ATTEND, true, 32, 8, 4096, 4096, 128},
+    {CASE_DECODE, false, 32, 8, 1, 4096, 128},
 };
 
-// Without a preset, in the order of bench_ops.
+// Without a preset, in the order of names_ops.
 static const shape plain[] = {
-    {BENCH_ATTEND, false, 12, 12, 1024, 1024, 64},
-    {BENCH_DECODE, false, 32, 8, 1, 4096, 128},
-    {BENCH_LAYER, false, 12, 12, 512, 512, 64},
-    {BENCH_LINEAR, false, 12, 12, 512, 512, 64},
+    {CASE_ATTEND, false, 12, 12, 1024, 1024, 64},
+    {CASE_DECODE, false, 32, 8, 1, 4096, 128},
+    {CASE_LAYER, false, 12, 12, 512, 512, 64},
+    {CASE_LINEAR, false, 12, 12, 512, 512, 64},
 };
 
-#define CASE(OP, DTYPE, CAUSAL, H, HKV, N, NKV, D)                                                           \
-    .op = BENCH_##OP, .dtype = CLATTN_TYPE_##DTYPE, .causal = CAUSAL, .b = 1, .heads = H, .kv_heads = HKV,   \
-    .n = N, .n_kv = NKV, .d = D, .dv = D
-static const bench_case standard[] = {
-    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64)},
-    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .kernel = CLATTN_KERNEL_UNFUSED,
-     .baseline = BENCH_UNFUSED},
-    {CASE(ATTEND, F32, false, 12, 12, 1024, 1024, 64), .baseline = BENCH_CLBLAST},
-    {CASE(ATTEND, F32, true, 12, 12, 2048, 2048, 64)},
-    {CASE(ATTEND, F32, false, 16, 16, 4096, 4096, 128)},
-    {CASE(ATTEND, BF16, false, 12, 12, 1024, 1024, 64)},
-    {CASE(ATTEND, BF16, true, 12, 12, 2048, 2048, 64)},
-    {CASE(ATTEND, BF16, false, 16, 16, 4096, 4096, 128)},
-    {CASE(DECODE, F32, false, 32, 8, 1, 4096, 128)},
-    {CASE(DECODE, BF16, false, 32, 8, 1, 4096, 128)},
-    {CASE(LAYER, F32, false, 12, 12, 512, 512, 64), .model = 768},
+static const struct {
+    const char *name;
+    bench_baseline baseline;
+} standard[] = {
+    {"attend-f32-b1-h12-n1024-d64-full", BENCH_NO_BASELINE},
+    {"attend-f32-b1-h12-n1024-d64-full-unfused", BENCH_UNFUSED},
+    {"attend-f32-b1-h12-n1024-d64-full-clblast", BENCH_CLBLAST},
+    {"attend-f32-b1-h12-n2048-d64-causal", BENCH_NO_BASELINE},
+    {"attend-f32-b1-h16-n4096-d128-full", BENCH_NO_BASELINE},
+    {"attend-bf16-b1-h12-n1024-d64-full", BENCH_NO_BASELINE},
+    {"attend-bf16-b1-h12-n2048-d64-causal", BENCH_NO_BASELINE},
+    {"attend-bf16-b1-h16-n4096-d128-full", BENCH_NO_BASELINE},
+    {"decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full", BENCH_NO_BASELINE},
+    {"decode-bf16-b1-h32-hkv8-n1-nkv4096-d128-full", BENCH_NO_BASELINE},
+    {"layer-f32-b1-h12-n512-d64-m768-full", BENCH_NO_BASELINE},
 };
-
-void bench_case_name(const bench_case *c, char name[BENCH_NAME_SIZE]) {
-    char kv_heads[32] = "", n_kv[32] = "", dv[32] = "", model[32] = "", kernel[32] = "", projection[32] = "";
-    if (c->kv_heads != c->heads) snprintf(kv_heads, sizeof kv_heads, "-hkv%lld", (long long)c->kv_heads);
-    if (c->n_kv != c->n) snprintf(n_kv, sizeof n_kv, "-nkv%lld", (long long)c->n_kv);
-    if (c->dv != c->d) snprintf(dv, sizeof dv, "-dv%lld", (long long)c->dv);
-    if (c->model) snprintf(model, sizeof model, "-m%lld", (long long)c->model);
-    if (c->kernel) snprintf(kernel, sizeof kernel, "-%s", bench_kernels[c->kernel]);
-    if (c->projection) snprintf(projection, sizeof projection, "-%s", bench_projections[c->projection]);
-    snprintf(name, BENCH_NAME_SIZE, "%s-%s-b%lld-h%lld%s-n%lld%s-d%lld%s%s-%s%s%s%s", bench_ops[c->op],
-             bench_dtypes[c->dtype], (long long)c->b, (long long)c->heads, kv_heads, (long long)c->n, n_kv,
-             (long long)c->d, dv, model, c->causal ? "causal" : "full", kernel, projection,
-             c->baseline == BENCH_CLBLAST ? "-clblast" : "");
-}
 
 // The value of an axis for the case at these indices.
 static int64_t value(const bench_list *lists, const int *at, int axis, int64_t otherwise) {
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
-static bench_case make(const bench_list *lists, const int *at) {
+static struct test_case make(const bench_list *lists, const int *at) {
     const bool preset = lists[BENCH_AXIS_PRESET].count > 0;
     const shape *of = preset ? &presets[lists[BENCH_AXIS_PRESET].x[at[BENCH_AXIS_PRESET]]] : NULL;
-    const bench_op op = (bench_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : BENCH_ATTEND);
+    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : CASE_ATTEND);
     if (!of) of = &plain[op];
-    const bool one_row = op == BENCH_DECODE && of->op != BENCH_DECODE;
-    bench_case c = {.op = op};
-    c.dtype = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
+    const bool one_row = op == CASE_DECODE && of->op != CASE_DECODE;
+    struct test_case c = {.op = op, .no_lse = true};
+    const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
+    c.q_type = c.kv_type = c.out_type = c.matrix_type = c.bias_type = type;
     c.kernel = (clattn_kernel)value(lists, at, BENCH_AXIS_KERNEL, CLATTN_KERNEL_AUTO);
     c.projection = (clattn_projection)value(lists, at, BENCH_AXIS_PROJECTION, CLATTN_PROJECTION_AUTO);
-    c.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
-    c.b = value(lists, at, BENCH_AXIS_B, 1);
+    c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
+    if (c.score.causal) c.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    c.batch = value(lists, at, BENCH_AXIS_B, 1);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
     // A number of heads without one of key/value heads asks for as many of these.
     c.kv_heads =
         value(lists, at, BENCH_AXIS_KV_HEADS, lists[BENCH_AXIS_HEADS].count ? c.heads : of->kv_heads);
     const int64_t model = value(lists, at, BENCH_AXIS_MODEL, 0);
-    c.d = value(lists, at, BENCH_AXIS_D, model ? model / c.heads : of->d);
-    c.dv = value(lists, at, BENCH_AXIS_DV, c.d);
-    if (op == BENCH_LAYER || op == BENCH_LINEAR) c.model = model ? model : c.heads * c.d;
-    c.n = value(lists, at, BENCH_AXIS_N, one_row ? 1 : of->n);
-    const bool own_keys = op == BENCH_DECODE || !lists[BENCH_AXIS_N].count;
-    c.n_kv = value(lists, at, BENCH_AXIS_N_KV, own_keys ? of->n_kv : c.n);
+    c.head_dim = value(lists, at, BENCH_AXIS_D, model ? model / c.heads : of->d);
+    c.head_dim_v = value(lists, at, BENCH_AXIS_DV, c.head_dim);
+    if (case_projects(&c)) c.width = model ? model : c.heads * c.head_dim;
+    c.n_q = value(lists, at, BENCH_AXIS_N, one_row ? 1 : of->n);
+    const bool own_keys = op == CASE_DECODE || !lists[BENCH_AXIS_N].count;
+    c.n_kv = value(lists, at, BENCH_AXIS_N_KV, own_keys ? of->n_kv : c.n_q);
+    if (op == CASE_LAYER && c.n_kv != c.n_q) c.width_y = c.width;
     return c;
 }
 
-static bool valid(const bench_case *c, char why[256]) {
-    const bool projects = c->op == BENCH_LAYER || c->op == BENCH_LINEAR;
-    if (c->projection && !projects)
+static bool valid(const struct test_case *c, char why[256]) {
+    if (c->projection && !case_projects(c))
         snprintf(why, 256, "--projection %s: --op %s has none: layer and linear have",
-                 bench_projections[c->projection], bench_ops[c->op]);
-    else if (c->kernel && c->op == BENCH_LINEAR)
+                 names_projections[c->projection], names_ops[c->op]);
+    else if (c->kernel && c->op == CASE_LINEAR)
         snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
-                 bench_kernels[c->kernel]);
+                 names_kernels[c->kernel]);
     else if (c->heads % c->kv_heads)
         snprintf(why, 256, "--kv-heads %lld: must divide --heads %lld", (long long)c->kv_heads,
                  (long long)c->heads);
-    else if (c->d < 1)
-        snprintf(why, 256, "--d-model %lld: must be at least --heads %lld", (long long)c->model,
+    else if (c->head_dim < 1)
+        snprintf(why, 256, "--d-model %lld: must be at least --heads %lld", (long long)c->width,
                  (long long)c->heads);
     else
-        return true;
+        return case_valid(c, why);
     return false;
 }
 
@@ -124,32 +110,69 @@ static bool is_listed(const bench_list *list, int which) {
     return false;
 }
 
+static bool parse_one(const char *name, bench_case *c, char why[256]) {
+    char text[256], reason[256];
+    const int hard = hard_case_find(name);
+    *c = (bench_case){.baseline = BENCH_NO_BASELINE};
+    if (hard >= 0)
+        c->test = hard_case(hard);
+    else if (!case_parse(name, &c->test, reason)) {
+        snprintf(text, sizeof text, "%.100s", name);
+        snprintf(why, 256, "--case %.100s: %.140s", text, reason);
+        return false;
+    }
+    if (c->test.composed) c->baseline = BENCH_CLBLAST;
+    return true;
+}
+
+bool bench_cases_named(const char *names, bench_case **cases, int *count, char why[256]) {
+    int commas = 0;
+    for (const char *p = names; *p; p++) commas += *p == ',';
+    snprintf(why, 256, "no memory");
+    *cases = calloc((size_t)commas + 1, sizeof **cases);
+    for (*count = 0; *cases && *count <= commas; (*count)++) {
+        char name[CASE_NAME_SIZE];
+        const size_t length = strcspn(names, ",");
+        snprintf(name, sizeof name, "%.*s", (int)(length < CASE_NAME_SIZE ? length : CASE_NAME_SIZE - 1),
+                 names);
+        names += length + (names[length] == ',');
+        if (parse_one(name, &(*cases)[*count], why)) continue;
+        free(*cases);
+        *cases = NULL;
+    }
+    return *cases != NULL;
+}
+
 // With the baselines that are asked for, or with all where none is asked for.
-static bool copy_standard(const bench_list *baselines, bench_case **cases, int *count) {
+static bool copy_standard(const bench_list *baselines, bench_case **cases, int *count, char why[256]) {
     *count = 0;
-    *cases = malloc(sizeof standard);
-    for (size_t i = 0; *cases && i < sizeof standard / sizeof standard[0]; i++)
-        if (!standard[i].baseline || !baselines->count || is_listed(baselines, (int)standard[i].baseline))
-            (*cases)[(*count)++] = standard[i];
+    *cases = malloc(sizeof standard / sizeof standard[0] * sizeof **cases);
+    for (size_t i = 0; *cases && i < sizeof standard / sizeof standard[0]; i++) {
+        const bench_baseline baseline = standard[i].baseline;
+        bench_case *c = &(*cases)[*count];
+        if (baseline && baselines->count && !is_listed(baselines, (int)baseline)) continue;
+        if (!parse_one(standard[i].name, c, why)) return false;
+        c->baseline = baseline;
+        (*count)++;
+    }
     return *cases != NULL;
 }
 
 // The baselines of a case, onto `to`; their number is returned. Kernels and projections that are compared
 // share one of each, behind the first.
 static int add_baselines(const bench_list *lists, const int *at, const bench_list *baselines,
-                         const bench_case *c, bench_case *to) {
+                         const struct test_case *c, bench_case *to) {
     const bool unfused = is_listed(&lists[BENCH_AXIS_KERNEL], CLATTN_KERNEL_UNFUSED);
     int count = 0;
     if (at[BENCH_AXIS_KERNEL] || at[BENCH_AXIS_PROJECTION]) return 0;
-    if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != BENCH_LINEAR) {
-        to[count] = *c;
-        to[count].kernel = CLATTN_KERNEL_UNFUSED;
-        to[count++].baseline = BENCH_UNFUSED;
+    if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != CASE_LINEAR) {
+        to[count] = (bench_case){*c, BENCH_UNFUSED};
+        to[count++].test.kernel = CLATTN_KERNEL_UNFUSED;
     }
-    if (is_listed(baselines, BENCH_CLBLAST) && (c->op == BENCH_ATTEND || c->op == BENCH_DECODE)) {
-        to[count] = *c;
-        to[count].kernel = CLATTN_KERNEL_AUTO;
-        to[count++].baseline = BENCH_CLBLAST;
+    if (is_listed(baselines, BENCH_CLBLAST) && !case_projects(c)) {
+        to[count] = (bench_case){*c, BENCH_CLBLAST};
+        to[count].test.kernel = CLATTN_KERNEL_AUTO;
+        to[count++].test.composed = true;
     }
     return count;
 }
@@ -165,9 +188,9 @@ static bool make_product(const bench_list *lists, const bench_list *baselines, i
             at[a] = (int)(rest % size);
             rest /= size;
         }
-        const bench_case c = make(lists, at);
+        const struct test_case c = make(lists, at);
         if (!valid(&c, why)) return false;
-        cases[(*count)++] = c;
+        cases[(*count)++] = (bench_case){c, BENCH_NO_BASELINE};
         *count += add_baselines(lists, at, baselines, &c, cases + *count);
     }
     return true;
@@ -184,7 +207,7 @@ bool bench_cases_make(const bench_list lists[BENCH_AXES], const bench_list *base
     snprintf(why, 256, "the lists make more than %d cases", MOST_CASES);
     if (product > MOST_CASES) return false;
     snprintf(why, 256, "no memory");
-    if (!given) return copy_standard(baselines, cases, count);
+    if (!given) return copy_standard(baselines, cases, count, why);
     *cases = calloc((size_t)product * 3, sizeof **cases); // each with two baselines at most
     if (*cases && make_product(lists, baselines, product, *cases, count, why)) return true;
     free(*cases);

@@ -1,13 +1,13 @@
-// measure.h: one case on one device: build, verify, time, row. Leaves out what is printed. Used by the bench.
+// bench_measure.h: one case on one device: build, verify, time, row. Leaves out what is printed. Used by the bench.
 #ifndef CLATTN_TOOL_BENCH_MEASURE_H
 #define CLATTN_TOOL_BENCH_MEASURE_H
 #include "evidence/limits.h"
-#include "tool/bench_problem.h"
+#include "evidence/measure.h"
+#include "tool/bench_call.h"
 
 typedef struct bench_settings {
-    int64_t repeat; // 0: as many as the time allows, at least five
-    double max_ms;  // for the repeats of a case; 0: a second
-    bool check;     // verify before timing
+    measure_settings measure;
+    bool check; // verify before timing
 } bench_settings;
 
 typedef struct bench_row {
@@ -15,9 +15,7 @@ typedef struct bench_row {
     bench_status status;
     char why[256];   // where the status is not ok
     char kernel[32]; // "" where no plan was made
-    int64_t repeats;
-    double time_ns, time_ns_min, time_ns_spread; // on the device: median, least, interquartile range
-    double wall_ns;                              // from enqueue to finish, median
+    measure_times times;
     double gflops, gbytes_per_s, limit_percent;
     double error_nmse; // -1: not verified
     double build_ms, peak_bytes;
@@ -28,5 +26,5 @@ typedef struct bench_row {
 void bench_measure(session *s, const bench_case *c, const bench_settings *settings, bench_row *row);
 
 // Percent of the device's limit: reading for decode, multiply-adds for the rest.
-void bench_measure_percent(bench_row *row, const bench_limits *limits);
+void bench_measure_percent(bench_row *row, const struct limits *of_device);
 #endif

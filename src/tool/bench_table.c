@@ -1,9 +1,11 @@
-// table.c: see table.h.
+// bench_table.c: see bench_table.h.
 #include "tool/bench_table.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "evidence/names.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
 
@@ -22,27 +24,26 @@ static json_t *whole(double x) {
     return x > 0.0 ? json_integer((json_int_t)(x + 0.5)) : json_null();
 }
 
-void bench_table_add_device(json_t *table, const clattn_capabilities *c, const bench_limits *limits) {
+void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
     json_array_append_new(json_object_get(table, "devices"),
                           json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o}", "device", c->name, "driver",
                                     c->driver, "platform", c->platform, "compute_units",
-                                    (int)c->compute_units, "fma_gflops", positive(limits->fma_gflops),
-                                    "read_gbytes_per_s", positive(limits->read_gbytes_per_s),
-                                    "native_fma_gflops", positive(limits->native_fma_gflops)));
+                                    (int)c->compute_units, "fma_gflops", positive(found->fma_gflops),
+                                    "read_gbytes_per_s", positive(found->read_gbytes_per_s),
+                                    "native_fma_gflops", positive(found->native_fma_gflops)));
 }
 
 static json_t *case_json(const bench_row *row, const char *device, const char *driver) {
-    const bench_case *c = &row->c;
-    char name[BENCH_NAME_SIZE];
-    bench_case_name(c, name);
-    const bool projects = c->op == BENCH_LAYER || c->op == BENCH_LINEAR;
-    return json_pack(
-        "{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:b}", "case",
-        name, "op", bench_ops[c->op], "device", device, "driver", driver, "kernel", row->kernel, "dtype",
-        bench_dtypes[c->dtype], "b", (json_int_t)c->b, "heads", (json_int_t)c->heads, "kv_heads",
-        (json_int_t)c->kv_heads, "n", (json_int_t)c->n, "n_kv", (json_int_t)c->n_kv, "d", (json_int_t)c->d,
-        "dv", (json_int_t)c->dv, "causal", c->causal, "d_model", (json_int_t)c->model, "projection",
-        projects ? bench_projections[c->projection] : NULL, "baseline", c->baseline != BENCH_NO_BASELINE);
+    const struct test_case c = case_complete(&row->c.test);
+    char name[CASE_NAME_SIZE];
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:b}",
+                     "case", case_name(&c, name), "op", names_ops[c.op], "device", device, "driver", driver,
+                     "kernel", row->kernel, "dtype", names_types[c.q_type], "b", (json_int_t)c.batch, "heads",
+                     (json_int_t)c.heads, "kv_heads", (json_int_t)c.kv_heads, "n", (json_int_t)c.n_q, "n_kv",
+                     (json_int_t)c.n_kv, "d", (json_int_t)c.head_dim, "dv", (json_int_t)c.head_dim_v,
+                     "causal", c.score.causal, "d_model", (json_int_t)c.width, "projection",
+                     case_projects(&c) ? names_projections[c.projection] : NULL, "baseline",
+                     row->c.baseline != BENCH_NO_BASELINE);
 }
 
 void bench_table_add_row(json_t *table, const bench_row *row) {
@@ -55,12 +56,13 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     json_t *error = row->error_nmse < 0.0 ? json_null() : json_real(row->error_nmse);
     json_t *rest = json_pack(
         "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:s?, s:o}", "status",
-        status_names[row->status], "why", row->why, "repeats", (json_int_t)row->repeats, "time_ns",
-        whole(row->time_ns), "time_ns_min", whole(row->time_ns_min), "time_ns_spread",
-        row->time_ns > 0.0 ? json_integer((json_int_t)row->time_ns_spread) : json_null(), "wall_ns",
-        whole(row->wall_ns), "gflops", positive(row->gflops), "gbytes_per_s", positive(row->gbytes_per_s),
-        "limit_percent", positive(row->limit_percent), "error_nmse", error ? error : json_null(), "build_ms",
-        row->build_ms, "cache", cache, "peak_bytes", whole(row->peak_bytes));
+        status_names[row->status], "why", row->why, "repeats", (json_int_t)row->times.repeats, "time_ns",
+        whole(row->times.time_ns), "time_ns_min", whole(row->times.time_ns_min), "time_ns_spread",
+        row->times.time_ns > 0.0 ? json_integer((json_int_t)row->times.time_ns_spread) : json_null(),
+        "wall_ns", whole(row->times.wall_ns), "gflops", positive(row->gflops), "gbytes_per_s",
+        positive(row->gbytes_per_s), "limit_percent", positive(row->limit_percent), "error_nmse",
+        error ? error : json_null(), "build_ms", row->build_ms, "cache", cache, "peak_bytes",
+        whole(row->peak_bytes));
     json_object_update(object, rest);
     json_decref(rest);
     // Two devices may have one name.

@@ -1,4 +1,4 @@
-// table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose keys are the
+// bench_table.h: rows as text: Markdown, CSV, JSON, JSON lines, SQL. A row is a JSON object whose keys are the
 // contract; every other format prints its values, so that none can drift. Used by bench.
 #ifndef CLATTN_TOOL_BENCH_TABLE_H
 #define CLATTN_TOOL_BENCH_TABLE_H
@@ -13,7 +13,7 @@ extern const char *const bench_formats[]; // names, ending with NULL
 
 // The file: format_version, clattn, devices (with limits), rows.
 json_t *bench_table_new(void);
-void bench_table_add_device(json_t *table, const clattn_capabilities *c, const bench_limits *limits);
+void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found);
 // A row of the device that was added last.
 void bench_table_add_row(json_t *table, const bench_row *row);
 
