@@ -37,6 +37,7 @@ START_TEST(standing_names) {
                                         "decode-bf16-b1-h32-hkv8-n1-nkv4096-d128-full",
                                         "layer-f32-b1-h12-n512-d64-m768-full",
                                         "layer-bf16-b1-h12-n512-nkv300-d64-m768-causal-unfused-native",
+                                        "layer-f32-b1-h12-n1024-d64-m768-causal-biases-weights",
                                         "linear-f32-b3-h2-n33-d16-m40-full",
                                         "linear-f32-b1-h12-n512-d64-m768-full-clblast"};
     for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) assert_round_trip(names[n]);

@@ -16,9 +16,9 @@ void limits_measure(struct place *place, struct limits *found);
 
 // One of them as work that can be run again and again, long enough that start-up does not count.
 struct limit;
-typedef enum limit_kind { LIMIT_FMA, LIMIT_MAD, LIMIT_BF16, LIMIT_READ } limit_kind;
+typedef enum limit_kind { LIMIT_FMA, LIMIT_BF16, LIMIT_READ } limit_kind;
 
-// NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
+// LIMIT_FMA is the faster of fma() and mad(). NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
 // outlives it.
 struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes);
 void limit_destroy(struct limit *l);

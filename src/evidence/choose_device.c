@@ -1,5 +1,5 @@
 // choose_device.c: see choose_device.h.
-#include "tool/choose_device.h"
+#include "evidence/choose_device.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -1,7 +1,7 @@
 // choose_device.h: which OpenCL device a --device option means. Leaves out listing the devices and saying why
 // none is right. Used by the session and by what Python benchmarks load (bench/peer_shim.c).
-#ifndef CLATTN_TOOL_CHOOSE_DEVICE_H
-#define CLATTN_TOOL_CHOOSE_DEVICE_H
+#ifndef CLATTN_EVIDENCE_CHOOSE_DEVICE_H
+#define CLATTN_EVIDENCE_CHOOSE_DEVICE_H
 #include <clattn/clattn.h>
 
 // spec: an index, "gpu", "cpu", or part of a device's or platform's name in any case, the first that matches;
