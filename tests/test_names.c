@@ -155,6 +155,7 @@ START_TEST(refused_names) {
         {"attend-f32-b1-h1-n1-d1-full-window3", "'window3'"},
         {"attend-f32-b1-h1-n1-d1-full-windowm2:1", "'windowm2:1'"},
         {"attend-f32-b1-h1-n1-d1-full-maskhk", "'maskhk'"},
+        {"attend-f32-b1-h1-n1-d1-full-maskqk:f16", "'maskqk:f16'"},
         {"attend-f32-b1-h1-n1-d1-full-scalenan", "'scalenan'"},
         {"attend-f32-b1-h1-n1-d1-full-infbias", "infbias"},
         {"attend-f32-b1-h4-hkv3-n1-d1-full", "divide"},

@@ -101,12 +101,12 @@ static bool parse_window(clattn_score *s, const char *text) {
     return within(left, -1, INT32_MAX) && within(right, -1, INT32_MAX);
 }
 
-static bool parse_map(struct score_map *map, const char *text) {
+static bool parse_map(struct score_map *map, bool typed, const char *text) {
     const char *colon = strchr(text, ':');
     const int type = colon ? names_find(names_types, colon + 1, strlen(colon + 1)) : 0;
     map->rank = (int)strcspn(text, ":");
     map->type = (clattn_type)type;
-    if (map->rank < 1 || map->rank > 4 || type < 0) return false;
+    if (map->rank < 1 || map->rank > 4 || type < 0 || (colon && !typed)) return false;
     for (int axis = 4 - map->rank; axis < 4; axis++, text++) {
         if (*text == '1') map->repeat |= 1 << axis;
         if (*text != '1' && *text != "bhqk"[axis]) return false;
@@ -149,7 +149,7 @@ static bool parse_rest(struct test_case *t, const struct case_field *f, const ch
     case FIELD_WINDOW:
         return parse_window(&t->score, text);
     case FIELD_MAP:
-        return parse_map((struct score_map *)(void *)((char *)t + f->at), text);
+        return parse_map((struct score_map *)(void *)((char *)t + f->at), strcmp(f->key, "bias") == 0, text);
     case FIELD_HOST:
         return parse_host(t, (int)f->at, text);
     default:

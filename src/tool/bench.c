@@ -51,8 +51,9 @@ static const option_row bench_rows[] = {
     {"preset", "LIST", AXIS(PRESET),
      "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
     {"case", "NAME[,NAME]", BENCH_CASE,
-     "these cases alone, as tests, verify and tune name them: "
-     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi ..."},
+     "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
+     "and tune name "
+     "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
     {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
     {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},

@@ -101,8 +101,9 @@ int tool_verify(int argc, char **argv) {
     static const option_row rows[] = {
         {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
         {"case", "NAME", VERIFY_CASE,
-         "run this case, as tests, bench and tune name it: "
-         "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi ..."}};
+         "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
+         "tune name it: "
+         "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
     verify v = {0};
     const option_group groups[] = {{"verify", rows, 2, take_verify, &v}, common_group(&v.common)};
     command_line line = {"verify",
@@ -127,8 +128,9 @@ int tool_verify(int argc, char **argv) {
         status =
             tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
     if (status < 0 && v.counts[0] + v.counts[1] + v.counts[2] == 0)
-        status = tool_wrong("verify", "--only %s: no such case: --only %s alone lists them", v.only,
-                            variants[0].name);
+        status =
+            tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
+                       v.only, variants[0].name);
     if (status < 0) {
         const int failed = v.counts[VERIFY_FAIL];
         if (v.common.json)

@@ -27,6 +27,10 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
 
 verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, char why[256]) {
     struct place place = session_place(s);
+    if (test->composed) {
+        snprintf(why, 256, "clblast: the composition of CLBlast's products is a baseline of bench alone");
+        return VERIFY_UNSUPPORTED;
+    }
     struct case_data *data = case_make(test);
     why[0] = '\0';
     if (kernel != CLATTN_KERNEL_AUTO) data->test.kernel = kernel;
