@@ -40,7 +40,16 @@ void case_assert_data(const struct case_data *data) {
     ck_assert_msg(good, "%s: %s: %s", t->name, case_name(t, name), why);
 }
 
+// The case can be run again by its name.
+static void assert_named(const struct test_case *test) {
+    struct test_case again;
+    char name[CASE_NAME_SIZE], why[256] = "";
+    case_name(test, name);
+    ck_assert_msg(case_parse(name, &again, why), "%s: its name %s: %s", test->name, name, why);
+}
+
 void case_assert(const struct test_case *test) {
+    assert_named(test);
     struct case_data *data = case_make(test);
     case_assert_data(data);
     case_free(data);
@@ -58,6 +67,7 @@ void case_assert_data_kernels(struct case_data *data) {
 }
 
 void case_assert_kernels(const struct test_case *test) {
+    assert_named(test);
     struct case_data *data = case_make(test);
     case_assert_data_kernels(data);
     case_free(data);

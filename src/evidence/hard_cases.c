@@ -70,6 +70,9 @@ const struct hard_case hard_cases[] = {
     {"f16-everything",
      "attend-f16-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-spaced-lse-window40:m1-maskbhqk-biashqk:f16-"
      "alibi-sinks-qlen15:4-kvlen77:25-hiddennan"},
+    {"layer", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-biases-kvlen9:4-ropehalf"},
+    {"cross-layer-bf16", "layer-bf16-b2-h4-n9-nkv21-d16-m31-full-native-my40-mo57-biasesqv-padded-qlen9:5"},
+    {"linear", "linear-f16-b2-h1-n9-d45-m67-full-native-matrixbf16-biases"},
     {"bf16-rope-decode",
      "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-sinks-kvlen300:17-ropehalf-hiddennan"},
 };
