@@ -1,6 +1,6 @@
 // storage.c: f32, f16, bf16 and bool elements on the host. Rounding goes from double straight to the type, so
-// there is no double rounding. Leaves out everything about buffers (arrays.c). Called by the reference and
-// the harness.
+// there is no double rounding. Leaves out everything about buffers (guarded.c). Called by the reference and
+// the cases.
 #include "evidence/storage.h"
 
 #include <math.h>

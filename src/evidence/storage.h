@@ -1,5 +1,5 @@
 // storage.h: the storage types as the device sees them, on the host: rounding, loading and storing one
-// element. Leaves out int8 and 4-bit formats. Used by the reference (plain computation), the arrays and the
+// element. Leaves out int8 and 4-bit formats. Used by the reference (plain computation), the buffers and the
 // suites.
 #ifndef CLATTN_EVIDENCE_STORAGE_H
 #define CLATTN_EVIDENCE_STORAGE_H
