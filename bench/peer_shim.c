@@ -1,12 +1,12 @@
 // peer_shim.c: clattn for a benchmark written in Python: attention calls and layers made from host arrays,
-// run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are in
-// peer_limits.c.
+// run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are
+// the evidence's.
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include "peer_shim.h"
-#include "tool/choose_device.h"
+#include "evidence/choose_device.h"
 
 enum { MAX_BUFFERS = 8, MAX_DEVICES = 64 };
 
@@ -21,7 +21,8 @@ struct peer_call {
     int buffer_count;
 };
 
-void *peer_fail(peer_device *device, const char *format, ...) {
+// Keep a line in device->error and return NULL.
+__attribute__((format(printf, 2, 3))) static void *peer_fail(peer_device *device, const char *format, ...) {
     va_list list;
     va_start(list, format);
     vsnprintf(device->error, sizeof device->error, format, list);
@@ -57,13 +58,14 @@ peer_device *peer_open(const char *spec, const char *cache_dir) {
         peer_fail(d, "the device has no compiler or is not available");
     else
         d->queue = clCreateCommandQueue(clattn_context_opencl(d->context), params.device, 0, &code);
+    d->place = (struct place){.context = d->context, .device = params.device, .queue = d->queue};
+    if (d->context) d->place.opencl = clattn_context_opencl(d->context);
     if (code != CL_SUCCESS) peer_fail(d, "clCreateCommandQueue: OpenCL error %d", (int)code);
     return d;
 }
 
 void peer_close(peer_device *d) {
     if (!d) return;
-    if (d->limits) clReleaseProgram(d->limits);
     if (d->queue) clReleaseCommandQueue(d->queue);
     clattn_context_destroy(d->context);
     free(d);
@@ -82,7 +84,7 @@ const char *peer_text(const peer_device *device, int which) {
     return which == 0 ? c->name : which == 1 ? c->driver : which == 2 ? c->platform : clattn_version();
 }
 
-cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes) {
+static cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes) {
     cl_int code = CL_SUCCESS;
     cl_mem buffer =
         clCreateBuffer(clattn_context_opencl(device->context), CL_MEM_READ_WRITE, bytes, NULL, &code);
@@ -229,4 +231,35 @@ int peer_read(peer_call *call, void *out, void *weights) {
     if (code == CL_SUCCESS) return 0;
     peer_fail(call->device, "clEnqueueReadBuffer: OpenCL error %d", (int)code);
     return CLATTN_DRIVER;
+}
+
+static peer_limit *make_limit(peer_device *device, limit_kind kind, size_t bytes) {
+    peer_limit *made = limit_create(&device->place, kind, bytes);
+    return made ? made : peer_fail(device, "a limit's kernel does not run: %s", device->place.error);
+}
+
+peer_limit *peer_fma_create(peer_device *device) {
+    return make_limit(device, LIMIT_FMA, 0);
+}
+
+peer_limit *peer_bf16_create(peer_device *device) {
+    return make_limit(device, LIMIT_BF16, 0);
+}
+
+peer_limit *peer_read_create(peer_device *device, size_t bytes) {
+    return make_limit(device, LIMIT_READ, bytes);
+}
+
+void peer_limit_destroy(peer_limit *limit) {
+    limit_destroy(limit);
+}
+
+int peer_limit_run(peer_device *device, peer_limit *limit) {
+    if (limit_enqueue(limit, NULL) && clFinish(device->queue) == CL_SUCCESS) return 0;
+    peer_fail(device, "a limit's kernel: %s", device->place.error);
+    return CLATTN_DRIVER;
+}
+
+double peer_limit_work(const peer_limit *limit) {
+    return limit_work(limit);
 }

@@ -4,12 +4,12 @@
 #ifndef PEER_SHIM_H
 #define PEER_SHIM_H
 
-#include <clattn/clattn.h>
+#include "evidence/limits.h"
 
 typedef struct peer_device {
     clattn_context *context;
     cl_command_queue queue;
-    cl_program limits; // the two kernels of peer_limits.c, built on first use
+    struct place place; // of the limits
     char error[1024];
 } peer_device;
 
@@ -34,7 +34,7 @@ typedef struct peer_call peer_call;
 
 #define PEER_API __attribute__((visibility("default")))
 
-// `spec` is what the tool's --device takes (tool/choose_device.h); NULL: the first CPU. NULL only without
+// `spec` is what the tool's --device takes (evidence/choose_device.h); NULL: the first CPU. NULL only without
 // memory.
 PEER_API peer_device *peer_open(const char *spec, const char *cache_dir);
 PEER_API void peer_close(peer_device *device);
@@ -54,19 +54,15 @@ PEER_API int peer_run(peer_call *call);
 PEER_API int peer_read(peer_call *call, void *out, void *weights);
 
 // The register-only loop of fused multiply-adds, and the sum over an array of `bytes`: work that costs what
-// the device's limit allows. NULL on an error.
-typedef struct peer_limit peer_limit;
+// the device's limit allows (evidence/limits.h). NULL on an error.
+typedef struct limit peer_limit;
 PEER_API peer_limit *peer_fma_create(peer_device *device);
 // The same with x86's bfloat16 dot products; NULL where the processor or the driver has none.
 PEER_API peer_limit *peer_bf16_create(peer_device *device);
 PEER_API peer_limit *peer_read_create(peer_device *device, size_t bytes);
 PEER_API void peer_limit_destroy(peer_limit *limit);
-PEER_API int peer_limit_run(peer_limit *limit);
+PEER_API int peer_limit_run(peer_device *device, peer_limit *limit);
 // Floating-point operations, or bytes, of one run.
 PEER_API double peer_limit_work(const peer_limit *limit);
-
-// For the two source files: keep a line in device->error and return NULL.
-void *peer_fail(peer_device *device, const char *format, ...) __attribute__((format(printf, 2, 3)));
-cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes);
 
 #endif

@@ -86,7 +86,7 @@ def enter_environment(options):
 
 def chosen(options):
     from peers_cases import CASES
-    return [c for c in CASES if (c.quick or not options.quick) and any(part in c.name for part in options.cases)]
+    return [c for c in CASES if (c.quick or not options.quick) and any(part in c.title for part in options.cases)]
 
 
 def write_whole(path, document):
@@ -114,7 +114,7 @@ def run_cases(options, clattn, peers):
 def main():
     options = parse()
     if options.list:
-        print("\n".join(c.name for c in chosen(options)))
+        print("\n".join(c.title for c in chosen(options)))
         return 0
     if not chosen(options):
         say(f"peers.py: --cases {' '.join(options.cases)}: no such case: part of a name that --list prints is needed")

@@ -46,12 +46,16 @@ class Case:
 
     @property
     def name(self):
-        mask = "causal" if self.causal else "full"
-        if self.op == "layer":
-            return f"layer {self.dtype} {self.model}, {self.n} rows {mask}" + (", weights returned" if self.weights else "")
-        if self.op == "decode":
-            return f"decode {self.dtype} {self.b},{self.heads}/{self.kv_heads},1x{self.n_kv},{self.d}"
-        return f"{self.dtype} {self.b},{self.heads},{self.n},{self.d} {mask}"
+        """As clattn's own tests, verify and bench name it (src/evidence/case.h)."""
+        kv_heads = f"-hkv{self.kv_heads}" if self.kv_heads != self.heads else ""
+        n_kv = f"-nkv{self.n_kv}" if self.n_kv != self.n else ""
+        width, biases = (f"-m{self.width}", "-biases") if self.op == "layer" else ("", "")
+        return (f"{self.op}-{self.dtype}-b{self.b}-h{self.heads}{kv_heads}-n{self.n}{n_kv}-d{self.d}{width}"
+                f"-{'causal' if self.causal else 'full'}{biases}{'-weights' if self.weights else ''}")
+
+    @property
+    def title(self):
+        return f"{self.name} ({self.model})" if self.model else self.name
 
     @property
     def flops(self):

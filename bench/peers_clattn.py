@@ -32,7 +32,7 @@ FUNCTIONS = {  # name: (result, arguments)
     "peer_read": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
     "peer_fma_create": (c.c_void_p, (c.c_void_p,)), "peer_bf16_create": (c.c_void_p, (c.c_void_p,)),
     "peer_read_create": (c.c_void_p, (c.c_void_p, c.c_size_t)),
-    "peer_limit_destroy": (None, (c.c_void_p,)), "peer_limit_run": (c.c_int, (c.c_void_p,)),
+    "peer_limit_destroy": (None, (c.c_void_p,)), "peer_limit_run": (c.c_int, (c.c_void_p, c.c_void_p)),
     "peer_limit_work": (c.c_double, (c.c_void_p,)),
 }
 
@@ -99,6 +99,6 @@ class Clattn:
         """(its name, what is counted in billions a second, its way, its work a run): the limit that bounds the case."""
         handle, name, unit = self.limit_handle(case)
         self.check(handle)
-        way = Way(name, self.runner(self.lib.peer_limit_run, handle), None)
+        way = Way(name, self.runner(lambda limit: self.lib.peer_limit_run(self.device, limit), handle), None)
         way.close = lambda: self.lib.peer_limit_destroy(handle)
         return name, unit, way, self.lib.peer_limit_work(handle)

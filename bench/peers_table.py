@@ -25,11 +25,15 @@ def ratio(row, name):
     return "; ".join([text] + [f"{other[len(name) + 2:]} {ratio(row, other)}" for other in variants])
 
 
+def title(row):
+    return f"{row['case']} ({row['model']})" if row.get("model") else row["case"]
+
+
 def cells(row):
     if row["status"] != "ok":
-        return [row["case"], failure(row)] + [""] * (len(HEAD) - 2)
+        return [title(row), failure(row)] + [""] * (len(HEAD) - 2)
     ratios = [ratio(row, name) for name in PEERS]
-    return [row["case"], millis(row["time_ns"]["clattn"]), f"{row['rate']['clattn']['median']:.0f} {row['unit']}",
+    return [title(row), millis(row["time_ns"]["clattn"]), f"{row['rate']['clattn']['median']:.0f} {row['unit']}",
             f"{spread(row['limit_percent'], 0)} % of {row['limit']}", *ratios, row["target"],
             {True: "yes", False: "no", None: "-"}[row["met"]], f"{row['error_nmse']['clattn']:.1e}"]
 

@@ -21,6 +21,10 @@ bench -b 3 -n 37,5 --n-kv 19 --dv 24 --causal both --baselines clblast -o json >
 bench --op decode -n 1 --heads 3 --n-kv 130 --baselines clblast -o json >"$work/decode.json"
 bench --dtype f16 --baselines clblast -o json >"$work/half.json"
 bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped.json"
+name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3
+"$clattn" bench --case "$name,empty-rows" --max-ms 50 --cache-dir "$work/kernels" -o json >"$work/named.json"
+"$clattn" tune --case "$name" --quick --quiet --cache-dir "$work/kernels" | grep -q 'type=f16 nq=37..37 :'
+"$clattn" verify --only planner --case "$name" --cache-dir "$work/kernels" | grep -q "pass *planner/$name"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 
@@ -29,7 +33,7 @@ import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
 wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
-for name in "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json":
+for name in "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
@@ -63,6 +67,9 @@ for causal in False, True:
     assert [row["baseline"] for row in here] == [False, True, True, False], here
     assert [row["kernel"] for row in here][1:3] == ["unfused", "clblast"] and here[2]["case"].endswith("-clblast"), here
 load("uneven.json", 8)
+rows = load("named.json", 2)
+assert [row["case"] for row in rows[:2]] == ["attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3",
+                                            "attend-f32-b1-h2-n16-nkv5-d64-causal-lse"], rows
 load("decode.json", 2)
 for name, count, word in ("half.json", 2, "float32"), ("grouped.json", 3, "heads"):
     row = load(name, count)[count - 1]
@@ -106,9 +113,14 @@ status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% -
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
 status_is 0 "$clattn" compare "$work/a.json" "$work/none.json"
 grep -q '^missing' "$work/stdout"
+python3 bench/peers.py --list | sed 's/ (.*//' >"$work/peers"
+while read -r name; do
+    status_is 2 "$clattn" verify --only none --case "$name"
+    grep -q 'no such variant' "$work/stderr" || { echo "peers.py names a case as nobody else does:"; cat "$work/stderr"; exit 1; }
+done <"$work/peers"
 for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
     "--op linear --kernel flash" "--op attend,layer --projection native" "--projection fast" "--baselines torch" \
-    "--heads 4 --kv-heads 3" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
+    "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong
     one_line "bench $wrong"

@@ -5,7 +5,15 @@ set -eu
 bad=0
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
-complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -v '^src/layer/clblast.c$' | tr '\n' ' ')"
+complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast|tool/bench_baseline).c\$" | tr '\n' ' ')"
 complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
+# The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
+own_only() { grep -nE '#include "' "$1"/*.[ch] | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
+complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
+complain "includes more than evidence/ and tool/" "$(own_only src/tool '"(evidence/|tool/|[a-z_]*\.h")')"
+complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"
+complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' src/evidence/*.[ch] | tr '\n' ' ')"
+complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
+complain "a suite's header includes tool/" "$(grep -lE '#include "(tool/|.*src/tool)' tests/*.h tests/case_assert.c tests/harness.c | tr '\n' ' ')"
 exit $bad

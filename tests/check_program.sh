@@ -76,6 +76,9 @@ refused 2 'kv_lengths' layer --weights "$data/minilm_layer0.safetensors" --names
     --x "$data/minilm_layer0_x.npy" "$@" --kv-lengths long.npy
 refused 2 'query.weight' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.9.attention --heads 12 --x "$data/minilm_layer0_x.npy" "$@"
 refused 2 'heads\|wq' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 7 --x "$data/minilm_layer0_x.npy" "$@"
+refused 2 'is written' verify --case attend-f32-b1-h1-n9-d8-seed0
+refused 2 'no such case' verify --only flash/nonesuch
+refused 2 'starts with' tune --case nonsense
 head -c 1000 "$x" >cut.npy
 refused 2 cut.npy attend --q cut.npy --k "$x" --v "$x" "$@"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out "$work/none/o.npy" >stdout 2>stderr

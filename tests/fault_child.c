@@ -3,9 +3,8 @@
 // DEVICE_LOST for good. Called by test_faults.c in a process of its own.
 #include "fault_child.h"
 
-#include "case.h"
 #include "harness.h"
-#include "layer_case.h"
+#include "case_assert.h"
 
 #include <stdarg.h>
 #include <stdio.h>
@@ -57,27 +56,27 @@ static bool again(int attempt, clattn_status status) {
 static void attend(clattn_kernel kernel, bool rotary) {
     struct test_case test = {.name = "faults", .heads = 2, .n_q = 5, .n_kv = 9, .head_dim = 16};
     clattn_status status = CLATTN_DRIVER;
-    test.options.kernel = kernel;
-    test.options.score.kv_lengths = (const int32_t[]){8};
-    test.sinks = true;
-    if (rotary) test.options.rope.layout = CLATTN_ROPE_HALF;
+    test.kernel = kernel;
+    case_give(&test, CASE_KV_LENGTHS, 1, (const int32_t[]){8});
+    test.hosts |= CASE_HOST_BIT(CASE_SINKS);
+    if (rotary) test.rope.layout = CLATTN_ROPE_HALF;
     struct case_data *data = case_make(&test);
     struct case_arrays arrays;
-    case_bind(data, &arrays);
+    case_bind(data, harness_place(), &arrays);
     for (int attempt = 0; attempt == 0 || again(attempt - 1, status); attempt++) {
         cl_event event = NULL;
         char why[512];
         status =
             clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event);
         if (status != CLATTN_OK) {
-            if (event != NULL) wrong("%s: an event from a failed call", case_kernel_name(kernel));
-            judge(case_kernel_name(kernel), status, harness()->context);
+            if (event != NULL) wrong("%s: an event from a failed call", names_kernels[kernel]);
+            judge(names_kernels[kernel], status, harness()->context);
             continue;
         }
-        if (event == NULL) wrong("%s: no event", case_kernel_name(kernel));
+        if (event == NULL) wrong("%s: no event", names_kernels[kernel]);
         clReleaseEvent(event);
-        struct case_result got = case_collect(&arrays, harness()->queue);
-        if (!case_agrees(data, &got, why, sizeof why)) wrong("%s: %s", case_kernel_name(kernel), why);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+        if (!case_agrees(data, &got, why, sizeof why)) wrong("%s: %s", names_kernels[kernel], why);
         case_result_free(&got);
         worked_once = true;
     }
@@ -86,24 +85,25 @@ static void attend(clattn_kernel kernel, bool rotary) {
 }
 
 static void project(void) {
-    struct layer_case test = {.name = "faults", .n_q = 5, .width = 12, .heads = 2, .head_dim = 8};
+    struct test_case test = {
+        .op = CASE_LAYER, .name = "faults", .n_q = 5, .width = 12, .heads = 2, .head_dim = 8};
     clattn_status status = CLATTN_DRIVER;
     test.projection = CLATTN_PROJECTION_NATIVE;
     test.biases = LAYER_ALL_BIASES;
-    test.options.rope.layout = CLATTN_ROPE_HALF; // in the projections, with buffers of its own
-    test.options.score.q_lengths = (const int32_t[]){4};
-    struct layer_data *data = layer_make(&test);
+    test.rope.layout = CLATTN_ROPE_HALF; // in the projections, with buffers of its own
+    case_give(&test, CASE_Q_LENGTHS, 1, (const int32_t[]){4});
+    struct case_data *data = case_make(&test);
     for (int attempt = 0; attempt == 0 || again(attempt - 1, status); attempt++) {
         char why[512];
-        struct layer_result got = layer_run(data, harness()->queue);
+        struct case_result got = case_run(data, harness()->queue);
         status = got.status;
         if (status != CLATTN_OK)
             judge("layer", status, harness()->context);
-        else if (!layer_agrees(data, &got, why, sizeof why))
+        else if (!case_agrees(data, &got, why, sizeof why))
             wrong("layer: %s", why);
-        layer_result_free(&got);
+        case_result_free(&got);
     }
-    layer_free(data);
+    case_free(data);
 }
 
 // Merging a result with itself: the mean of the two is the result again.
@@ -113,8 +113,8 @@ static void merge(void) {
     struct case_data *data = case_make(&test);
     for (int attempt = 0; attempt == 0 || again(attempt - 1, status); attempt++) {
         struct case_arrays a, b;
-        case_bind(data, &a);
-        case_bind(data, &b);
+        case_bind(data, harness_place(), &a);
+        case_bind(data, harness_place(), &b);
         clattn_merge_params params = {a.params.out, a.params.lse, b.params.out, b.params.lse};
         status = clattn_merge_enqueue(harness()->context, harness()->queue, &params, 0, NULL, NULL);
         if (status != CLATTN_OK)

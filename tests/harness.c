@@ -1,4 +1,4 @@
-// harness.c: device choice, context, queues, log capture, random numbers and the main loop of a suite. Leaves
+// harness.c: device choice, context, queues, log capture and the main loop of a suite. Leaves
 // out buffers and cases. Called by every device suite; the only file of the tests that reads the environment
 // for them.
 #include "harness.h"
@@ -9,6 +9,7 @@
 #include <string.h>
 
 static struct harness the_harness;
+static struct place the_place = {.guard = PLACE_GUARD};
 
 // One log per thread, because the library calls back on the thread whose call failed.
 static _Thread_local char log_text[2048];
@@ -46,6 +47,18 @@ void harness_expect(cl_int status, const char *what) {
     if (status == CL_SUCCESS) return;
     fprintf(stderr, "the test's own %s failed with %d\n", what, (int)status);
     exit(HARNESS_BROKEN);
+}
+
+static void end_program(const char *what, cl_int code) {
+    harness_expect(code, what);
+}
+
+struct place *harness_place(void) {
+    return &the_place;
+}
+
+void harness_set_guard(int64_t elements) {
+    the_place.guard = elements;
 }
 
 void harness_finish(cl_command_queue queue) {
@@ -105,6 +118,11 @@ void harness_adopt(clattn_context *context) {
         harness_expect(status, "clCreateCommandQueue, out of order");
     }
     the_harness = h;
+    the_place.context = context;
+    the_place.opencl = h.opencl;
+    the_place.device = h.device;
+    the_place.queue = h.queue;
+    the_place.broken = end_program;
 }
 
 void harness_stop(void) {
@@ -191,13 +209,4 @@ const char *harness_data_folder(void) {
 const char *harness_data_path(const char *name, char *path, size_t size) {
     snprintf(path, size, "%s/%s", harness_data_folder(), name);
     return path;
-}
-
-// SplitMix64: every seed is a good one.  Source: Steele, Lea and Flood 2014.
-double random_uniform(struct random *random, double low, double high) {
-    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
-    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
-    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
-    z ^= z >> 31;
-    return low + (high - low) * ((double)(z >> 11) / 9007199254740992.0);
 }

@@ -1,5 +1,5 @@
-// harness.h: what every device suite stands on: the device, a context with its queues, the log, random
-// numbers and the main function. Leaves out buffers (array.h) and attention cases (case.h).
+// harness.h: what every device suite stands on: the device, a context with its queues, the log
+// and the main function. Leaves out buffers and cases (src/evidence, case_assert.h).
 //
 // Environment: CLATTN_TEST_DEVICE  index, or a part of a device's or platform's name; unset: the first device
 //              CLATTN_TEST_CACHE   folder of compiled kernels; unset: none
@@ -13,6 +13,8 @@
 
 #include <check.h>
 #include <clattn/clattn.h>
+
+#include "evidence/place.h"
 
 // CTest, Meson and Automake read this exit status as "skipped".
 #define HARNESS_SKIP 77
@@ -29,6 +31,12 @@ struct harness {
 
 // The one harness of the program, started by harness_run or harness_start.
 const struct harness *harness(void);
+
+// Where cases run: the harness' context and queue. One of its own calls that fails ends the program.
+struct place *harness_place(void);
+// Elements behind a view from now on. 0 ends the buffer with the view, for tools that see one element too
+// far.
+void harness_set_guard(int64_t elements);
 
 // Choose the device, create the context and the queues. Without a device the program ends with HARNESS_SKIP.
 void harness_start(void);
@@ -67,12 +75,6 @@ void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection proj
 // A folder of data files, or NULL; `name` in it, in a buffer of the caller.
 const char *harness_data_folder(void);
 const char *harness_data_path(const char *name, char *path, size_t size);
-
-// Fixed generator: the same seed gives the same numbers everywhere.
-struct random {
-    uint64_t state;
-};
-double random_uniform(struct random *random, double low, double high);
 
 // The test's own OpenCL calls: end the program when one fails.
 void harness_expect(cl_int status, const char *what);

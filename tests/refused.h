@@ -4,7 +4,7 @@
 #ifndef CLATTN_TESTS_REFUSED_H
 #define CLATTN_TESTS_REFUSED_H
 
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 struct refusal {
@@ -31,9 +31,9 @@ struct refusal {
 #define ASSERT_INVALID(name, call, word) ASSERT_REFUSED(name, call, CLATTN_INVALID_ARGUMENT, word)
 
 // Nothing came of the call: no event, and not one byte of an output changed.
-static inline void refused_assert_nothing(const char *name, cl_event event, const struct array *output) {
+static inline void refused_assert_nothing(const char *name, cl_event event, const struct guarded *output) {
     ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
-    ck_assert_msg(array_intact(output, harness()->queue), "%s: a refused call wrote", name);
+    ck_assert_msg(guarded_intact(output, harness()->queue), "%s: a refused call wrote", name);
 }
 
 // An attention call that is good but for what the test spoils.
@@ -44,7 +44,7 @@ struct refused_case {
 
 static inline struct refused_case refused_case_begin(const struct test_case *good) {
     struct refused_case call = {.data = case_make(good)};
-    case_bind(call.data, &call.arrays);
+    case_bind(call.data, harness_place(), &call.arrays);
     harness_log_clear();
     return call;
 }

@@ -1,7 +1,7 @@
 // test_attention.c: sizes, head sizes, head maps and storage types of plain and causal attention, in every
 // kernel. Leaves out masks (test_masks.c), hostile values (test_hostile.c), views (test_views.c) and events
 // (test_queue.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -26,8 +26,8 @@ START_TEST(tile_edges_causal) {
         struct test_case test = {.name = "causal tile edges", .heads = 2, .head_dim = 32};
         test.n_q = edges[n];
         test.n_kv = edges[(n * 5 + 3) % EDGES];
-        test.options.score.causal = true;
-        test.options.score.alignment = n % 2 ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.score.causal = true;
+        test.score.alignment = n % 2 ? CLATTN_ALIGN_TOP_LEFT : CLATTN_ALIGN_BOTTOM_RIGHT;
         case_assert_kernels(&test);
     }
 }
@@ -93,7 +93,7 @@ START_TEST(given_scale) {
     static const float scales[] = {0, 1, 0.05f, -0.3f};
     for (size_t n = 0; n < sizeof scales / sizeof scales[0]; n++) {
         struct test_case test = {.name = "scale", .n_q = 9, .n_kv = 33, .head_dim = 32};
-        test.options.score.scale = scales[n];
+        test.score.scale = scales[n];
         case_assert_kernels(&test);
     }
 }
@@ -110,8 +110,8 @@ START_TEST(decode_splits) {
     for (int splits = 0; splits < 8; splits += splits == 0 ? 1 : 3) {
         struct test_case test = {.name = "splits", .batch = 2, .heads = 4, .kv_heads = 2, .n_kv = 1031};
         test.head_dim = 32;
-        test.options.kernel = CLATTN_KERNEL_DECODE;
-        test.options.splits = splits;
+        test.kernel = CLATTN_KERNEL_DECODE;
+        test.splits = splits;
         case_assert(&test);
     }
 }

@@ -108,16 +108,16 @@ END_TEST
 // Only the unfused kernel returns score taps; another that is asked for by name says so.
 START_TEST(kernel_cannot) {
     struct refused_case call = refused_case_begin(&good);
-    struct array_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
-    struct array scores = array_output(&shape);
+    struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {2, 4, 5, 7}, LAYOUT_DENSE};
+    struct guarded scores = guarded_output(harness_place(), &shape);
     call.arrays.params.scores = scores.view;
     call.arrays.params.kernel = CLATTN_KERNEL_FLASH;
     ASSERT_REFUSED("flash with a tap", enqueue(&call, harness()->queue), CLATTN_UNSUPPORTED, "score");
-    ck_assert(array_intact(&scores, harness()->queue));
+    ck_assert(guarded_intact(&scores, harness()->queue));
     call.arrays.params.scores.type = CLATTN_TYPE_F16;
     call.arrays.params.kernel = CLATTN_KERNEL_UNFUSED;
     ASSERT_INVALID("f16 tap", enqueue(&call, harness()->queue), "scores");
-    array_release(&scores);
+    guarded_release(&scores);
     refused_case_end(&call, "f16 tap", NULL);
 }
 END_TEST

@@ -4,19 +4,20 @@
 #define REFUSED_PARAMS clattn_layer_params
 #include "refused.h"
 
-#include "layer_case.h"
+#include "case_assert.h"
 
-static const struct layer_case good = {.name = "good",
-                                       .batch = 2,
-                                       .n_q = 5,
-                                       .n_kv = 7,
-                                       .width = 24,
-                                       .width_y = 20,
-                                       .width_out = 28,
-                                       .heads = 4,
-                                       .kv_heads = 2,
-                                       .head_dim = 8,
-                                       .biases = LAYER_ALL_BIASES};
+static const struct test_case good = {.op = CASE_LAYER,
+                                      .name = "good",
+                                      .batch = 2,
+                                      .n_q = 5,
+                                      .n_kv = 7,
+                                      .width = 24,
+                                      .width_y = 20,
+                                      .width_out = 28,
+                                      .heads = 4,
+                                      .kv_heads = 2,
+                                      .head_dim = 8,
+                                      .biases = LAYER_ALL_BIASES};
 
 static const int32_t any_numbers[] = {0, 1};
 
@@ -68,22 +69,21 @@ REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(unsupported, UNSUPPORTED)
 
 static void check(const struct refusal *refusal, clattn_status want) {
-    struct layer_data *data = layer_make(&good);
-    struct layer_arrays arrays;
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
     cl_event event = NULL;
-    layer_bind(data, &arrays);
-    refusal->spoil(&arrays.params);
-    ASSERT_REFUSED(
-        refusal->name,
-        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event), want,
-        refusal->word);
+    case_bind(data, harness_place(), &arrays);
+    refusal->spoil(&arrays.layer);
+    ASSERT_REFUSED(refusal->name,
+                   clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.layer, 0, NULL, &event),
+                   want, refusal->word);
     refused_assert_nothing(refusal->name, event, &arrays.out);
-    layer_unbind(&arrays);
-    layer_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 
 START_TEST(the_good_call_is_good) {
-    layer_assert(&good);
+    case_assert(&good);
 }
 END_TEST
 
@@ -98,14 +98,14 @@ START_TEST(options_not_built) {
 END_TEST
 
 START_TEST(handles) {
-    struct layer_data *data = layer_make(&good);
-    struct layer_arrays arrays;
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
     clattn_context *context = harness()->context;
     cl_command_queue queue = harness()->queue;
-    const clattn_layer_params *p = &arrays.params;
+    const clattn_layer_params *p = &arrays.layer;
     cl_int status;
     size_t bytes = 0;
-    layer_bind(data, &arrays);
+    case_bind(data, harness_place(), &arrays);
     ck_assert_int_eq(clattn_layer_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
     ASSERT_INVALID("no params", clattn_layer_enqueue(context, queue, NULL, 0, NULL, NULL), "params");
     ASSERT_INVALID("no queue", clattn_layer_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
@@ -113,12 +113,12 @@ START_TEST(handles) {
     ck_assert(clattn_layer_workspace(context, p, &bytes) == CLATTN_OK && bytes > 1);
     cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
     harness_expect(status, "clCreateBuffer");
-    arrays.params.workspace = small;
+    arrays.layer.workspace = small;
     ASSERT_INVALID("workspace", clattn_layer_enqueue(context, queue, p, 0, NULL, NULL), "workspace");
-    ck_assert(array_intact(&arrays.out, queue));
+    ck_assert(guarded_intact(&arrays.out, queue));
     clReleaseMemObject(small);
-    layer_unbind(&arrays);
-    layer_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 

@@ -3,10 +3,10 @@
 #define REFUSED_PARAMS clattn_linear_params
 #include "refused.h"
 
-#include "linear_case.h"
+#include "case_assert.h"
 
-static const struct linear_case good = {
-    .name = "good", .batch = 2, .rows = 5, .inner = 24, .columns = 28, .bias = true};
+static const struct test_case good = {
+    .op = CASE_LINEAR, .name = "good", .batch = 2, .n_q = 5, .width = 24, .head_dim = 28, .biases = 1};
 
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x = (clattn_tensor){0})                                                              \
@@ -53,34 +53,34 @@ static clattn_status enqueue(const clattn_linear_params *params) {
 }
 
 START_TEST(the_good_call_is_good) {
-    linear_assert(&good);
+    case_assert(&good);
 }
 END_TEST
 
 START_TEST(invalid_calls) {
     const struct refusal *refusal = &invalid[_i];
-    struct linear_data *data = linear_data_make(&good);
-    struct linear_arrays arrays;
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
     cl_event event = NULL;
-    linear_bind(data, &arrays);
-    refusal->spoil(&arrays.params);
+    case_bind(data, harness_place(), &arrays);
+    refusal->spoil(&arrays.linear);
     ASSERT_INVALID(
         refusal->name,
-        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, &event),
+        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, &event),
         refusal->word);
     refused_assert_nothing(refusal->name, event, &arrays.out);
-    linear_unbind(&arrays);
-    linear_data_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 
 START_TEST(handles) {
-    struct linear_data *data = linear_data_make(&good);
-    struct linear_arrays arrays;
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
     clattn_context *context = harness()->context;
     cl_command_queue queue = harness()->queue;
-    const clattn_linear_params *p = &arrays.params;
-    linear_bind(data, &arrays);
+    const clattn_linear_params *p = &arrays.linear;
+    case_bind(data, harness_place(), &arrays);
     ck_assert_int_eq(clattn_linear_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_linear_plan(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_linear_workspace(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
@@ -91,44 +91,44 @@ START_TEST(handles) {
     ASSERT_INVALID("no bytes", clattn_linear_workspace(context, p, NULL), "bytes");
     ASSERT_INVALID("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
     ASSERT_INVALID("no list", clattn_linear_enqueue(context, queue, p, 2, NULL, NULL), "wait");
-    ck_assert(array_intact(&arrays.out, queue));
-    linear_unbind(&arrays);
-    linear_data_free(data);
+    ck_assert(guarded_intact(&arrays.out, queue));
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 
 START_TEST(workspace_too_small) {
     if (!harness_has_clblast()) return;
-    struct linear_case test = good;
-    struct linear_arrays arrays;
+    struct test_case test = good;
+    struct case_arrays arrays;
     size_t bytes = 0;
     cl_int code;
-    test.type = CLATTN_TYPE_F16;
+    test.q_type = CLATTN_TYPE_F16;
     test.projection = CLATTN_PROJECTION_CLBLAST;
-    struct linear_data *data = linear_data_make(&test);
-    linear_bind(data, &arrays);
-    ck_assert(clattn_linear_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK && bytes > 1);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_linear_workspace(harness()->context, &arrays.linear, &bytes) == CLATTN_OK && bytes > 1);
     cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &code);
     harness_expect(code, "clCreateBuffer");
-    arrays.params.workspace = small;
-    ASSERT_INVALID("workspace", enqueue(&arrays.params), "workspace");
-    ck_assert(array_intact(&arrays.out, harness()->queue));
+    arrays.linear.workspace = small;
+    ASSERT_INVALID("workspace", enqueue(&arrays.linear), "workspace");
+    ck_assert(guarded_intact(&arrays.out, harness()->queue));
     clReleaseMemObject(small);
-    linear_unbind(&arrays);
-    linear_data_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 
 START_TEST(without_clblast) {
-    struct linear_case test = good;
-    struct linear_arrays arrays;
+    struct test_case test = good;
+    struct case_arrays arrays;
     test.projection = CLATTN_PROJECTION_CLBLAST;
     if (harness_has_clblast()) return;
-    struct linear_data *data = linear_data_make(&test);
-    linear_bind(data, &arrays);
-    ASSERT_REFUSED("no CLBlast", enqueue(&arrays.params), CLATTN_UNSUPPORTED, "CLBlast");
-    linear_unbind(&arrays);
-    linear_data_free(data);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ASSERT_REFUSED("no CLBlast", enqueue(&arrays.linear), CLATTN_UNSUPPORTED, "CLBlast");
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 

@@ -1,6 +1,6 @@
 // test_examples.c: the worked examples of worked_examples.json, figure by figure, through every kernel and
 // through the reference itself. Leaves out everything larger (test_attention.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <jansson.h>
@@ -39,9 +39,9 @@ static struct case_data *load(const json_t *example, const char *name) {
     test.n_kv = rows_of(example, "K");
     test.head_dim = columns_of(example, "Q");
     test.head_dim_v = columns_of(example, "V");
-    test.options.score.scale = (float)json_number_value(json_object_get(example, "scale"));
-    test.options.score.causal = strcmp(json_string_value(json_object_get(example, "mask")), "causal") == 0;
-    test.options.scores_at = CLATTN_TAP_MASKED;
+    test.score.scale = (float)json_number_value(json_object_get(example, "scale"));
+    test.score.causal = strcmp(json_string_value(json_object_get(example, "mask")), "causal") == 0;
+    test.scores_at = CLATTN_TAP_MASKED;
     struct case_data *data = case_make(&test);
     flatten(json_object_get(example, "Q"), data->q);
     flatten(json_object_get(example, "K"), data->k);
@@ -68,11 +68,11 @@ static void compare_all(const json_t *example, const struct case_result *got, co
 
 static void check_example(const json_t *example, const char *name) {
     struct case_data *data = load(example, name);
-    struct case_result exact = case_reference(data, CLATTN_TYPE_F32);
+    struct case_result exact = case_reference(data, CLATTN_TYPE_F32, NULL);
     compare_all(example, &exact, name);
     case_result_free(&exact);
     for (int n = 0; n < 3; n++) {
-        data->test.options.kernel = case_kernel(n);
+        data->test.kernel = case_kernel(n);
         data->test.weights = data->test.scores = case_kernel(n) != CLATTN_KERNEL_FLASH;
         struct case_result got = case_run(data, harness()->queue);
         compare_all(example, &got, name);

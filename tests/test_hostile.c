@@ -1,6 +1,6 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <math.h>
@@ -38,8 +38,8 @@ static void finish(struct case_data *data) {
 
 START_TEST(nan_beyond_lengths) {
     struct case_data *data = make("NaN beyond the lengths");
-    data->test.options.score.q_lengths = two_q_lengths;
-    data->test.options.score.kv_lengths = two_kv_lengths;
+    data->test.score.q_lengths = two_q_lengths;
+    data->test.score.kv_lengths = two_kv_lengths;
     for (int64_t n = 0; n < 2 * KEYS * SIZE; n++) {
         bool beyond = n / SIZE % KEYS >= two_kv_lengths[1];
         if (beyond) data->k[2 * KEYS * SIZE + n] = data->v[2 * KEYS * SIZE + n] = (double)NAN;
@@ -57,11 +57,11 @@ START_TEST(nan_in_hidden_keys) {
         fill_row(data->k, KEYS, j, (double)NAN);
         fill_row(data->v, KEYS, j, (double)NAN);
     }
-    data->test.options.score.causal = true;
+    data->test.score.causal = true;
     case_assert_data_kernels(data);
-    data->test.options.score.causal = false;
-    data->test.options.score.window = true;
-    data->test.options.score.window_left = 3;
+    data->test.score.causal = false;
+    data->test.score.window = true;
+    data->test.score.window_left = 3;
     finish(data);
     data = case_make(&(struct test_case){.name = "NaN in a masked key",
                                          .batch = 2,
@@ -80,11 +80,11 @@ END_TEST
 // NaN that is seen is not hidden; rows that do not see it are right.
 START_TEST(nan_in_seen_keys) {
     struct case_data *data = make("NaN in a key that later rows see");
-    data->test.options.score.causal = true;
+    data->test.score.causal = true;
     fill_row(data->k, KEYS, 7, (double)NAN);
     finish(data);
     data = make("NaN in a value that later rows see");
-    data->test.options.score.causal = true;
+    data->test.score.causal = true;
     for (int64_t bh = 0; bh < 4; bh++) data->v[(bh * KEYS + 7) * SIZE + 3] = (double)NAN;
     data->v[(1 * KEYS + 2) * SIZE + 4] = (double)INFINITY;
     finish(data);
@@ -119,7 +119,7 @@ START_TEST(infinite_bias) {
     test.head_dim = SIZE;
     test.bias.rank = 2;
     for (int sinks = 0; sinks < 2; sinks++) {
-        test.sinks = sinks;
+        if (sinks) test.hosts = CASE_HOST_BIT(CASE_SINKS);
         struct case_data *data = case_make(&test);
         for (int64_t j = 0; j < KEYS; j++) data->bias[5 * KEYS + j] = -(double)INFINITY;
         for (int64_t i = 0; i < ROWS; i++) data->bias[i * KEYS + 9] = -(double)INFINITY;
@@ -131,10 +131,10 @@ END_TEST
 
 START_TEST(huge_sinks) {
     struct test_case test = {.name = "huge sink", .heads = 2, .n_q = ROWS, .n_kv = KEYS, .head_dim = SIZE};
-    test.sinks = true;
+    test.hosts = CASE_HOST_BIT(CASE_SINKS);
     struct case_data *data = case_make(&test);
-    data->sinks[0] = 1e4f;
-    data->sinks[1] = -1e4f;
+    data->floats[CASE_SINKS][0] = 1e4f;
+    data->floats[CASE_SINKS][1] = -1e4f;
     finish(data);
 }
 END_TEST
@@ -143,7 +143,7 @@ END_TEST
 START_TEST(denormals) {
     for (int n = 0; n < 3; n++) {
         struct case_data *data = make("denormals");
-        data->test.options.kernel = case_kernel(n);
+        data->test.kernel = case_kernel(n);
         fill(data->q, 4 * ROWS * SIZE, 1e-40);
         fill(data->k, 4 * KEYS * SIZE, 1e-40);
         fill(data->v, 4 * KEYS * SIZE, 3e-39);
@@ -173,7 +173,7 @@ START_TEST(ones_give_one) {
     struct case_data *data = make("V = 1");
     fill(data->v, 4 * KEYS * SIZE, 1);
     for (int n = 0; n < 3; n++) {
-        data->test.options.kernel = case_kernel(n);
+        data->test.kernel = case_kernel(n);
         struct case_result got = case_run(data, harness()->queue);
         for (int64_t c = 0; c < 4 * ROWS * SIZE; c++) ck_assert_double_eq_tol(got.out[c], 1, 2e-6);
         case_result_free(&got);
@@ -191,7 +191,7 @@ START_TEST(permuted_keys) {
         moved->v[to] = data->v[n];
     }
     for (int n = 0; n < 3; n++) {
-        data->test.options.kernel = moved->test.options.kernel = case_kernel(n);
+        data->test.kernel = moved->test.kernel = case_kernel(n);
         struct case_result a = case_run(data, harness()->queue), b = case_run(moved, harness()->queue);
         for (int64_t c = 0; c < 4 * ROWS * SIZE; c++) ck_assert_double_eq_tol(a.out[c], b.out[c], 5e-6);
         for (int64_t c = 0; c < 4 * ROWS; c++) ck_assert_double_eq_tol(a.lse[c], b.lse[c], 5e-6);
@@ -210,9 +210,9 @@ START_TEST(same_bits_fifty_times) {
                                  .n_q = n < 3 ? 65 : 2,
                                  .n_kv = n < 3 ? 127 : 1030,
                                  .head_dim = SIZE};
-        test.options.score.causal = true;
-        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-        test.options.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
         struct case_data *data = case_make(&test);
         struct case_result first = case_run(data, harness()->queue);
         ck_assert_int_eq(first.status, CLATTN_OK);

@@ -1,38 +1,39 @@
 // test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
 // types, views, workspace and projections. Leaves out real models (test_models.c).
 #include "harness.h"
-#include "layer_case.h"
+#include "case_assert.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-static struct layer_case base(const char *name) {
-    return (struct layer_case){.name = name,
-                               .batch = 2,
-                               .n_q = 9,
-                               .width = 48,
-                               .heads = 4,
-                               .head_dim = 16,
-                               .biases = LAYER_ALL_BIASES};
+static struct test_case base(const char *name) {
+    return (struct test_case){.op = CASE_LAYER,
+                              .name = name,
+                              .batch = 2,
+                              .n_q = 9,
+                              .width = 48,
+                              .heads = 4,
+                              .head_dim = 16,
+                              .biases = LAYER_ALL_BIASES};
 }
 
-static void with_projections(const struct layer_case *test) {
-    struct layer_case t = *test;
+static void with_projections(const struct test_case *test) {
+    struct test_case t = *test;
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
         t.projection = (clattn_projection)n;
-        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) layer_assert(&t);
+        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) case_assert(&t);
     }
 }
 
 START_TEST(biases) {
     for (int n = 0; n <= LAYER_ALL_BIASES; n++) {
-        struct layer_case test = base("biases");
+        struct test_case test = base("biases");
         test.biases = n;
         test.projection = CLATTN_PROJECTION_NATIVE;
-        layer_assert(&test);
+        case_assert(&test);
     }
-    struct layer_case all = base("all biases"), none = base("no bias");
+    struct test_case all = base("all biases"), none = base("no bias");
     none.biases = 0;
     with_projections(&all);
     with_projections(&none);
@@ -40,7 +41,7 @@ START_TEST(biases) {
 END_TEST
 
 START_TEST(shapes) {
-    struct layer_case gqa = base("grouped-query"), sizes = base("Dk != Dv"), widths = base("M != H D");
+    struct test_case gqa = base("grouped-query"), sizes = base("Dk != Dv"), widths = base("M != H D");
     gqa.kv_heads = 2;
     sizes.head_dim_v = 24;
     widths.width = 31;
@@ -48,9 +49,10 @@ START_TEST(shapes) {
     with_projections(&gqa);
     with_projections(&sizes);
     with_projections(&widths);
-    struct layer_case one = {.name = "one of each", .n_q = 1, .width = 1, .heads = 1, .head_dim = 1};
+    struct test_case one = {
+        .op = CASE_LAYER, .name = "one of each", .n_q = 1, .width = 1, .heads = 1, .head_dim = 1};
     with_projections(&one);
-    struct layer_case row = base("one row");
+    struct test_case row = base("one row");
     row.batch = 1;
     row.n_q = 1;
     with_projections(&row);
@@ -58,21 +60,21 @@ START_TEST(shapes) {
 END_TEST
 
 START_TEST(cross_attention) {
-    struct layer_case test = base("cross-attention");
+    struct test_case test = base("cross-attention");
     test.n_kv = 21;
     test.width_y = 40;
     test.kv_heads = 2;
     test.head_dim_v = 24;
     with_projections(&test);
-    test.options.score.causal = true;
-    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.score.causal = true;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     with_projections(&test);
 }
 END_TEST
 
 START_TEST(strided_views) {
     for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
-        struct layer_case test = base("strided");
+        struct test_case test = base("strided");
         test.layout = (enum layout)layout;
         test.n_kv = 21;
         test.width_y = 40;
@@ -83,11 +85,11 @@ END_TEST
 
 START_TEST(storage_types) {
     for (int n = 0; n < 9; n++) {
-        struct layer_case test = base("types");
-        test.type = (clattn_type)(n % 3);
+        struct test_case test = base("types");
+        test.q_type = (clattn_type)(n % 3);
         test.matrix_type = (clattn_type)(n / 3);
-        test.bias_type = n % 2 ? test.type : test.matrix_type;
-        test.options.score.causal = true;
+        test.bias_type = n % 2 ? test.q_type : test.matrix_type;
+        test.score.causal = true;
         with_projections(&test);
     }
 }
@@ -95,49 +97,49 @@ END_TEST
 
 START_TEST(attention_options) {
     static const int32_t kv_lengths[] = {9, 4}, q_lengths[] = {5, 9};
-    struct layer_case test = base("options");
+    struct test_case test = base("options");
     test.weights = true;
-    test.options.score.causal = true;
-    test.options.rope.layout = CLATTN_ROPE_HALF;
-    test.options.score.softcap = 2;
-    layer_assert(&test);
-    test.options.score.kv_lengths = kv_lengths;
-    test.options.score.q_lengths = q_lengths;
-    layer_assert(&test);
+    test.score.causal = true;
+    test.rope.layout = CLATTN_ROPE_HALF;
+    test.score.softcap = 2;
+    case_assert(&test);
+    case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+    case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
+    case_assert(&test);
 }
 END_TEST
 
 // Rows past a query length keep what was there, whoever projects, whatever the types.
-static void keeps_rows(const struct layer_case *test) {
-    struct layer_arrays arrays;
-    struct layer_data *data = layer_make(test);
-    layer_bind(data, &arrays);
-    struct layer_result before = layer_collect(&arrays, harness()->queue);
-    ck_assert_int_eq(
-        clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL), CLATTN_OK);
-    struct layer_result after = layer_collect(&arrays, harness()->queue);
+static void keeps_rows(const struct test_case *test) {
+    struct case_arrays arrays;
+    struct case_data *data = case_make(test);
+    case_bind(data, harness_place(), &arrays);
+    struct case_result before = case_collect(&arrays, harness()->queue, NULL);
+    ck_assert_int_eq(clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.layer, 0, NULL, NULL),
+                     CLATTN_OK);
+    struct case_result after = case_collect(&arrays, harness()->queue, NULL);
     for (int b = 0; b < 2; b++)
         for (int64_t i = 0; i < test->n_q; i++) {
             const size_t at = (size_t)((b * test->n_q + i) * test->width),
                          bytes = (size_t)test->width * sizeof(double);
             const bool kept = memcmp(before.out + at, after.out + at, bytes) == 0;
-            ck_assert_msg(kept == (i >= test->options.score.q_lengths[b]),
+            ck_assert_msg(kept == (i >= data->test.score.q_lengths[b]),
                           "projection %d: row %d of item %d was %s", (int)test->projection, (int)i, b,
                           kept ? "not written" : "written");
         }
-    layer_result_free(&before);
-    layer_result_free(&after);
-    layer_unbind(&arrays);
-    layer_free(data);
+    case_result_free(&before);
+    case_result_free(&after);
+    case_unbind(&arrays);
+    case_free(data);
 }
 
 START_TEST(rows_past_a_length) {
     static const int32_t q_lengths[] = {5, 0};
-    struct layer_case test = base("rows past a length");
-    test.options.score.q_lengths = q_lengths;
+    struct test_case test = base("rows past a length");
+    case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
     for (int n = 0; n < CLATTN_TYPE_BOOL; n++)
         for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT; p++) {
-            test.type = test.matrix_type = (clattn_type)n;
+            test.q_type = test.matrix_type = (clattn_type)n;
             test.projection = (clattn_projection)p;
             if (test.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) keeps_rows(&test);
         }
@@ -146,71 +148,71 @@ END_TEST
 
 // The softmax cancels a forgotten key bias; the raw scores show it.
 START_TEST(key_bias_in_raw_scores) {
-    struct layer_case test = base("key bias");
+    struct test_case test = base("key bias");
     test.scores = true;
-    test.options.scores_at = CLATTN_TAP_RAW;
-    layer_assert(&test);
-    struct layer_data *with = layer_make(&test), *without = layer_make(&test);
-    memset(without->bias[LAYER_K], 0, 64 * sizeof(double));
-    struct layer_result a = layer_run(with, harness()->queue), b = layer_run(without, harness()->queue);
+    test.scores_at = CLATTN_TAP_RAW;
+    case_assert(&test);
+    struct case_data *with = case_make(&test), *without = case_make(&test);
+    memset(without->matrix_bias[LAYER_K], 0, 64 * sizeof(double));
+    struct case_result a = case_run(with, harness()->queue), b = case_run(without, harness()->queue);
     double scores = 0, out = 0;
     for (int n = 0; n < 2 * 4 * 9 * 9; n++) scores = fmax(scores, fabs(a.scores[n] - b.scores[n]));
     for (int n = 0; n < 2 * 9 * 48; n++) out = fmax(out, fabs(a.out[n] - b.out[n]));
     ck_assert_msg(scores > 0.1, "the key bias moved no score by more than %g", scores);
     ck_assert_msg(out < 1e-4, "the key bias moved out by %g", out);
-    layer_result_free(&a);
-    layer_result_free(&b);
-    layer_free(with);
-    layer_free(without);
+    case_result_free(&a);
+    case_result_free(&b);
+    case_free(with);
+    case_free(without);
 }
 END_TEST
 
 START_TEST(workspace) {
     for (int n = 0; n < 6; n++) {
-        struct layer_case test = base("workspace");
-        struct layer_arrays arrays;
+        struct test_case test = base("workspace");
+        struct case_arrays arrays;
         char why[512];
         size_t bytes = 0;
         cl_int status;
-        test.type = test.matrix_type = (clattn_type)(n / 2);
+        test.q_type = test.matrix_type = (clattn_type)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
-        struct layer_data *data = layer_make(&test);
-        layer_bind(data, &arrays);
-        ck_assert(clattn_layer_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK);
+        struct case_data *data = case_make(&test);
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_layer_workspace(harness()->context, &arrays.layer, &bytes) == CLATTN_OK);
         ck_assert_uint_gt(bytes, 0);
-        arrays.params.workspace =
+        arrays.layer.workspace =
             clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes + (size_t)(n % 2) * 77, NULL, &status);
         harness_expect(status, "clCreateBuffer");
         clattn_status result =
-            clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
-        struct layer_result got = layer_collect(&arrays, harness()->queue);
+            clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.layer, 0, NULL, NULL);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
         got.status = result;
-        ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "workspace: %s", why);
-        clReleaseMemObject(arrays.params.workspace);
-        layer_result_free(&got);
-        layer_unbind(&arrays);
-        layer_free(data);
+        ck_assert_msg(case_agrees(data, &got, why, sizeof why), "workspace: %s", why);
+        clReleaseMemObject(arrays.layer.workspace);
+        case_result_free(&got);
+        case_unbind(&arrays);
+        case_free(data);
     }
 }
 END_TEST
 
 // A user event holds the layer back on both kinds of queue, whoever does the projections.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
-    struct layer_case test = base("wait list");
-    struct layer_arrays arrays;
+    struct test_case test = base("wait list");
+    struct case_arrays arrays;
     char why[512];
     test.projection = projection;
-    struct layer_data *data = layer_make(&test);
-    layer_bind(data, &arrays);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
     cl_event gate = harness_gate(), done = NULL;
-    clattn_status result = clattn_layer_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
+    clattn_status result = clattn_layer_enqueue(harness()->context, queue, &arrays.layer, 1, &gate, &done);
     ck_assert_msg(result == CLATTN_OK, "%s", harness_log_text());
     harness_open_gate(gate, done, queue);
-    struct layer_result got = layer_collect(&arrays, queue);
-    ck_assert_msg(layer_agrees(data, &got, why, sizeof why), "wait list: %s", why);
-    layer_result_free(&got);
-    layer_unbind(&arrays);
-    layer_free(data);
+    struct case_result got = case_collect(&arrays, queue, NULL);
+    ck_assert_msg(case_agrees(data, &got, why, sizeof why), "wait list: %s", why);
+    case_result_free(&got);
+    case_unbind(&arrays);
+    case_free(data);
 }
 
 START_TEST(wait_lists) {
@@ -219,58 +221,58 @@ START_TEST(wait_lists) {
 END_TEST
 
 START_TEST(without_clblast) {
-    struct layer_case test = base("no CLBlast");
+    struct test_case test = base("no CLBlast");
     test.projection = CLATTN_PROJECTION_CLBLAST;
     if (harness_has_clblast()) return;
-    struct layer_data *data = layer_make(&test);
-    struct layer_result got = layer_run(data, harness()->queue);
+    struct case_data *data = case_make(&test);
+    struct case_result got = case_run(data, harness()->queue);
     ck_assert_int_eq(got.status, CLATTN_UNSUPPORTED);
     ck_assert_msg(strstr(harness_log_text(), "CLBlast") != NULL, "message: %s", harness_log_text());
-    layer_result_free(&got);
-    layer_free(data);
+    case_result_free(&got);
+    case_free(data);
 }
 END_TEST
 
 START_TEST(plan_and_prepare) {
-    struct layer_case test = base("plan");
-    struct layer_arrays arrays;
+    struct test_case test = base("plan");
+    struct case_arrays arrays;
     clattn_plan plan = {0};
     clattn_context_stats before, after;
     test.projection = CLATTN_PROJECTION_NATIVE;
-    struct layer_data *data = layer_make(&test);
-    layer_bind(data, &arrays);
-    ck_assert(clattn_layer_plan(harness()->context, &arrays.params, &plan) == CLATTN_OK);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_layer_plan(harness()->context, &arrays.layer, &plan) == CLATTN_OK);
     ck_assert(plan.kernel != CLATTN_KERNEL_AUTO && plan.why[0] != '\0');
-    ck_assert(clattn_layer_prepare(harness()->context, &arrays.params) == CLATTN_OK);
+    ck_assert(clattn_layer_prepare(harness()->context, &arrays.layer) == CLATTN_OK);
     clattn_context_get_stats(harness()->context, &before);
-    ck_assert(clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL) ==
+    ck_assert(clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.layer, 0, NULL, NULL) ==
               CLATTN_OK);
     clattn_context_get_stats(harness()->context, &after);
     ck_assert_mem_eq(&before, &after, sizeof before);
     harness_finish(harness()->queue);
-    layer_unbind(&arrays);
-    layer_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 
 // The same call gives the same bits, in both native kernels.
 START_TEST(same_bits) {
     for (int n = 0; n < 6; n++) {
-        struct layer_case test = base("same bits");
+        struct test_case test = base("same bits");
         test.n_q = n % 2 ? 70 : 9;
-        test.type = test.matrix_type = (clattn_type)(n / 2);
+        test.q_type = test.matrix_type = (clattn_type)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
-        test.options.rope.layout = CLATTN_ROPE_INTERLEAVED;
-        struct layer_data *data = layer_make(&test);
-        struct layer_result first = layer_run(data, harness()->queue);
+        test.rope.layout = CLATTN_ROPE_INTERLEAVED;
+        struct case_data *data = case_make(&test);
+        struct case_result first = case_run(data, harness()->queue);
         const size_t bytes = (size_t)(2 * test.n_q * test.width) * sizeof(double);
         for (int again = 0; again < 3; again++) {
-            struct layer_result next = layer_run(data, harness()->queue);
+            struct case_result next = case_run(data, harness()->queue);
             ck_assert_msg(memcmp(first.out, next.out, bytes) == 0, "run %d of case %d differs", again, n);
-            layer_result_free(&next);
+            case_result_free(&next);
         }
-        layer_result_free(&first);
-        layer_free(data);
+        case_result_free(&first);
+        case_free(data);
     }
 }
 END_TEST
@@ -279,8 +281,8 @@ END_TEST
 START_TEST(prepare_without_buffers) {
     const clattn_context_params params = {
         .device = harness()->device, .context = harness()->opencl, .log = harness_log()};
-    struct layer_case test = base("prepare");
-    struct layer_arrays arrays;
+    struct test_case test = base("prepare");
+    struct case_arrays arrays;
     clattn_context *context = NULL;
     clattn_context_stats before, after;
     test.n_kv = test.n_q;
@@ -289,22 +291,22 @@ START_TEST(prepare_without_buffers) {
         LAYER_ALL_BIASES & ~(1 << LAYER_O); // so that no kernel of one projection is that of another
     test.bias_type = CLATTN_TYPE_F16;
     test.projection = CLATTN_PROJECTION_NATIVE;
-    test.options.rope.layout = CLATTN_ROPE_HALF;
-    struct layer_data *data = layer_make(&test);
-    layer_bind(data, &arrays);
+    test.rope.layout = CLATTN_ROPE_HALF;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
     ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
-    clattn_layer_params planned = arrays.params;
+    clattn_layer_params planned = arrays.layer;
     planned.x.buffer = planned.y.buffer = NULL;
     ck_assert_int_eq(clattn_layer_prepare(context, &planned), CLATTN_OK);
     clattn_context_get_stats(context, &before);
-    ck_assert_int_eq(clattn_layer_enqueue(context, harness()->queue, &arrays.params, 0, NULL, NULL),
+    ck_assert_int_eq(clattn_layer_enqueue(context, harness()->queue, &arrays.layer, 0, NULL, NULL),
                      CLATTN_OK);
     clattn_context_get_stats(context, &after);
     ck_assert_mem_eq(&before, &after, sizeof before);
     harness_finish(harness()->queue);
     clattn_context_destroy(context);
-    layer_unbind(&arrays);
-    layer_free(data);
+    case_unbind(&arrays);
+    case_free(data);
 }
 END_TEST
 

@@ -2,30 +2,31 @@
 // make them: every layout, head size, width and position that decides how, and those that cannot be fused.
 // The raw scores show what the softmax would smooth. Leaves out RoPE of attention alone (test_rope.c).
 #include "harness.h"
-#include "layer_case.h"
+#include "case_assert.h"
 
 #include <stdio.h>
 
-static struct layer_case turned(const char *name, int64_t rows, int64_t head_dim) {
-    return (struct layer_case){
-        .name = name,
-        .batch = 2,
-        .n_q = rows,
-        .width = 48,
-        .heads = 4,
-        .kv_heads = 2,
-        .head_dim = head_dim,
-        .biases = LAYER_ALL_BIASES,
-        .projection = CLATTN_PROJECTION_NATIVE,
-        .scores = true,
-        .options = {.scores_at = CLATTN_TAP_RAW, .rope = {.layout = CLATTN_ROPE_HALF}}};
+static struct test_case turned(const char *name, int64_t rows, int64_t head_dim) {
+    return (struct test_case){.op = CASE_LAYER,
+                              .name = name,
+                              .batch = 2,
+                              .n_q = rows,
+                              .width = 48,
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .head_dim = head_dim,
+                              .biases = LAYER_ALL_BIASES,
+                              .projection = CLATTN_PROJECTION_NATIVE,
+                              .scores = true,
+                              .scores_at = CLATTN_TAP_RAW,
+                              .rope = {.layout = CLATTN_ROPE_HALF}};
 }
 
-static void both_layouts(struct layer_case test) {
-    test.options.rope.layout = CLATTN_ROPE_HALF;
-    layer_assert(&test);
-    test.options.rope.layout = CLATTN_ROPE_INTERLEAVED;
-    layer_assert(&test);
+static void both_layouts(struct test_case test) {
+    test.rope.layout = CLATTN_ROPE_HALF;
+    case_assert(&test);
+    test.rope.layout = CLATTN_ROPE_INTERLEAVED;
+    case_assert(&test);
 }
 
 // Few rows and many take different kernels; a head may fill a part of a tile, one, or more than any.
@@ -41,9 +42,8 @@ START_TEST(part_of_a_head) {
     static const int widths[] = {2, 6, 10, 24};
     for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
         for (int64_t rows = 9; rows <= 70; rows += 61) {
-            struct layer_case even = turned("part of a head", rows, 24),
-                              odd = turned("an odd head", rows, 25);
-            even.options.rope.rotary_dim = odd.options.rope.rotary_dim = widths[w];
+            struct test_case even = turned("part of a head", rows, 24), odd = turned("an odd head", rows, 25);
+            even.rope.rotary_dim = odd.rope.rotary_dim = widths[w];
             both_layouts(even);
             both_layouts(odd);
         }
@@ -52,11 +52,11 @@ END_TEST
 
 START_TEST(storage_types) {
     for (int n = 0; n < 18; n++) {
-        struct layer_case test = turned("types", n < 9 ? 5 : 70, 32);
-        test.type = (clattn_type)(n % 3);
+        struct test_case test = turned("types", n < 9 ? 5 : 70, 32);
+        test.q_type = (clattn_type)(n % 3);
         test.matrix_type = (clattn_type)(n / 3 % 3);
-        test.bias_type = test.type;
-        layer_assert(&test);
+        test.bias_type = test.q_type;
+        case_assert(&test);
     }
 }
 END_TEST
@@ -65,21 +65,20 @@ END_TEST
 START_TEST(positions) {
     static const int32_t q_lengths[] = {5, 9}, kv_lengths[] = {30, 4}, offsets[] = {100000, -3};
     for (int64_t rows = 9; rows <= 70; rows += 61) {
-        struct layer_case test = turned("positions", rows, 32);
+        struct test_case test = turned("positions", rows, 32);
         test.n_kv = rows + 21;
         test.width_y = 40;
-        test.options.score.causal = true;
-        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-        test.options.rope.position = 4000;
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.rope.position = 4000;
         both_layouts(test);
-        test.options.rope.scaling = CLATTN_ROPE_SCALING_NTK;
-        test.options.rope.factor = 4;
-        test.options.score.kv_lengths = kv_lengths;
-        test.options.score.q_lengths = q_lengths;
+        test.rope.scaling = CLATTN_ROPE_SCALING_NTK;
+        test.rope.factor = 4;
+        case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
         both_layouts(test);
-        test.options.score.q_lengths = test.options.score.kv_lengths = NULL;
-        test.options.score.alignment = CLATTN_ALIGN_OFFSET;
-        test.options.score.offsets = offsets;
+        test.hosts = 0;
+        case_give(&test, CASE_OFFSETS, 2, offsets);
         both_layouts(test);
     }
 }
@@ -87,31 +86,31 @@ END_TEST
 
 START_TEST(with_clblast) {
     if (!harness_has_clblast()) return;
-    struct layer_case test = turned("CLBlast", 9, 32);
+    struct test_case test = turned("CLBlast", 9, 32);
     test.projection = CLATTN_PROJECTION_CLBLAST;
     both_layouts(test);
 }
 END_TEST
 
-static size_t workspace_of(struct layer_case test, clattn_rope_layout layout) {
-    struct layer_arrays arrays;
+static size_t workspace_of(struct test_case test, clattn_rope_layout layout) {
+    struct case_arrays arrays;
     size_t bytes = 0;
     test.scores = false;
-    test.options.rope.layout = layout;
-    struct layer_data *data = layer_make(&test);
-    layer_bind(data, &arrays);
-    ck_assert(clattn_layer_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK);
-    layer_unbind(&arrays);
-    layer_free(data);
+    test.rope.layout = layout;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_layer_workspace(harness()->context, &arrays.layer, &bytes) == CLATTN_OK);
+    case_unbind(&arrays);
+    case_free(data);
     return bytes;
 }
 
 // What is fused needs no turned copies; what cannot be has them.
 START_TEST(no_copies) {
     for (int64_t rows = 9; rows <= 70; rows += 61) {
-        const struct layer_case fused = turned("fused", rows, 64), apart = turned("apart", rows, 25);
-        struct layer_case part = apart;
-        part.options.rope.rotary_dim = 24;
+        const struct test_case fused = turned("fused", rows, 64), apart = turned("apart", rows, 25);
+        struct test_case part = apart;
+        part.rope.rotary_dim = 24;
         ck_assert_uint_eq(workspace_of(fused, CLATTN_ROPE_HALF), workspace_of(fused, CLATTN_ROPE_NONE));
         ck_assert_uint_eq(workspace_of(fused, CLATTN_ROPE_INTERLEAVED),
                           workspace_of(fused, CLATTN_ROPE_NONE));

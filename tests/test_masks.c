@@ -1,6 +1,6 @@
 // test_masks.c: every option that changes or hides a score, alone and in pairs, with lengths, empty rows,
 // taps and weights. Leaves out hostile values (test_hostile.c) and rotary embedding (test_rope.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <stdio.h>
@@ -32,28 +32,27 @@ enum option {
 };
 
 static void set_alignment(struct test_case *test, enum option option) {
-    test->options.score.causal = true;
-    if (option == OPTION_CAUSAL_BOTTOM_RIGHT) test->options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test->score.causal = true;
+    if (option == OPTION_CAUSAL_BOTTOM_RIGHT) test->score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (option != OPTION_CAUSAL_OFFSET) return;
-    test->options.score.alignment = CLATTN_ALIGN_OFFSET;
-    test->options.score.offsets = three_offsets;
+    test->score.alignment = CLATTN_ALIGN_OFFSET;
+    case_give(test, CASE_OFFSETS, 3, three_offsets);
 }
 
 static void set(struct test_case *test, enum option option) {
-    clattn_attention_params *options = &test->options;
     if (option <= OPTION_CAUSAL_OFFSET) set_alignment(test, option);
     if (option == OPTION_WINDOW) {
-        options->score.window = true;
-        options->score.window_left = 5;
-        options->score.window_right = 3;
+        test->score.window = true;
+        test->score.window_left = 5;
+        test->score.window_right = 3;
     }
-    if (option == OPTION_KV_LENGTHS) options->score.kv_lengths = three_kv_lengths;
-    if (option == OPTION_Q_LENGTHS) options->score.q_lengths = three_q_lengths;
+    if (option == OPTION_KV_LENGTHS) case_give(test, CASE_KV_LENGTHS, 3, three_kv_lengths);
+    if (option == OPTION_Q_LENGTHS) case_give(test, CASE_Q_LENGTHS, 3, three_q_lengths);
     if (option == OPTION_MASK) test->mask.rank = 4;
     if (option == OPTION_BIAS) test->bias.rank = 4;
-    if (option == OPTION_SOFTCAP) options->score.softcap = 1.5f;
-    if (option == OPTION_ALIBI) test->alibi = true;
-    if (option == OPTION_SINKS) test->sinks = true;
+    if (option == OPTION_SOFTCAP) test->score.softcap = 1.5f;
+    if (option == OPTION_ALIBI) test->hosts |= CASE_HOST_BIT(CASE_ALIBI);
+    if (option == OPTION_SINKS) test->hosts |= CASE_HOST_BIT(CASE_SINKS);
 }
 
 START_TEST(alone_and_in_pairs) {
@@ -77,7 +76,7 @@ START_TEST(all_at_once) {
     test.weights = true;
     case_assert_kernels(&test);
     test.n_q = 3;
-    test.options.score.q_lengths = NULL;
+    test.hosts &= ~CASE_HOST_BIT(CASE_Q_LENGTHS);
     test.weights = false;
     case_assert_kernels(&test);
 }
@@ -118,13 +117,13 @@ START_TEST(windows_and_alignments) {
     static const int32_t windows[][2] = {{-1, -1}, {0, 0}, {4, -1}, {-1, 2}, {40, 40}};
     for (int n = 0; n < 5 * CLATTN_ALIGN_COUNT; n++) {
         struct test_case test = base("window");
-        test.options.score.window = true;
-        test.options.score.window_left = windows[n % 5][0];
-        test.options.score.window_right = windows[n % 5][1];
-        test.options.score.alignment = (clattn_alignment)(n / 5);
-        test.options.score.offset = n / 5 == CLATTN_ALIGN_OFFSET ? 6 : 0;
-        test.alibi = n % 2;
-        test.options.score.causal = n % 3 == 0;
+        test.score.window = true;
+        test.score.window_left = windows[n % 5][0];
+        test.score.window_right = windows[n % 5][1];
+        test.score.alignment = (clattn_alignment)(n / 5);
+        test.score.offset = n / 5 == CLATTN_ALIGN_OFFSET ? 6 : 0;
+        if (n % 2) test.hosts = CASE_HOST_BIT(CASE_ALIBI);
+        test.score.causal = n % 3 == 0;
         case_assert_kernels(&test);
     }
 }
@@ -135,12 +134,12 @@ START_TEST(negative_shift) {
     struct test_case test = base("more rows than keys");
     test.n_q = 33;
     test.n_kv = 17;
-    test.options.score.causal = true;
-    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.score.causal = true;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     case_assert_kernels(&test);
     test.name = "negative offset";
-    test.options.score.alignment = CLATTN_ALIGN_OFFSET;
-    test.options.score.offset = -9;
+    test.score.alignment = CLATTN_ALIGN_OFFSET;
+    test.score.offset = -9;
     case_assert_kernels(&test);
     test.weights = true;
     case_assert_kernels(&test);
@@ -151,12 +150,12 @@ START_TEST(empty_rows) {
     for (int sinks = 0; sinks < 2; sinks++) {
         struct test_case test = base(sinks ? "no key, a sink" : "no key");
         test.mask.rank = 2;
-        test.sinks = sinks;
+        if (sinks) test.hosts = CASE_HOST_BIT(CASE_SINKS);
         struct case_data *data = case_make(&test);
         memset(data->mask, 0, 33 * 20 * sizeof *data->mask);
         data->mask[3 * 33 + 32] = 1;
         for (int n = 0; n < 3; n++) {
-            data->test.options.kernel = case_kernel(n);
+            data->test.kernel = case_kernel(n);
             data->test.weights = case_kernel(n) == CLATTN_KERNEL_UNFUSED;
             case_assert_data(data);
         }
@@ -171,9 +170,9 @@ START_TEST(growing_cache) {
     for (int n = 0; n < 3; n++) {
         struct test_case test = base("growing cache");
         test.n_q = 1 + n;
-        test.options.score.causal = true;
-        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-        test.options.score.kv_lengths = lengths[n];
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        case_give(&test, CASE_KV_LENGTHS, 3, lengths[n]);
         case_assert_kernels(&test);
     }
 }
@@ -185,9 +184,9 @@ START_TEST(weights_types) {
         test.weights = true;
         test.weights_type = type;
         test.layout = (enum layout)(type % LAYOUT_COUNT);
-        test.options.score.causal = true;
-        test.options.score.kv_lengths = three_kv_lengths;
-        test.sinks = type == CLATTN_TYPE_F16;
+        test.score.causal = true;
+        case_give(&test, CASE_KV_LENGTHS, 3, three_kv_lengths);
+        if (type == CLATTN_TYPE_F16) test.hosts |= CASE_HOST_BIT(CASE_SINKS);
         case_assert_kernels(&test);
     }
 }
@@ -197,7 +196,7 @@ START_TEST(score_taps) {
     for (clattn_tap tap = CLATTN_TAP_RAW; tap < CLATTN_TAP_COUNT; tap++) {
         struct test_case test = base("taps");
         test.scores = true;
-        test.options.scores_at = tap;
+        test.scores_at = tap;
         case_assert_kernels(&test);
         for (int option = OPTION_CAUSAL; option < OPTION_COUNT; option++)
             if (option != OPTION_CAUSAL_BOTTOM_RIGHT) set(&test, (enum option)option);

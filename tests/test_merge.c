@@ -1,9 +1,10 @@
 // test_merge.c: partial results over disjoint keys merge to the whole, in any order, and an empty part
 // changes nothing. Leaves out refused merges (test_errors.c).
-#include "budget.h"
-#include "case.h"
+#include "evidence/budget.h"
+#include "evidence/reference.h"
+#include "case_assert.h"
 #include "harness.h"
-#include "storage.h"
+#include "evidence/storage.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -15,14 +16,14 @@
 // Two parts on the host and on the device: values, log-sum-exps and their arrays.
 struct parts {
     double *out[2], *lse[2];
-    struct array out_array[2], lse_array[2];
+    struct guarded out_array[2], lse_array[2];
     clattn_type type;
 };
 
 static void make_parts(struct parts *parts, clattn_type type, enum layout layout) {
     struct random random = {(uint64_t)layout + 7};
-    struct array_shape out = {type, 4, {2, 3, 9, SIZE}, layout};
-    struct array_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, layout};
+    struct guarded_shape out = {type, 4, {2, 3, 9, SIZE}, layout};
+    struct guarded_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, layout};
     parts->type = type;
     for (int n = 0; n < 2; n++) {
         parts->out[n] = reference_alloc(ROWS * SIZE);
@@ -39,8 +40,8 @@ static void make_parts(struct parts *parts, clattn_type type, enum layout layout
     parts->lse[0][9] = 50;
     parts->lse[1][10] = 50;
     for (int n = 0; n < 2; n++) {
-        parts->out_array[n] = array_in_out(&out, parts->out[n]);
-        parts->lse_array[n] = array_in_out(&lse, parts->lse[n]);
+        parts->out_array[n] = guarded_in_out(harness_place(), &out, parts->out[n]);
+        parts->lse_array[n] = guarded_in_out(harness_place(), &lse, parts->lse[n]);
     }
 }
 
@@ -48,8 +49,8 @@ static void free_parts(struct parts *parts) {
     for (int n = 0; n < 2; n++) {
         free(parts->out[n]);
         free(parts->lse[n]);
-        array_release(&parts->out_array[n]);
-        array_release(&parts->lse_array[n]);
+        guarded_release(&parts->out_array[n]);
+        guarded_release(&parts->lse_array[n]);
     }
 }
 
@@ -70,10 +71,10 @@ static void check_merge(const struct parts *parts, int a) {
     char why[512] = "";
     double *out = reference_alloc(ROWS * SIZE), *lse = reference_alloc(ROWS);
     merge_into(parts, a);
-    bool intact = array_read(&parts->out_array[a], harness()->queue, out);
-    intact = array_read(&parts->lse_array[a], harness()->queue, lse) && intact;
+    bool intact = guarded_read(&parts->out_array[a], harness()->queue, out);
+    intact = guarded_read(&parts->lse_array[a], harness()->queue, lse) && intact;
     ck_assert_msg(intact, "bytes around the merged result changed");
-    ck_assert_msg(array_intact(&parts->out_array[1 - a], harness()->queue), "part b changed");
+    ck_assert_msg(guarded_intact(&parts->out_array[1 - a], harness()->queue), "part b changed");
     reference_merge(parts->out[a], parts->lse[a], parts->out[1 - a], parts->lse[1 - a], ROWS, SIZE);
     struct budget out_budget = {"out", parts->type, out, parts->out[a], NULL, ROWS * SIZE, 0};
     struct budget lse_budget = {"lse", CLATTN_TYPE_F32, lse, parts->lse[a], NULL, ROWS, 1e-5};
@@ -97,17 +98,17 @@ END_TEST
 START_TEST(empty_part_is_neutral) {
     struct parts parts;
     make_parts(&parts, CLATTN_TYPE_F32, LAYOUT_PADDED);
-    array_release(&parts.out_array[1]);
-    array_release(&parts.lse_array[1]);
+    guarded_release(&parts.out_array[1]);
+    guarded_release(&parts.lse_array[1]);
     for (int n = 0; n < ROWS * SIZE; n++) parts.out[1][n] = (double)NAN;
     for (int n = 0; n < ROWS; n++) parts.lse[1][n] = -(double)INFINITY;
-    struct array_shape out = {CLATTN_TYPE_F32, 4, {2, 3, 9, SIZE}, LAYOUT_PADDED};
-    struct array_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, LAYOUT_PADDED};
-    parts.out_array[1] = array_in_out(&out, parts.out[1]);
-    parts.lse_array[1] = array_in_out(&lse, parts.lse[1]);
+    struct guarded_shape out = {CLATTN_TYPE_F32, 4, {2, 3, 9, SIZE}, LAYOUT_PADDED};
+    struct guarded_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, LAYOUT_PADDED};
+    parts.out_array[1] = guarded_in_out(harness_place(), &out, parts.out[1]);
+    parts.lse_array[1] = guarded_in_out(harness_place(), &lse, parts.lse[1]);
     merge_into(&parts, 0);
-    ck_assert_msg(array_intact(&parts.out_array[0], harness()->queue), "an empty part changed out");
-    ck_assert_msg(array_intact(&parts.lse_array[0], harness()->queue), "an empty part changed lse");
+    ck_assert_msg(guarded_intact(&parts.out_array[0], harness()->queue), "an empty part changed out");
+    ck_assert_msg(guarded_intact(&parts.lse_array[0], harness()->queue), "an empty part changed lse");
     free_parts(&parts);
 }
 END_TEST
@@ -132,8 +133,8 @@ static void split_and_merge(const struct test_case *test, int64_t at, bool swap)
     char why[512] = "";
     struct case_arrays first, second;
     struct case_data *data = case_make(test);
-    case_bind(data, &first);
-    case_bind(data, &second);
+    case_bind(data, harness_place(), &first);
+    case_bind(data, harness_place(), &second);
     clattn_attention_params a = part_of(&first.params, 0, at), b = part_of(&second.params, at, test->n_kv);
     attend(&a);
     attend(&b);
@@ -141,7 +142,7 @@ static void split_and_merge(const struct test_case *test, int64_t at, bool swap)
     if (swap) params = (clattn_merge_params){.out_a = b.out, .lse_a = b.lse, .out_b = a.out, .lse_b = a.lse};
     clattn_status status = clattn_merge_enqueue(harness()->context, harness()->queue, &params, 0, NULL, NULL);
     ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
-    struct case_result got = case_collect(swap ? &second : &first, harness()->queue);
+    struct case_result got = case_collect(swap ? &second : &first, harness()->queue, NULL);
     ck_assert_msg(case_agrees(data, &got, why, sizeof why), "split at %d%s: %s", (int)at,
                   swap ? ", swapped" : "", why);
     case_result_free(&got);
@@ -158,7 +159,7 @@ START_TEST(split_and_merge_is_whole) {
         test.head_dim = 32;
         test.head_dim_v = SIZE;
         test.layout = (enum layout)(n % LAYOUT_COUNT);
-        test.options.kernel = case_kernel(n / 10);
+        test.kernel = case_kernel(n / 10);
         split_and_merge(&test, at[n % 5], n % 10 >= 5);
     }
 }
@@ -169,8 +170,8 @@ START_TEST(nothing_to_merge) {
     make_parts(&parts, CLATTN_TYPE_F32, LAYOUT_DENSE);
     for (int n = 0; n < 2; n++) parts.out_array[n].view.shape[0] = parts.lse_array[n].view.shape[0] = 0;
     merge_into(&parts, 0);
-    ck_assert(array_intact(&parts.out_array[0], harness()->queue));
-    ck_assert(array_intact(&parts.lse_array[0], harness()->queue));
+    ck_assert(guarded_intact(&parts.out_array[0], harness()->queue));
+    ck_assert(guarded_intact(&parts.lse_array[0], harness()->queue));
     free_parts(&parts);
 }
 END_TEST

@@ -1,7 +1,7 @@
 // test_models.c: one attention layer each of MiniLM and SmolLM2 against the stored results. Leaves out random
 // layers (test_layer.c). Needs CLATTN_TEST_DATA, the folder of the .npy and .safetensors files.
 #include "harness.h"
-#include "layer_case.h"
+#include "case_assert.h"
 #include "model_data.h"
 
 #include <math.h>
@@ -44,14 +44,14 @@ static void compare(const struct stored *s, const char *what) {
     ck_assert_msg(largest <= s->tolerance, "%s differs by %g, may by %g", what, largest, s->tolerance);
 }
 
-static void check(const struct layer_data *data, const char *model, const double *lengths) {
-    const struct layer_case *t = &data->test;
+static void check(const struct case_data *data, const char *model, const double *lengths) {
+    const struct test_case *t = &data->test;
     char name[64];
     snprintf(name, sizeof name, "%s_layer0_out.npy", model);
     struct model_tensor out = load(name, NULL);
     snprintf(name, sizeof name, "%s_layer0_weights.npy", model);
     struct model_tensor weights = load(name, NULL);
-    struct layer_result got = layer_run(data, harness()->queue);
+    struct case_result got = case_run(data, harness()->queue);
     ck_assert_msg(got.status == CLATTN_OK, "%s", harness_log_text());
     ck_assert_msg(got.intact, "bytes around an output changed");
     compare(&(struct stored){got.out, out.values, lengths, t->batch, 1, t->n_q, t->width_out, OUT_TOLERANCE},
@@ -60,18 +60,18 @@ static void check(const struct layer_data *data, const char *model, const double
         compare(&(struct stored){got.weights, weights.values, lengths, t->batch, t->heads, t->n_q, t->n_kv,
                                  WEIGHTS_TOLERANCE},
                 "its weights");
-    layer_result_free(&got);
+    case_result_free(&got);
     model_free(&out);
     model_free(&weights);
 }
 
 // With the weights (unfused), without them (whatever the planner takes), and with each kernel by name.
-static void check_kernels(struct layer_data *data, const char *model, const double *lengths) {
+static void check_kernels(struct case_data *data, const char *model, const double *lengths) {
     data->test.weights = true;
     check(data, model, lengths);
     data->test.weights = false;
     for (int n = 0; n < CLATTN_KERNEL_DECODE; n++) {
-        data->test.options.kernel = (clattn_kernel)n;
+        data->test.kernel = (clattn_kernel)n;
         check(data, model, lengths);
     }
 }
@@ -79,41 +79,42 @@ static void check_kernels(struct layer_data *data, const char *model, const doub
 START_TEST(minilm) {
     static const char file[] = "minilm_layer0.safetensors";
     static const char *const names[] = {"self.query", "self.key", "self.value", "output.dense"};
-    struct layer_case test = {
-        .name = "MiniLM", .batch = 3, .n_q = 24, .width = 384, .heads = 12, .head_dim = 32};
+    struct test_case test = {
+        .op = CASE_LAYER, .name = "MiniLM", .batch = 3, .n_q = 24, .width = 384, .heads = 12, .head_dim = 32};
     int32_t lengths[3];
     test.biases = LAYER_ALL_BIASES;
     if (harness_data_folder() == NULL) return;
-    struct layer_data *data = layer_make(&test);
+    struct case_data *data = case_make(&test);
     replace(&data->x, "minilm_layer0_x.npy", NULL);
     for (int m = 0; m < LAYER_MATRICES; m++) {
         char name[128];
         snprintf(name, sizeof name, "encoder.layer.0.attention.%s.weight", names[m]);
         replace(&data->matrix[m], file, name);
         snprintf(name, sizeof name, "encoder.layer.0.attention.%s.bias", names[m]);
-        replace(&data->bias[m], file, name);
+        replace(&data->matrix_bias[m], file, name);
     }
     struct model_tensor stored = load("minilm_layer0_lengths.npy", NULL);
     for (int b = 0; b < 3; b++) lengths[b] = (int32_t)stored.values[b];
-    data->test.options.score.kv_lengths = lengths;
+    data->test.score.kv_lengths = lengths;
     check_kernels(data, "minilm", stored.values);
-    data->test.options.score.q_lengths = lengths;
+    data->test.score.q_lengths = lengths;
     check(data, "minilm", stored.values);
     model_free(&stored);
-    layer_free(data);
+    case_free(data);
 }
 END_TEST
 
 START_TEST(smollm2) {
     static const char file[] = "smollm2_layer0.safetensors";
     static const char *const names[] = {"q_proj", "k_proj", "v_proj", "o_proj"};
-    struct layer_case test = {.name = "SmolLM2", .n_q = 40, .width = 576, .heads = 9, .kv_heads = 3};
+    struct test_case test = {
+        .op = CASE_LAYER, .name = "SmolLM2", .n_q = 40, .width = 576, .heads = 9, .kv_heads = 3};
     test.head_dim = 64;
-    test.options.score.causal = true;
-    test.options.rope.layout = CLATTN_ROPE_HALF;
-    test.options.rope.base = 100000;
+    test.score.causal = true;
+    test.rope.layout = CLATTN_ROPE_HALF;
+    test.rope.base = 100000;
     if (harness_data_folder() == NULL) return;
-    struct layer_data *data = layer_make(&test);
+    struct case_data *data = case_make(&test);
     replace(&data->x, "smollm2_layer0_x.npy", NULL);
     for (int m = 0; m < LAYER_MATRICES; m++) {
         char name[128];
@@ -121,7 +122,7 @@ START_TEST(smollm2) {
         replace(&data->matrix[m], file, name);
     }
     check_kernels(data, "smollm2", NULL);
-    layer_free(data);
+    case_free(data);
 }
 END_TEST
 

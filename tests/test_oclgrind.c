@@ -3,15 +3,14 @@
 // for that. Leaves out everything that needs more than some thousand multiplications a case. Run it with
 // OCLGRIND_LOG set to a file and require that file to stay empty: Oclgrind's own exit status is 0 whatever it
 // finds.
-#include "case.h"
 #include "harness.h"
-#include "layer_case.h"
+#include "case_assert.h"
 
 #include <stdio.h>
 
 static struct test_case base(const char *name, int kernel) {
     struct test_case test = {.name = name, .heads = 2, .kv_heads = 1, .n_q = 9, .n_kv = 19, .head_dim = 8};
-    test.options.kernel = (clattn_kernel)kernel;
+    test.kernel = (clattn_kernel)kernel;
     return test;
 }
 
@@ -22,8 +21,8 @@ START_TEST(plain_and_causal) {
         struct test_case test = base("causal", CLATTN_KERNEL_UNFUSED + n % 3);
         test.n_q = sizes[n / 3][0];
         test.n_kv = sizes[n / 3][1];
-        test.options.score.causal = true;
-        test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.head_dim_v = n / 3 % 2 ? 12 : 5;
         case_assert(&test);
     }
@@ -38,13 +37,13 @@ START_TEST(every_option) {
         test.n_q = kernel == CLATTN_KERNEL_DECODE ? 1 : 9;
         test.mask.rank = 2;
         test.bias.rank = 3;
-        test.alibi = test.sinks = true;
-        test.options.score.softcap = 3;
-        test.options.score.window = true;
-        test.options.score.window_left = 12;
-        test.options.score.window_right = 5;
-        test.options.score.kv_lengths = kv_lengths;
-        if (test.n_q == 9) test.options.score.q_lengths = q_lengths;
+        test.hosts = CASE_HOST_BIT(CASE_ALIBI) | CASE_HOST_BIT(CASE_SINKS);
+        test.score.softcap = 3;
+        test.score.window = true;
+        test.score.window_left = 12;
+        test.score.window_right = 5;
+        case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        if (test.n_q == 9) case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
         case_assert(&test);
     }
 }
@@ -66,8 +65,8 @@ START_TEST(outputs_of_unfused) {
         struct test_case test = base("taps", CLATTN_KERNEL_UNFUSED);
         test.weights = test.scores = true;
         test.weights_type = tap == CLATTN_TAP_RAW ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
-        test.options.scores_at = tap;
-        test.options.score.softcap = 2;
+        test.scores_at = tap;
+        test.score.softcap = 2;
         case_assert(&test);
     }
 }
@@ -76,8 +75,8 @@ END_TEST
 START_TEST(rotary) {
     for (int layout = CLATTN_ROPE_HALF; layout < CLATTN_ROPE_COUNT; layout++) {
         struct test_case test = base("rotary", CLATTN_KERNEL_FLASH);
-        test.options.rope.layout = (clattn_rope_layout)layout;
-        test.options.rope.rotary_dim = layout == CLATTN_ROPE_HALF ? 6 : 0;
+        test.rope.layout = (clattn_rope_layout)layout;
+        test.rope.rotary_dim = layout == CLATTN_ROPE_HALF ? 6 : 0;
         case_assert(&test);
     }
 }
@@ -87,7 +86,7 @@ START_TEST(split_decode) {
     struct test_case test = base("split decode", CLATTN_KERNEL_DECODE);
     test.n_q = 1;
     test.n_kv = 64;
-    test.options.splits = 3;
+    test.splits = 3;
     case_assert(&test);
 }
 END_TEST
@@ -97,8 +96,8 @@ START_TEST(merge) {
     struct case_data *data = case_make(&test);
     struct case_arrays a, b;
     char why[512];
-    case_bind(data, &a);
-    case_bind(data, &b);
+    case_bind(data, harness_place(), &a);
+    case_bind(data, harness_place(), &b);
     a.params.kv.k.shape[2] = a.params.kv.v.shape[2] = 7;
     b.params.kv.k.shape[2] = b.params.kv.v.shape[2] = 12;
     b.params.kv.k.offset += 7 * 8;
@@ -108,7 +107,7 @@ START_TEST(merge) {
     ck_assert(clattn_attention_enqueue(harness()->context, queue, &a.params, 0, NULL, NULL) == CLATTN_OK);
     ck_assert(clattn_attention_enqueue(harness()->context, queue, &b.params, 0, NULL, NULL) == CLATTN_OK);
     ck_assert(clattn_merge_enqueue(harness()->context, queue, &params, 0, NULL, NULL) == CLATTN_OK);
-    struct case_result got = case_collect(&a, queue);
+    struct case_result got = case_collect(&a, queue, NULL);
     ck_assert_msg(case_agrees(data, &got, why, sizeof why), "merge: %s", why);
     case_result_free(&got);
     case_unbind(&a);
@@ -119,13 +118,18 @@ END_TEST
 
 START_TEST(native_layer) {
     for (int n = 0; n < 2 * CLATTN_ROPE_COUNT; n++) {
-        struct layer_case test = {
-            .name = "layer", .n_q = 9, .width = 12, .heads = 2, .kv_heads = 1, .head_dim = 8};
+        struct test_case test = {.op = CASE_LAYER,
+                                 .name = "layer",
+                                 .n_q = 9,
+                                 .width = 12,
+                                 .heads = 2,
+                                 .kv_heads = 1,
+                                 .head_dim = 8};
         test.biases = LAYER_ALL_BIASES;
-        test.type = test.matrix_type = test.bias_type = n % 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
-        test.options.rope.layout = (clattn_rope_layout)(n / 2);
+        test.q_type = test.matrix_type = test.bias_type = n % 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
+        test.rope.layout = (clattn_rope_layout)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
-        layer_assert(&test);
+        case_assert(&test);
     }
 }
 END_TEST
@@ -135,7 +139,7 @@ int main(void) {
         plain_and_causal, every_option, sixteen_bit_types, outputs_of_unfused, rotary, split_decode, NULL};
     const TTest *const others[] = {merge, native_layer, NULL};
     Suite *suite = suite_create("small cases");
-    array_set_guard(0);
+    harness_set_guard(0);
     harness_add(suite, "attention", attention);
     harness_add(suite, "merge and layer", others);
     int status = harness_run(suite);

@@ -1,7 +1,7 @@
 // test_queue.c: how a call meets its queue: wait lists, events, in-order and out-of-order queues, workspace,
 // plan, prepare, sizes of zero. Leaves out the numbers of the options (test_masks.c) and refusals
 // (test_errors.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <math.h>
@@ -13,9 +13,9 @@ static const struct test_case ordinary = {
 
 static void check(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue) {
     char why[512] = "";
-    struct case_result got = case_collect(arrays, queue);
+    struct case_result got = case_collect(arrays, queue, NULL);
     ck_assert_msg(case_agrees(data, &got, why, sizeof why), "%s (%s): %s", data->test.name,
-                  case_kernel_name(data->test.options.kernel), why);
+                  names_kernels[data->test.kernel], why);
     case_result_free(&got);
 }
 
@@ -25,8 +25,8 @@ static void wait_for_user_event(cl_command_queue queue, clattn_kernel kernel) {
     struct case_arrays arrays;
     struct case_data *data = case_make(&ordinary);
     cl_event gate = harness_gate(), done = NULL;
-    data->test.options.kernel = kernel;
-    case_bind(data, &arrays);
+    data->test.kernel = kernel;
+    case_bind(data, harness_place(), &arrays);
     clattn_status result =
         clattn_attention_enqueue(harness()->context, queue, &arrays.params, 1, &gate, &done);
     ck_assert_msg(result == CLATTN_OK, "%s", harness_log_text());
@@ -54,8 +54,8 @@ START_TEST(chain_out_of_order) {
         struct case_data *data = case_make(&ordinary);
         struct case_arrays a, b;
         cl_event parts[2], done;
-        case_bind(data, &a);
-        case_bind(data, &b);
+        case_bind(data, harness_place(), &a);
+        case_bind(data, harness_place(), &b);
         a.params.kv.k.shape[2] = a.params.kv.v.shape[2] = 13;
         b.params.kv.k.shape[2] = b.params.kv.v.shape[2] = 20;
         b.params.kv.k.offset += 13 * 32;
@@ -86,10 +86,10 @@ START_TEST(two_calls_in_flight) {
         struct case_arrays arrays[2];
         for (int c = 0; c < 2; c++) {
             tests[c].seed = (uint64_t)c + 5;
-            tests[c].options.kernel = case_kernel(n);
-            tests[c].options.rope.layout = CLATTN_ROPE_HALF;
+            tests[c].kernel = case_kernel(n);
+            tests[c].rope.layout = CLATTN_ROPE_HALF;
             data[c] = case_make(&tests[c]);
-            case_bind(data[c], &arrays[c]);
+            case_bind(data[c], harness_place(), &arrays[c]);
         }
         for (int c = 0; c < 2; c++)
             ck_assert(clattn_attention_enqueue(harness()->context, queue, &arrays[c].params, 0, NULL, NULL) ==
@@ -108,7 +108,7 @@ static void use_workspace(struct case_data *data, size_t extra) {
     struct case_arrays arrays;
     size_t bytes = 12345;
     cl_int status;
-    case_bind(data, &arrays);
+    case_bind(data, harness_place(), &arrays);
     ck_assert(clattn_attention_workspace(harness()->context, &arrays.params, &bytes) == CLATTN_OK);
     ck_assert_uint_ne(bytes, 12345);
     arrays.params.workspace =
@@ -116,8 +116,7 @@ static void use_workspace(struct case_data *data, size_t extra) {
     harness_expect(status, "clCreateBuffer");
     clattn_status result =
         clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
-    ck_assert_msg(result == CLATTN_OK, "%s: %s", case_kernel_name(data->test.options.kernel),
-                  harness_log_text());
+    ck_assert_msg(result == CLATTN_OK, "%s: %s", names_kernels[data->test.kernel], harness_log_text());
     check(data, &arrays, harness()->queue);
     clReleaseMemObject(arrays.params.workspace);
     case_unbind(&arrays);
@@ -126,8 +125,8 @@ static void use_workspace(struct case_data *data, size_t extra) {
 START_TEST(workspace) {
     for (int n = 0; n < 3; n++) {
         struct test_case test = ordinary;
-        test.options.kernel = case_kernel(n);
-        test.options.rope.layout = CLATTN_ROPE_HALF;
+        test.kernel = case_kernel(n);
+        test.rope.layout = CLATTN_ROPE_HALF;
         struct case_data *data = case_make(&test);
         use_workspace(data, 0);
         use_workspace(data, 1000);
@@ -141,7 +140,7 @@ START_TEST(plan_tells_why) {
         struct case_arrays arrays;
         struct case_data *data = case_make(&ordinary);
         clattn_plan plan = {0};
-        case_bind(data, &arrays);
+        case_bind(data, harness_place(), &arrays);
         arrays.params.kernel = case_kernel(n);
         arrays.params.q.buffer = arrays.params.kv.k.buffer = arrays.params.kv.v.buffer = NULL;
         arrays.params.out.buffer = arrays.params.lse.buffer = NULL;
@@ -173,12 +172,12 @@ START_TEST(prepare_builds_everything) {
         clattn_context_stats before, after;
         struct case_arrays arrays;
         struct test_case test = ordinary;
-        test.options.kernel = case_kernel(n);
-        test.options.rope.layout = CLATTN_ROPE_INTERLEAVED;
+        test.kernel = case_kernel(n);
+        test.rope.layout = CLATTN_ROPE_INTERLEAVED;
         struct case_data *data = case_make(&test);
         ck_assert(clattn_context_create(&params, &context) == CLATTN_OK);
         ck_assert(clattn_context_opencl(context) == harness()->opencl);
-        case_bind(data, &arrays);
+        case_bind(data, harness_place(), &arrays);
         ck_assert(clattn_attention_prepare(context, &arrays.params) == CLATTN_OK);
         clattn_context_get_stats(context, &before);
         ck_assert_uint_gt(before.programs_built + before.programs_cached, 0);
@@ -200,7 +199,7 @@ START_TEST(no_rows) {
         struct case_arrays arrays;
         struct case_data *data = case_make(&ordinary);
         cl_event done = NULL;
-        case_bind(data, &arrays);
+        case_bind(data, harness_place(), &arrays);
         int axis = n % 3;
         clattn_tensor *all[] = {&arrays.params.q, &arrays.params.out, &arrays.params.lse, &arrays.params.kv.k,
                                 &arrays.params.kv.v};
@@ -212,8 +211,8 @@ START_TEST(no_rows) {
         ck_assert_msg(done != NULL, "axis %d: no event", axis);
         harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
         clReleaseEvent(done);
-        ck_assert(array_intact(&arrays.out, harness()->queue));
-        ck_assert(array_intact(&arrays.lse, harness()->queue));
+        ck_assert(guarded_intact(&arrays.out, harness()->queue));
+        ck_assert(guarded_intact(&arrays.lse, harness()->queue));
         case_unbind(&arrays);
         case_free(data);
     }
@@ -224,20 +223,19 @@ END_TEST
 START_TEST(no_keys) {
     for (int n = 0; n < 3 * 2; n++) {
         struct test_case test = ordinary;
-        test.sinks = n / 3;
+        test.hosts = n / 3 ? CASE_HOST_BIT(CASE_SINKS) : 0;
         struct case_arrays arrays;
         struct case_data *data = case_make(&test);
-        case_bind(data, &arrays);
+        case_bind(data, harness_place(), &arrays);
         arrays.params.kernel = case_kernel(n % 3);
         arrays.params.kv.k.shape[2] = arrays.params.kv.v.shape[2] = 0;
         clattn_status status =
             clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
-        ck_assert_msg(status == CLATTN_OK, "%s: %s", case_kernel_name(case_kernel(n % 3)),
-                      harness_log_text());
-        struct case_result got = case_collect(&arrays, harness()->queue);
+        ck_assert_msg(status == CLATTN_OK, "%s: %s", names_kernels[case_kernel(n % 3)], harness_log_text());
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
         for (int c = 0; c < 2 * 4 * 20 * 32; c++) ck_assert_double_eq(got.out[c], 0);
         for (int c = 0; c < 2 * 4 * 20; c++) {
-            double sink = test.sinks ? (double)data->sinks[c / 20 % 4] : -(double)INFINITY;
+            double sink = test.hosts ? (double)data->floats[CASE_SINKS][c / 20 % 4] : -(double)INFINITY;
             ck_assert_msg(got.lse[c] == sink || fabs(got.lse[c] - sink) < 1e-6, "lse %g, sink %g", got.lse[c],
                           sink);
         }

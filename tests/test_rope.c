@@ -1,6 +1,6 @@
 // test_rope.c: rotary embedding of q and k inside attention: both layouts, partial width, scaling, positions
 // up to 2^24, and that rows and keys count on one ruler. Leaves out the layer (test_layer.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <math.h>
@@ -9,7 +9,7 @@
 static struct test_case base(const char *name, clattn_rope_layout layout) {
     struct test_case test = {.name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 9, .n_kv = 33};
     test.head_dim = 32;
-    test.options.rope.layout = layout;
+    test.rope.layout = layout;
     return test;
 }
 
@@ -17,8 +17,8 @@ START_TEST(both_layouts) {
     static const int widths[] = {0, 32, 16, 6, 2};
     for (int n = 0; n < 10; n++) {
         struct test_case test = base("rotary width", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
-        test.options.rope.rotary_dim = widths[n / 2];
-        test.options.score.causal = n % 3 == 0;
+        test.rope.rotary_dim = widths[n / 2];
+        test.score.causal = n % 3 == 0;
         test.layout = (enum layout)(n % LAYOUT_COUNT);
         case_assert_kernels(&test);
     }
@@ -31,7 +31,7 @@ START_TEST(position_one_million) {
         struct test_case test =
             base("position 1,000,000", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         test.scores = true;
-        test.options.rope.position = n / 2 ? (1 << 24) - 64 : 1000000;
+        test.rope.position = n / 2 ? (1 << 24) - 64 : 1000000;
         case_assert_kernels(&test);
         test.scores = false;
         case_assert_kernels(&test);
@@ -44,8 +44,8 @@ START_TEST(rows_far_from_keys) {
     for (int n = 0; n < 2; n++) {
         struct test_case test = base("offset 1,000,000", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         test.scores = true;
-        test.options.score.alignment = CLATTN_ALIGN_OFFSET;
-        test.options.score.offset = 1000000;
+        test.score.alignment = CLATTN_ALIGN_OFFSET;
+        test.score.offset = 1000000;
         case_assert_kernels(&test);
     }
 }
@@ -62,11 +62,11 @@ START_TEST(scaling) {
                     {CLATTN_ROPE_SCALING_NTK, 8, 1000}};
     for (size_t n = 0; n < sizeof scalings / sizeof scalings[0]; n++) {
         struct test_case test = base("scaling", CLATTN_ROPE_HALF);
-        test.options.rope.scaling = scalings[n].scaling;
-        test.options.rope.factor = scalings[n].factor;
-        test.options.rope.base = scalings[n].base;
-        test.options.rope.position = 5000;
-        test.options.rope.rotary_dim = n % 2 ? 24 : 0;
+        test.rope.scaling = scalings[n].scaling;
+        test.rope.factor = scalings[n].factor;
+        test.rope.base = scalings[n].base;
+        test.rope.position = 5000;
+        test.rope.rotary_dim = n % 2 ? 24 : 0;
         test.scores = true;
         case_assert_kernels(&test);
     }
@@ -79,12 +79,12 @@ START_TEST(alignments) {
     for (int n = 0; n < 4; n++) {
         struct test_case test = base("alignment", CLATTN_ROPE_INTERLEAVED);
         test.scores = true;
-        test.options.score.alignment = n == 0 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSET;
-        if (n == 1 || n == 2) test.options.score.offset = n == 1 ? 24 : -3;
-        test.options.score.offsets = n == 3 ? offsets : NULL;
-        test.options.score.kv_lengths = kv_lengths;
-        test.options.score.q_lengths = n == 0 ? q_lengths : NULL;
-        test.options.score.causal = true;
+        test.score.alignment = n == 0 ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_OFFSET;
+        if (n == 1 || n == 2) test.score.offset = n == 1 ? 24 : -3;
+        if (n == 3) case_give(&test, CASE_OFFSETS, 2, offsets);
+        case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        if (n == 0) case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
+        test.score.causal = true;
         case_assert_kernels(&test);
         test.scores = false;
         case_assert_kernels(&test);
@@ -111,9 +111,9 @@ START_TEST(origin) {
         struct test_case here = base("origin", n ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         here.scores = true;
         struct test_case moved = here, shifted = here;
-        moved.options.rope.position = 777;
-        shifted.options.score.alignment = CLATTN_ALIGN_OFFSET;
-        shifted.options.score.offset = 5;
+        moved.rope.position = 777;
+        shifted.score.alignment = CLATTN_ALIGN_OFFSET;
+        shifted.score.offset = 5;
         double together = largest_difference(&here, &moved), alone = largest_difference(&here, &shifted);
         ck_assert_msg(together < 1e-4, "moving both changed a score by %g", together);
         ck_assert_msg(alone > 0.1, "moving the rows changed no score by more than %g", alone);
@@ -125,8 +125,8 @@ START_TEST(sixteen_bit_types) {
     for (int n = 0; n < 4; n++) {
         struct test_case test = base("16-bit", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         test.q_type = test.kv_type = test.out_type = n / 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F16;
-        test.options.rope.position = 100;
-        test.options.rope.rotary_dim = 20;
+        test.rope.position = 100;
+        test.rope.rotary_dim = 20;
         case_assert_kernels(&test);
     }
 }
@@ -136,8 +136,8 @@ START_TEST(one_row_and_a_cache) {
     struct test_case test = base("decode", CLATTN_ROPE_HALF);
     test.n_q = 1;
     test.n_kv = 127;
-    test.options.score.causal = true;
-    test.options.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.score.causal = true;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     case_assert_kernels(&test);
 }
 END_TEST

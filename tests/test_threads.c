@@ -1,6 +1,6 @@
 // test_threads.c: four threads share one context, each with a queue of its own and shapes of its own, and all
 // meet kernels that nobody has compiled yet. Leaves out calls of one thread (every other suite).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <pthread.h>
@@ -28,10 +28,10 @@ static struct test_case shape_of(int thread, int round) {
     test.head_dim = head_dims[thread];
     if (thread == 3) test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_F16;
     test.seed = (uint64_t)(thread * 100 + round);
-    test.options.kernel = case_kernel(round % 3);
-    test.options.score.causal = round % 2;
-    if (round % 4 == 3) test.options.rope.layout = CLATTN_ROPE_HALF;
-    test.sinks = round % 5 == 4;
+    test.kernel = case_kernel(round % 3);
+    test.score.causal = round % 2;
+    if (round % 4 == 3) test.rope.layout = CLATTN_ROPE_HALF;
+    test.hosts = round % 5 == 4 ? CASE_HOST_BIT(CASE_SINKS) : 0;
     return test;
 }
 
@@ -39,11 +39,11 @@ static bool one_round(struct worker *worker, int round) {
     struct test_case test = shape_of(worker->number, round);
     struct case_data *data = case_make(&test);
     struct case_arrays arrays;
-    case_bind(data, &arrays);
+    case_bind(data, harness_place(), &arrays);
     harness_log_clear();
     clattn_status status =
         clattn_attention_enqueue(worker->context, worker->queue, &arrays.params, 0, NULL, NULL);
-    struct case_result got = case_collect(&arrays, worker->queue);
+    struct case_result got = case_collect(&arrays, worker->queue, NULL);
     got.status = status;
     bool good = case_agrees(data, &got, worker->why, sizeof worker->why);
     case_result_free(&got);

@@ -1,6 +1,6 @@
 // test_views.c: where tensors lie: strides, offsets, BSHD, packed QKV, repeating strides, and the view
 // helpers of the header. Leaves out views that must be refused (test_errors.c).
-#include "case.h"
+#include "case_assert.h"
 #include "harness.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ START_TEST(layouts) {
         case_assert_kernels(&test);
         test.head_dim = 40;
         test.head_dim_v = 24;
-        test.options.score.causal = true;
+        test.score.causal = true;
         case_assert_kernels(&test);
     }
 }
@@ -38,7 +38,7 @@ START_TEST(packed_qkv) {
     test.packed = true;
     case_assert_kernels(&test);
     test.kv_heads = 2;
-    test.options.score.causal = true;
+    test.score.causal = true;
     case_assert_kernels(&test);
     test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_F16;
     case_assert_kernels(&test);
@@ -56,19 +56,18 @@ START_TEST(repeating_strides) {
     for (int n = 0; n < 3; n++) {
         char why[512];
         struct case_arrays arrays;
-        test.options.kernel = case_kernel(n);
+        test.kernel = case_kernel(n);
         struct case_data *data = case_make(&test);
         repeat_first(data->k, 3, 2 * 17 * 32);
         repeat_first(data->v, 3, 2 * 17 * 32);
         for (int64_t bh = 0; bh < 6; bh++) repeat_first(data->q + bh * 9 * 32, 9, 32);
-        case_bind(data, &arrays);
+        case_bind(data, harness_place(), &arrays);
         arrays.params.kv.k.stride[0] = arrays.params.kv.v.stride[0] = arrays.params.q.stride[2] = 0;
         clattn_status status =
             clattn_attention_enqueue(harness()->context, harness()->queue, &arrays.params, 0, NULL, NULL);
-        struct case_result got = case_collect(&arrays, harness()->queue);
+        struct case_result got = case_collect(&arrays, harness()->queue, NULL);
         got.status = status;
-        ck_assert_msg(case_agrees(data, &got, why, sizeof why), "%s: %s",
-                      case_kernel_name(test.options.kernel), why);
+        ck_assert_msg(case_agrees(data, &got, why, sizeof why), "%s: %s", names_kernels[test.kernel], why);
         case_result_free(&got);
         case_unbind(&arrays);
         case_free(data);

@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/measure.h"
+#include "evidence/names.h"
 #include "tool/expect.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
@@ -32,7 +34,6 @@ typedef struct attend {
     expect expect;
 } attend;
 
-static const char *const tap_names[] = {"raw", "softcap", "masked", "softmax", NULL};
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
 
@@ -66,11 +67,11 @@ static bool take_attend(void *target, int id, const char *value, char why[256]) 
         a->bshd = index == 1;
         return true;
     case ATTEND_SCORES_AT:
-        return option_choice(value, tap_names, &a->scores_at, why);
+        return option_choice(value, names_taps, &a->scores_at, why);
     case ATTEND_KV_TYPE:
         return option_choice(value, kv_type_names, &a->kv_type, why);
     default:
-        return option_choice(value, tensors_dtype_names, &a->dtype, why);
+        return option_choice(value, names_types, &a->dtype, why);
     }
 }
 
@@ -158,14 +159,14 @@ static int run_attend(attend *a, session *s, tensors *t) {
     if (status < 0) status = make_outputs(a, t);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
-    const uint64_t start = tool_time_ns();
+    const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_attention_plan(s->context, p, &plan);
     if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
-    const uint64_t ready = tool_time_ns();
+    const uint64_t ready = measure_clock_ns();
     if (done == CLATTN_OK) done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
-    const uint64_t end = tool_time_ns();
+    const uint64_t end = measure_clock_ns();
     if (status < 0) status = save_outputs(a, t);
     if (status < 0) status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
     return status >= 0

@@ -4,13 +4,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "bench/table.h"
+#include "evidence/names.h"
+#include "tool/bench_table.h"
 #include "tool/file.h"
 
 enum {
     BENCH_BASELINES = 400 + BENCH_AXES,
     BENCH_OUTPUT,
     BENCH_SAVE,
+    BENCH_CASE,
     BENCH_REPEAT,
     BENCH_MAX_MS,
     BENCH_CHECK
@@ -20,7 +22,7 @@ typedef struct bench {
     bench_list lists[BENCH_AXES], baselines;
     bench_settings settings;
     int format;
-    const char *save;
+    const char *save, *named;
     common_options common;
     bench_case *cases;
     int case_count, failures, rows;
@@ -48,6 +50,10 @@ static const option_row bench_rows[] = {
      "default none, and with no list at all both for one case"},
     {"preset", "LIST", AXIS(PRESET),
      "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
+    {"case", "NAME[,NAME]", BENCH_CASE,
+     "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
+     "and tune name "
+     "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
     {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
     {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},
@@ -73,13 +79,13 @@ static bool take_axis(bench_list *list, int axis, const char *value, char why[25
     case BENCH_AXIS_PRESET:
         return bench_list_names(value, bench_presets, list, why);
     case BENCH_AXIS_OP:
-        return bench_list_names(value, bench_ops, list, why);
+        return bench_list_names(value, names_ops, list, why);
     case BENCH_AXIS_DTYPE:
-        return bench_list_names(value, bench_dtypes, list, why);
+        return bench_list_names(value, names_types, list, why);
     case BENCH_AXIS_KERNEL:
-        return bench_list_names(value, bench_kernels, list, why);
+        return bench_list_names(value, names_kernels, list, why);
     case BENCH_AXIS_PROJECTION:
-        return bench_list_names(value, bench_projections, list, why);
+        return bench_list_names(value, names_projections, list, why);
     case BENCH_AXIS_CAUSAL:
         return take_causal(value, list, why);
     default:
@@ -88,7 +94,8 @@ static bool take_axis(bench_list *list, int axis, const char *value, char why[25
 }
 
 static bool take_max_ms(bench *b, const char *value, char why[256]) {
-    if (option_number(value, &b->settings.max_ms, why) && b->settings.max_ms > 0.0) return true;
+    if (option_number(value, &b->settings.measure.max_ms, why) && b->settings.measure.max_ms > 0.0)
+        return true;
     snprintf(why, 256, "a number of milliseconds above 0 is needed");
     return false;
 }
@@ -101,10 +108,13 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
     switch (id) {
     case BENCH_BASELINES:
         return bench_list_names(value, bench_baselines, &b->baselines, why);
+    case BENCH_CASE:
+        b->named = value;
+        return true;
     case BENCH_OUTPUT:
         return option_choice(value, bench_formats, &b->format, why);
     case BENCH_REPEAT:
-        return option_integer(value, 1, 1000, &b->settings.repeat, why);
+        return option_integer(value, 1, 1000, &b->settings.measure.repeat, why);
     case BENCH_MAX_MS:
         return take_max_ms(b, value, why);
     case BENCH_CHECK:
@@ -133,11 +143,16 @@ static void tell_problem(const bench *b, const bench_row *row, const char *name)
         tool_failed("bench", "%s: unsupported: %s", name, row->why);
 }
 
-static int measure_limits(const bench *b, session *s, bench_limits *limits) {
+static void measure_place(session *s, struct limits *found) {
+    struct place place = session_place(s);
+    limits_measure(&place, found);
+}
+
+static int measure_limits(const bench *b, session *s, struct limits *found) {
     const clattn_device device = s->device;
     show_progress(b, "limits of the device", 0);
     const int status = session_open_device(s, &device, NULL);
-    if (status < 0) bench_limits_measure(s, limits);
+    if (status < 0) measure_place(s, found);
     session_close(s);
     show_progress(b, NULL, 0);
     return status;
@@ -145,8 +160,8 @@ static int measure_limits(const bench *b, session *s, bench_limits *limits) {
 
 static void run_cases(bench *b, session *s, bench_row *rows) {
     for (int i = 0; i < b->case_count; i++) {
-        char name[BENCH_NAME_SIZE];
-        bench_case_name(&b->cases[i], name);
+        char name[CASE_NAME_SIZE];
+        case_name(&b->cases[i].test, name);
         show_progress(b, name, i + 1);
         bench_measure(s, &b->cases[i], &b->settings, &rows[i]);
         show_progress(b, NULL, 0);
@@ -157,20 +172,20 @@ static void run_cases(bench *b, session *s, bench_row *rows) {
 
 // Limits are taken before and after, since a machine that others use has its best moment at any time.
 static int run_device(bench *b, session *s) {
-    bench_limits limits = {0};
+    struct limits found = {0};
     clattn_capabilities capabilities;
     if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
         return tool_failed("bench", "a device that tells nothing of itself");
     bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
     if (!rows) return tool_failed("bench", "no memory");
-    const int status = measure_limits(b, s, &limits);
+    const int status = measure_limits(b, s, &found);
     if (status < 0) {
         run_cases(b, s, rows);
-        measure_limits(b, s, &limits);
-        bench_table_add_device(b->table, &capabilities, &limits);
+        measure_limits(b, s, &found);
+        bench_table_add_device(b->table, &capabilities, &found);
     }
     for (int i = 0; status < 0 && i < b->case_count; i++) {
-        bench_measure_percent(&rows[i], &limits);
+        bench_measure_percent(&rows[i], &found);
         bench_table_add_row(b->table, &rows[i]);
         b->rows++;
     }
@@ -228,6 +243,15 @@ static int print_table(const bench *b) {
     return ok ? -1 : tool_failed("bench", "the table could not be printed");
 }
 
+static bool make_cases(bench *b, char why[256]) {
+    bool listed = b->baselines.count > 0;
+    for (int a = 0; a < BENCH_AXES; a++) listed = listed || b->lists[a].count > 0;
+    if (!b->named) return bench_cases_make(b->lists, &b->baselines, &b->cases, &b->case_count, why);
+    if (!listed) return bench_cases_named(b->named, &b->cases, &b->case_count, why);
+    snprintf(why, 256, "--case: says it all, no list or baseline beside it");
+    return false;
+}
+
 int tool_bench(int argc, char **argv) {
     bench b = {.settings = {.check = true}};
     char why[256];
@@ -243,8 +267,7 @@ int tool_bench(int argc, char **argv) {
                          .group_count = 2};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    if (!bench_cases_make(b.lists, &b.baselines, &b.cases, &b.case_count, why))
-        return tool_wrong("bench", "%s", why);
+    if (!make_cases(&b, why)) return tool_wrong("bench", "%s", why);
     b.table = bench_table_new();
     status = run_devices(&b);
     if (status < 0) status = print_table(&b);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "bench/table.h"
+#include "tool/bench_table.h"
 #include "tool/file.h"
 #include "tool/report.h"
 

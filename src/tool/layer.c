@@ -3,6 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/measure.h"
+#include "evidence/names.h"
 #include "tool/layer_weights.h"
 #include "tool/expect.h"
 #include "tool/report.h"
@@ -36,9 +38,6 @@ typedef struct layer_run {
     common_options common;
 } layer_run;
 
-static const char *const rope_names[] = {"half", "interleaved", NULL};
-static const char *const projection_names[] = {"auto", "clblast", "native", NULL};
-
 static bool take_count(const char *value, int32_t *result, char why[256]) {
     int64_t n = 0;
     if (!option_integer(value, 1, 65536, &n, why)) return false;
@@ -51,7 +50,7 @@ static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
     int index = 0;
     if (id == OPTION_ROPE_BASE) return option_number(value, &rope->base, why);
     if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
-    if (!option_choice(value, rope_names, &index, why)) return false;
+    if (!option_choice(value, names_ropes + 1, &index, why)) return false;
     rope->layout = index ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
     return true;
 }
@@ -87,9 +86,9 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
         r->attention_weights = value;
         return true;
     case OPTION_DTYPE:
-        return option_choice(value, tensors_dtype_names, &r->dtype, why);
+        return option_choice(value, names_types, &r->dtype, why);
     case OPTION_PROJECTION:
-        if (!option_choice(value, projection_names, &index, why)) return false;
+        if (!option_choice(value, names_projections, &index, why)) return false;
         r->params.projection = (clattn_projection)index;
         return true;
     default:
@@ -177,14 +176,14 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     int status = upload(r, t);
     if (status >= 0) return status;
-    const uint64_t start = tool_time_ns();
+    const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
     if (done == CLATTN_OK) done = clattn_layer_prepare(s->context, &r->params);
-    const uint64_t ready = tool_time_ns();
+    const uint64_t ready = measure_clock_ns();
     if (done == CLATTN_OK) done = clattn_layer_enqueue(s->context, s->queue, &r->params, 0, NULL, NULL);
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
-    const uint64_t end = tool_time_ns();
+    const uint64_t end = measure_clock_ns();
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
     if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);

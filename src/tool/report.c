@@ -3,39 +3,16 @@
 
 #include <stdio.h>
 
+#include "evidence/model.h"
+
 int report_json(json_t *object) {
     const int bad = !object || json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
     json_decref(object);
     return bad || printf("\n") < 0 || fflush(stdout) != 0 ? EXIT_FAILED : EXIT_DONE;
 }
 
-static int64_t clamp(int64_t x, int64_t least, int64_t most) {
-    return x < least ? least : x > most ? most : x;
-}
-
-static int64_t shift_of(const clattn_attention_params *p, int64_t b, int64_t q_length, int64_t kv_length) {
-    if (p->score.alignment == CLATTN_ALIGN_BOTTOM_RIGHT) return kv_length - q_length;
-    if (p->score.alignment == CLATTN_ALIGN_OFFSET)
-        return p->score.offsets ? p->score.offsets[b] : p->score.offset;
-    return 0;
-}
-
 double report_flops(const clattn_attention_params *p) {
-    double pairs = 0.0;
-    for (int64_t b = 0; b < p->q.shape[0]; b++) {
-        const int64_t nq = p->score.q_lengths ? p->score.q_lengths[b] : p->q.shape[2];
-        const int64_t nkv = p->score.kv_lengths ? p->score.kv_lengths[b] : p->kv.k.shape[2];
-        const int64_t shift = shift_of(p, b, nq, nkv);
-        for (int64_t i = 0; i < nq; i++) {
-            int64_t first = 0, last = nkv;
-            if (p->score.window && p->score.window_left >= 0)
-                first = clamp(i + shift - p->score.window_left, 0, nkv);
-            if (p->score.window && p->score.window_right >= 0)
-                last = clamp(i + shift + p->score.window_right + 1, 0, nkv);
-            if (p->score.causal) last = clamp(i + shift + 1, 0, last);
-            if (last > first) pairs += (double)(last - first);
-        }
-    }
+    const double pairs = model_pairs(&p->score, p->q.shape[0], p->q.shape[2], p->kv.k.shape[2]);
     return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + p->kv.v.shape[3]);
 }
 

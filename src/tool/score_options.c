@@ -7,6 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/names.h"
 #include "tool/load.h"
 
 enum {
@@ -43,7 +44,6 @@ _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "
 
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
-static const char *const kernel_names[] = {"auto", "unfused", "flash", "decode", NULL};
 
 static bool take_float(const char *value, float *result, char why[256]) {
     double x = 0.0;
@@ -86,7 +86,7 @@ static bool take_number_option(score_options *o, int id, const char *value, char
         o->splits = (int32_t)n;
         return true;
     default:
-        if (!option_choice(value, kernel_names, &index, why)) return false;
+        if (!option_choice(value, names_kernels, &index, why)) return false;
         o->kernel = (clattn_kernel)index;
         return true;
     }

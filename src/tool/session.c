@@ -4,16 +4,9 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 
-#include "tool/choose_device.h"
+#include "evidence/choose_device.h"
 #include "tool/tool.h"
-
-uint64_t tool_time_ns(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
-}
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
     session *s = user;

@@ -13,8 +13,6 @@ void tensors_release(tensors *t) {
     t->count = 0;
 }
 
-const char *const tensors_dtype_names[] = {"f32", "f16", "bf16", NULL};
-
 static bool store_as(array *a, array_type type, char why[256]) {
     if (a->type == ARRAY_U16 && type == ARRAY_BF16) a->type = ARRAY_BF16;
     if (a->type == type) return true;

@@ -18,9 +18,7 @@ void tensors_release(tensors *t);
 // else -1.
 int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a);
 
-// Storage types a user may choose, f32, f16, bf16 and NULL: option_choice gives the `dtype` of tensors_store.
-extern const char *const tensors_dtype_names[];
-// Convert the option's array in place; a u2 array is taken as bf16 when that is the dtype. -1: the array's
+// Convert the option's array in place to an index of names_types; a u2 array is taken as bf16 when that is the dtype. -1: the array's
 // own, f32 for u2. Returns -1, else EXIT_WRONG with a line.
 int tensors_store(const char *command, const char *option, array *a, int dtype);
 

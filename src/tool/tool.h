@@ -86,7 +86,6 @@ int session_status(session *s, clattn_status status);
 int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer);
 int session_read(session *s, cl_mem buffer, void *data, size_t bytes);
 int session_finish(session *s);
-uint64_t tool_time_ns(void);
 
 // The folder of compiled kernels: --cache-dir, else the user's cache folder; NULL: off.
 const char *tool_cache_dir(const common_options *o, char *text, size_t size);

@@ -7,6 +7,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "evidence/hard_cases.h"
+#include "evidence/model.h"
+#include "evidence/names.h"
+#include "evidence/measure.h"
+#include "tool/bench_call.h"
 #include "tool/file.h"
 #include "tool/verify_case.h"
 
@@ -18,37 +23,69 @@ static const struct {
 #define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
 
 // The problem classes that get a row each; a representative is timed.
+typedef struct tune_class {
+    char condition[32];
+    struct test_case test;
+} tune_class;
 static const struct {
-    const char *condition;
-    int batch, heads, n;
-} classes[] = {{"nq=..16", 8, 12, 16}, {"nq=17..96", 2, 12, 77}, {"nq=97..", 1, 8, 1024}};
+    const char *condition, *name;
+} classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
+               {"nq=17..96", "attend-f32-b2-h12-n77-d64-full"},
+               {"nq=97..", "attend-f32-b1-h8-n1024-d64-full"}};
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
-
-static const char *const type_names[] = {"f32", "f16", "bf16"};
 
 typedef struct tune {
     const char *out;
-    bool quick;
+    bool quick, named; // named: one case in place of the classes
+    tune_class classes[CLASSES];
+    int class_count;
     common_options common;
     char text[16384]; // the rows
     size_t used;
 } tune;
 
+static bool take_case(tune *t, const char *value, char why[256]) {
+    struct test_case *c = &t->classes[0].test;
+    const int hard = hard_case_find(value);
+    if (hard >= 0) *c = hard_case(hard);
+    if (hard < 0 && !case_parse(value, c, why)) return false;
+    t->named = true;
+    t->class_count = 1;
+    snprintf(t->classes[0].condition, sizeof t->classes[0].condition, "nq=%lld..%lld", (long long)c->n_q,
+             (long long)c->n_q);
+    return true;
+}
+
 static bool take_tune(void *target, int id, const char *value, char why[256]) {
     tune *t = target;
-    (void)why;
     if (id == 600) t->out = value;
     if (id == 601) t->quick = true;
+    return id != 602 || take_case(t, value, why);
+}
+
+static bool make_classes(tune *t, char why[256]) {
+    for (int i = 0; i < CLASSES && !t->named; i++) {
+        snprintf(t->classes[i].condition, sizeof t->classes[i].condition, "%s", classes[i].condition);
+        if (!case_parse(classes[i].name, &t->classes[i].test, why)) return false;
+        t->class_count = CLASSES;
+    }
     return true;
 }
 
 // Every case without extras has one head size, so that one program serves verification and timing.
+static bool without_extras(const struct test_case *c) {
+    const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
+    return !case_projects(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
+           !c->mask.rank && !c->bias.rank && !c->weights && !c->scores && !c->splits && !c->rope.layout &&
+           !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
+}
+
 static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
-    for (int i = 0; i < verify_case_count; i++) {
-        verify_case c = verify_cases[i];
+    for (int i = 0; i < hard_case_count; i++) {
+        struct test_case c = hard_case(i);
         char why[256];
-        if (c.head_dim != 64 || c.mask || c.bias || c.alibi || c.options.score.softcap > 0.0f) continue;
-        c.type = type;
+        if (!without_extras(&c)) continue;
+        c.q_type = c.kv_type = c.out_type = type;
         if (verify_run(s, &c, kernel, why) == VERIFY_FAIL) {
             fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
             return false;
@@ -57,40 +94,24 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     return true;
 }
 
-static double median_of(double *x, int n) {
-    for (int i = 1; i < n; i++)
-        for (int j = i; j > 0 && x[j] < x[j - 1]; j--) {
-            const double y = x[j];
-            x[j] = x[j - 1], x[j - 1] = y;
-        }
-    return x[n / 2];
-}
-
-// Median time of a class's representative in ns; 0 where it does not run.
-static double timed(session *s, clattn_type type, int class, clattn_kernel kernel) {
-    const int64_t b = classes[class].batch, h = classes[class].heads, n = classes[class].n, d = 64;
-    const size_t bytes = (size_t)(b * h * n * d) * clattn_type_size(type);
-    cl_mem buffers[4] = {NULL};
-    double times[9], best = 0.0;
-    void *zeros = calloc(1, bytes); // the time does not depend on the values
-    bool ok = zeros != NULL;
-    for (int i = 0; i < 4 && ok; i++) ok = session_buffer(s, zeros, bytes, &buffers[i]) < 0;
-    const clattn_attention_params p = {.q = clattn_tensor_bhsd(buffers[0], type, b, h, n, d),
-                                       .kv.k = clattn_tensor_bhsd(buffers[1], type, b, h, n, d),
-                                       .kv.v = clattn_tensor_bhsd(buffers[2], type, b, h, n, d),
-                                       .out = clattn_tensor_bhsd(buffers[3], type, b, h, n, d),
-                                       .kernel = kernel};
-    for (int i = -2; i < 9 && ok; i++) { // two runs to warm up
-        const uint64_t start = tool_time_ns();
-        ok = clattn_attention_enqueue(s->context, s->queue, &p, 0, NULL, NULL) == CLATTN_OK &&
-             session_finish(s) < 0;
-        if (i >= 0) times[i] = (double)(tool_time_ns() - start);
-    }
-    if (ok) best = median_of(times, 9);
-    for (int i = 0; i < 4; i++)
-        if (buffers[i]) clReleaseMemObject(buffers[i]);
-    free(zeros);
-    return best;
+// Median time of a case in ns; 0 where it does not run, or is wrong.
+static double timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
+    const measure_settings settings = {.repeat = repeat};
+    const bench_case c = {.test = *test};
+    measure_times times = {0};
+    struct case_verdict verdict = {.good = true};
+    bench_call call;
+    char kernel[32], why[256];
+    double wall;
+    s->message[0] = '\0';
+    bool ok = bench_call_create(&call, s, &c, kernel, why) == BENCH_OK &&
+              bench_call_prepare(&call, why) == BENCH_OK;
+    for (int i = 0; i < 2 && ok; i++) ok = measure_once(&call.place, bench_call_enqueue, &call, &wall);
+    if (ok && check) case_judge(call.data, &call.arrays, s->queue, &verdict);
+    if (!verdict.good) fprintf(stderr, "clattn tune: failed: %s\n", verdict.why);
+    ok = ok && verdict.good && measure_run(&call.place, &settings, bench_call_enqueue, &call, &times);
+    bench_call_destroy(&call);
+    return ok ? times.time_ns : 0.0;
 }
 
 typedef struct winner {
@@ -104,12 +125,15 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
     session s = {0};
     char text[300];
     snprintf(text, sizeof text, "%s\n", row);
-    if (isatty(2)) fprintf(stderr, "\r%s %s\033[K", type_names[type], row);
+    if (isatty(2)) fprintf(stderr, "\r%s %s\033[K", names_types[type], row);
     const int status = session_open_rows(&s, "tune", &t->common, text);
     if (status >= 0) return status;
     if (verified(&s, type, CLATTN_KERNEL_FLASH))
-        for (int i = 0; i < CLASSES; i++) {
-            const double time_ns = timed(&s, type, i, CLATTN_KERNEL_FLASH);
+        for (int i = 0; i < t->class_count; i++) {
+            struct test_case c = t->classes[i].test;
+            if (!t->named) c.q_type = c.kv_type = c.out_type = type;
+            c.kernel = CLATTN_KERNEL_FLASH;
+            const double time_ns = timed(&s, &c, 9, t->named);
             if (time_ns > 0.0 && (winners[i].time_ns == 0.0 || time_ns < winners[i].time_ns)) {
                 snprintf(winners[i].row, sizeof winners[i].row, "%s", row);
                 winners[i].time_ns = time_ns;
@@ -125,15 +149,14 @@ static void add_line(tune *t, const char *line) {
 }
 
 static void add_winners(tune *t, clattn_type type, const winner *winners, bool is_cpu, int lanes) {
-    for (int i = 0; i < CLASSES; i++) {
+    for (int i = 0; i < t->class_count; i++) {
         char line[512];
         const char *colon = strchr(winners[i].row, ':');
         if (!colon) continue;
-        const double flops =
-            4.0 * classes[i].batch * classes[i].heads * (double)classes[i].n * classes[i].n * 64;
+        const double flops = model_flops(&t->classes[i].test);
         snprintf(line, sizeof line, "%.*scpu=%d lanes=%d type=%s %s %s  # %.0f GFLOP/s",
-                 (int)(colon - winners[i].row), winners[i].row, is_cpu, lanes, type_names[type],
-                 classes[i].condition, colon, flops / winners[i].time_ns);
+                 (int)(colon - winners[i].row), winners[i].row, is_cpu, lanes, names_types[type],
+                 t->classes[i].condition, colon, flops / winners[i].time_ns);
         add_line(t, line);
     }
 }
@@ -153,48 +176,29 @@ static int tune_type(tune *t, clattn_type type, bool is_cpu, int lanes) {
     return status;
 }
 
-// The median of seven runs after two; 0: it failed.
-static double time_linear(session *s, const clattn_linear_params *p) {
-    double all[7];
-    for (int i = -2; i < 7; i++) {
-        const uint64_t start = tool_time_ns();
-        if (clattn_linear_enqueue(s->context, s->queue, p, 0, NULL, NULL) != CLATTN_OK ||
-            session_finish(s) >= 0)
-            return 0.0;
-        if (i >= 0) all[i] = (double)(tool_time_ns() - start);
-    }
-    return median_of(all, 7);
-}
-
 // One projection: CLBlast against the native kernel, a row for the faster.
-static int tune_projection(tune *t, bool is_cpu, int lanes) {
-    enum { N = 256, M = 512 };
-    const int64_t rows[3] = {1, N, M}, square[2] = {M, M};
+static int tune_projection(tune *t, const char *name, bool is_cpu, int lanes) {
+    struct test_case c;
+    char why[256], line[512];
+    double times[CLATTN_PROJECTION_COUNT] = {0.0};
     session s = {0};
-    cl_mem x = NULL, w = NULL, out = NULL;
-    float *zeros = calloc((size_t)M * M, sizeof *zeros);
-    int status = zeros ? session_open(&s, "tune", &t->common) : EXIT_FAILED;
-    if (status < 0) status = session_buffer(&s, zeros, (size_t)M * M * sizeof *zeros, &w);
-    if (status < 0) status = session_buffer(&s, zeros, (size_t)N * M * sizeof *zeros, &x);
-    if (status < 0) status = session_buffer(&s, zeros, (size_t)N * M * sizeof *zeros, &out);
-    clattn_linear_params p = {.x = clattn_tensor_dense(x, CLATTN_TYPE_F32, 3, rows),
-                              .w = clattn_tensor_dense(w, CLATTN_TYPE_F32, 2, square),
-                              .out = clattn_tensor_dense(out, CLATTN_TYPE_F32, 3, rows),
-                              .projection = CLATTN_PROJECTION_CLBLAST};
-    const double clblast = status < 0 ? time_linear(&s, &p) : 0.0;
-    p.projection = CLATTN_PROJECTION_NATIVE;
-    const double native = status < 0 ? time_linear(&s, &p) : 0.0;
-    if (x) clReleaseMemObject(x);
-    if (w) clReleaseMemObject(w);
-    if (out) clReleaseMemObject(out);
+    if (t->named)
+        c = t->classes[0].test;
+    else if (!case_parse(name, &c, why))
+        return tool_failed("tune", "%s", why);
+    const int status = session_open(&s, "tune", &t->common);
+    for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT && status < 0; p++) {
+        c.projection = (clattn_projection)p;
+        times[p] = timed(&s, &c, 7, t->named);
+    }
     session_close(&s);
-    free(zeros);
     if (status >= 0) return status;
-    char line[256];
+    const double clblast = times[CLATTN_PROJECTION_CLBLAST], native = times[CLATTN_PROJECTION_NATIVE];
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%d nq=41.. :  # %d x %d x %d: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             "%s cpu=%d lanes=%d %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
              native > 0.0 && (clblast == 0.0 || native < clblast) ? "linear_lanes" : "clblast", is_cpu, lanes,
-             N, M, M, clblast / 1e6, native / 1e6);
+             t->named ? t->classes[0].condition : "nq=41..", (long long)c.n_q, (long long)c.width,
+             (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
     if (clblast > 0.0 || native > 0.0) add_line(t, line);
     return -1;
 }
@@ -211,9 +215,12 @@ static int run_tune(tune *t) {
              clattn_version());
     session_close(&s);
     add_line(t, line);
+    const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0; type++)
-        status = tune_type(t, (clattn_type)type, is_cpu, lanes);
-    if (status < 0) status = tune_projection(t, is_cpu, lanes);
+        if (!own || (own->op != CASE_LINEAR && (int)own->q_type == type))
+            status = tune_type(t, (clattn_type)type, is_cpu, lanes);
+    if (status < 0 && (!own || own->op == CASE_LINEAR))
+        status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full", is_cpu, lanes);
     if (status >= 0) return status;
     if (fputs(t->text, stdout) < 0 || fflush(stdout) != 0) return EXIT_FAILED;
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
@@ -225,8 +232,9 @@ int tool_tune(int argc, char **argv) {
     static tune t; // large
     static const option_row rows[] = {
         {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
-        {"quick", NULL, 601, "a third of the candidates"}};
-    const option_group groups[] = {{"tune", rows, 2, take_tune, &t}, common_group(&t.common)};
+        {"quick", NULL, 601, "a third of the candidates"},
+        {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"}};
+    const option_group groups[] = {{"tune", rows, 3, take_tune, &t}, common_group(&t.common)};
     command_line line = {"tune",
                          "find the fastest legal variants of this device, as rows for the planner",
                          "clattn tune --device cpu --out rows.txt",
@@ -235,6 +243,8 @@ int tool_tune(int argc, char **argv) {
                          0,
                          {NULL},
                          0};
+    char why[256];
     const int status = options_parse(&line, argc, argv);
-    return status >= 0 ? status : run_tune(&t);
+    if (status >= 0) return status;
+    return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
 }

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "evidence/hard_cases.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
 
@@ -27,50 +28,70 @@ static const struct {
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
+enum { VERIFY_ONLY = 500, VERIFY_CASE };
+
 typedef struct verify {
-    const char *only; // VARIANT or VARIANT/CASE
+    const char *only;      // VARIANT or VARIANT/CASE
+    const char *named;     // in place of the hard cases
+    struct test_case test; // of that name
     common_options common;
     int counts[3];
     json_t *rows;
 } verify;
 
-static bool take_only(void *target, int id, const char *value, char why[256]) {
-    (void)id, (void)why;
-    ((verify *)target)->only = value;
-    return true;
+static bool take_verify(void *target, int id, const char *value, char why[256]) {
+    verify *v = target;
+    const int hard = hard_case_find(value);
+    if (id == VERIFY_ONLY) {
+        v->only = value;
+        return true;
+    }
+    v->named = value;
+    if (hard >= 0) v->test = hard_case(hard);
+    return hard >= 0 || case_parse(value, &v->test, why);
 }
 
 static bool wanted(const verify *v, const char *variant, const char *name) {
     const size_t n = v->only ? strcspn(v->only, "/") : 0;
     if (!v->only) return true;
     if (strlen(variant) != n || strncmp(v->only, variant, n) != 0) return false;
-    return !name || v->only[n] == '\0' || !strcmp(v->only + n + 1, name);
+    if (!name || v->only[n] == '\0' || !strcmp(v->only + n + 1, name)) return true;
+    const int hard = hard_case_find(v->only + n + 1);
+    return hard >= 0 && !strcmp(hard_cases[hard].alias, name);
 }
 
-static void tell(verify *v, const session *s, const char *variant, const char *name, verify_result result,
-                 const char *why) {
+static void tell(verify *v, const session *s, const char *variant, const struct test_case *test,
+                 verify_result result, const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
+    char text[CASE_NAME_SIZE];
+    const char *full = case_name(test, text), *name = test->name ? test->name : full;
     v->counts[result]++;
     if (v->common.json)
-        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s}", "variant", variant, "case", name,
-                                                 "status", words[result], "why", why));
+        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "variant", variant, "case",
+                                                 name, "name", full, "status", words[result], "why", why));
     else if (!v->common.quiet)
         printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
     if (result == VERIFY_FAIL && !v->common.json)
-        printf("              again: clattn verify --device '%s' --only %s/%s\n", s->capabilities->name,
-               variant, name);
+        printf("              again: clattn verify --device '%s' --only %s --case %s\n",
+               s->capabilities->name, variant, full);
+}
+
+static void run_case(verify *v, session *s, int i, const struct test_case *test) {
+    char why[256];
+    if (isatty(2)) fprintf(stderr, "\r%s/%s\033[K", variants[i].name, test->name ? test->name : v->named);
+    const verify_result result = verify_run(s, test, variants[i].kernel, why);
+    if (isatty(2)) fprintf(stderr, "\r\033[K");
+    tell(v, s, variants[i].name, test, result, why);
 }
 
 static int run_variant(verify *v, session *s, int i) {
     const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
     if (status >= 0) return status;
-    for (int c = 0; c < verify_case_count; c++) {
-        char why[256];
-        if (!wanted(v, variants[i].name, verify_cases[c].name)) continue;
-        if (isatty(2)) fprintf(stderr, "\r%s/%s\033[K", variants[i].name, verify_cases[c].name);
-        const verify_result result = verify_run(s, &verify_cases[c], variants[i].kernel, why);
-        if (isatty(2)) fprintf(stderr, "\r\033[K");
-        tell(v, s, variants[i].name, verify_cases[c].name, result, why);
+    for (int c = 0; c < (v->named ? 1 : hard_case_count); c++) {
+        const struct test_case test = v->named ? v->test : hard_case(c);
+        const clattn_kernel own = test.kernel, kernel = variants[i].kernel;
+        if (own != CLATTN_KERNEL_AUTO && kernel != CLATTN_KERNEL_AUTO && own != kernel) continue;
+        if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test);
     }
     session_close(s);
     return -1;
@@ -78,9 +99,13 @@ static int run_variant(verify *v, session *s, int i) {
 
 int tool_verify(int argc, char **argv) {
     static const option_row rows[] = {
-        {"only", "VARIANT[/CASE]", 500, "run this alone; how a failure is reproduced"}};
+        {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
+        {"case", "NAME", VERIFY_CASE,
+         "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
+         "tune name it: "
+         "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
     verify v = {0};
-    const option_group groups[] = {{"verify", rows, 1, take_only, &v}, common_group(&v.common)};
+    const option_group groups[] = {{"verify", rows, 2, take_verify, &v}, common_group(&v.common)};
     command_line line = {"verify",
                          "is this device right? every kernel variant on hard cases",
                          "clattn verify --device cpu",
@@ -102,6 +127,10 @@ int tool_verify(int argc, char **argv) {
     if (status < 0 && ran == 0)
         status =
             tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
+    if (status < 0 && v.counts[0] + v.counts[1] + v.counts[2] == 0)
+        status =
+            tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
+                       v.only, variants[0].name);
     if (status < 0) {
         const int failed = v.counts[VERIFY_FAIL];
         if (v.common.json)

@@ -1,0 +1,221 @@
+// case_check.c: see case_check.h.
+#include "evidence/case_check.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "evidence/budget.h"
+#include "evidence/reference.h"
+#include "evidence/storage.h"
+
+#define MOST_ROWS 64
+#define MOST_WORK 5e8  // multiply-adds on the host, about half a second
+#define WHOLE_WORK 2e8 // of a reference that is computed whole, and twice for 16-bit types
+
+// Inputs of a linear are exact in their storage and sums are float32, so that only the type of out decides.
+clattn_type case_budget_type(const struct test_case *t) {
+    if (t->op == CASE_LINEAR) return t->q_type;
+    if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
+    return storage_coarser(t->out_type, storage_coarser(t->q_type, t->kv_type));
+}
+
+// Strides [B, H, Nq, Nkv] of a dense map, 0 along the axes it lacks or repeats.
+static void map_strides(const struct test_case *t, const struct score_map *map, int64_t *stride) {
+    int64_t full[4] = {t->batch, t->heads, t->n_q, t->n_kv}, step = 1;
+    for (int axis = 3; axis >= 0; axis--) {
+        bool varies = axis >= 4 - map->rank && !(map->repeat >> axis & 1);
+        stride[axis] = varies ? step : 0;
+        if (varies) step *= full[axis];
+    }
+}
+
+static struct reference reference_of(const struct case_data *data, clattn_type plain,
+                                     const struct case_sample *sample) {
+    const struct test_case *t = &data->test;
+    struct reference r = {.batch = t->batch, .heads = t->heads, .kv_heads = t->kv_heads};
+    r.n_q = t->n_q;
+    r.n_kv = t->n_kv;
+    r.head_dim = t->head_dim;
+    r.head_dim_v = t->head_dim_v;
+    r.q = data->q;
+    r.k = data->k;
+    r.v = data->v;
+    r.mask = data->mask;
+    r.bias = data->bias;
+    r.score = &t->score;
+    r.rope = &t->rope;
+    r.plain = plain;
+    r.period = r.map_period = GUARDED_PERIOD;
+    if (sample != NULL) {
+        r.rows = sample->rows;
+        r.row_count = sample->count;
+    }
+    map_strides(t, &t->mask, r.mask_stride);
+    map_strides(t, &t->bias, r.bias_stride);
+    return r;
+}
+
+static void linear_reference(const struct case_data *data, clattn_type plain,
+                             const struct case_sample *sample, double *out) {
+    const struct test_case *t = &data->test;
+    struct reference_linear problem = {
+        .x = data->x, .w = data->matrix[LAYER_Q], .b = data->matrix_bias[LAYER_Q], .plain = plain};
+    problem.rows = sample != NULL ? sample->count : t->batch * t->n_q;
+    problem.in = t->width;
+    problem.out = case_matrix_rows(t, LAYER_Q);
+    problem.sample = sample != NULL ? sample->rows : NULL;
+    problem.x_period = problem.w_period = GUARDED_PERIOD;
+    reference_linear(&problem, out);
+}
+
+static int64_t out_width(const struct test_case *t) {
+    const struct guarded_shape out = case_shape(t, CASE_OUT);
+    return out.shape[out.rank - 1];
+}
+
+// Rows of the result: of [B, H, Nq], or of [B, Nq] where the case projects.
+static int64_t all_rows(const struct test_case *t) {
+    return t->batch * t->n_q * (case_projects(t) ? 1 : t->heads);
+}
+
+struct case_result case_reference(const struct case_data *data, clattn_type plain,
+                                  const struct case_sample *sample) {
+    const struct test_case *t = &data->test;
+    const int64_t rows = sample != NULL ? sample->count : all_rows(t),
+                  maps = sample != NULL ? rows : t->batch * t->heads * t->n_q;
+    struct case_result result = {.status = CLATTN_OK, .intact = true};
+    struct reference_result to = {.out = reference_alloc(rows * out_width(t))};
+    const struct reference r = reference_of(data, plain, sample);
+    result.out = to.out;
+    if (t->op == CASE_LINEAR) {
+        linear_reference(data, plain, sample, to.out);
+        return result;
+    }
+    to.lse = result.lse = reference_alloc(maps);
+    if (t->weights || t->scores || sample == NULL)
+        to.tap[CLATTN_TAP_SOFTMAX] = result.weights = reference_alloc(maps * t->n_kv);
+    if (t->scores_at != CLATTN_TAP_SOFTMAX && (t->scores || sample == NULL))
+        to.tap[t->scores_at] = result.scores = reference_alloc(maps * t->n_kv);
+    if (t->op != CASE_LAYER) {
+        reference_attention(&r, &to);
+        return result;
+    }
+    double *const *w = data->matrix, *const *b = data->matrix_bias;
+    const struct reference_layer layer = {t->width, t->width_y, t->width_out, data->x, data->y, w[0], w[1],
+                                          w[2],     w[3],       b[0],         b[1],    b[2],    b[3], r};
+    reference_layer(&layer, &to);
+    return result;
+}
+
+// A hidden key has a weight of exactly 0.
+static bool zeros_are_zeros(const struct budget *b, char *why, size_t size) {
+    for (int64_t n = 0; n < b->count; n++) {
+        if (b->ref[n] != 0 || b->got[n] == 0) continue;
+        snprintf(why, size, "%s[%lld] is %.9g, must be exactly 0", b->what, (long long)n, b->got[n]);
+        return false;
+    }
+    return true;
+}
+
+// The type whose budget holds before any rounding of the output: with rotary embedding q and k are rounded
+// again, and a layer stores them in between.
+static clattn_type score_type(const struct test_case *t) {
+    if (t->op == CASE_LAYER) return case_budget_type(t);
+    return t->rope.layout == CLATTN_ROPE_NONE ? CLATTN_TYPE_F32 : storage_coarser(t->q_type, t->kv_type);
+}
+
+static bool scores_agree(const struct case_data *data, const struct case_result *got,
+                         const struct case_result *ref, int64_t rows, char *why, size_t size) {
+    const struct test_case *t = &data->test;
+    clattn_type type = score_type(t), weights_type = storage_coarser(type, t->weights_type);
+    struct budget lse = {.what = "lse", .type = type, .got = got->lse, .ref = ref->lse, .count = rows};
+    struct budget weights = {
+        .what = "weights", .type = weights_type, .got = got->weights, .ref = ref->weights};
+    struct budget scores = {.what = "scores", .type = type, .got = got->scores, .ref = ref->scores};
+    weights.count = scores.count = rows * t->n_kv;
+    if (t->weights_type == CLATTN_TYPE_F16) weights.max_error = 1.0 / 1024;
+    if (t->weights_type == CLATTN_TYPE_BF16) weights.max_error = 1.0 / 128;
+    if (t->scores_at == CLATTN_TAP_SOFTMAX) scores.ref = ref->weights;
+    if (got->lse != NULL && !budget_holds(&lse, why, size)) return false;
+    if (got->scores != NULL && !budget_holds(&scores, why, size)) return false;
+    if (got->weights == NULL) return true;
+    return budget_holds(&weights, why, size) && (t->op == CASE_LAYER || zeros_are_zeros(&weights, why, size));
+}
+
+// The plain computation bounds single errors of 16-bit types where the reference is whole.
+static bool agrees(const struct case_data *data, const struct case_result *got,
+                   const struct case_sample *sample, double *nmse, char *why, size_t size) {
+    const struct test_case *t = &data->test;
+    const clattn_type type = case_budget_type(t);
+    const int64_t rows = sample != NULL ? sample->count : all_rows(t);
+    struct case_result ref = case_reference(data, CLATTN_TYPE_F32, sample), plain = {0};
+    if (type != CLATTN_TYPE_F32 && sample == NULL) plain = case_reference(data, type, NULL);
+    struct budget out = {.what = "out", .type = type, .got = got->out, .ref = ref.out, .plain = plain.out};
+    out.count = rows * out_width(t);
+    *nmse = budget_nmse(&out);
+    const bool good =
+        budget_holds(&out, why, size) &&
+        (t->op == CASE_LINEAR ||
+         scores_agree(data, got, &ref, sample != NULL ? rows : t->batch * t->heads * t->n_q, why, size));
+    case_result_free(&ref);
+    case_result_free(&plain);
+    return good;
+}
+
+bool case_agrees(const struct case_data *data, const struct case_result *got, char *why, size_t size) {
+    double nmse;
+    if (got->status == CLATTN_OK && got->intact) return agrees(data, got, NULL, &nmse, why, size);
+    snprintf(why, size, "%s: %s", clattn_status_name(got->status),
+             got->status != CLATTN_OK ? got->message : "bytes around an output changed, or an input");
+    return false;
+}
+
+// Multiply-adds of one row.
+static double row_work(const struct test_case *t) {
+    const double head = (double)t->n_kv * (double)(t->head_dim + t->head_dim_v), m = (double)t->width;
+    if (t->op == CASE_LINEAR) return m * (double)out_width(t);
+    if (t->op != CASE_LAYER) return head;
+    return (double)t->heads * m *
+           (2.0 * (double)t->n_kv + 2.0 * (double)t->head_dim + 2.0 * (double)t->head_dim_v);
+}
+
+static double whole_work(const struct test_case *t) {
+    const double rows = (double)t->batch * (double)t->n_q, m = (double)t->width;
+    if (t->op != CASE_LAYER) return (double)all_rows(t) * row_work(t);
+    return rows * (double)t->heads * (double)(t->head_dim + t->head_dim_v) * ((double)t->n_kv + 2 * m) +
+           (double)t->batch * (double)t->n_kv * m * (double)t->kv_heads *
+               (double)(t->head_dim + t->head_dim_v);
+}
+
+// The very last row is always one of them: tails are where tiles go wrong.
+static int64_t pick_rows(const struct test_case *t, int64_t rows[MOST_ROWS]) {
+    const double affordable = MOST_WORK / row_work(t);
+    const int64_t count = affordable < 1.0 ? 1 : affordable > MOST_ROWS ? MOST_ROWS : (int64_t)affordable;
+    struct random random = {1};
+    for (int64_t n = 0; n < count; n++)
+        rows[n] = n == 0 ? all_rows(t) - 1 : (int64_t)random_uniform(&random, 0, (double)all_rows(t));
+    return count;
+}
+
+// A layer that turns its heads is computed whole: its sampled reference leaves K unprojected.
+static bool is_small(const struct test_case *t) {
+    const double times = case_budget_type(t) == CLATTN_TYPE_F32 ? 1 : 2;
+    return whole_work(t) * times <= WHOLE_WORK || (t->op == CASE_LAYER && t->rope.layout != CLATTN_ROPE_NONE);
+}
+
+void case_judge(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,
+                struct case_verdict *verdict) {
+    int64_t rows[MOST_ROWS];
+    struct case_sample sample = {.rows = rows};
+    const struct case_sample *some = is_small(&data->test) ? NULL : &sample;
+    if (some != NULL) sample.count = pick_rows(&data->test, rows);
+    struct case_result got = case_collect(arrays, queue, some);
+    *verdict = (struct case_verdict){.nmse = (double)INFINITY};
+    if (arrays->out.place->error[0] != '\0')
+        snprintf(verdict->why, sizeof verdict->why, "%s", arrays->out.place->error);
+    else if (!got.intact)
+        snprintf(verdict->why, sizeof verdict->why, "bytes around an output changed, or an input");
+    else
+        verdict->good = agrees(data, &got, some, &verdict->nmse, verdict->why, sizeof verdict->why);
+    case_result_free(&got);
+}

@@ -1,0 +1,55 @@
+// case_data.h: the inputs of a case on the host, made from its seed, and the list of its tensors. Leaves out the
+// device (case_run.h).
+#ifndef CLATTN_EVIDENCE_CASE_DATA_H
+#define CLATTN_EVIDENCE_CASE_DATA_H
+
+#include "evidence/case.h"
+#include "evidence/random.h"
+
+// The tensors of a case; inputs come first.
+enum {
+    CASE_Q,
+    CASE_K,
+    CASE_V,
+    CASE_X,
+    CASE_Y,
+    CASE_MATRIX,
+    CASE_MATRIX_BIAS = CASE_MATRIX + LAYER_MATRICES,
+    CASE_MASK = CASE_MATRIX_BIAS + LAYER_MATRICES,
+    CASE_BIAS,
+    CASE_INPUTS,
+    CASE_PACKED = CASE_INPUTS,
+    CASE_OUT,
+    CASE_LSE,
+    CASE_WEIGHTS,
+    CASE_SCORES,
+    CASE_TENSORS
+};
+
+// Inputs, row-major and already rounded to their storage types; NULL: absent. A suite may change them before a
+// run. One of more than GUARDED_PERIOD elements is a table that repeats.
+struct case_data {
+    struct test_case test; // complete; its score has the host arrays
+    union {
+        double *input[CASE_INPUTS];
+        struct {
+            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *mask, *bias;
+        };
+    };
+    float *floats[CASE_HOSTS];     // [H]
+    int32_t *integers[CASE_HOSTS]; // [B]
+};
+
+// The tensor of a complete case; rank 0: the case has none.
+struct guarded_shape case_shape(const struct test_case *test, int tensor);
+
+// What the tensors take on the device, and the largest of them.
+double case_bytes(const struct test_case *test, double *largest);
+
+struct case_data *case_make(const struct test_case *test);
+void case_free(struct case_data *data);
+
+// `count` numbers in [-size, size] as the type stores them; free() them.
+double *case_random(struct random *random, int64_t count, clattn_type type, double size);
+
+#endif

@@ -1,0 +1,153 @@
+// case_run.c: see case_run.h.
+#include "evidence/case_run.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/reference.h"
+
+// Gather q, k and v of each batch item and row side by side, and make the three views.
+static void bind_packed(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const struct guarded_shape shape = case_shape(t, CASE_PACKED);
+    int64_t heads = t->heads + 2 * t->kv_heads, block = t->n_q * t->head_dim;
+    double *values = reference_alloc(t->batch * heads * block);
+    for (int64_t b = 0; b < t->batch; b++) {
+        double *to = values + b * heads * block;
+        memcpy(to, data->q + b * t->heads * block, (size_t)(t->heads * block) * sizeof *to);
+        to += t->heads * block;
+        memcpy(to, data->k + b * t->kv_heads * block, (size_t)(t->kv_heads * block) * sizeof *to);
+        to += t->kv_heads * block;
+        memcpy(to, data->v + b * t->kv_heads * block, (size_t)(t->kv_heads * block) * sizeof *to);
+    }
+    a->packed = guarded_input(place, &shape, values);
+    free(values);
+    a->params.q = a->params.kv.k = a->params.kv.v = a->packed.view;
+    a->params.q.shape[1] = t->heads;
+    a->params.kv.k.shape[1] = a->params.kv.v.shape[1] = t->kv_heads;
+    a->params.kv.k.offset += t->heads * t->head_dim;
+    a->params.kv.v.offset += (t->heads + t->kv_heads) * t->head_dim;
+}
+
+static void fill_attention(const struct test_case *t, struct case_arrays *a) {
+    clattn_attention_params *p = &a->params;
+    p->score = t->score;
+    p->score.mask = a->mask.view;
+    p->score.bias = a->bias.view;
+    p->rope = t->rope;
+    p->kernel = t->kernel;
+    p->splits = t->splits;
+    p->scores_at = t->scores_at;
+    p->out = a->out.view;
+    p->lse = a->lse.view;
+    p->weights = a->weights.view;
+    p->scores = a->scores.view;
+    if (t->packed) return;
+    p->q = a->q.view;
+    p->kv.k = a->k.view;
+    p->kv.v = a->v.view;
+}
+
+static void fill_layer(const struct test_case *t, struct case_arrays *a) {
+    clattn_layer_params *p = &a->layer;
+    *p = (clattn_layer_params){.score = t->score, .rope = t->rope, .scores_at = t->scores_at};
+    p->score.mask = a->mask.view;
+    p->score.bias = a->bias.view;
+    p->kernel = t->kernel;
+    p->splits = t->splits;
+    p->heads = (int32_t)t->heads;
+    p->kv_heads = (int32_t)t->kv_heads;
+    p->projection = t->projection;
+    p->x = a->x.view;
+    p->y = a->y.view;
+    p->out = a->out.view;
+    p->weights = a->weights.view;
+    p->scores = a->scores.view;
+    clattn_tensor *matrices[] = {&p->wq, &p->wk, &p->wv, &p->wo},
+                  *biases[] = {&p->bq, &p->bk, &p->bv, &p->bo};
+    for (int m = 0; m < LAYER_MATRICES; m++) {
+        *matrices[m] = a->matrix[m].view;
+        *biases[m] = a->matrix_bias[m].view;
+    }
+}
+
+void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    *a = (struct case_arrays){.op = t->op};
+    for (int n = 0; n < CASE_INPUTS; n++) {
+        const struct guarded_shape shape = case_shape(t, n);
+        const bool in_packed = t->packed && n <= CASE_V;
+        if (shape.rank > 0 && !in_packed) a->all[n] = guarded_input(place, &shape, data->input[n]);
+    }
+    for (int n = CASE_OUT; n < CASE_TENSORS; n++) {
+        const struct guarded_shape shape = case_shape(t, n);
+        if (shape.rank > 0) a->all[n] = guarded_output(place, &shape);
+    }
+    if (t->packed) bind_packed(data, place, a);
+    if (t->op == CASE_LAYER)
+        fill_layer(t, a);
+    else if (t->op == CASE_LINEAR)
+        a->linear = (clattn_linear_params){.x = a->x.view,
+                                           .out = a->out.view,
+                                           .w = a->matrix[LAYER_Q].view,
+                                           .b = a->matrix_bias[LAYER_Q].view,
+                                           .projection = t->projection};
+    else
+        fill_attention(t, a);
+}
+
+void case_unbind(struct case_arrays *a) {
+    for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
+}
+
+clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *a,
+                           cl_event *event) {
+    if (a->op == CASE_LAYER) return clattn_layer_enqueue(context, queue, &a->layer, 0, NULL, event);
+    if (a->op == CASE_LINEAR) return clattn_linear_enqueue(context, queue, &a->linear, 0, NULL, event);
+    return clattn_attention_enqueue(context, queue, &a->params, 0, NULL, event);
+}
+
+static double *collect(const struct guarded *tensor, cl_command_queue queue, const struct case_sample *sample,
+                       int64_t width, bool *intact) {
+    if (tensor->view.buffer == NULL) return NULL;
+    double *values = reference_alloc(sample != NULL ? sample->count * width : guarded_count(&tensor->view));
+    if (sample == NULL) *intact = guarded_read(tensor, queue, values) && *intact;
+    for (int64_t n = 0; sample != NULL && n < sample->count; n++)
+        guarded_read_row(tensor, queue, sample->rows[n] * width, width, values + n * width);
+    return values;
+}
+
+struct case_result case_collect(const struct case_arrays *a, cl_command_queue queue,
+                                const struct case_sample *sample) {
+    struct case_result result = {.status = CLATTN_OK, .intact = true};
+    const clattn_tensor *out = &a->out.view;
+    const bool of_heads = a->op != CASE_LAYER || sample == NULL;
+    result.out = collect(&a->out, queue, sample, out->shape[out->rank - 1], &result.intact);
+    result.lse = collect(&a->lse, queue, sample, 1, &result.intact);
+    if (of_heads) {
+        result.weights = collect(&a->weights, queue, sample, a->weights.view.shape[3], &result.intact);
+        result.scores = collect(&a->scores, queue, sample, a->scores.view.shape[3], &result.intact);
+    }
+    for (int n = 0; n <= CASE_PACKED && sample == NULL; n++)
+        if (a->all[n].view.buffer != NULL) result.intact = guarded_intact(&a->all[n], queue) && result.intact;
+    return result;
+}
+
+struct case_result case_execute(const struct case_data *data, struct place *place) {
+    struct case_arrays arrays;
+    case_bind(data, place, &arrays);
+    const clattn_status status = case_enqueue(place->context, place->queue, &arrays, NULL);
+    struct case_result result = case_collect(&arrays, place->queue, NULL);
+    result.status = status;
+    if (status != CLATTN_OK) place_message(place, status, result.message);
+    case_unbind(&arrays);
+    return result;
+}
+
+void case_result_free(struct case_result *result) {
+    free(result->out);
+    free(result->lse);
+    free(result->weights);
+    free(result->scores);
+    *result = (struct case_result){0};
+}

@@ -1,0 +1,56 @@
+// case_run.h: a case on the device: its buffers, the call, and what came out. Leaves out the judgement
+// (case_check.h) and time (measure.h).
+//
+//   struct case_arrays arrays;
+//   case_bind(data, place, &arrays);
+//   status = case_enqueue(place->context, queue, &arrays, &event);
+//   struct case_result got = case_collect(&arrays, queue);
+//   case_unbind(&arrays);
+#ifndef CLATTN_EVIDENCE_CASE_RUN_H
+#define CLATTN_EVIDENCE_CASE_RUN_H
+
+#include "evidence/case_data.h"
+
+// The buffers, and the call that is ready to be enqueued: `params` of attention, `layer` or `linear`, by the op.
+struct case_arrays {
+    case_op op;
+    union {
+        struct guarded all[CASE_TENSORS];
+        struct {
+            struct guarded q, k, v, x, y, matrix[LAYER_MATRICES], matrix_bias[LAYER_MATRICES], mask, bias,
+                packed, out, lse, weights, scores;
+        };
+    };
+    clattn_attention_params params;
+    clattn_layer_params layer;
+    clattn_linear_params linear;
+};
+
+// Some rows of a result: of [B, H, Nq], or of [B, Nq] where the case projects. NULL in its place: all.
+struct case_sample {
+    int64_t count;
+    const int64_t *rows;
+};
+
+// What the library returned and wrote; arrays that were not asked for are NULL.
+struct case_result {
+    clattn_status status;
+    char message[256]; // of a status that is not OK
+    bool intact;       // nothing around the outputs changed, and no input
+    double *out, *lse, *weights, *scores;
+};
+
+void case_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+void case_unbind(struct case_arrays *arrays);
+
+clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *arrays,
+                           cl_event *event);
+
+// Read what the bound arrays hold now, after waiting for the queue.
+struct case_result case_collect(const struct case_arrays *arrays, cl_command_queue queue,
+                                const struct case_sample *sample);
+// Bind, enqueue, collect, unbind.
+struct case_result case_execute(const struct case_data *data, struct place *place);
+void case_result_free(struct case_result *result);
+
+#endif

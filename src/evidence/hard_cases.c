@@ -1,0 +1,96 @@
+// hard_cases.c: see hard_cases.h.
+#include "evidence/hard_cases.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+const struct hard_case hard_cases[] = {
+    {"plain", "attend-f32-b2-h2-n33-nkv65-d64-full-lse"},
+    {"causal", "attend-f32-b1-h3-n65-nkv49-d64-causal-lse"},
+    {"grouped", "attend-f32-b2-h6-hkv2-n7-nkv130-d64-full-lse-kvlen130:43-hiddennan"},
+    {"window", "attend-f32-b1-h2-n50-nkv70-d64-full-lse-window9:3"},
+    {"hidden-nan", "attend-f32-b2-h2-n16-nkv90-d64-causal-offset20-lse-kvlen90:30-hiddennan"},
+    {"empty-rows", "attend-f32-b1-h2-n16-nkv5-d64-causal-lse"},
+    {"huge-scores", "attend-f32-b1-h1-n16-nkv40-d64-full-lse-huge"},
+    {"everything",
+     "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-lse-softcap5-maskqk-biasqk-alibi-sinks-"
+     "kvlen77:25-hiddennan"},
+    {"odd-sizes-f16", "attend-f16-b1-h2-n13-nkv67-d41-dv23-full-lse"},
+    {"long-bf16", "attend-bf16-b1-h4-hkv1-n2-nkv1030-d128-full-lse"},
+
+    // Every option alone, with few enough rows for decode.
+    {"top-left", "attend-f32-b1-h2-n33-nkv70-d64-causal-topleft-lse"},
+    {"negative-offset", "attend-f32-b1-h2-n16-nkv33-d64-causal-offsetm9-lse"},
+    {"offsets", "attend-f32-b3-h2-n9-nkv33-d64-causal-lse-offsetsm4:0:13"},
+    {"q-lengths", "attend-f32-b3-h2-n20-nkv33-d64-full-lse-qlen20:0:7-hiddennan"},
+    {"kv-lengths", "attend-f32-b3-h2-n20-nkv33-d64-full-lse-kvlen9:33:0-hiddennan"},
+    {"softcap", "attend-f32-b1-h2-n16-nkv33-d64-full-lse-softcap1.5"},
+    {"scale", "attend-f32-b1-h2-n16-nkv33-d64-full-lse-scalem0.3"},
+    {"mask", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-maskbhqk"},
+    {"bias", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-bias1hqk"},
+    {"key-mask", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-maskb11k"},
+    {"bf16-bias", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-biashqk:bf16"},
+    {"alibi", "attend-f32-b1-h4-n16-nkv33-d64-causal-lse-alibi"},
+    {"sinks", "attend-f32-b1-h4-n16-nkv33-d64-full-lse-sinks"},
+    {"huge-sinks", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-sinks10000:m10000"},
+    {"rope", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-ropepos1000"},
+    {"rope-part", "attend-f32-b1-h2-n9-nkv33-d40-causal-lse-ropeinterleaved-rotary24"},
+    {"bshd", "attend-f32-b2-h3-n9-nkv33-d40-full-bshd-lse"},
+    {"padded", "attend-f32-b2-h3-n9-nkv33-d40-full-padded-lse"},
+    {"packed", "attend-f32-b2-h4-hkv2-n21-d32-causal-packed-lse"},
+    {"no-lse", "attend-f32-b1-h2-n16-nkv33-d64-full"},
+    {"weights", "attend-f32-b2-h2-n16-nkv33-d64-causal-lse-weights"},
+    {"weights-f16", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-weightsf16-sinks"},
+    {"raw-scores", "attend-f32-b1-h2-n16-nkv33-d64-full-lse-scoresraw-softcap3"},
+    {"masked-scores", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked"},
+    {"mixed-types", "attend-f32-b1-h2-n16-nkv33-d32-full-kvbf16-lse"},
+
+    // Sizes at the edges of tiles, vectors and splits.
+    {"one-key", "attend-f32-b2-h3-n1-d64-full-lse"},
+    {"one-row", "attend-f32-b2-h3-n1-nkv127-d80-full-lse"},
+    {"long-row", "attend-f32-b1-h4-hkv2-n1-nkv1031-d64-causal-lse"},
+    {"tiny-heads", "attend-f32-b1-h2-n10-nkv37-d1-full-lse"},
+    {"wide-heads", "attend-f32-b1-h1-n10-nkv37-d256-causal-lse"},
+    {"splits", "decode-f32-b2-h4-hkv2-n1-nkv1031-d32-full-decode-lse-splits7"},
+
+    // Pairs that are dangerous.
+    {"window-causal", "attend-f32-b1-h2-n40-nkv70-d64-causal-lse-window5:m1"},
+    {"window-lengths", "attend-f32-b3-h2-n20-nkv33-d64-full-bottomright-lse-window4:0-kvlen9:33:0-hiddennan"},
+    {"empty-with-sink", "attend-f32-b1-h2-n33-nkv17-d64-causal-lse-sinks"},
+    {"lengths-both", "attend-f32-b2-h2-n12-nkv33-d32-causal-lse-qlen12:5-kvlen33:17-hiddennan"},
+    {"mask-window", "attend-f32-b2-h2-n20-nkv33-d64-full-lse-window3:3-maskqk-alibi"},
+    {"softcap-huge", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-softcap30-huge"},
+    {"huge-negative", "attend-f32-b1-h2-n12-nkv33-d64-causal-lse-hugeneg"},
+    {"dominant", "attend-f32-b1-h2-n12-nkv100-d64-full-lse-dominant"},
+    {"seen-nan", "attend-f32-b1-h2-n40-d64-causal-lse-seennan"},
+    {"row-nan", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-rownan"},
+    {"inf-bias", "attend-f32-b2-h2-n12-nkv33-d64-full-lse-biasqk-infbias"},
+    {"inf-bias-sinks", "attend-f32-b2-h2-n12-nkv33-d64-full-lse-biasqk-sinks-infbias"},
+    {"f16-everything",
+     "attend-f16-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-spaced-lse-window40:m1-maskbhqk-biashqk:f16-"
+     "alibi-sinks-qlen15:4-kvlen77:25-hiddennan"},
+    {"layer", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-biases-kvlen9:4-ropehalf"},
+    {"cross-layer-bf16", "layer-bf16-b2-h4-n9-nkv21-d16-m31-full-native-my40-mo57-biasesqv-padded-qlen9:5"},
+    {"linear", "linear-f16-b2-h1-n9-d45-m67-full-native-matrixbf16-biases"},
+    {"bf16-rope-decode",
+     "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-sinks-kvlen300:17-ropehalf-hiddennan"},
+};
+const int hard_case_count = (int)(sizeof hard_cases / sizeof hard_cases[0]);
+
+struct test_case hard_case(int number) {
+    struct test_case test;
+    char why[256];
+    if (!case_parse(hard_cases[number].name, &test, why)) {
+        fprintf(stderr, "hard case %s: %s\n", hard_cases[number].alias, why);
+        exit(EXIT_FAILURE);
+    }
+    test.name = hard_cases[number].alias;
+    return test;
+}
+
+int hard_case_find(const char *text) {
+    for (int n = 0; n < hard_case_count; n++)
+        if (strcmp(hard_cases[n].alias, text) == 0 || strcmp(hard_cases[n].name, text) == 0) return n;
+    return -1;
+}

@@ -1,0 +1,32 @@
+// measure.h: the one timer: a call that is run again and again until a time is spent. Leaves out what is timed.
+// Used by bench, tune and the limits.
+#ifndef CLATTN_EVIDENCE_MEASURE_H
+#define CLATTN_EVIDENCE_MEASURE_H
+
+#include "evidence/place.h"
+
+typedef struct measure_settings {
+    int64_t repeat; // 0: as many as the time allows, at least five
+    double max_ms;  // for all repeats; 0: a second
+} measure_settings;
+
+typedef struct measure_times {
+    int64_t repeats;
+    double time_ns, time_ns_min, time_ns_spread; // on the device: median, least, interquartile range
+    double wall_ns;                              // from enqueue to finish, median
+} measure_times;
+
+// Enqueue the call once on the place's queue; the event is its last command's. False: it failed, and says so itself.
+typedef bool measure_call(void *user, cl_event *event);
+
+// Nanoseconds of a clock that only goes forward.
+uint64_t measure_clock_ns(void);
+
+// One run, to its end, that is not counted: it compiles what is not compiled, and gives a result to verify.
+bool measure_once(struct place *place, measure_call *call, void *user, double *wall_ns);
+
+// Time the call. False: it failed, or the device did (place->error).
+bool measure_run(struct place *place, const measure_settings *settings, measure_call *call, void *user,
+                 measure_times *times);
+
+#endif

@@ -1,0 +1,77 @@
+// bench_measure.c: see bench_measure.h. The timer is evidence/measure.c.
+#include "tool/bench_measure.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "evidence/model.h"
+
+// Why a run failed: the call's own line, or the device's.
+static bench_status failed(const bench_call *p, char why[256]) {
+    snprintf(why, 256, "%s", p->status != BENCH_OK ? p->why : p->place.error);
+    return p->status != BENCH_OK ? p->status : BENCH_FAIL;
+}
+
+// The first run compiles what prepare could not, and gives the result that is verified.
+static bench_status warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
+    struct case_verdict verdict;
+    if (!measure_once(&p->place, bench_call_enqueue, p, wall_ns)) return failed(p, row->why);
+    if (!settings->check) return BENCH_OK;
+    case_judge(p->data, &p->arrays, p->session->queue, &verdict);
+    row->error_nmse = verdict.nmse;
+    if (verdict.good) return BENCH_OK;
+    snprintf(row->why, sizeof row->why, "the result is wrong: %.230s", verdict.why);
+    return BENCH_FAIL;
+}
+
+// CLBlast compiles at its first call, from source, and tells no time: what that call took longer than the
+// rest.
+static void add_first_call(double first_ns, bench_row *row) {
+    if (strcmp(row->kernel, "clblast")) return;
+    if (first_ns > row->times.wall_ns) row->build_ms += (first_ns - row->times.wall_ns) / 1e6;
+    row->cold = true;
+}
+
+static bench_status take_times(bench_call *p, const bench_settings *settings, bench_row *row) {
+    if (!measure_run(&p->place, &settings->measure, bench_call_enqueue, p, &row->times))
+        return failed(p, row->why);
+    row->gflops = model_flops(&p->data->test) / row->times.time_ns;
+    row->gbytes_per_s = model_bytes(&p->data->test) / row->times.time_ns;
+    return BENCH_OK;
+}
+
+static bench_status measure(session *s, const bench_settings *settings, bench_row *row) {
+    bench_call p;
+    clattn_context_stats stats = {0};
+    double first_ns = 0.0;
+    bench_status status = bench_call_create(&p, s, &row->c, row->kernel, row->why);
+    if (status == BENCH_OK) status = bench_call_prepare(&p, row->why);
+    if (status == BENCH_OK) status = warm_up(&p, settings, &first_ns, row);
+    clattn_context_get_stats(s->context, &stats);
+    row->build_ms = ((double)stats.build_time_ns + p.build_ns) / 1e6;
+    row->cold = stats.programs_built > 0;
+    row->peak_bytes = p.bytes;
+    if (status == BENCH_OK) status = take_times(&p, settings, row);
+    if (status == BENCH_OK) add_first_call(first_ns, row);
+    bench_call_destroy(&p);
+    return status;
+}
+
+void bench_measure(session *s, const bench_case *c, const bench_settings *settings, bench_row *row) {
+    const clattn_device device = s->device;
+    *row = (bench_row){.c = *c, .error_nmse = -1.0, .status = BENCH_FAIL};
+    s->message[0] = '\0';
+    if (session_open_device(s, &device, NULL) >= 0) {
+        snprintf(row->why, sizeof row->why, "%.255s",
+                 s->message[0] ? s->message : "the device takes no context");
+        return;
+    }
+    row->status = measure(s, settings, row);
+    session_close(s);
+}
+
+void bench_measure_percent(bench_row *row, const struct limits *of_device) {
+    const bool reads = row->c.test.op == CASE_DECODE;
+    const double limit = reads ? of_device->read_gbytes_per_s : of_device->fma_gflops;
+    if (limit > 0.0) row->limit_percent = 100.0 * (reads ? row->gbytes_per_s : row->gflops) / limit;
+}

@@ -1,0 +1,30 @@
+// bench_measure.h: one case on one device: build, verify, time, row. Leaves out what is printed. Used by the bench.
+#ifndef CLATTN_TOOL_BENCH_MEASURE_H
+#define CLATTN_TOOL_BENCH_MEASURE_H
+#include "evidence/limits.h"
+#include "evidence/measure.h"
+#include "tool/bench_call.h"
+
+typedef struct bench_settings {
+    measure_settings measure;
+    bool check; // verify before timing
+} bench_settings;
+
+typedef struct bench_row {
+    bench_case c;
+    bench_status status;
+    char why[256];   // where the status is not ok
+    char kernel[32]; // "" where no plan was made
+    measure_times times;
+    double gflops, gbytes_per_s, limit_percent;
+    double error_nmse; // -1: not verified
+    double build_ms, peak_bytes;
+    bool cold; // some kernel came from its source and not from the cache
+} bench_row;
+
+// On a context of its own (`s` is opened and closed here), so that the build time is the case's.
+void bench_measure(session *s, const bench_case *c, const bench_settings *settings, bench_row *row);
+
+// Percent of the device's limit: reading for decode, multiply-adds for the rest.
+void bench_measure_percent(bench_row *row, const struct limits *of_device);
+#endif

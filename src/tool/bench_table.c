@@ -1,0 +1,221 @@
+// bench_table.c: see bench_table.h.
+#include "tool/bench_table.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/names.h"
+
+const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
+
+static const char *const status_names[] = {"ok", "fail", "unsupported"};
+
+json_t *bench_table_new(void) {
+    return json_pack("{s:i, s:s, s:[], s:[]}", "format_version", BENCH_FORMAT_VERSION, "clattn",
+                     clattn_version(), "devices", "rows");
+}
+
+static json_t *positive(double x) {
+    return x > 0.0 ? json_real(x) : json_null();
+}
+
+static json_t *whole(double x) {
+    return x > 0.0 ? json_integer((json_int_t)(x + 0.5)) : json_null();
+}
+
+void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
+    json_array_append_new(json_object_get(table, "devices"),
+                          json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o}", "device", c->name, "driver",
+                                    c->driver, "platform", c->platform, "compute_units",
+                                    (int)c->compute_units, "fma_gflops", positive(found->fma_gflops),
+                                    "read_gbytes_per_s", positive(found->read_gbytes_per_s),
+                                    "native_fma_gflops", positive(found->native_fma_gflops)));
+}
+
+static json_t *case_json(const bench_row *row, const char *device, const char *driver) {
+    const struct test_case c = case_complete(&row->c.test);
+    char name[CASE_NAME_SIZE];
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:b}",
+                     "case", case_name(&c, name), "op", names_ops[c.op], "device", device, "driver", driver,
+                     "kernel", row->kernel, "dtype", names_types[c.q_type], "b", (json_int_t)c.batch, "heads",
+                     (json_int_t)c.heads, "kv_heads", (json_int_t)c.kv_heads, "n", (json_int_t)c.n_q, "n_kv",
+                     (json_int_t)c.n_kv, "d", (json_int_t)c.head_dim, "dv", (json_int_t)c.head_dim_v,
+                     "causal", c.score.causal, "d_model", (json_int_t)c.width, "projection",
+                     case_projects(&c) ? names_projections[c.projection] : NULL, "baseline",
+                     row->c.baseline != BENCH_NO_BASELINE);
+}
+
+void bench_table_add_row(json_t *table, const bench_row *row) {
+    const json_t *devices = json_object_get(table, "devices");
+    const json_t *last = json_array_get(devices, json_array_size(devices) - 1);
+    json_t *object = case_json(row, json_string_value(json_object_get(last, "device")),
+                               json_string_value(json_object_get(last, "driver")));
+    const char *cache = row->build_ms > 0.0 ? row->cold ? "cold" : "warm" : NULL;
+    // An error that is not finite has no number in JSON; the status says that it is one.
+    json_t *error = row->error_nmse < 0.0 ? json_null() : json_real(row->error_nmse);
+    json_t *rest = json_pack(
+        "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:s?, s:o}", "status",
+        status_names[row->status], "why", row->why, "repeats", (json_int_t)row->times.repeats, "time_ns",
+        whole(row->times.time_ns), "time_ns_min", whole(row->times.time_ns_min), "time_ns_spread",
+        row->times.time_ns > 0.0 ? json_integer((json_int_t)row->times.time_ns_spread) : json_null(),
+        "wall_ns", whole(row->times.wall_ns), "gflops", positive(row->gflops), "gbytes_per_s",
+        positive(row->gbytes_per_s), "limit_percent", positive(row->limit_percent), "error_nmse",
+        error ? error : json_null(), "build_ms", row->build_ms, "cache", cache, "peak_bytes",
+        whole(row->peak_bytes));
+    json_object_update(object, rest);
+    json_decref(rest);
+    // Two devices may have one name.
+    json_object_set_new(object, "device_index", json_integer((json_int_t)json_array_size(devices) - 1));
+    json_array_append_new(json_object_get(table, "rows"), object);
+}
+
+static void print_quoted(FILE *to, const char *text, char quote) {
+    fputc(quote, to);
+    for (; *text; text++) {
+        if (*text == quote) fputc(quote, to);
+        fputc(*text, to);
+    }
+    fputc(quote, to);
+}
+
+static void print_value(FILE *to, const json_t *value, char quote, const char *none) {
+    if (json_is_string(value))
+        print_quoted(to, json_string_value(value), quote);
+    else if (json_is_integer(value))
+        fprintf(to, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        fprintf(to, "%.6g", json_real_value(value));
+    else
+        fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
+}
+
+static void print_names(FILE *to, json_t *row, const char *quote) {
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach(row, key, value) {
+        fprintf(to, "%s%s%s%s", comma, quote, key, quote);
+        comma = ",";
+    }
+}
+
+static void print_values(FILE *to, json_t *row, char quote, const char *none) {
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach(row, key, value) {
+        fputs(comma, to);
+        print_value(to, value, quote, none);
+        comma = ",";
+    }
+}
+
+static void print_csv(FILE *to, const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (i == 0) {
+            print_names(to, row, "");
+            fputc('\n', to);
+        }
+        print_values(to, row, '"', "");
+        fputc('\n', to);
+    }
+}
+
+// `case` is a word of SQL, hence the quotes.
+static void print_sql(FILE *to, const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (i == 0) {
+            fputs("CREATE TABLE IF NOT EXISTS clattn_bench (", to);
+            print_names(to, row, "\"");
+            fputs(");\n", to);
+        }
+        fputs("INSERT INTO clattn_bench VALUES (", to);
+        print_values(to, row, '\'', "NULL");
+        fputs(");\n", to);
+    }
+}
+
+// Each line stands alone: the row, the versions, and its device's limits.
+static void print_jsonl(FILE *to, const json_t *table) {
+    const json_t *devices = json_object_get(table, "devices");
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(table, "rows"), i, row) {
+        const json_int_t index = json_integer_value(json_object_get(row, "device_index"));
+        json_t *line = json_copy(row);
+        json_object_set(line, "format_version", json_object_get(table, "format_version"));
+        json_object_set(line, "clattn", json_object_get(table, "clattn"));
+        json_object_update_missing(line, json_array_get(devices, (size_t)index));
+        json_dumpf(line, to, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        fputc('\n', to);
+        json_decref(line);
+    }
+}
+
+static double real(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+static const char *text(const json_t *row, const char *key) {
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+static void print_md_row(FILE *to, const json_t *row) {
+    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
+    if (strcmp(text(row, "status"), "ok")) {
+        fprintf(to, " %s: %s ||||||||\n", text(row, "status"), text(row, "why"));
+        return;
+    }
+    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f | %.0f %% |", real(row, "time_ns") / 1e6,
+            100.0 * real(row, "time_ns_spread") / real(row, "time_ns"), real(row, "gflops"),
+            real(row, "gbytes_per_s"), real(row, "limit_percent"));
+    if (json_is_real(json_object_get(row, "error_nmse")))
+        fprintf(to, " %.1e |", real(row, "error_nmse"));
+    else
+        fputs(" - |", to);
+    fprintf(to, " %.1f %s | %.1f |\n", real(row, "build_ms"), text(row, "cache"),
+            real(row, "peak_bytes") / 0x1p20);
+}
+
+static void print_md(FILE *to, const json_t *table) {
+    json_t *device, *row;
+    size_t d, i;
+    json_array_foreach(json_object_get(table, "devices"), d, device) {
+        fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", text(table, "clattn"),
+                text(device, "device"), text(device, "driver"));
+        fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s, reading %.1f GB/s",
+                real(device, "fma_gflops"), real(device, "read_gbytes_per_s"));
+        if (real(device, "native_fma_gflops") > 0.0)
+            fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
+        fputs(
+            ".\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
+            to);
+        fputs("| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n",
+              to);
+        fputs("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", to);
+        json_array_foreach(json_object_get(table, "rows"), i, row) {
+            if ((size_t)json_integer_value(json_object_get(row, "device_index")) == d) print_md_row(to, row);
+        }
+    }
+}
+
+char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) {
+    char *result = NULL;
+    FILE *to = open_memstream(&result, bytes);
+    if (!to) return NULL;
+    if (format == BENCH_MD) print_md(to, table);
+    if (format == BENCH_CSV) print_csv(to, json_object_get(table, "rows"));
+    if (format == BENCH_SQL) print_sql(to, json_object_get(table, "rows"));
+    if (format == BENCH_JSONL) print_jsonl(to, table);
+    if (format == BENCH_JSON) {
+        json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        fputc('\n', to);
+    }
+    if (fclose(to) == 0) return result;
+    free(result);
+    return NULL;
+}

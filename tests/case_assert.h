@@ -1,0 +1,32 @@
+// case_assert.h: the cases of src/evidence in a Check test: run on the harness, compared with the reference, and
+// named when they fail, so that verify, bench and tune can run them again. Used by every device suite.
+//
+//   case_assert(&(struct test_case){.name = "causal", .n_q = 9, .n_kv = 9, .head_dim = 32, .score = {.causal = true}});
+#ifndef CLATTN_TESTS_CASE_ASSERT_H
+#define CLATTN_TESTS_CASE_ASSERT_H
+
+#include "evidence/case_check.h"
+#include "evidence/names.h"
+#include "harness.h"
+
+// Bind, enqueue on this queue, collect, unbind.
+struct case_result case_run(const struct case_data *data, cl_command_queue queue);
+
+// Whether what the bound arrays hold is right, after waiting for the queue; false: one line in why[size].
+bool case_holds(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,
+                char *why, size_t size);
+
+// Run with the case's kernel and fail the Check test when the result is wrong.
+void case_assert_data(const struct case_data *data);
+void case_assert(const struct test_case *test);
+
+// The same with every kernel that may do the case: unfused and auto always, flash where no weights or scores
+// are asked for, decode where there are few rows (its UNSUPPORTED is counted and passed over).
+void case_assert_data_kernels(struct case_data *data);
+void case_assert_kernels(const struct test_case *test);
+int case_decode_skipped(void);
+
+// The kernel of loop step n in 0..2: flash, unfused, auto.
+clattn_kernel case_kernel(int n);
+
+#endif
