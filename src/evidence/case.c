@@ -6,11 +6,10 @@
 #include <stdio.h>
 
 const struct case_host_row case_hosts[CASE_HOSTS] = {
-    [CASE_ALIBI] = {"alibi", true, CASE_PER_ONE, 0.01, 0.5, offsetof(clattn_score, alibi_slopes)},
-    [CASE_SINKS] = {"sinks", true, CASE_PER_ONE, -2, 2, offsetof(clattn_score, sinks)},
-    [CASE_Q_LENGTHS] = {"qlen", false, CASE_PER_ROWS, 0, 1, offsetof(clattn_score, q_lengths)},
-    [CASE_KV_LENGTHS] = {"kvlen", false, CASE_PER_KEYS, 0, 1, offsetof(clattn_score, kv_lengths)},
-    [CASE_OFFSETS] = {"offsets", false, CASE_PER_KEYS, -3, 1, offsetof(clattn_score, offsets)},
+#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+    [CASE_##name] = {key, of_heads, per, low, high, offsetof(clattn_score, field)},
+#include "evidence/hosts.def"
+#undef HOST
 };
 
 static void default_to(int64_t *value, int64_t other) {

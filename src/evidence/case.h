@@ -43,11 +43,9 @@ struct score_map {
 
 // The host arrays of clattn_score; the table of them is case_hosts.
 typedef enum case_host {
-    CASE_ALIBI = 0,
-    CASE_SINKS,
-    CASE_Q_LENGTHS,
-    CASE_KV_LENGTHS,
-    CASE_OFFSETS,
+#define HOST(name, key, of_heads, per, low, high, field) CASE_##name,
+#include "evidence/hosts.def"
+#undef HOST
     CASE_HOSTS
 } case_host;
 #define CASE_HOST_BIT(host) (1u << (host))

@@ -24,8 +24,6 @@ _Static_assert(AT(name) == 0, "a default that is another field's value is told b
     { key, FIELD_TYPE, ops, AT(field), AT(q_type), names_types }
 #define OTHER(key, kind, ops, field)                                                                         \
     { key, FIELD_##kind, ops, AT(field), NO_LIKE, NULL }
-#define HOST(host)                                                                                           \
-    { NULL, FIELD_HOST, FIELD_SCORED, host, NO_LIKE, NULL }
 
 const struct case_field case_fields[] = {
     SIZE("b", batch),
@@ -59,11 +57,10 @@ const struct case_field case_fields[] = {
     OTHER("window", WINDOW, FIELD_SCORED, score.window),
     OTHER("mask", MAP, FIELD_SCORED, mask),
     OTHER("bias", MAP, FIELD_SCORED, bias),
-    HOST(CASE_ALIBI),
-    HOST(CASE_SINKS),
-    HOST(CASE_Q_LENGTHS),
-    HOST(CASE_KV_LENGTHS),
-    HOST(CASE_OFFSETS),
+#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+    {NULL, FIELD_HOST, FIELD_SCORED, CASE_##name, NO_LIKE, NULL},
+#include "evidence/hosts.def"
+#undef HOST
     WORD("rope", FIELD_SCORED, rope.layout, names_ropes),
     NUMBER("rotary", INT32, FIELD_SCORED, rope.rotary_dim),
     NUMBER("ropebase", DOUBLE, FIELD_SCORED, rope.base),

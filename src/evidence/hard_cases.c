@@ -46,6 +46,13 @@ const struct hard_case hard_cases[] = {
     {"masked-scores", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked"},
     {"mixed-types", "attend-f32-b1-h2-n16-nkv33-d32-full-kvbf16-lse"},
 
+// Each host array with numbers of its seed, in float32 and in bfloat16 with grouped heads.
+#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+    {"any-" key, "attend-f32-b3-h4-n16-nkv33-d64-full-lse-" key},                                            \
+        {"any-" key "-bf16", "attend-bf16-b2-h4-hkv2-n40-nkv70-d64-causal-lse-" key},
+#include "evidence/hosts.def"
+#undef HOST
+
     // Sizes at the edges of tiles, vectors and splits.
     {"one-key", "attend-f32-b2-h3-n1-d64-full-lse"},
     {"one-row", "attend-f32-b2-h3-n1-nkv127-d80-full-lse"},

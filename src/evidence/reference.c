@@ -90,12 +90,18 @@ static const double *turned_keys(const struct reference *r, int64_t head, struct
     return kept->k;
 }
 
+// What the scores of head h are multiplied by.
+double reference_scale(const struct reference *r, int64_t h) {
+    (void)h;
+    return r->score->scale != 0 ? (double)r->score->scale : 1.0 / sqrt((double)r->head_dim);
+}
+
 static void raw_scores(const struct reference *r, const struct reference_row *at, struct turned_keys *kept,
                        double *s) {
     const int64_t head = at->b * r->kv_heads + at->h / (r->heads / r->kv_heads), d = r->head_dim;
     const double *q = values_at(r, r->q, ((at->b * r->heads + at->h) * r->n_q + at->i) * d);
     const double *keys = turned_keys(r, head, kept);
-    double scale = r->score->scale != 0 ? (double)r->score->scale : 1.0 / sqrt((double)d);
+    const double scale = reference_scale(r, at->h);
     q = turned(r, q, at->p, kept->q);
     for (int64_t j = 0; j < r->n_kv; j++) {
         const double *k = keys != NULL ? keys + j * d : values_at(r, r->k, (head * r->n_kv + j) * d);

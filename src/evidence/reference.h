@@ -66,6 +66,9 @@ void reference_merge(double *out_a, double *lse_a, const double *out_b, const do
                      int64_t head_dim_v);
 
 // The sum of a[i] b[i].
+// What the scores of head h are multiplied by.
+double reference_scale(const struct reference *problem, int64_t h);
+
 double reference_dot(const double *a, const double *b, int64_t n);
 
 // One row's scores [Nkv] become what the options make of them, in place; p: the attention weights. Returns the

@@ -135,7 +135,7 @@ static void layer_head(const struct reference_layer *l, const struct reference_r
     const double *ys = l->y != NULL ? l->y : l->x;
     double *q = scratch, *turned = q + a->head_dim, *seen = turned + width_y, *s = seen + width_y,
            *p = s + a->n_kv, bias = 0, total = 0;
-    const double scale = a->score->scale != 0 ? (double)a->score->scale : 1.0 / sqrt((double)a->head_dim);
+    const double scale = reference_scale(a, at->h);
     const int64_t x_row = at->b * a->n_q + at->i;
     memset(turned, 0, (size_t)(2 * width_y) * sizeof *turned);
     for (int64_t d = 0; d < a->head_dim; d++) {
