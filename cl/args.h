@@ -25,15 +25,16 @@ typedef struct args_view {
 } args_view;
 
 // What one call does; or-ed into attention_args.flags.
-#define ARGS_SOFTCAP 1     // s = softcap * tanh(s / softcap)
-#define ARGS_BIAS 2        // additive bias
-#define ARGS_ALIBI 4       // slopes are in the table
-#define ARGS_MASK 8        // boolean mask, true keeps
-#define ARGS_SINK 16       // sink logits are in the table
-#define ARGS_BATCH_ROWS 32 // the table holds shift, q_length, kv_length of each batch item
-#define ARGS_LSE 64        // write the log-sum-exp
+#define ARGS_SOFTCAP 1       // s = softcap * tanh(s / softcap)
+#define ARGS_BIAS 2          // additive bias
+#define ARGS_ALIBI 4         // slopes are in the table
+#define ARGS_MASK 8          // boolean mask, true keeps
+#define ARGS_SINK 16         // sink logits are in the table
+#define ARGS_BATCH_ROWS 32   // the table holds shift, q_length, kv_length of each batch item
+#define ARGS_LSE 64          // write the log-sum-exp
+#define ARGS_HEAD_SCALES 128 // scales of the scores are in the table
 // Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
-#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK)
+#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES)
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
@@ -45,7 +46,8 @@ typedef struct args_view {
 #define ARGS_HEAD_WORDS 4
 #define ARGS_HEAD_SLOPE 0 // ALiBi
 #define ARGS_HEAD_SINK 1  // sink logit
-#define ARGS_HEAD_FLAGS (ARGS_ALIBI | ARGS_SINK)
+#define ARGS_HEAD_SCALE 2 // of the scores
+#define ARGS_HEAD_FLAGS (ARGS_ALIBI | ARGS_SINK | ARGS_HEAD_SCALES)
 typedef struct attention_args {
     args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
     args_view lse;                 // [B, H, Nq], column unused

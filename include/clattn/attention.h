@@ -72,13 +72,16 @@ typedef struct clattn_rope {
 } clattn_rope;
 
 /* What becomes of a score, in this order; attention and layer share it:
- *   s[i,j] = scale * dot(q[i], k[j])
+ *   s[i,j] = scale * dot(q[i], k[j])               or head_scales[h] * dot(q[i], k[j])
  *   s = softcap * tanh(s / softcap)                if softcap > 0
  *   s = s + bias[i,j] - slope[h] * |p - j|         p = i + shift[b]
  *   s = -inf where a mask hides (i, j)             causality, window, lengths, boolean mask: all must keep it
  * Host arrays are read during the call and copied. */
 typedef struct clattn_score {
-    float scale;   /* 0: 1/sqrt(D) */
+    float scale; /* 0: 1/sqrt(D) */
+    /* [H], host memory: a scale for each head in place of the one above, which must then be 0; none may be
+     * infinite or NaN, and 0 is 0 [Swin Transformer V2, Liu et al. 2022, its learned logit scale] */
+    const float *head_scales;
     float softcap; /* 0: none; else > 0. Before any bias or mask [FlashAttention, ONNX >= 1.22] */
 
     bool causal; /* row i sees j <= p; never inferred from shapes */

@@ -87,6 +87,13 @@ static clattn_status check_slope(const call *c, const char *name, int i, const v
     if (isfinite(float_at(at))) return CLATTN_OK;
     return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is not finite", name, i);
 }
+static clattn_status check_head_scale(const call *c, const char *name, int i, const void *at) {
+    if (c->params.score.scale != 0.0f)
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: takes the place of scale, which is %g: leave that 0", name,
+                                (double)c->params.score.scale);
+    return check_slope(c, name, i, at);
+}
 static clattn_status check_sink(const call *c, const char *name, int i, const void *at) {
     const float x = float_at(at);
     if (!isnan(x) && x != INFINITY) return CLATTN_OK;
@@ -99,6 +106,7 @@ static const array_rule array_rules[] = {
     {"offset", offsetof(clattn_score, offsets), false, check_offset},
     {"alibi_slopes", offsetof(clattn_score, alibi_slopes), true, check_slope},
     {"sinks", offsetof(clattn_score, sinks), true, check_sink},
+    {"head_scales", offsetof(clattn_score, head_scales), true, check_head_scale},
 };
 #define ARRAY_RULES (sizeof array_rules / sizeof array_rules[0])
 
@@ -145,7 +153,8 @@ clattn_status cla_score_take_arrays(call *c, bool copy) {
 int cla_score_flags(const clattn_score *s) {
     return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
            (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
-           (s->sinks ? ARGS_SINK : 0) | (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
+           (s->sinks ? ARGS_SINK : 0) | (s->head_scales ? ARGS_HEAD_SCALES : 0) |
+           (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
 static int32_t shift_of(const clattn_score *s, const problem *m, int b) {
@@ -177,7 +186,8 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     }
     for (int h = 0; head_words && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
-                                             [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f};
+                                             [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
+                                             [ARGS_HEAD_SCALE] = s->head_scales ? s->head_scales[h] : 0.0f};
         memcpy(words + row_words + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
     }
 }

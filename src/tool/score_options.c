@@ -36,6 +36,8 @@ static const struct score_file {
 } score_files[] = {
     {"alibi", "[H] slopes", AXIS_HEADS, offsetof(clattn_score, alibi_slopes)},
     {"sinks", "[H] sink logits", AXIS_HEADS, offsetof(clattn_score, sinks)},
+    {"head-scales", "[H] factors of the scores, in place of --scale", AXIS_HEADS,
+     offsetof(clattn_score, head_scales)},
     {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
     {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
 };
