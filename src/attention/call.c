@@ -29,7 +29,7 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         if (options[i].set)
             return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
                                     options[i].name);
-    return cla_kv_check_unbuilt(c, &p->kv);
+    return cla_kv_check_unbuilt(c, p);
 }
 
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {

@@ -44,7 +44,7 @@ int cla_score_flags(const clattn_score *score);
 void cla_score_fill(const call *c, attention_args *a);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
-clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_kv *kv);
+clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
 void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);

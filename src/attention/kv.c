@@ -3,7 +3,8 @@
 #include "attention/call.h"
 
 // Options that have a place in the header and no code yet.
-clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_kv *kv) {
+clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
+    const clattn_kv *kv = &p->kv;
     const struct {
         bool set;
         const char *name;

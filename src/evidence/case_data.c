@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "evidence/case_contents.h"
+#include "evidence/case_kv.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -162,6 +163,7 @@ struct case_data *case_make(const struct test_case *test) {
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);
     case_contents_fill(data);
+    case_kv_store(data);
     return data;
 }
 

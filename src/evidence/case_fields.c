@@ -4,6 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
+#include "evidence/case_kv.h"
 #include "evidence/names.h"
 
 #define AT(field) offsetof(struct test_case, field)
@@ -39,7 +40,7 @@ const struct case_field case_fields[] = {
     WORD("", FIELD_LAYER | FIELD_LINEAR, projection, names_projections),
     FLAG("clblast", FIELD_ATTEND, composed),
     OTHER("", ALIGN, FIELD_SCORED, score.alignment),
-    TYPE("kv", FIELD_ATTEND, kv_type),
+    {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), case_kv_types},
     TYPE("out", FIELD_ATTEND, out_type),
     TYPE("matrix", FIELD_LAYER | FIELD_LINEAR, matrix_type),
     TYPE("vector", FIELD_LAYER | FIELD_LINEAR, bias_type),

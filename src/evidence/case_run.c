@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case_kv.h"
 #include "evidence/reference.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
@@ -44,8 +45,6 @@ static void fill_attention(const struct test_case *t, struct case_arrays *a) {
     p->scores = a->scores.view;
     if (t->packed) return;
     p->q = a->q.view;
-    p->kv.k = a->k.view;
-    p->kv.v = a->v.view;
 }
 
 static void fill_layer(const struct test_case *t, struct case_arrays *a) {
@@ -76,14 +75,17 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     *a = (struct case_arrays){.op = t->op};
     for (int n = 0; n < CASE_INPUTS; n++) {
         const struct guarded_shape shape = case_shape(t, n);
-        const bool in_packed = t->packed && n <= CASE_V;
-        if (shape.rank > 0 && !in_packed) a->all[n] = guarded_input(place, &shape, data->input[n]);
+        const bool elsewhere = (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V;
+        if (shape.rank > 0 && !elsewhere) a->all[n] = guarded_input(place, &shape, data->input[n]);
     }
     for (int n = CASE_OUT; n < CASE_TENSORS; n++) {
         const struct guarded_shape shape = case_shape(t, n);
         if (shape.rank > 0) a->all[n] = guarded_output(place, &shape);
     }
-    if (t->packed) bind_packed(data, place, a);
+    if (t->packed)
+        bind_packed(data, place, a);
+    else if (!case_projects(t))
+        case_kv_bind(data, place, a);
     if (t->op == CASE_LAYER)
         fill_layer(t, a);
     else if (t->op == CASE_LINEAR)
@@ -98,6 +100,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
 
 void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
+    for (int n = 0; n < 2; n++) guarded_release(&a->kv_scales[n]);
 }
 
 clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *a,
