@@ -51,6 +51,7 @@ typedef struct args_view {
 typedef struct attention_args {
     args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
     args_view lse;                 // [B, H, Nq], column unused
+    args_view k_scale, v_scale;    // [B, Hkv, Nkv], column unused; of keys and values that have scales
     args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores
     args_i32 batch, heads, kv_heads, group;
     args_i32 n_q, n_kv, head_dim, head_dim_v;
@@ -61,7 +62,7 @@ typedef struct attention_args {
     args_i32 splits, split_keys;   // key ranges computed apart and merged later; keys in each
     args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
 } attention_args;
-ARGS_SIZE(attention_args, 400);
+ARGS_SIZE(attention_args, 480);
 
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {

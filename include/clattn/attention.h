@@ -110,6 +110,9 @@ typedef struct clattn_score {
 typedef struct clattn_kv {
     clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1 */
     clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
+    /* f32 [B, Hkv, Nkv], what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
+     * was turned before: RoPE then is UNSUPPORTED here. */
+    clattn_tensor k_scale, v_scale;
 
     /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
     clattn_tensor k_new, v_new;   /* rows to append to a cache before the call */

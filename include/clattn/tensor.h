@@ -13,6 +13,7 @@ typedef enum clattn_type {
     CLATTN_TYPE_F16 = 1,  /* IEEE binary16; needs no half arithmetic on the device */
     CLATTN_TYPE_BF16 = 2, /* the upper half of a binary32 */
     CLATTN_TYPE_BOOL = 3, /* one byte, nonzero is true */
+    CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with a scale for each row */
     CLATTN_TYPE_COUNT
 } clattn_type;
 

@@ -1,20 +1,84 @@
-// case_kv.c: see case_kv.h. Types whose every element says its own number need nothing here.
+// case_kv.c: see case_kv.h. Types whose every element says its own number need nothing here; rows of i8 have a scale,
+// such that their largest number is 127 of it. A row with a NaN is one of NaN: its scale is.
 #include "evidence/case_kv.h"
 
-const char *const case_kv_types[] = {"f32", "f16", "bf16", NULL};
+#include <math.h>
+#include <stdlib.h>
 
-void case_kv_store(struct case_data *data) {
-    (void)data;
+#include "evidence/reference.h"
+
+const char *const case_kv_types[] = {"f32", "f16", "bf16", "-", "i8", NULL};
+
+// Rows of a tensor of k or v, or of the table that repeats in its place, where one scale serves all.
+typedef struct kv_rows {
+    int64_t count, size;
+} kv_rows;
+
+static kv_rows rows_of(const struct test_case *t, int tensor) {
+    const struct guarded_shape shape = case_shape(t, tensor);
+    const int64_t count = guarded_shape_count(&shape), size = shape.shape[3];
+    if (count > GUARDED_PERIOD) return (kv_rows){1, GUARDED_PERIOD + size};
+    return (kv_rows){size > 0 ? count / size : 0, size};
 }
 
-static struct guarded bind(const struct case_data *data, struct place *place, int tensor) {
+static float scale_of(const double *row, int64_t size) {
+    double largest = 0;
+    for (int64_t d = 0; d < size; d++) largest = isnan(row[d]) ? row[d] : fmax(largest, fabs(row[d]));
+    for (int64_t d = 0; d < size; d++)
+        if (isnan(row[d])) return NAN;
+    return (float)(largest / 127);
+}
+
+static double integer_of(double x, float scale) {
+    return scale > 0 ? fmin(fmax(nearbyint(x / (double)scale), -127), 127) : 0;
+}
+
+void case_kv_store(struct case_data *data) {
+    for (int tensor = CASE_K; tensor <= CASE_V && data->test.kv_type == CLATTN_TYPE_I8; tensor++) {
+        const kv_rows rows = rows_of(&data->test, tensor);
+        double *x = data->input[tensor];
+        for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
+            const float scale = scale_of(x, rows.size);
+            for (int64_t d = 0; d < rows.size; d++)
+                x[d] = isnan(scale) ? (double)NAN : integer_of(x[d], scale) * (double)scale;
+        }
+    }
+}
+
+// The integers of a tensor, and its scales beside it.
+static struct guarded bind_i8(const struct case_data *data, struct place *place, int tensor,
+                              struct guarded *scales) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
+    const kv_rows rows = rows_of(&data->test, tensor);
+    const struct guarded_shape one_less = {
+        CLATTN_TYPE_F32, 3, {shape.shape[0], shape.shape[1], shape.shape[2]}, shape.layout};
+    const int64_t scale_count = guarded_shape_count(&one_less);
+    double *integers = reference_alloc(rows.count * rows.size), *each = reference_alloc(scale_count);
+    for (int64_t r = 0; r < rows.count; r++) {
+        const double *x = data->input[tensor] + r * rows.size;
+        const float scale = scale_of(x, rows.size);
+        for (int64_t d = 0; d < rows.size; d++) integers[r * rows.size + d] = integer_of(x[d], scale);
+        for (int64_t n = r; n < scale_count; n += rows.count) each[n] = (double)scale;
+    }
+    *scales = guarded_input(place, &one_less, each);
+    const struct guarded tensor_of = guarded_input(place, &shape, integers);
+    free(integers);
+    free(each);
+    return tensor_of;
+}
+
+static struct guarded bind(const struct case_data *data, struct place *place, int tensor,
+                           struct guarded *scales) {
+    const struct guarded_shape shape = case_shape(&data->test, tensor);
+    if (shape.type == CLATTN_TYPE_I8) return bind_i8(data, place, tensor, scales);
     return guarded_input(place, &shape, data->input[tensor]);
 }
 
 void case_kv_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
-    a->k = bind(data, place, CASE_K);
-    a->v = bind(data, place, CASE_V);
+    a->k = bind(data, place, CASE_K, &a->kv_scales[0]);
+    a->v = bind(data, place, CASE_V, &a->kv_scales[1]);
     a->params.kv.k = a->k.view;
     a->params.kv.v = a->v.view;
+    a->params.kv.k_scale = a->kv_scales[0].view;
+    a->params.kv.v_scale = a->kv_scales[1].view;
 }

@@ -53,6 +53,16 @@ const struct hard_case hard_cases[] = {
 #include "evidence/hosts.def"
 #undef HOST
 
+    // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
+    {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
+    {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},
+    {"i8-odd", "attend-bf16-b1-h2-n13-nkv67-d41-dv23-causal-kvi8-padded-lse"},
+    {"i8-hidden-nan",
+     "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-kvi8-spaced-lse-softcap5-maskqk-biasqk-alibi-"
+     "sinks-kvlen77:25-hiddennan"},
+    {"i8-weights", "attend-f16-b1-h2-n16-nkv33-d80-full-kvi8-bshd-lse-weights"},
+    {"i8-taps", "attend-f32-b1-h2-n12-nkv33-d64-full-kvi8-lse-scoresmasked-window9:3-seennan"},
+
     // Sizes at the edges of tiles, vectors and splits.
     {"one-key", "attend-f32-b2-h3-n1-d64-full-lse"},
     {"one-row", "attend-f32-b2-h3-n1-nkv127-d80-full-lse"},

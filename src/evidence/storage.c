@@ -21,6 +21,7 @@ static double round_to(double x, int bits, int min_exponent, double largest) {
 }
 
 double storage_round(clattn_type type, double x) {
+    if (type == CLATTN_TYPE_I8) return x; // the scale of its row decides: case_kv.c
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));
     if (type == CLATTN_TYPE_F32) return (double)(float)x;
@@ -61,6 +62,7 @@ double storage_load(clattn_type type, const void *base, int64_t index) {
         return bits == POISON_F32 ? STORAGE_UNTOUCHED : float_value(bits);
     }
     if (type == CLATTN_TYPE_BOOL) return ((const uint8_t *)base)[index];
+    if (type == CLATTN_TYPE_I8) return ((const int8_t *)base)[index];
     uint16_t bits = ((const uint16_t *)base)[index];
     if (type == CLATTN_TYPE_F16) return bits == POISON_F16 ? STORAGE_UNTOUCHED : half_value(bits);
     return bits == POISON_BF16 ? STORAGE_UNTOUCHED : float_value((uint32_t)bits << 16);
@@ -69,6 +71,8 @@ double storage_load(clattn_type type, const void *base, int64_t index) {
 void storage_store(clattn_type type, void *base, int64_t index, double x) {
     if (type == CLATTN_TYPE_BOOL) {
         ((uint8_t *)base)[index] = (uint8_t)x;
+    } else if (type == CLATTN_TYPE_I8) {
+        ((int8_t *)base)[index] = (int8_t)x;
     } else if (type == CLATTN_TYPE_F32) {
         ((float *)base)[index] = (float)x;
     } else if (type == CLATTN_TYPE_F16) {
@@ -85,6 +89,8 @@ void storage_poison(clattn_type type, void *base, int64_t count) {
     for (int64_t n = 0; n < count; n++) {
         if (type == CLATTN_TYPE_F32) {
             ((uint32_t *)base)[n] = POISON_F32;
+        } else if (type == CLATTN_TYPE_I8) {
+            ((int8_t *)base)[n] = INT8_MIN; // there is no NaN; no row holds it
         } else if (type == CLATTN_TYPE_BOOL) {
             ((uint8_t *)base)[n] = POISON_BOOL;
         } else {
@@ -94,5 +100,7 @@ void storage_poison(clattn_type type, void *base, int64_t count) {
 }
 
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
+    // The numbers of an i8 row are what its scale says, exactly.
+    if (a == CLATTN_TYPE_I8 || b == CLATTN_TYPE_I8) return a == CLATTN_TYPE_I8 ? b : a;
     return a > b ? a : b;
 }

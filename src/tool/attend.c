@@ -1,4 +1,5 @@
 // attend.c: clattn attend: attention on files.
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -36,6 +37,7 @@ typedef struct attend {
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
+enum { KV_Q8 = 3 };
 
 static bool take_attend(void *target, int id, const char *value, char why[256]) {
     attend *a = target;
@@ -86,7 +88,8 @@ static const option_row attend_rows[] = {
     {"scores", "FILE", ATTEND_SCORES, "a score tap [B,H,Nq,Nkv]"},
     {"scores-at", "TAP", ATTEND_SCORES_AT, "raw, softcap, masked or softmax"},
     {"kv-type", "TYPE", ATTEND_KV_TYPE,
-     "how K and V are stored on the device: f32, f16, bf16 (q8, q4 not built yet)"},
+     "how K and V are stored on the device: f32, f16, bf16, or q8, which quantises each row to int8 with a "
+     "scale (q4 is not built yet)"},
     {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
 };
 
@@ -97,13 +100,13 @@ static int load_inputs(attend *a) {
                           : !a->k ? "k"
                           : !a->v ? "v"
                                   : "out");
-    if (a->kv_type > 2)
-        return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16 or bf16",
+    if (a->kv_type > KV_Q8)
+        return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
     int status = tensors_load("attend", "q", a->q, 4, &a->q_array);
     if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
     if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
-    const int kv_type = a->kv_type >= 0 ? a->kv_type : a->dtype;
+    const int kv_type = a->kv_type == KV_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
     if (status < 0) status = tensors_store("attend", "q", &a->q_array, a->dtype);
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
@@ -129,17 +132,56 @@ static int make_outputs(attend *a, tensors *t) {
     return status;
 }
 
+// A float32 array as integers of -127 to 127 and a scale for each row of its last axis. A row of zeros has a scale of 0;
+// one with an infinity or a NaN cannot be told by integers.
+static int quantise(const array *x, const array *integers, const array *scales) {
+    const int64_t size = x->shape[3], rows = array_count(scales);
+    for (int64_t r = 0; r < rows; r++) {
+        const float *row = (const float *)x->data + r * size;
+        int8_t *to = (int8_t *)integers->data + r * size;
+        float largest = 0.0f;
+        for (int64_t d = 0; d < size; d++) {
+            if (!isfinite(row[d]))
+                return tool_wrong(
+                    "attend", "--kv-type q8: row %lld holds an infinity or NaN: finite numbers are needed",
+                    (long long)r);
+            largest = fmaxf(largest, fabsf(row[d]));
+        }
+        const float scale = ((float *)scales->data)[r] = largest / 127.0f;
+        for (int64_t d = 0; d < size; d++)
+            to[d] = (int8_t)(scale > 0.0f ? fminf(fmaxf(nearbyintf(row[d] / scale), -127.0f), 127.0f) : 0.0f);
+    }
+    return -1;
+}
+
+// K or V, as --kv-type says. Bytes of integers travel as those of booleans.
+static int upload_kv(const attend *a, tensors *t, const array *x, clattn_tensor *view, clattn_tensor *scale) {
+    array integers = {0}, scales = {0};
+    if (a->kv_type != KV_Q8) return tensors_upload(t, x, view);
+    const bool made =
+        array_create(&integers, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
+    int status = made ? quantise(x, &integers, &scales) : tool_failed("attend", "no memory for q8");
+    if (status < 0) status = tensors_upload(t, &integers, view);
+    if (status < 0) status = tensors_upload(t, &scales, scale);
+    view->type = CLATTN_TYPE_I8;
+    array_free(&integers);
+    array_free(&scales);
+    return status;
+}
+
 static int upload_inputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = tensors_upload(t, &a->k_array, &p->kv.k);
-    if (status < 0) status = tensors_upload(t, &a->v_array, &p->kv.v);
+    if (status < 0) status = upload_kv(a, t, &a->k_array, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = upload_kv(a, t, &a->v_array, &p->kv.v, &p->kv.v_scale);
     if (status < 0) status = score_options_upload(&a->score, t);
     p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
     if (a->bshd) {
         p->q = tensors_swap_heads(p->q);
         p->kv.k = tensors_swap_heads(p->kv.k);
         p->kv.v = tensors_swap_heads(p->kv.v);
+        if (p->kv.k_scale.rank) p->kv.k_scale = tensors_swap_heads(p->kv.k_scale);
+        if (p->kv.v_scale.rank) p->kv.v_scale = tensors_swap_heads(p->kv.v_scale);
     }
     return status;
 }
