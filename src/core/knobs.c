@@ -32,10 +32,11 @@ bool cla_knobs_print(const knobs *k, char *text, size_t size) {
     return true;
 }
 
+// Nothing but ints, so that whole structs are compared and merged without a look at the list.
+_Static_assert(sizeof(knobs) == KNOB_COUNT * sizeof(int), "knobs are ints");
+
 bool cla_knobs_equal(const knobs *a, const knobs *b) {
-    for (size_t i = 0; i < KNOB_COUNT; i++)
-        if (knob_value(a, i) != knob_value(b, i)) return false;
-    return true;
+    return memcmp(a, b, sizeof *a) == 0;
 }
 
 static int *knob_place(knobs *k, size_t index) {
@@ -52,6 +53,9 @@ bool cla_knobs_set(knobs *k, const char *macro, int value) {
 }
 
 void cla_knobs_override(knobs *k, const knobs *from) {
-    for (size_t i = 0; i < KNOB_COUNT; i++)
-        if (knob_value(from, i) != 0) *knob_place(k, i) = knob_value(from, i);
+    int to[KNOB_COUNT], x[KNOB_COUNT];
+    memcpy(to, k, sizeof to);
+    memcpy(x, from, sizeof x);
+    for (size_t i = 0; i < KNOB_COUNT; i++) to[i] = x[i] ? x[i] : to[i];
+    memcpy(k, to, sizeof to);
 }

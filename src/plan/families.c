@@ -34,7 +34,7 @@ static const struct {
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
 };
 
-static unsigned wants(const problem *p) {
+unsigned cla_family_wants(const problem *p) {
     const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
@@ -42,9 +42,9 @@ static unsigned wants(const problem *p) {
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 
-const char *cla_family_try(const family *f, const plan_input *in, const problem *p, const tuned_row *row,
-                           variant *v) {
-    const unsigned missing = wants(p) & ~f->can;
+const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
+                           const tuned_row *row, variant *v) {
+    const unsigned missing = wants & ~f->can;
     for (size_t i = 0; missing && i < sizeof lacks / sizeof lacks[0]; i++)
         if (missing & lacks[i].can) return lacks[i].text;
     if (f->needs_row && (!row || row->id != f->id))
@@ -100,6 +100,10 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
     uint64_t splits = choose_splits(in, p, groups), out_bytes = 0;
     if (splits > keys) splits = keys;
     if (splits < 1) splits = 1;
+    if (splits == 1) {
+        v->splits = 1, v->split_keys = p->n_kv;
+        return NULL;
+    }
     uint64_t each = (keys + splits - 1) / splits;
     if (p->splits == 0 && splits > 1) each = (each + 63) / 64 * 64; // whole tiles of keys
     v->split_keys = (int)each;

@@ -37,9 +37,12 @@ struct family {
 extern const family *const cla_families[];
 extern const int cla_family_count;
 
-// Why this family does not take the problem, or NULL and `v` filled. `row` is what cla_variant_row found, or NULL.
-const char *cla_family_try(const family *f, const plan_input *in, const problem *p, const tuned_row *row,
-                           variant *v);
+// What a problem asks beyond out and log-sum-exp, as bits of `can`.
+unsigned cla_family_wants(const problem *p);
+// Why this family does not take the problem that wants so much, or NULL and `v` filled. `row` is the first tuned row for a
+// kernel of its path, or NULL.
+const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
+                           const tuned_row *row, variant *v);
 
 // The knobs that say what the data are, from the problem.
 void cla_family_data_knobs(const problem *p, knobs *k);

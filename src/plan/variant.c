@@ -28,12 +28,13 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
 // The first family of the path that fits; else false, and v has the last one's refusal.
 static bool take_path(const plan_input *in, const problem *p, clattn_kernel path, variant *v) {
     const tuned_row *row = find_row(in, p, path);
+    const unsigned wants = cla_family_wants(p);
     const char *refusal = "no kernel";
     const family *refused = NULL;
     for (int i = 0; i < cla_family_count; i++) {
         const family *f = cla_families[i];
         if (f->path != path) continue;
-        refusal = cla_family_try(f, in, p, row, v);
+        refusal = cla_family_try(f, in, p, wants, row, v);
         if (!refusal) return true;
         refused = f;
     }
@@ -88,7 +89,7 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
 static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f) {
     variant v;
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
-    const char *refusal = cla_family_try(f, in, p, find_row(in, p, f->path), &v);
+    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path), &v);
     if (refusal) return refusal;
     if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(p))
         return "fits, but more than 8 query rows, or weights, take the flash path";
