@@ -60,6 +60,18 @@ START_TEST(sixteen_bit_types) {
 }
 END_TEST
 
+START_TEST(scaled_rows_and_heads) {
+    for (int n = 0; n < 3; n++) {
+        struct test_case test = base("int8, head scales", CLATTN_KERNEL_UNFUSED + n);
+        test.n_q = n == 2 ? 2 : 9;
+        test.kv_type = CLATTN_TYPE_I8;
+        test.hosts = CASE_HOST_BIT(CASE_HEAD_SCALES);
+        test.layout = LAYOUT_PADDED;
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(outputs_of_unfused) {
     for (clattn_tap tap = CLATTN_TAP_RAW; tap < CLATTN_TAP_COUNT; tap++) {
         struct test_case test = base("taps", CLATTN_KERNEL_UNFUSED);
@@ -136,7 +148,8 @@ END_TEST
 
 int main(void) {
     const TTest *const attention[] = {
-        plain_and_causal, every_option, sixteen_bit_types, outputs_of_unfused, rotary, split_decode, NULL};
+        plain_and_causal,   every_option, sixteen_bit_types, scaled_rows_and_heads,
+        outputs_of_unfused, rotary,       split_decode,      NULL};
     const TTest *const others[] = {merge, native_layer, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
