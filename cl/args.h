@@ -122,4 +122,12 @@ ARGS_SIZE(convert_args, 80);
 #define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                           \
     ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
 
+// Private memory of a work-item of flash_lanes.cl: tiles of Q, of the output, of scores and of their options, and what is
+// packed of K and V. The planner and the kernel share it, too.
+#define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
+    (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
+
+// What the arrays of any work-item may take of it: a tile far beyond builds, and overruns a stack.
+#define PRIVATE_BYTES_MOST (4 << 20)
+
 #endif

@@ -48,7 +48,7 @@
 #if DOT_BF16 && (LANES != 16 || TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || REST != 0)
 #error "DOT_BF16 takes bfloat16 in q, k and v, 16 lanes, and HEAD_DIM a multiple of 32"
 #endif
-#if 4 * 2 * LANES * ROWS * (ALL_PAIRS + ALL_PAIRS_V) > KNOBS_PRIVATE_BYTES
+#if 4 * 2 * LANES * ROWS * (ALL_PAIRS + ALL_PAIRS_V) > PRIVATE_BYTES_MOST
 #error "the rows of a pass do not fit private memory"
 #endif
 

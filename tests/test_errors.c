@@ -8,6 +8,9 @@
 static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
                      any_numbers[] = {0, 1, 2};
 
+static const float plain_numbers[] = {1, 1, 1, 1}, with_nan[] = {1, 1, 1, NAN},
+                   with_infinity[] = {1, INFINITY, 1, 1};
+
 static const struct test_case good = {.name = "good",
                                       .batch = 2,
                                       .heads = 4,
@@ -74,6 +77,11 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(q_length_negative, "q_length", p->score.q_lengths = negative)                                          \
     X(window_left, "window", (p->score.window = true, p->score.window_left = -2))                            \
     X(window_right, "window", (p->score.window = true, p->score.window_right = -2))                          \
+    X(head_scales_and_scale, "head_scales", (p->score.head_scales = plain_numbers, p->score.scale = 0.5f))   \
+    X(head_scale_nan, "head_scales", p->score.head_scales = with_nan)                                        \
+    X(head_scale_infinite, "head_scales", p->score.head_scales = with_infinity)                              \
+    X(slope_nan, "alibi_slopes", p->score.alibi_slopes = with_nan)                                           \
+    X(sink_nan, "sinks", p->score.sinks = with_nan)                                                          \
     X(scale_nan, "scale", p->score.scale = NAN)                                                              \
     X(scale_infinite, "scale", p->score.scale = INFINITY)                                                    \
     X(softcap_negative, "softcap", p->score.softcap = -1)                                                    \
@@ -114,6 +122,7 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(score_mod, "score_mod", p->score.score_mod = "score")                                                  \
     X(mask_mod, "mask_mod", p->score.mask_mod = "i > j")                                                     \
     X(dropout, "dropout", p->score.dropout = 0.1f)                                                           \
+    X(dropout_seed, "dropout_seed", p->score.dropout_seed = 1)                                               \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
     X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
     X(block_table, "block_table", p->kv.block_table = p->q)                                                  \

@@ -217,6 +217,20 @@ START_TEST(projection_past_32_bits) {
 }
 END_TEST
 
+// The layer's own q, k and v count more elements than x and the matrices.
+START_TEST(layer_past_64_bits) {
+    const int64_t x[] = {1 << 30, 1 << 28, 1}, w[] = {1 << 30, 1}, wo[] = {1, 1 << 30};
+    clattn_layer_params l = {.heads = 1, .projection = CLATTN_PROJECTION_NATIVE};
+    clattn_plan plan;
+    l.x = l.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    l.wq = l.wk = l.wv = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    l.wo = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, wo);
+    harness_log_clear();
+    harness_assert_refused("layer", clattn_layer_plan(harness()->context, &l, &plan), CLATTN_INVALID_ARGUMENT,
+                           "layer: q would have more elements");
+}
+END_TEST
+
 START_TEST(rope_position) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 4, D),
                                  .rope = {.layout = CLATTN_ROPE_HALF, .position = INT64_MAX}};
@@ -231,23 +245,28 @@ START_TEST(rope_position) {
 END_TEST
 
 START_TEST(tuned_rows) {
-    static const char *const bad[] = {"flash_lanes : HEAD_DIM=128",
-                                      "flash_lanes : TYPE_KV=1",
-                                      "flash_lanes : LANES=5",
-                                      "flash_lanes : KEY_BLOCK=8 TILE_KV=60",
-                                      "flash_lanes LANES=16",
-                                      "nonesuch :",
-                                      "flash : d=1",
-                                      "flash d=9..2 :"};
+    static const char *const bad[][2] = {
+        {"flash_lanes : HEAD_DIM=128", "line 1"},
+        {"flash_lanes : TYPE_KV=1", "line 1"},
+        {"flash_lanes : LANES=5", "LANES"},
+        {"flash_lanes : KEY_BLOCK=8 TILE_KV=60", "TILE_KV"},
+        {"flash_lanes LANES=16", "line 1"},
+        {"nonesuch :", "line 1"},
+        {"flash : d=1", "line 1"},
+        {"flash d=9..2 :", "line 1"},
+        {"# none\n\ndecode_lanes cpu=1 : KEY_BLOCK=3\nflash :", "line 3 asks for a KEY_BLOCK"},
+        {"flash :\nlinear_lanes : ROW_PANELS=2 COLUMN_BLOCK=5", "line 2 asks for a COLUMN_BLOCK"},
+        {"flash :\nlinear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "line 2 asks for a COLUMN_TILE"},
+        {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8", "line 1 asks for a tile"}};
     for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
         const clattn_context_params params = {
-            .device = harness()->device, .log = harness_log(), .tuned_rows = bad[i]};
+            .device = harness()->device, .log = harness_log(), .tuned_rows = bad[i][0]};
         clattn_context *context = NULL;
         harness_log_clear();
         ck_assert_msg(clattn_context_create(&params, &context) == CLATTN_INVALID_ARGUMENT, "accepted: %s",
-                      bad[i]);
+                      bad[i][0]);
         ck_assert_ptr_null(context);
-        ck_assert_ptr_nonnull(strstr(harness_log_text(), "line 1"));
+        ck_assert_msg(strstr(harness_log_text(), bad[i][1]), "%s", harness_log_text());
     }
     const clattn_context_params good = {.device = harness()->device,
                                         .tuned_rows = "# nothing\n\nflash cpu=0..1 d=..64 : # portable\n"};
@@ -265,8 +284,8 @@ END_TEST
 int main(void) {
     const TTest *const sizes[] = {lowest_bias, a_billion_keys, more_items_than_a_grid, offset_past_32_bits,
                                   NULL};
-    const TTest *const values[] = {taps_past_a_length, rope_position, projection_past_32_bits, tuned_rows,
-                                   NULL};
+    const TTest *const values[] = {taps_past_a_length,      rope_position, layer_past_64_bits,
+                                   projection_past_32_bits, tuned_rows,    NULL};
     Suite *suite = suite_create("limits");
     harness_add(suite, "sizes", sizes);
     harness_add(suite, "values", values);

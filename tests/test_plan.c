@@ -162,6 +162,9 @@ START_TEST(rows_refused) {
         {"flash_lanes : ROW_VECTORS=9", "ROW_VECTORS"},
         {"flash_lanes : LANES=5", "LANES"},
         {"flash_lanes : LANES=16 LANES", "not a row"},
+        {"flash_lanes : =5", "not a row"},
+        {"flash : =5", "not a row"},
+        {"flash_lanes =5 :", "not a row"},
         {"flash_lanes cpu=2..1 :", "not a row"},
         {"flash_lanes d=1x :", "not a row"},
         {"flash_lanes type=bool2 :", "not a row"},
@@ -193,6 +196,37 @@ START_TEST(rows_refused) {
     ck_assert_int_eq(rows.rows[0].when[CONDITION_lanes].most, 8);
     ck_assert_int_eq(rows.rows[0].knobs.tile_kv, 64);
     cla_tuned_free(&rows);
+}
+END_TEST
+
+// A tile that narrow heads fit and wide ones do not: the next family takes those, and nothing fails when it is built.
+START_TEST(tile_of_wide_heads) {
+    problem p = make_problem(1024, 64, 64), wide = make_problem(1024, 576, 576);
+    tuned_rows own;
+    char why[256];
+    ck_assert(cla_tuned_parse("flash_lanes : TILE_KV=4096 ROW_VECTORS=1", &own, why, sizeof why));
+    const plan_input in = {.device = &wide_cpu, .own = &own, .shipped = &shipped};
+    variant v;
+    ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH_LANES);
+    ck_assert_int_eq(v.knobs.tile_kv, 4096);
+    ck_assert_int_eq(cla_variant_choose(&in, &wide, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// Ranges of keys that are asked for where there is no row: nothing is done, and nothing is refused.
+START_TEST(nothing_to_split) {
+    for (int i = 0; i < 6; i++) {
+        problem p = make_problem(4, 64, 64);
+        p.kernel = CLATTN_KERNEL_DECODE, p.splits = 3;
+        if (i % 3 == 0) p.batch = 0;
+        if (i % 3 == 1) p.heads = p.kv_heads = 0;
+        if (i % 3 == 2) p.n_q = 0;
+        const variant v = choose(i < 3 ? &wide_cpu : &small_gpu, &p, CLATTN_OK);
+        ck_assert_uint_eq(v.workspace_bytes, 0);
+    }
 }
 END_TEST
 
@@ -292,10 +326,12 @@ START_TEST(whole_heads) {
         ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
     }
     // A head that no tile holds, at the end of what an int counts; and no rows at all.
+    linear_problem vast = {.rows = (int64_t)1 << 46, .columns = 1 << 30, .reduction = 1};
     linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
                    none = huge;
     linear_choice c;
     none.rows = 0, none.rope_head = 64;
+    ck_assert(cla_variant_choose_linear(&in, &vast, false, &c) && c.column_tile > 0);
     ck_assert(cla_variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
     ck_assert(cla_variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
 }
@@ -303,9 +339,9 @@ END_TEST
 
 int main(void) {
     char why[256];
-    const TTest *const tests[] = {
-        fits_small_devices, capabilities_decide, rates_decide,       families_review, rows_refused,
-        huge_shapes,        what_is_asked_for,   scratch_is_bounded, who_projects,    whole_heads};
+    const TTest *const tests[] = {fits_small_devices, capabilities_decide, rates_decide,     families_review,
+                                  rows_refused,       tile_of_wide_heads,  nothing_to_split, huge_shapes,
+                                  what_is_asked_for,  scratch_is_bounded,  who_projects,     whole_heads};
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
         return 1;

@@ -87,6 +87,23 @@ static clattn_status check_tensors(layer *l, bool planning) {
     return CLATTN_OK;
 }
 
+// q, k, v and the heads' result are the layer's own, made before attention could refuse them.
+static clattn_status check_parts(const layer *l) {
+    const int64_t batch = l->y.shape[0], nq = l->params.x.shape[1], nkv = l->y.shape[1];
+    const struct {
+        int64_t rows, columns;
+        const char *name;
+    } parts[] = {{batch * nq, l->heads * l->head_dim, "q"},
+                 {batch * nkv, l->kv_heads * l->head_dim, "k"},
+                 {batch * nkv, l->kv_heads * l->head_dim_v, "v"},
+                 {batch * nq, l->heads * l->head_dim_v, "the heads' result"}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
+        if (parts[i].rows > INT64_MAX / 16 / parts[i].columns)
+            return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                    "layer: %s would have more elements than 64 bits count", parts[i].name);
+    return CLATTN_OK;
+}
+
 static clattn_status check_options(clattn_context *c, const clattn_layer_params *p) {
     if (cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
@@ -104,5 +121,6 @@ clattn_status cla_layer_check(layer *l, bool planning) {
     TRY(find_sizes(l));
     TRY(check_tensors(l, planning));
     TRY(check_matrices(l, planning));
+    TRY(check_parts(l));
     return check_types(l->context, &l->params);
 }

@@ -67,37 +67,35 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->head_dim_v = p->head_dim_v;
 }
 
-// Bytes of the partial results, all splits; 0 where 64 bits do not count them.
-static uint64_t partial_bytes(const problem *p, uint64_t splits, uint64_t *out_bytes) {
+// Bytes of the partial results, all splits, and those of them before the log-sum-exps; false where 64 bits do not count
+// them.
+static bool partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
     const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads; // below 2^31: call.c has checked
     const uint64_t each = (uint64_t)p->n_q * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
     const uint64_t most = (uint64_t)1 << 62;
-    if (rows && each > most / rows) return 0;
-    if (splits && rows * each > most / splits) return 0;
+    if (rows && each > most / rows) return false;
+    if (splits && rows * each > most / splits) return false;
     *out_bytes = splits * rows * (uint64_t)p->n_q * (uint64_t)p->head_dim_v * sizeof(float);
-    return splits * rows * each;
+    *bytes = splits * rows * each;
+    return true;
 }
 
 static uint64_t choose_splits(const plan_input *in, const problem *p, uint64_t groups) {
     const uint64_t wanted = (uint64_t)GROUPS_PER_UNIT * in->device->compute_units;
-    uint64_t unused, splits = 1;
+    uint64_t bytes, unused, splits = 1;
     if (p->wants_weights) return 1; // a row's scores become weights when all of them are known
     if (p->splits > 0) return (uint64_t)p->splits;
     if (!groups || groups >= wanted) return 1;
     splits = (wanted + groups - 1) / groups;
     const uint64_t most = (uint64_t)p->n_kv / MIN_SPLIT_KEYS;
     if (splits > most) splits = most;
-    while (splits > 1) {
-        const uint64_t bytes = partial_bytes(p, splits, &unused);
-        if (bytes && bytes <= MAX_PARTIAL_BYTES) break;
-        splits--;
-    }
+    while (splits > 1 && !(partial_bytes(p, splits, &bytes, &unused) && bytes <= MAX_PARTIAL_BYTES)) splits--;
     return splits;
 }
 
 const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v) {
     const uint64_t keys = (uint64_t)p->n_kv;
-    uint64_t splits = choose_splits(in, p, groups), out_bytes = 0;
+    uint64_t splits = choose_splits(in, p, groups), bytes = 0, out_bytes = 0;
     if (splits > keys) splits = keys;
     if (splits < 1) splits = 1;
     if (splits == 1) {
@@ -109,8 +107,8 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
     v->split_keys = (int)each;
     v->splits = each ? (int)((keys + each - 1) / each) : 1;
     if (v->splits == 1) return NULL;
-    const uint64_t bytes = partial_bytes(p, (uint64_t)v->splits, &out_bytes);
-    if (!bytes) return "splits: their partial results have more bytes than 64 bits count";
+    if (!partial_bytes(p, (uint64_t)v->splits, &bytes, &out_bytes))
+        return "splits: their partial results have more bytes than 64 bits count";
     v->knobs.type_out = CLATTN_TYPE_F32;
     v->partial_lse = (size_t)out_bytes;
     v->workspace_bytes = (size_t)bytes;

@@ -2,6 +2,7 @@
 // bfloat16 dot product where the device proved it and it is the faster engine.
 #include <stdio.h>
 
+#include "args.h"
 #include "plan/family.h"
 
 #define SCORE_BYTES_MOST                                                                                     \
@@ -32,6 +33,9 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
     v->rows_per_group = v->knobs.lanes * v->knobs.row_vectors;
+    if (LANES_PRIVATE_BYTES((int64_t)v->rows_per_group, (int64_t)v->knobs.tile_kv, v->knobs.key_block,
+                            p->head_dim, p->head_dim_v) > PRIVATE_BYTES_MOST)
+        return "the tile of its tuned row takes more than 4 MiB with such heads";
     const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
     cla_family_tile_grid(p, v->rows_per_group, v);
     return refusal;

@@ -13,6 +13,9 @@ static const block_shape narrow_shapes[] = {
     {3, 4, 100}, {2, 6, 102}, {1, 12, 175}}; // sixteen registers; AVX2 code
 #define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
 
+#define MOST_TIMED                                                                                           \
+    ((int64_t)1 << 21) // rows, columns: more change no choice, and their product passes 64 bits
+
 static int64_t divide_up(int64_t n, int64_t by) {
     return (n + by - 1) / by;
 }
@@ -30,7 +33,8 @@ static int common_multiple(int a, int b) {
 // much as 6.4 columns of each tile, and a block of W that no second panel shares 3 %.
 static int64_t time_of(const plan_input *in, const linear_problem *p, const knobs *k, int tile, int percent) {
     const int64_t rows = (int64_t)k->lanes * k->row_vectors * k->row_panels;
-    const int64_t tiles = divide_up(p->rows, rows) * divide_up(p->columns, tile);
+    const int64_t tiles = divide_up(p->rows < MOST_TIMED ? p->rows : MOST_TIMED, rows) *
+                          divide_up(p->columns < MOST_TIMED ? p->columns : MOST_TIMED, tile);
     const int64_t units = in->device->compute_units ? in->device->compute_units : 1;
     return divide_up(tiles, units) * rows * (10 * tile + 64) * percent * (k->row_panels == 1 ? 103 : 100);
 }

@@ -55,7 +55,7 @@ static bool parse_condition(char *word, tuned_row *row) {
 // Whether `word` is one of a list of words that each end with a space.
 static bool is_listed(const char *list, const char *word) {
     const size_t n = strlen(word);
-    for (const char *at = list; (at = strstr(at, word)) != NULL; at += n)
+    for (const char *at = list; n && (at = strstr(at, word)) != NULL; at += n)
         if ((at == list || at[-1] == ' ') && at[n] == ' ') return true;
     return false;
 }
