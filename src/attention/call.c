@@ -5,18 +5,14 @@
 
 #include <stddef.h>
 #include <stdlib.h>
-#include <string.h>
 
+#include "core/bytes.h"
 #include "core/workspace.h"
 #include "plan/family.h"
 #include "plan/planner.h"
 
 #define MAX_ROWS                                                                                             \
     (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
-
-// Of a known size, gcc 12 makes a string instruction of each, which costs a plan 6 % of its time.
-static void *(*const volatile copy)(void *, const void *, size_t) = memcpy;
-static void *(*const volatile zero)(void *, int, size_t) = memset;
 
 // Options that have a place in the header and no code yet.
 static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
@@ -221,9 +217,9 @@ static clattn_status plan(call *c) {
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c) {
     const bool planning = purpose != ENTRY_ENQUEUE;
-    zero(c, 0, offsetof(call, params));
+    cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
-    copy(&c->params, params, sizeof c->params);
+    if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
     const clattn_attention_params *p = &c->params;
     TRY(check_unbuilt(context, p));
     TRY(cla_score_check(context, &p->score));

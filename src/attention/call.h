@@ -25,7 +25,8 @@ typedef struct call {
 } call;
 
 // Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v and out may be so, too, where
-// they are `parts` of a workspace that a layer makes later. Release the call whether it was refused or not.
+// they are `parts` of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it was
+// refused or not.
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.

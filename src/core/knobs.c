@@ -53,9 +53,8 @@ bool cla_knobs_set(knobs *k, const char *macro, int value) {
 }
 
 void cla_knobs_override(knobs *k, const knobs *from) {
-    int to[KNOB_COUNT], x[KNOB_COUNT];
-    memcpy(to, k, sizeof to);
-    memcpy(x, from, sizeof x);
-    for (size_t i = 0; i < KNOB_COUNT; i++) to[i] = x[i] ? x[i] : to[i];
-    memcpy(k, to, sizeof to);
+    int *to = (int *)(void *)k;
+    const int *x = (const int *)(const void *)from;
+    for (size_t i = 0; i < KNOB_COUNT; i++)
+        if (x[i]) to[i] = x[i];
 }

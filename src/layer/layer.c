@@ -3,6 +3,9 @@
 // writes; attention reads them as strided views, so no pass over memory only moves heads.
 #include "layer/layer.h"
 
+#include <stddef.h>
+
+#include "core/bytes.h"
 #include "core/workspace.h"
 #include "layer/projector.h"
 
@@ -20,26 +23,17 @@ static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, 
 // applies it.
 static clattn_status check_attention(layer *l) {
     const clattn_layer_params *p = &l->params;
-    const clattn_attention_params attention = {.q = l->q.y,
-                                               .kv = {.k = l->k.y,
-                                                      .v = l->v.y,
-                                                      .k_new = p->kv.k_new,
-                                                      .v_new = p->kv.v_new,
-                                                      .block_table = p->kv.block_table,
-                                                      .page_size = p->kv.page_size,
-                                                      .cu_seqlens_kv = p->kv.cu_seqlens_kv},
-                                               .out = l->o.x,
-                                               .lse = p->lse,
-                                               .weights = p->weights,
-                                               .scores = p->scores,
-                                               .scores_at = p->scores_at,
-                                               .score = p->score,
-                                               .rope = p->rope,
-                                               .kernel = p->kernel,
-                                               .splits = p->splits,
-                                               .cu_seqlens_q = p->cu_seqlens_q};
     cla_call_release(&l->call);
-    return cla_call_check(l->context, &attention, l->purpose, true, &l->call);
+    clattn_attention_params *a = &l->call.params;
+    cla_bytes_zero(a, sizeof *a);
+    a->q = l->q.y, a->out = l->o.x;
+    a->kv = p->kv, a->kv.k = l->k.y, a->kv.v = l->v.y;
+    a->lse = p->lse, a->weights = p->weights;
+    a->scores = p->scores, a->scores_at = p->scores_at;
+    a->score = p->score, a->rope = p->rope;
+    a->kernel = p->kernel, a->splits = p->splits;
+    a->cu_seqlens_q = p->cu_seqlens_q;
+    return cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call);
 }
 
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory.
@@ -110,7 +104,11 @@ static clattn_status plan_layer(layer *l) {
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     layer *l = job;
-    *l = (layer){.context = context, .params = *(const clattn_layer_params *)params, .purpose = purpose};
+    cla_bytes_zero(l, offsetof(layer, call));
+    l->context = context;
+    l->purpose = purpose;
+    l->call.arrays = NULL, l->call.table = l->call.workspace = NULL; // what a release looks at
+    cla_bytes_copy(&l->params, params, sizeof l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return plan_layer(l);
 }

@@ -6,7 +6,6 @@
 
 typedef struct layer {
     clattn_context *context;
-    clattn_layer_params params; // a copy; host arrays are read once, by the attention call
     entry_purpose purpose;
     int heads, kv_heads;
     bool native;      // projections by clattn's own kernels
@@ -15,11 +14,13 @@ typedef struct layer {
     int64_t head_dim, head_dim_v;
     clattn_tensor y;   // the key/value side: the caller's y, or x
     linear q, k, v, o; // the four projections
-    call call;         // attention on parts of the workspace, checked
     bool turns;        // the projections of q and k turn the heads that they make (RoPE)
     cl_mem turn_words; // its frequencies
     cl_mem workspace;
     size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
+    // What is before these starts as zero.
+    call call;                  // attention on parts of the workspace, checked
+    clattn_layer_params params; // a copy; host arrays are read once, by the attention call
 } layer;
 
 // Check what is the layer's own: sizes, tensors, matrices, types.
