@@ -47,7 +47,7 @@ static void same_refusal(const struct promise *p, const char *what, clattn_statu
                          char said[512]) {
     char text[512];
     clattn_context_last_error(harness()->context, text, sizeof text);
-    ck_assert_msg(got == want, "%s: %s: %s, but the plan says %s (%s)", p->name, what,
+    ck_assert_msg(got == want, "%s: %s: %s instead of %s (last error: %s)", p->name, what,
                   clattn_status_name(got), clattn_status_name(want), text);
     if (want == CLATTN_OK) return;
     if (!said[0]) memcpy(said, text, sizeof text);

@@ -149,46 +149,48 @@ START_TEST(families_review) {
 }
 END_TEST
 
+// What a family could not run, and what is said of it.
+static const char *const bad_rows[][2] = {
+    {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
+    {"decode_lanes : ROWS=9", "ROWS"},
+    {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
+    {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
+    {"flash_lanes : TILE_KV=7", "TILE_KV"},
+    {"flash_lanes : KEY_BLOCK=5", "KEY_BLOCK"},
+    {"flash_lanes : KEY_BLOCK=33 TILE_KV=33", "KEY_BLOCK"},
+    {"flash_lanes : ROW_VECTORS=9", "ROW_VECTORS"},
+    {"flash_lanes : LANES=5", "LANES"},
+    {"flash_lanes : LANES=16 LANES", "not a row"},
+    {"flash_lanes : =5", "not a row"},
+    {"flash : =5", "not a row"},
+    {"flash_lanes =5 :", "not a row"},
+    {"flash_lanes cpu=2..1 :", "not a row"},
+    {"flash_lanes d=1x :", "not a row"},
+    {"flash_lanes type=bool2 :", "not a row"},
+    {"flash_lanes size=3 :", "not a row"},
+    {"flash : TILE_Q=3", "not a row"},
+    {"softmax :", "not a row"},
+    {"clblast : LANES=4", "not a row"},
+    {"linear_lanes : REDUCTION_TILE=17", "REDUCTION_TILE"},
+    {"linear_lanes : ROW_PANELS=3", "ROW_PANELS"},
+    {"linear_lanes : COLUMN_BLOCK=5", "COLUMN_BLOCK"},
+    {"linear_few_lanes : ROW_BLOCK=9", "ROW_BLOCK"},
+    {"linear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "COLUMN_TILE"},
+    {"flash_lanes", "not a row"},
+};
+
 // Rows are refused where their family could not run them, with the line and what is wrong.
 START_TEST(rows_refused) {
-    static const char *const bad[][2] = {
-        {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
-        {"decode_lanes : ROWS=9", "ROWS"},
-        {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
-        {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
-        {"flash_lanes : TILE_KV=7", "TILE_KV"},
-        {"flash_lanes : KEY_BLOCK=5", "KEY_BLOCK"},
-        {"flash_lanes : KEY_BLOCK=33 TILE_KV=33", "KEY_BLOCK"},
-        {"flash_lanes : ROW_VECTORS=9", "ROW_VECTORS"},
-        {"flash_lanes : LANES=5", "LANES"},
-        {"flash_lanes : LANES=16 LANES", "not a row"},
-        {"flash_lanes : =5", "not a row"},
-        {"flash : =5", "not a row"},
-        {"flash_lanes =5 :", "not a row"},
-        {"flash_lanes cpu=2..1 :", "not a row"},
-        {"flash_lanes d=1x :", "not a row"},
-        {"flash_lanes type=bool2 :", "not a row"},
-        {"flash_lanes size=3 :", "not a row"},
-        {"flash : TILE_Q=3", "not a row"},
-        {"softmax :", "not a row"},
-        {"clblast : LANES=4", "not a row"},
-        {"linear_lanes : REDUCTION_TILE=17", "REDUCTION_TILE"},
-        {"linear_lanes : ROW_PANELS=3", "ROW_PANELS"},
-        {"linear_lanes : COLUMN_BLOCK=5", "COLUMN_BLOCK"},
-        {"linear_few_lanes : ROW_BLOCK=9", "ROW_BLOCK"},
-        {"linear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "COLUMN_TILE"},
-        {"flash_lanes", "not a row"},
-    };
     static const char *const good =
         "# a comment\n\nflash_lanes cpu=1 lanes=4..8 type=bf16 d=..64 nq=3.. : LANES=8 "
         "ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64 # more\nclblast :\nflash cpu=0 :\n"
         "decode_lanes : KEY_BLOCK=4 ROWS=8";
     tuned_rows rows;
     char why[256], text[300];
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
-        snprintf(text, sizeof text, "flash :\n%s\n", bad[i][0]);
-        ck_assert_msg(!cla_tuned_parse(text, &rows, why, sizeof why), "accepted: %s", bad[i][0]);
-        ck_assert_msg(strstr(why, "line 2") && strstr(why, bad[i][1]), "%s: %s", bad[i][0], why);
+    for (size_t i = 0; i < sizeof bad_rows / sizeof bad_rows[0]; i++) {
+        snprintf(text, sizeof text, "flash :\n%s\n", bad_rows[i][0]);
+        ck_assert_msg(!cla_tuned_parse(text, &rows, why, sizeof why), "accepted: %s", bad_rows[i][0]);
+        ck_assert_msg(strstr(why, "line 2") && strstr(why, bad_rows[i][1]), "%s: %s", bad_rows[i][0], why);
         ck_assert_ptr_null(rows.rows);
     }
     ck_assert_msg(cla_tuned_parse(good, &rows, why, sizeof why), "%s", why);

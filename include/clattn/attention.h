@@ -151,8 +151,9 @@ typedef struct clattn_attention_params {
 
     const int32_t *cu_seqlens_q; /* [B+1]: ragged batches; not built yet, UNSUPPORTED when set */
 
-    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates
-     * none. It must not be used by another command until this one has finished. */
+    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates none but
+     * a few words a batch item, head or frequency. It must not be used by another command until this one has
+     * finished. */
     cl_mem workspace;
 } clattn_attention_params;
 
@@ -172,8 +173,9 @@ typedef struct clattn_plan {
 
 /* Plan a call without doing it, which also answers whether the device can do it: OK with kernel and workspace, or
  * UNSUPPORTED with the option's name in clattn_context_last_error(); what is planned with OK does not then fail for its
- * options, sizes or scratch memory. A pure function of the context's device, its tuned rows and the shapes:
- * buffers may be NULL in q, k, v and out (an optional tensor counts as present when its rank is not 0).
+ * options, sizes or scratch memory; a workspace that is given counts as large enough here. A pure function of the
+ * context's device, its tuned rows, what its probes found and the shapes: buffers may be NULL in q, k, v and out
+ * (an optional tensor counts as present when its rank is not 0).
  * Threads: any.   Blocking: never, but that the first bf16 call of a context runs small probes (60 ms on a CPU; the
  * cache keeps their answers).   Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
@@ -212,7 +214,8 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
  * Threads   any, one queue a thread.
- * Blocking  never for the result; a kernel not yet compiled is compiled now.
+ * Blocking  never for the result; a kernel not yet compiled is compiled now, and the first bf16 call of a context
+ *           runs small probes, as for clattn_attention_plan.
  * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range, length or handle is wrong; nothing enqueued
  *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
  *           OUT_OF_MEMORY     scratch memory

@@ -12,10 +12,11 @@
  *   - Zero is the default of every field of every struct: start from {0} and set what you need.
  *   - All arguments are checked before anything is enqueued. A call that fails has enqueued nothing and
  *     written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused
- *     half-way.
+ *     half-way, and BUILD_FAILED of a kernel of CLBlast's, which compiles between its own commands.
  *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state.
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
- *     have a queue of their own; calls on it overlap except while a kernel's arguments are being set.
+ *     have a queue of their own; calls on it overlap except while a kernel is compiled or its arguments are
+ *     being set, and while probes or projections are measured, once a context.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H

@@ -49,8 +49,9 @@ typedef struct clattn_layer_params {
     /* Kept for QK-norm (RMS a head, before RoPE): not built yet, UNSUPPORTED when set. */
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
-    /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none. It
-     * must not be used by another command until this one has finished. */
+    /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none but a
+     * few words a batch item, head or frequency. It must not be used by another command until this one has
+     * finished. */
     cl_mem workspace;
 } clattn_layer_params;
 

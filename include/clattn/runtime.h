@@ -125,8 +125,8 @@ typedef struct clattn_capabilities {
  *   count     receives the number of devices there are, which may be more than capacity
  *   log       may be NULL
  * Threads: any.   Blocking: may load drivers.
- * Returns   UNSUPPORTED  no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is
- * 0 Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
+ * Returns   UNSUPPORTED    no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
+ * Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
 CLATTN_API clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t *count,
                                             const clattn_log *log);
 
@@ -155,9 +155,14 @@ typedef struct clattn_context_params {
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there. Lifetime  destroy it with clattn_context_destroy.   Threads: any.   Blocking: the
- * driver may. Returns   INVALID_ARGUMENT  no device, or params->context does not hold it UNSUPPORTED the
- * device has no compiler, is not available, or is not little-endian */
+ * binaries are kept there.
+ * Lifetime  destroy it with clattn_context_destroy.
+ * Threads   any.
+ * Blocking  the driver may.
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, or a line of tuned_rows is no row or asks
+ *                             for what its kernel cannot do; the log has the number of the line
+ *           UNSUPPORTED       the device has no compiler, is not available, or is not little-endian
+ *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 
 /* Destroy a context; NULL is allowed. Waits for no command: the caller has finished its queues before.

@@ -18,7 +18,7 @@
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
 //   splitsN scaleX softcapX windowL:R
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
-//   alibi sinks qlen kvlen offsets [H] or [B] numbers made from the seed, or given: kvlen9:33:0
+//   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
 //   seedN                          of all numbers
