@@ -65,17 +65,46 @@ static void expect_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
 START_TEST(wrong_is_not_proven) {
     clattn_context *c = open_context(NULL);
     probe wrong = cla_probes[PROBE_FMA];
+    bool answered = false;
     if (wrong.applies(clattn_context_capabilities(c))) {
-        ck_assert(cla_probe_run(c, &wrong) > 0.0f);
+        ck_assert(cla_probe_run(c, &wrong, &answered) > 0.0f && answered);
         wrong.expect = expect_one_off;
-        ck_assert(cla_probe_run(c, &wrong) == 0.0f);
+        ck_assert(cla_probe_run(c, &wrong, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static knobs knobs_refused(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = 5}; // no kernel compiles with it
+}
+static double no_flops(const knobs *k) {
+    return 0.0 * k->lanes;
+}
+
+// What the compiler refuses is an answer, which the cache keeps; a rate that could not be had is none, nor is a call that
+// failed: here a kernel that takes other arguments.
+START_TEST(only_answers_are_kept) {
+    clattn_context *c = open_context(NULL);
+    const probe fma = cla_probes[PROBE_FMA];
+    bool answered = false;
+    if (fma.applies(clattn_context_capabilities(c))) {
+        probe p = fma;
+        p.knobs = knobs_refused;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && answered);
+        p = fma, p.round_flops = no_flops;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && !answered);
+        p = fma, p.kernel = KERNEL_SOFTMAX;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && !answered);
     }
     clattn_context_destroy(c);
 }
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {proven_means_a_rate, answers_are_kept, wrong_is_not_proven, NULL};
+    const TTest *const tests[] = {proven_means_a_rate, answers_are_kept, wrong_is_not_proven,
+                                  only_answers_are_kept, NULL};
     Suite *suite = suite_create("probe");
     harness_add(suite, "probe", tests);
     return harness_run(suite);

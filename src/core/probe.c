@@ -39,19 +39,22 @@ typedef struct trial {
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
+    bool answered; // by the compiler, or by what came out
 } trial;
 
 // Apart from program.c: no message, no place in the context's list.
-static cl_kernel build(const trial *t) {
+static cl_kernel build(trial *t) {
     const struct kernel_source *source = &clattn_kernel_sources[t->probe->kernel];
     const char *text = (const char *)source->text;
     char options[256] = "-cl-std=CL1.2 -w ";
     const size_t used = strlen(options);
     cl_kernel kernel = NULL;
+    cl_int code = CL_SUCCESS;
     if (!cla_knobs_print(&t->knobs, options + used, sizeof options - used)) return NULL;
     cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
-    if (built && clBuildProgram(built, 1, &t->context->device, options, NULL, NULL) == CL_SUCCESS)
-        kernel = clCreateKernel(built, source->name, NULL);
+    if (built) code = clBuildProgram(built, 1, &t->context->device, options, NULL, NULL);
+    if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
+    t->answered = code == CL_BUILD_PROGRAM_FAILURE;
     if (built) clReleaseProgram(built); // the kernel keeps it
     return kernel;
 }
@@ -87,14 +90,14 @@ static double run(const trial *t, cl_int rounds) {
     return (double)(cla_os_time_ns() - start) + 1.0;
 }
 
-static bool is_right(const trial *t) {
+static bool is_right(trial *t) {
     uint32_t want[PROBE_WORDS] = {0}, got[PROBE_WORDS] = {0};
     t->probe->expect(&t->knobs, want);
     size_t words = PROBE_WORDS;
     while (words && want[words - 1] == 0) words--; // the rest is not compared
-    return run(t, 0) > 0.0 &&
-           clEnqueueReadBuffer(t->queue, t->out, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL) == CL_SUCCESS &&
-           memcmp(got, want, words * sizeof *got) == 0;
+    t->answered = run(t, 0) > 0.0 && clEnqueueReadBuffer(t->queue, t->out, CL_TRUE, 0, sizeof got, got, 0,
+                                                         NULL, NULL) == CL_SUCCESS;
+    return t->answered && memcmp(got, want, words * sizeof *got) == 0;
 }
 
 // The best of a few runs: another use of the machine only ever slows one. The time of a launch is taken off.
@@ -113,9 +116,11 @@ static float rate_of(const trial *t) {
     return best > 0.0 ? (float)(t->probe->round_flops(&t->knobs) * rounds / best) : 0.0f;
 }
 
-float cla_probe_run(clattn_context *c, const probe *p) {
+float cla_probe_run(clattn_context *c, const probe *p, bool *answered) {
     trial t = {.context = c, .probe = p, .knobs = p->knobs(&c->capabilities)};
-    const float rate = open_trial(&t) && is_right(&t) ? rate_of(&t) : 0.0f;
+    const bool right = open_trial(&t) && is_right(&t);
+    const float rate = right ? rate_of(&t) : 0.0f;
+    *answered = t.answered && right == (rate > 0.0f);
     close_trial(&t);
     return rate;
 }
@@ -145,8 +150,9 @@ static float find_rate(clattn_context *c, const probe *p) {
         free(kept);
         if (whole && rate >= 0.0f && rate < 1e9f) return rate;
     }
-    rate = cla_probe_run(c, p);
-    cla_cache_store(c->cache, key, &rate, sizeof rate);
+    bool answered = false;
+    rate = cla_probe_run(c, p, &answered);
+    if (answered) cla_cache_store(c->cache, key, &rate, sizeof rate);
     return rate;
 }
 

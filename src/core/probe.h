@@ -32,6 +32,7 @@ void cla_probe_state_destroy(clattn_context *context);
 // without a cache folder, in which they compile. Threads: any.
 probe_results cla_probe_results(clattn_context *context, unsigned wanted);
 
-// Run one now, whether it applies or not: its rate where it is right, else 0.
-float cla_probe_run(clattn_context *context, const probe *p);
+// Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
+// or wrong or refused by its compiler; false where something else failed, which may work the next time.
+float cla_probe_run(clattn_context *context, const probe *p, bool *answered);
 #endif
