@@ -104,7 +104,7 @@ static clattn_status plan_layer(layer *l) {
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     layer *l = job;
-    cla_bytes_zero(l, offsetof(layer, call));
+    cla_bytes_zero(l, offsetof(layer, q));
     l->context = context;
     l->purpose = purpose;
     l->call.arrays = NULL, l->call.table = l->call.workspace = NULL; // what a release looks at

@@ -13,12 +13,12 @@ typedef struct layer {
     clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v;
     clattn_tensor y;   // the key/value side: the caller's y, or x
-    linear q, k, v, o; // the four projections
     bool turns;        // the projections of q and k turn the heads that they make (RoPE)
     cl_mem turn_words; // its frequencies
     cl_mem workspace;
     size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
     // What is before these starts as zero.
+    linear q, k, v, o;          // the four projections
     call call;                  // attention on parts of the workspace, checked
     clattn_layer_params params; // a copy; host arrays are read once, by the attention call
 } layer;

@@ -98,7 +98,9 @@ static clattn_status check_parts(const layer *l) {
                  {batch * nkv, l->kv_heads * l->head_dim_v, "v"},
                  {batch * nq, l->heads * l->head_dim_v, "the heads' result"}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        if (parts[i].rows > INT64_MAX / 16 / parts[i].columns)
+        // A division costs more than the rest: first what is small enough at once.
+        if ((parts[i].rows >> 28 || parts[i].columns >> 28) &&
+            parts[i].rows > INT64_MAX / 16 / parts[i].columns)
             return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                     "layer: %s would have more elements than 64 bits count", parts[i].name);
     return CLATTN_OK;

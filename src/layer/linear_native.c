@@ -20,13 +20,12 @@ static linear_problem problem_of(const linear *l) {
 
 void cla_linear_choose(const clattn_context *context, linear *l) {
     const linear_problem p = problem_of(l);
-    const plan_input in = cla_planner_linear_input(context);
-    cla_variant_choose_linear(&in, &p, true, &l->choice);
+    cla_variant_choose_linear(cla_planner_linear_input(context), &p, true, &l->choice);
 }
 
 bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known) {
     const linear_problem p = problem_of(l);
-    plan_input in = cla_planner_linear_input(context);
+    plan_input in = *cla_planner_linear_input(context);
     linear_choice choice;
     memcpy(in.measured, known->of, sizeof in.measured);
     return cla_variant_choose_linear(&in, &p, false, &choice);
@@ -34,8 +33,7 @@ bool cla_linear_native_wins(const clattn_context *context, const linear *l, cons
 
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
-    const plan_input in = cla_planner_linear_input(context);
-    return cla_variant_linear_is_open(&in, &p);
+    return cla_variant_linear_is_open(cla_planner_linear_input(context), &p);
 }
 
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {

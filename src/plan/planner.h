@@ -7,6 +7,7 @@
 
 struct planner {
     tuned_rows own, shipped;
+    plan_input input; // of a projection, and what every other starts from
 };
 
 // Parse the caller's rows (NULL: none) and the shipped ones. INVALID_ARGUMENT or OUT_OF_MEMORY with why[256].
@@ -16,5 +17,5 @@ void cla_planner_destroy(clattn_context *context);
 // The input for one attention call: probes that its types can gain from have run.
 plan_input cla_planner_input(clattn_context *context, const problem *p);
 // The input for a projection; what was measured of them is added by src/layer.
-plan_input cla_planner_linear_input(const clattn_context *context);
+const plan_input *cla_planner_linear_input(const clattn_context *context);
 #endif
