@@ -12,10 +12,17 @@ static knobs combine_knobs(const call *c) {
                    .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
 }
 
+// The family's kernel, with the options that it needs.
+static clattn_status main_program(const call *c, program **p) {
+    const family *f = c->variant.family;
+    const program_spec spec = {.id = f->id, .knobs = c->variant.knobs, .options = f->options};
+    return cla_program_get_spec(c->context, &spec, p);
+}
+
 clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
-    TRY(cla_program_get(c->context, c->variant.family->id, &c->variant.knobs, &p));
+    TRY(main_program(c, &p));
     if (c->variant.splits == 1) return CLATTN_OK;
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
@@ -91,7 +98,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const bool split = v->splits > 1;
     attention_args a = c->args;
     launch l = {0};
-    TRY(cla_program_get(c->context, v->family->id, &v->knobs, &l.program));
+    TRY(main_program(c, &l.program));
     a.splits = v->splits;
     a.split_keys = v->split_keys;
     if (split) partial_views(c, &a);

@@ -70,6 +70,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
     *l = (linear){.x = cla_linear_one_head(&p.x), .w = p.w, .b = p.b, .y = cla_linear_one_head(&p.out)};
     job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
+    cla_linear_choose(context, l);
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));
     job->workspace_bytes = job->empty ? 0 : cla_linear_scratch(l);
     TRY(cla_linear_check_reach(context, l, job->workspace_bytes));

@@ -48,7 +48,6 @@ static const char *choose(clattn_context *context, linear *l) {
     const bool open = cla_linear_native_is_open(context, l);
     const projection_answer known = open ? measured(context) : (projection_answer){{PLAN_NOT_MEASURED}};
     l->native = cla_linear_native_wins(context, l, &known);
-    cla_linear_choose(context, l);
     const int measure = l->choice.id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
     if (!open)
         return l->native ? "a tuned row of the context prefers it"
@@ -61,7 +60,6 @@ clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_pr
                                    const char **why) {
     l->native = wanted != CLATTN_PROJECTION_CLBLAST;
     *why = wanted != CLATTN_PROJECTION_AUTO ? "as asked" : no_rows ? "there are no rows" : choose(context, l);
-    cla_linear_choose(context, l);
     if (l->native || cla_clblast_available()) return CLATTN_OK;
     return cla_context_fail(
         context, CLATTN_UNSUPPORTED,

@@ -8,7 +8,7 @@
 bool cla_projector_create(clattn_context *context);
 void cla_projector_destroy(clattn_context *context);
 
-// Decide who computes it. The first call on a device may measure (measure.h), unless there are no rows. Refuses
+// Decide who computes it, after cla_linear_choose. The first call on a device may measure (measure.h), unless there are no rows. Refuses
 // where it would be CLBlast and the library has none. *why says what decided, in words that last.
 clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows,
                                    const char **why);

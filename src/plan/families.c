@@ -2,8 +2,6 @@
 // keys are split, how a grid of tiles is laid out. A family stands before those that it beats where both fit.
 #include "plan/family.h"
 
-#include <stdio.h>
-
 #include "args.h"
 
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
@@ -103,9 +101,9 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
         return NULL;
     }
     uint64_t each = (keys + splits - 1) / splits;
-    if (p->splits == 0 && splits > 1) each = (each + 63) / 64 * 64; // whole tiles of keys
+    if (p->splits == 0) each = (each + 63) / 64 * 64; // whole tiles of keys
     v->split_keys = (int)each;
-    v->splits = each ? (int)((keys + each - 1) / each) : 1;
+    v->splits = (int)((keys + each - 1) / each);
     if (v->splits == 1) return NULL;
     if (!partial_bytes(p, (uint64_t)v->splits, &bytes, &out_bytes))
         return "splits: their partial results have more bytes than 64 bits count";

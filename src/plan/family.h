@@ -6,7 +6,7 @@
 #include "core/knobs.h"
 #include "plan/variant.h"
 
-// What a family can do beyond out and log-sum-exp; missing_text in families.c says what it lacks.
+// What a family can do beyond out and log-sum-exp; `lacks` in families.c says what it lacks.
 #define CAN_WEIGHTS 1      // returns attention weights, as float32
 #define CAN_WEIGHTS_16 2   // also as f16 or bf16
 #define CAN_TAPS 4         // returns score taps
@@ -18,10 +18,11 @@
 #define FAMILY_FEW_ROWS 16
 
 struct family {
-    const char *name;   // in reports; a kernel has several families where it has several ways
-    const char *tunes;  // the knobs that a tuned row may set, each followed by a space
-    enum kernel_id id;  // the main kernel; its file's name is the word in tuned rows
-    clattn_kernel path; // AUTO: a projection
+    const char *name;    // in reports; a kernel has several families where it has several ways
+    const char *tunes;   // the knobs that a tuned row may set, each followed by a space
+    const char *options; // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS of core/program.h
+    enum kernel_id id;   // the main kernel; its file's name is the word in tuned rows
+    clattn_kernel path;  // AUTO: a projection
     unsigned can;
     probe_id needs; // PROBE_NONE: any device
     bool needs_row; // taken only where a tuned row names its kernel

@@ -4,7 +4,6 @@
 #include "plan/variant.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "plan/family.h"
 
