@@ -44,7 +44,7 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in src/*.c src/*/*.c tests/fuzz_tool.c "$work/kernels.c"; do
+    for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c "$work/kernels.c"; do
         case $source in *os_windows.c) continue ;; src/tool/main.c) more=-Dmain=clattn_main ;; *) more= ;; esac
         object=$work/objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o
         objects="$objects $object"
