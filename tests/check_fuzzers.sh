@@ -35,7 +35,7 @@ all="api options compare heatmap cache tuned npy safetensors tokens" # the slowe
 build() {
     mkdir -p "$work/objects"
     python3 cl/embed.py "$work/kernels.c" "$work/kernel_list.h" cl/*.cl || return 1
-    flags="-std=c11 -g -O1 -MMD -MP -D_POSIX_C_SOURCE=200809L -DCL_TARGET_OPENCL_VERSION=120 -DCL_USE_DEPRECATED_OPENCL_1_2_APIS"
+    flags="-std=c11 -Wall -Werror -g -O1 -MMD -MP -D_POSIX_C_SOURCE=200809L -DCL_TARGET_OPENCL_VERSION=120 -DCL_USE_DEPRECATED_OPENCL_1_2_APIS"
     flags="$flags -Iinclude -Isrc -Icl -Itests -I$work -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping"
     libraries="-ljansson -lOpenCL -lm -lpthread -ldl" wraps=
     if echo '#include <png.h>' | $clang -E - >/dev/null 2>&1; then flags="$flags -DCLATTN_HAVE_PNG" libraries="$libraries -lpng"; fi
@@ -44,7 +44,7 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c "$work/kernels.c"; do
+    for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c tests/fuzz_values.c "$work/kernels.c"; do
         case $source in *os_windows.c) continue ;; src/tool/main.c) more=-Dmain=clattn_main ;; *) more= ;; esac
         object=$work/objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o
         objects="$objects $object"

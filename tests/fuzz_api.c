@@ -2,8 +2,8 @@
  * and handles, likely and unlikely ones. Plan and enqueue must answer with a status and a line, and agree; what is enqueued
  * runs on buffers between pages that nobody may touch, so that a kernel that leaves its view ends the run. */
 #include "fuzz_device.h"
+#include "fuzz_values.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -42,28 +42,6 @@ static void add_score(fields *f, clattn_score *s, clattn_rope *r) {
     f->bools[f->bool_count++] = &s->causal, f->bools[f->bool_count++] = &s->window;
 }
 
-/* Small numbers, and those around a power of two where something could wrap. */
-static int64_t number(fuzz_bytes *b) {
-    static const int32_t near[] = {
-        0, 1, -1, 2, 3, 5, 8, 16, 33, 64, 255, 256, 4096, 65536, INT32_MAX - 65536};
-    static const int powers[] = {16, 28, 30, 31, 32, 33, 40, 58, 59, 60, 61, 62, 63};
-    enum { NEAR = sizeof near / sizeof near[0], POWERS = sizeof powers / sizeof powers[0] };
-    const int chosen = fuzz_byte(b), power = chosen - NEAR;
-    if (chosen < NEAR) return near[chosen];
-    if (power < 3 * POWERS) return (int64_t)((UINT64_C(1) << powers[power / 3]) + (uint64_t)(power % 3) - 1);
-    return chosen < 128 ? chosen - 64 : (int64_t)chosen * fuzz_byte(b) - 16384;
-}
-
-static double real(fuzz_bytes *b) {
-    static const double reals[] = {0.0, 1.0, -1.0, 0.5, 30.0, 1e-3, 1e30, 1e-45, 3e38, -0.0, 1e300, 1e-300};
-    const int chosen = fuzz_below(b, 16);
-    return chosen < 12    ? reals[chosen]
-           : chosen == 12 ? (double)NAN
-           : chosen == 13 ? (double)INFINITY
-           : chosen == 14 ? -(double)INFINITY
-                          : fuzz_byte(b);
-}
-
 static cl_mem handle(fuzz_bytes *b) {
     const int chosen = fuzz_below(b, BUFFERS + 1);
     return chosen < BUFFERS ? fuzz_buffers[chosen] : NULL;
@@ -72,15 +50,15 @@ static cl_mem handle(fuzz_bytes *b) {
 static void change_tensor(clattn_tensor *t, fuzz_bytes *b) {
     const int what = fuzz_below(b, 12), axis = what & 3;
     if (what < 4)
-        t->shape[axis] = number(b);
+        t->shape[axis] = fuzz_number(b);
     else if (what < 8)
-        t->stride[axis] = number(b);
+        t->stride[axis] = fuzz_number(b);
     else if (what == 8)
-        t->offset = number(b);
+        t->offset = fuzz_number(b);
     else if (what == 9)
-        t->type = (clattn_type)number(b);
+        t->type = (clattn_type)fuzz_number(b);
     else if (what == 10)
-        t->rank = (int)number(b);
+        t->rank = (int)fuzz_number(b);
     else
         t->buffer = handle(b);
 }
@@ -88,9 +66,9 @@ static void change_tensor(clattn_tensor *t, fuzz_bytes *b) {
 static void change_rope(clattn_rope *r, fuzz_bytes *b) {
     const int what = fuzz_below(b, 4);
     static const int32_t positions[1] = {0};
-    if (what == 0) r->base = real(b);
-    if (what == 1) r->factor = real(b);
-    if (what == 2) r->position = number(b);
+    if (what == 0) r->base = fuzz_real(b);
+    if (what == 1) r->factor = fuzz_real(b);
+    if (what == 2) r->position = fuzz_number(b);
     if (what == 3) r->positions = positions;
 }
 
@@ -100,9 +78,9 @@ static void change(fields *f, fuzz_bytes *b) {
     if (what < 8)
         change_tensor(f->tensors[fuzz_below(b, f->tensor_count)], b);
     else if (what < 10 && f->int_count)
-        *f->ints[fuzz_below(b, f->int_count)] = (int32_t)(uint64_t)number(b);
+        *f->ints[fuzz_below(b, f->int_count)] = (int32_t)(uint64_t)fuzz_number(b);
     else if (what == 10 && f->float_count)
-        *f->floats[fuzz_below(b, f->float_count)] = (float)real(b);
+        *f->floats[fuzz_below(b, f->float_count)] = (float)fuzz_real(b);
     else if (what == 11 && f->bool_count)
         *f->bools[fuzz_below(b, f->bool_count)] ^= true;
     else if (what < 14 && f->score)
@@ -118,9 +96,9 @@ static void *host_array(fuzz_bytes *b, int64_t count, bool integers) {
     if (count < 0 || count > 4096) return NULL;
     int32_t *made = malloc(count ? (size_t)count * sizeof *made : 1);
     for (int64_t i = 0; made && i < count; i++) {
-        const float x = (float)real(b);
+        const float x = (float)fuzz_real(b);
         if (integers)
-            made[i] = (int32_t)(uint64_t)number(b);
+            made[i] = (int32_t)(uint64_t)fuzz_number(b);
         else
             memcpy(made + i, &x, sizeof x);
     }
@@ -150,22 +128,6 @@ static bool all_fit(const fields *f) {
     return true;
 }
 
-static int small(fuzz_bytes *b) {
-    static const int sizes[] = {1, 2, 3, 5, 8, 17, 33, 4};
-    return sizes[fuzz_below(b, 8)];
-}
-
-static int head_size(fuzz_bytes *b) {
-    static const int sizes[] = {8, 8, 8, 8, 8, 16, 8, 3};
-    return sizes[fuzz_below(b, 8)];
-}
-
-static clattn_type float_type(fuzz_bytes *b) {
-    static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32,
-                                        CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16};
-    return types[fuzz_below(b, 6)];
-}
-
 /* Multiply-adds of a call; a view may repeat an element and so ask for any number of them. */
 static double work_of(const clattn_tensor *q, int64_t keys, int64_t width) {
     return (double)q->shape[0] * (double)q->shape[1] * (double)q->shape[2] * (double)keys * (double)width;
@@ -188,14 +150,31 @@ static bool attention_may_run(const clattn_attention_params *p, const clattn_pla
            fuzz_kernel_may_run(&of, sizeof of);
 }
 
+/* Buffers of a call that is only planned. */
+static void take_buffers(const fields *f, cl_mem kept[MOST_FIELDS]) {
+    for (int i = 0; i < f->tensor_count; i++) {
+        kept[i] = f->tensors[i]->buffer;
+        f->tensors[i]->buffer = NULL;
+    }
+}
+
+static void give_buffers(const fields *f, cl_mem kept[MOST_FIELDS]) {
+    for (int i = 0; i < f->tensor_count; i++) f->tensors[i]->buffer = kept[i];
+}
+
 static bool run_attention(const clattn_attention_params *p, fields *f, fuzz_launch *at) {
     clattn_plan plan = {.workspace_bytes = 0};
     clattn_family families[16];
     size_t bytes = 0, count = 0;
+    cl_mem kept[MOST_FIELDS];
+    take_buffers(f, kept);
+    const bool bare = fuzz_answered(clattn_attention_plan(fuzz_context, p, &plan));
+    give_buffers(f, kept);
     const clattn_status status = clattn_attention_plan(fuzz_context, p, &plan);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
+    FUZZ_CHECK(bare || !planned);
     FUZZ_CHECK(clattn_attention_workspace(fuzz_context, p, &bytes) == status &&
-               bytes == plan.workspace_bytes);
+               (!planned || bytes == plan.workspace_bytes));
     FUZZ_CHECK(clattn_attention_families(fuzz_context, p, families, 16, &count) == status);
     if (planned && fit && !attention_may_run(p, &plan)) return true;
     return fuzz_finish(
@@ -219,8 +198,13 @@ static bool layer_may_run(const clattn_layer_params *p, const clattn_plan *plan)
 static bool run_layer(const clattn_layer_params *p, fields *f, fuzz_launch *at) {
     clattn_plan plan = {.workspace_bytes = 0};
     size_t bytes = 0;
+    cl_mem kept[MOST_FIELDS];
+    take_buffers(f, kept);
+    const bool bare = fuzz_answered(clattn_layer_plan(fuzz_context, p, &plan));
+    give_buffers(f, kept);
     const clattn_status status = clattn_layer_plan(fuzz_context, p, &plan);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
+    FUZZ_CHECK(bare || !planned);
     FUZZ_CHECK(clattn_layer_workspace(fuzz_context, p, &bytes) == status);
     if (planned && fit && !layer_may_run(p, &plan)) return true;
     return fuzz_finish(
@@ -231,9 +215,15 @@ static bool run_layer(const clattn_layer_params *p, fields *f, fuzz_launch *at) 
 static bool run_linear(const clattn_linear_params *p, fields *f, fuzz_launch *at) {
     clattn_linear_choice choice = {.workspace_bytes = 0};
     size_t bytes = 0;
+    cl_mem kept[MOST_FIELDS];
+    take_buffers(f, kept);
+    const bool bare = fuzz_answered(clattn_linear_plan(fuzz_context, p, &choice));
+    give_buffers(f, kept);
     const clattn_status status = clattn_linear_plan(fuzz_context, p, &choice);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
-    FUZZ_CHECK(clattn_linear_workspace(fuzz_context, p, &bytes) == status && bytes == choice.workspace_bytes);
+    FUZZ_CHECK(bare || !planned);
+    FUZZ_CHECK(clattn_linear_workspace(fuzz_context, p, &bytes) == status &&
+               (!planned || bytes == choice.workspace_bytes));
     const int64_t of[] = {p->x.type, p->w.type, p->b.rank ? 1 + (int)p->b.type : 0, choice.kernel_name[7],
                           p->x.shape[1] > 8};
     const clattn_tensor x = {.shape = {1, p->x.shape[0], p->x.shape[1]}};
@@ -251,21 +241,27 @@ static void change_all(fields *f, fuzz_bytes *b) {
     for (int left = fuzz_below(b, 6); left > 0; left--) change(f, b);
 }
 
+/* Strides of 0 for the first tensors, but in the last axis. */
+static void repeat(const fields *f, int count, const clattn_tensor *output) {
+    for (int i = 0; i < count; i++)
+        for (int axis = 0; f->tensors[i] != output && axis + 1 < f->tensors[i]->rank; axis++)
+            f->tensors[i]->stride[axis] = 0;
+}
+
 static bool attention(fuzz_bytes *b) {
-    const int64_t batch = 1 + fuzz_below(b, 2), kv_heads = 1 + fuzz_below(b, 2),
-                  heads = kv_heads * (1 + fuzz_below(b, 2));
-    const int64_t n_q = small(b), n_kv = small(b), d = head_size(b), dv = fuzz_below(b, 4) ? d : head_size(b);
-    const clattn_type q = float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
+    const fuzz_sizes l = fuzz_letters(b);
+    const clattn_type q = fuzz_float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
     const unsigned with = fuzz_byte(b) & fuzz_byte(b);
     clattn_attention_params p = {.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT)};
     fields f = {.workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
-    add_view(&f, &p.q, q, 4, (int64_t[]){batch, heads, n_q, d});
-    add_view(&f, &p.kv.k, kv, 4, (int64_t[]){batch, kv_heads, n_kv, d});
-    add_view(&f, &p.kv.v, kv, 4, (int64_t[]){batch, kv_heads, n_kv, dv});
-    add_view(&f, &p.out, q, 4, (int64_t[]){batch, heads, n_q, dv});
-    const int64_t full[4] = {batch, heads, n_q, n_kv}, keys[3] = {batch, kv_heads, n_kv};
+    add_view(&f, &p.q, q, 4, (int64_t[]){l.batch, l.heads, l.n_q, l.d});
+    add_view(&f, &p.kv.k, kv, 4, (int64_t[]){l.batch, l.kv_heads, l.n_kv, l.d});
+    add_view(&f, &p.kv.v, kv, 4, (int64_t[]){l.batch, l.kv_heads, l.n_kv, l.dv});
+    add_view(&f, &p.out, q, 4, (int64_t[]){l.batch, l.heads, l.n_q, l.dv});
+    const int64_t full[4] = {l.batch, l.heads, l.n_q, l.n_kv}, keys[3] = {l.batch, l.kv_heads, l.n_kv};
+    if (l.repeats) repeat(&f, f.tensor_count, &p.out);
     const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_F32, CLATTN_TYPE_BOOL, q};
     clattn_tensor *const optional[] = {&p.lse, &p.weights, &p.scores, &p.score.mask, &p.score.bias};
     for (int i = 0; i < 5; i++) {
@@ -288,33 +284,35 @@ static bool attention(fuzz_bytes *b) {
 }
 
 static bool layer(fuzz_bytes *b) {
-    const int64_t batch = 1 + fuzz_below(b, 2), kv_heads = 1 + fuzz_below(b, 2),
-                  heads = kv_heads * (1 + fuzz_below(b, 2));
-    const int64_t n_q = small(b), n_kv = small(b), d = 8, width = 8 * (1 + fuzz_below(b, 2));
-    const clattn_type type = float_type(b);
+    const fuzz_sizes l = fuzz_letters(b);
+    const int64_t width = l.repeats ? l.dv : 16;
+    /* A product that 64 bits do not hold is no size at all. */
+    int64_t q_width = -1, kv_width = -1;
+    (void)(__builtin_mul_overflow(l.heads, l.d, &q_width) ||
+           __builtin_mul_overflow(l.kv_heads, l.d, &kv_width));
+    const clattn_type type = fuzz_float_type(b);
     const unsigned with = fuzz_byte(b) & fuzz_byte(b);
-    clattn_layer_params p = {
-        .heads = (int32_t)heads, .kv_heads = (int32_t)kv_heads, .projection = CLATTN_PROJECTION_NATIVE};
+    clattn_layer_params p = {.heads = (int32_t)(uint64_t)l.heads,
+                             .kv_heads = (int32_t)(uint64_t)l.kv_heads,
+                             .projection = CLATTN_PROJECTION_NATIVE};
     fields f = {.workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
-    add_view(&f, &p.x, type, 3, (int64_t[]){batch, n_q, width});
-    add_view(&f, &p.out, type, 3, (int64_t[]){batch, n_q, width});
-    add_view(&f, &p.wq, type, 2, (int64_t[]){heads * d, width});
-    add_view(&f, &p.wk, type, 2, (int64_t[]){kv_heads * d, width});
-    add_view(&f, &p.wv, type, 2, (int64_t[]){kv_heads * d, width});
-    add_view(&f, &p.wo, type, 2, (int64_t[]){width, heads * d});
-    const int64_t keys = with & 1 ? n_kv : n_q, full[4] = {batch, heads, n_q, keys},
-                  sizes[4] = {heads * d, kv_heads * d, kv_heads * d, width};
+    add_view(&f, &p.x, type, 3, (int64_t[]){l.batch, l.n_q, width});
+    add_view(&f, &p.out, type, 3, (int64_t[]){l.batch, l.n_q, width});
+    add_view(&f, &p.wq, type, 2, (int64_t[]){q_width, width});
+    add_view(&f, &p.wk, type, 2, (int64_t[]){kv_width, width});
+    add_view(&f, &p.wv, type, 2, (int64_t[]){kv_width, width});
+    add_view(&f, &p.wo, type, 2, (int64_t[]){width, q_width});
+    if (l.repeats) repeat(&f, f.tensor_count, &p.out);
+    const int64_t keys = with & 1 ? l.n_kv : l.n_q, full[4] = {l.batch, l.heads, l.n_q, keys},
+                  sizes[4] = {q_width, kv_width, kv_width, width};
     clattn_tensor *const optional[] = {&p.lse, &p.weights, &p.score.bias, &p.bq, &p.bk, &p.bv, &p.bo};
-    add_view(&f, &p.y, type, 3, (int64_t[]){batch, n_kv, width});
+    add_view(&f, &p.y, type, 3, (int64_t[]){l.batch, l.n_kv, width});
     if (!(with & 1)) p.y = (clattn_tensor){0};
     for (int i = 0; i < 7; i++) {
-        add_view(&f, optional[i], i < 2 ? CLATTN_TYPE_F32 : type,
-                 i == 0  ? 3
-                 : i < 3 ? 4
-                         : 1,
-                 i < 3 ? full : sizes + (i - 3));
+        static const int ranks[] = {3, 4, 4, 1, 1, 1, 1};
+        add_view(&f, optional[i], i < 2 ? CLATTN_TYPE_F32 : type, ranks[i], i < 3 ? full : sizes + (i - 3));
         if (!(with >> (1 + i) & 1)) *optional[i] = (clattn_tensor){0};
     }
     add_int(&f, &p.kernel), add_int(&f, &p.splits), add_int(&f, &p.heads), add_int(&f, &p.kv_heads),
@@ -328,25 +326,28 @@ static bool layer(fuzz_bytes *b) {
 }
 
 static bool linear(fuzz_bytes *b) {
-    const int64_t batch = 1 + fuzz_below(b, 2), n = small(b), k = small(b), m = small(b);
-    const clattn_type x = float_type(b), w = fuzz_below(b, 3) ? x : float_type(b);
+    const fuzz_sizes l = fuzz_letters(b);
+    const int64_t n = l.n_q, k = l.n_kv, m = l.d;
+    const clattn_type x = fuzz_float_type(b), w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_NATIVE};
     fields f = {.workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
-    add_view(&f, &p.x, x, 3, (int64_t[]){batch, n, k});
-    add_view(&f, &p.out, x, 3, (int64_t[]){batch, n, m});
+    add_view(&f, &p.x, x, 3, (int64_t[]){l.batch, n, k});
+    add_view(&f, &p.out, x, 3, (int64_t[]){l.batch, n, m});
     add_view(&f, &p.w, w, 2, (int64_t[]){m, k});
     add_view(&f, &p.b, w, 1, &m);
     if (fuzz_byte(b) & 1) p.b = (clattn_tensor){0};
+    if (l.repeats) repeat(&f, f.tensor_count, &p.out);
     add_int(&f, &p.projection);
     change_all(&f, b);
     return run_linear(&p, &f, &at);
 }
 
 static bool merge(fuzz_bytes *b) {
-    const int64_t shape[4] = {1 + fuzz_below(b, 2), 1 + fuzz_below(b, 2), small(b), head_size(b)};
-    const clattn_type type = float_type(b);
+    const fuzz_sizes l = fuzz_letters(b);
+    const int64_t shape[4] = {l.batch, l.heads, l.n_q, l.dv};
+    const clattn_type type = fuzz_float_type(b);
     clattn_merge_params p;
     fields f = {.workspace = NULL};
     fuzz_launch at;
