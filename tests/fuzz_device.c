@@ -100,7 +100,7 @@ bool fuzz_kernel_may_run(const void *signature, size_t bytes) {
     calls++;
     for (int i = 0; i < count; i++)
         if (known[i] == hash) return true;
-    if (count >= MOST || (uint64_t)count > 12 + calls / 500) return false;
+    if (count >= MOST || (uint64_t)count > 8 + calls / 1000) return false;
     known[count++] = hash;
     return true;
 }
