@@ -69,6 +69,7 @@ static clattn_status open_planner(clattn_context *c, const char *own_rows) {
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
+    c->no_measurements = params->no_measurements;
     if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
     if (!c->capabilities.available)

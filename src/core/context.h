@@ -28,6 +28,7 @@ struct clattn_context {
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
+    bool no_measurements;
     bool clblast_used; // another library holds programs of this cl_context
 
     struct probe_state *probes;  // core/probe.h
