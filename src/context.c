@@ -66,6 +66,12 @@ static clattn_status open_planner(clattn_context *c, const char *own_rows) {
     return status == CLATTN_OK ? status : refuse(&c->log, status, why[0] ? why : "no memory for the planner");
 }
 
+// No cache, or an entry that is not kept, is no error: it costs time.
+static void tell_of_cache(void *context, const char *line) {
+    const clattn_context *c = context;
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", line);
+}
+
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
@@ -79,7 +85,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
-    c->cache = cla_cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
+    c->cache = cla_cache_open(&(cache_params){
+        .dir = params->cache_dir, .max_bytes = params->cache_max_bytes, .tell = tell_of_cache, .user = c});
     return open_opencl(c, params);
 }
 

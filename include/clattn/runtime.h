@@ -147,8 +147,11 @@ typedef struct clattn_context_params {
      * if it is missing; the parent must exist. A folder that is a symbolic link, belongs to another user or
      * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
      * (on Windows links are refused, but owner and permissions are those of the parent folder and not
-     * checked). Entries carry a SHA-256 that is checked before the driver sees them. The string is copied. */
+     * checked). Entries carry a SHA-256 that is checked before the driver sees them. A line at CLATTN_LOG_INFO
+     * tells why a folder is not used or an entry is not kept. The string is copied. */
     const char *cache_dir;
+    /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
+    uint64_t cache_max_bytes;
     /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
      * Copied. */
     const char *tuned_rows;
