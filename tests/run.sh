@@ -34,6 +34,7 @@ step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,u
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device
 step "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
+step "ThreadSanitizer" sh tests/check_threads.sh build/threads
 step "fuzzers, 20 s each" sh tests/check_fuzzers.sh
 if intel_runtime build/intel; then
     suite "device, Intel's CPU runtime" build device intel
