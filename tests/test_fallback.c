@@ -74,6 +74,16 @@ CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {
     return real(queue);
 }
 
+static int cleared; // CLBlast's cache
+
+int CLBlastClearCache(void);
+int CLBlastClearCache(void) {
+    int (*real)(void);
+    *(void **)&real = next("CLBlastClearCache");
+    cleared++;
+    return real();
+}
+
 static int measurements, unsure;
 static void count_lines(void *user, clattn_log_level level, const char *text) {
     (void)user, (void)level;
@@ -195,6 +205,24 @@ START_TEST(clblast_as_asked_fails) {
     case_free(data);
     clattn_context_destroy(place.context);
     ck_assert_msg(good, "%s", why);
+}
+END_TEST
+
+// CLBlast keeps one cache for the process: it outlives a context for as long as another one has used it.
+START_TEST(clblast_is_cleared_by_the_last) {
+    static const char name[] = "linear-f32-b1-h2-n20-d32-m64-full-clblast";
+    if (!harness_has_clblast()) return;
+    clattn_context *a = open_context(NULL, NULL), *b = open_context(NULL, NULL),
+                   *c = open_context(NULL, NULL);
+    assert_case(a, name);
+    assert_case(b, name);
+    cleared = 0;
+    clattn_context_destroy(c); // never used it
+    clattn_context_destroy(b);
+    ck_assert_int_eq(cleared, 0);
+    assert_case(a, name);
+    clattn_context_destroy(a);
+    ck_assert_int_eq(cleared, 1);
 }
 END_TEST
 
