@@ -11,14 +11,16 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
 static struct {
     size_t allowed;      // work-items of a group; 0: what the driver says
     cl_int clblast_code; // of every launch of a GEMM kernel
-    bool busy;           // every other pair of clFinish takes long
-    int refused, gemms;  // launches that failed here
+    bool busy;           // every other pair of clFinish takes a second, as the clock has it
+    int skew_s;
+    int refused, gemms; // launches that failed here
     int finishes;
 } driver;
 
@@ -69,8 +71,7 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
 CL_API_ENTRY cl_int CL_API_CALL clFinish(cl_command_queue queue) {
     cl_int (*real)(cl_command_queue);
     *(void **)&real = next("clFinish");
-    if (driver.busy && driver.finishes++ % 4 % 3 == 0) // first, fourth, fifth, eighth, ...
-        nanosleep(&(struct timespec){.tv_nsec = 60000000}, NULL);
+    if (driver.busy && driver.finishes++ % 4 % 3 == 0) driver.skew_s++; // first, fourth, fifth, eighth, ...
     return real(queue);
 }
 
@@ -82,6 +83,13 @@ int CLBlastClearCache(void) {
     *(void **)&real = next("CLBlastClearCache");
     cleared++;
     return real();
+}
+
+// The clock that the library looks at: no test has to wait.
+int clock_gettime(clockid_t clock, struct timespec *now) {
+    const int result = (int)syscall(SYS_clock_gettime, clock, now);
+    now->tv_sec += driver.skew_s;
+    return result;
 }
 
 static int measurements, unsure;
@@ -249,9 +257,13 @@ START_TEST(a_noisy_measurement_is_taken_again) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        a_smaller_tile_is_taken, a_layer_is_laid_out_again,          clblast_may_fail,
-        clblast_as_asked_fails,  a_noisy_measurement_is_taken_again, NULL};
+    const TTest *const tests[] = {a_smaller_tile_is_taken,
+                                  a_layer_is_laid_out_again,
+                                  clblast_may_fail,
+                                  clblast_as_asked_fails,
+                                  clblast_is_cleared_by_the_last,
+                                  a_noisy_measurement_is_taken_again,
+                                  NULL};
     Suite *suite = suite_create("fallback");
     harness_add(suite, "fallback", tests);
     return harness_run(suite);
