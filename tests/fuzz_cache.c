@@ -9,7 +9,8 @@
 
 #include "core/cache.h"
 
-enum { AS_IT_IS, WHOLE, FLIPPED, CUT, LENGTHENED, ANOTHER_KEY, WAYS };
+enum { AS_IT_IS, WHOLE, FLIPPED, CUT, LENGTHENED, ANOTHER_KEY, FOLDER, WAYS };
+enum { MOST_BYTES = 3000 }; /* of all entries, so that old ones have to go */
 
 static uint8_t key[CACHE_KEY_BYTES];
 static char path[128];
@@ -18,6 +19,11 @@ static void name_of(const uint8_t *of, char *to, size_t size) {
     size_t used = (size_t)snprintf(to, size, "cache/");
     for (int i = 0; i < CACHE_KEY_BYTES; i++) used += (size_t)snprintf(to + used, size - used, "%02x", of[i]);
     (void)snprintf(to + used, size - used, ".clattn");
+}
+
+static void on_line(void *user, const char *line) {
+    (void)user;
+    fuzz_check_error(false, line);
 }
 
 static size_t read_back(unsigned char *bytes, size_t capacity) {
@@ -48,12 +54,19 @@ static bool load(cache *c, const void *payload, size_t count) {
 
 /* Store, damage the file, load. */
 static bool damage(cache *c, int way, fuzz_bytes *b) {
-    static unsigned char file[8192];
+    static unsigned char file[4096];
     const unsigned at = fuzz_byte(b) | (unsigned)fuzz_byte(b) << 8, bit = fuzz_below(b, 8);
     cla_cache_store(c, key, b->at, b->left);
     const size_t count = read_back(file, sizeof file);
     FUZZ_CHECK(count == b->left + 88); /* the header of cache.c */
     if (way == WHOLE) return load(c, b->at, b->left);
+    if (way == FOLDER) {
+        FUZZ_CHECK(remove(path) == 0 && mkdir(path, 0700) == 0);
+        unsigned char *bytes = NULL;
+        size_t found = 0;
+        FUZZ_CHECK(!cla_cache_load(c, key, &bytes, &found) && !bytes);
+        return false;
+    }
     if (way == FLIPPED) file[at % count] ^= (unsigned char)(1u << bit);
     if (way == LENGTHENED) file[count] = (unsigned char)at;
     if (way == ANOTHER_KEY) {
@@ -72,10 +85,10 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     static cache *c;
     fuzz_bytes b = {data, size};
     bool hit = false;
-    if (size > 4096) return false;
+    if (size > 2048) return false;
     for (int i = 0; i < CACHE_KEY_BYTES; i++) key[i] = (uint8_t)(7 * i + 3);
     name_of(key, path, sizeof path);
-    if (!c) c = cla_cache_open("cache");
+    if (!c) c = cla_cache_open(&(cache_params){.dir = "cache", .max_bytes = MOST_BYTES, .tell = on_line});
     FUZZ_CHECK(c);
     const int way = fuzz_below(&b, WAYS);
     if (way == AS_IT_IS) {

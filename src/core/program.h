@@ -21,7 +21,9 @@ typedef struct program {
     cl_program program;
     cl_kernel kernel;
     uint8_t key[32];
-    bool unsaved; // built here and not in the cache yet
+    size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
+    bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
+    bool unsaved;  // built here and not in the cache yet
     // clSetKernelArg on a shared kernel is the one OpenCL call that is not safe across threads: hold this
     // from the first argument to the enqueue.
     os_mutex lock;

@@ -116,7 +116,7 @@ def make_cache():
     write("cache/good_blocks", b"\x01\0\0\0" + bytes(range(256)) * 3)
     for name, way, place in (("flipped_magic", 2, 0), ("flipped_version", 2, 8), ("flipped_key", 2, 16), ("flipped_count", 2, 48),
                              ("flipped_digest", 2, 56), ("flipped_payload", 2, 90), ("cut_header", 3, 40), ("cut_payload", 3, 95),
-                             ("cut_to_nothing", 3, 0), ("longer", 4, 7), ("another_key", 5, 3)):
+                             ("cut_to_nothing", 3, 0), ("longer", 4, 7), ("another_key", 5, 3), ("folder", 6, 0)):
         write(f"cache/{name}", bytes([way]) + struct.pack("<HB", place, 1) + payload)
 
 
