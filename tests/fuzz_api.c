@@ -18,6 +18,7 @@ typedef struct fields {
     cl_mem *workspace;
     clattn_score *score;
     clattn_rope *rope;
+    int required; /* the first of tensors */
     int tensor_count, int_count, float_count, bool_count;
     unsigned arrays; /* host arrays that are given, a bit for each */
 } fields;
@@ -122,9 +123,12 @@ static void free_arrays(fields *f) {
     free((void *)s->offsets), free((void *)s->q_lengths), free((void *)s->kv_lengths);
 }
 
+/* An optional tensor without a buffer is absent. */
 static bool all_fit(const fields *f) {
-    for (int i = 0; i < f->tensor_count; i++)
-        if (!fuzz_fits(f->tensors[i])) return false;
+    for (int i = 0; i < f->tensor_count; i++) {
+        const bool absent = i >= f->required && !f->tensors[i]->buffer;
+        if (!absent && !fuzz_fits(f->tensors[i])) return false;
+    }
     return true;
 }
 
@@ -150,32 +154,52 @@ static bool attention_may_run(const clattn_attention_params *p, const clattn_pla
            fuzz_kernel_may_run(&of, sizeof of);
 }
 
-/* Buffers of a call that is only planned. */
-static void take_buffers(const fields *f, cl_mem kept[MOST_FIELDS]) {
+/* What planning does not look at: it is asked without any buffer, and then without the views that enqueueing takes for
+ * absent because they have none. */
+typedef struct hidden {
+    cl_mem buffers[MOST_FIELDS];
+    int ranks[MOST_FIELDS];
+} hidden;
+
+static void hide_buffers(const fields *f, hidden *h) {
     for (int i = 0; i < f->tensor_count; i++) {
-        kept[i] = f->tensors[i]->buffer;
+        h->buffers[i] = f->tensors[i]->buffer;
+        h->ranks[i] = f->tensors[i]->rank;
         f->tensors[i]->buffer = NULL;
     }
 }
 
-static void give_buffers(const fields *f, cl_mem kept[MOST_FIELDS]) {
-    for (int i = 0; i < f->tensor_count; i++) f->tensors[i]->buffer = kept[i];
+/* Whether there are any of these. */
+static bool hide_absent(const fields *f, const hidden *h) {
+    bool any = false;
+    for (int i = 0; i < f->tensor_count; i++) {
+        f->tensors[i]->buffer = h->buffers[i];
+        if (i < f->required || h->buffers[i]) continue;
+        any = any || h->ranks[i];
+        f->tensors[i]->rank = 0;
+    }
+    return any;
+}
+
+static void show(const fields *f, const hidden *h) {
+    for (int i = 0; i < f->tensor_count; i++) f->tensors[i]->rank = h->ranks[i];
 }
 
 static bool run_attention(const clattn_attention_params *p, fields *f, fuzz_launch *at) {
     clattn_plan plan = {.workspace_bytes = 0};
     clattn_family families[16];
     size_t bytes = 0, count = 0;
-    cl_mem kept[MOST_FIELDS];
-    take_buffers(f, kept);
+    hidden h;
+    hide_buffers(f, &h);
     const bool bare = fuzz_answered(clattn_attention_plan(fuzz_context, p, &plan));
-    give_buffers(f, kept);
+    const bool fewer = hide_absent(f, &h);
     const clattn_status status = clattn_attention_plan(fuzz_context, p, &plan);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
-    FUZZ_CHECK(bare || !planned);
+    FUZZ_CHECK(bare || fewer || !planned);
     FUZZ_CHECK(clattn_attention_workspace(fuzz_context, p, &bytes) == status &&
                (!planned || bytes == plan.workspace_bytes));
     FUZZ_CHECK(clattn_attention_families(fuzz_context, p, families, 16, &count) == status);
+    show(f, &h);
     if (planned && fit && !attention_may_run(p, &plan)) return true;
     return fuzz_finish(
         at, clattn_attention_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
@@ -198,14 +222,15 @@ static bool layer_may_run(const clattn_layer_params *p, const clattn_plan *plan)
 static bool run_layer(const clattn_layer_params *p, fields *f, fuzz_launch *at) {
     clattn_plan plan = {.workspace_bytes = 0};
     size_t bytes = 0;
-    cl_mem kept[MOST_FIELDS];
-    take_buffers(f, kept);
+    hidden h;
+    hide_buffers(f, &h);
     const bool bare = fuzz_answered(clattn_layer_plan(fuzz_context, p, &plan));
-    give_buffers(f, kept);
+    const bool fewer = hide_absent(f, &h);
     const clattn_status status = clattn_layer_plan(fuzz_context, p, &plan);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
-    FUZZ_CHECK(bare || !planned);
+    FUZZ_CHECK(bare || fewer || !planned);
     FUZZ_CHECK(clattn_layer_workspace(fuzz_context, p, &bytes) == status);
+    show(f, &h);
     if (planned && fit && !layer_may_run(p, &plan)) return true;
     return fuzz_finish(
         at, clattn_layer_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
@@ -215,13 +240,13 @@ static bool run_layer(const clattn_layer_params *p, fields *f, fuzz_launch *at) 
 static bool run_linear(const clattn_linear_params *p, fields *f, fuzz_launch *at) {
     clattn_linear_choice choice = {.workspace_bytes = 0};
     size_t bytes = 0;
-    cl_mem kept[MOST_FIELDS];
-    take_buffers(f, kept);
+    hidden h;
+    hide_buffers(f, &h);
     const bool bare = fuzz_answered(clattn_linear_plan(fuzz_context, p, &choice));
-    give_buffers(f, kept);
+    const bool fewer = hide_absent(f, &h);
     const clattn_status status = clattn_linear_plan(fuzz_context, p, &choice);
     const bool planned = fuzz_answered(status), fit = all_fit(f);
-    FUZZ_CHECK(bare || !planned);
+    FUZZ_CHECK(bare || fewer || !planned);
     FUZZ_CHECK(clattn_linear_workspace(fuzz_context, p, &bytes) == status &&
                (!planned || bytes == choice.workspace_bytes));
     const int64_t of[] = {p->x.type, p->w.type, p->b.rank ? 1 + (int)p->b.type : 0, choice.kernel_name[7],
@@ -253,7 +278,7 @@ static bool attention(fuzz_bytes *b) {
     const clattn_type q = fuzz_float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
     const unsigned with = fuzz_byte(b) & fuzz_byte(b);
     clattn_attention_params p = {.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT)};
-    fields f = {.workspace = &p.workspace};
+    fields f = {.required = 4, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.q, q, 4, (int64_t[]){l.batch, l.heads, l.n_q, l.d});
@@ -295,7 +320,7 @@ static bool layer(fuzz_bytes *b) {
     clattn_layer_params p = {.heads = (int32_t)(uint64_t)l.heads,
                              .kv_heads = (int32_t)(uint64_t)l.kv_heads,
                              .projection = CLATTN_PROJECTION_NATIVE};
-    fields f = {.workspace = &p.workspace};
+    fields f = {.required = 6, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.x, type, 3, (int64_t[]){l.batch, l.n_q, width});
@@ -330,7 +355,7 @@ static bool linear(fuzz_bytes *b) {
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
     const clattn_type x = fuzz_float_type(b), w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_NATIVE};
-    fields f = {.workspace = &p.workspace};
+    fields f = {.required = 3, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.x, x, 3, (int64_t[]){l.batch, n, k});
@@ -349,7 +374,7 @@ static bool merge(fuzz_bytes *b) {
     const int64_t shape[4] = {l.batch, l.heads, l.n_q, l.dv};
     const clattn_type type = fuzz_float_type(b);
     clattn_merge_params p;
-    fields f = {.workspace = NULL};
+    fields f = {.required = 4, .workspace = NULL};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.out_a, type, 4, shape), add_view(&f, &p.lse_a, CLATTN_TYPE_F32, 3, shape);
