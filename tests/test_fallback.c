@@ -286,7 +286,7 @@ START_TEST(a_slow_launch_holds_up_nobody) {
     clattn_context *c = open_context(NULL, NULL);
     for (int n = 0; n < 2; n++) {
         cl_int status;
-        ck_assert(case_parse(n ? "attend-f32-b1-h2-n17-d32-full-seed7" : "attend-f32-b1-h2-n40-d32-full",
+        ck_assert(case_parse(n ? "attend-f32-b1-h2-n40-d32-full-seed7" : "attend-f32-b1-h2-n40-d32-full",
                              &test, why));
         all[n] = (struct launcher){.context = c, .data = case_make(&test)};
         all[n].queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &status);
