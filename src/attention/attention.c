@@ -27,7 +27,12 @@ clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, cla
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
+    call_views v;
     TRY(cla_call_check(context, params, purpose, false, c));
+    cla_views_begin(&v, context);
+    cla_call_views(c, &v);
+    TRY(cla_views_check(&v));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, c->params.workspace, c->workspace_bytes));
     return cla_workspace_fits(context, c->params.workspace, c->workspace_bytes);
 }
 

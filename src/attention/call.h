@@ -3,6 +3,7 @@
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/tensor.h"
+#include "attention/views.h"
 #include "core/entry.h"
 #include "plan/variant.h"
 
@@ -29,6 +30,8 @@ typedef struct call {
 // refused or not.
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c);
+// The caller's memory that a checked call reads and writes.
+void cla_call_views(const call *c, call_views *v);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);

@@ -9,7 +9,7 @@ size_t cla_workspace_round(size_t bytes);
 // Refuse, before anything is planned on it, what no buffer of the device holds; `given` is the caller's, or NULL.
 clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, size_t bytes);
 
-// Take the caller's workspace after checking its size, or make one; NULL where none is needed. Release it
+// Take the caller's workspace, which was checked with the call's views, or make one; NULL where none is needed. Release it
 // with clReleaseMemObject after enqueueing: OpenCL keeps it until the commands are done.
 clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
 #endif

@@ -32,6 +32,9 @@ clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tens
                                       const int64_t shape[2], const char *const names[2], bool planning);
 clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
 
+// What a projection does to its result: where CLBlast may write it, the bias is added to it afterwards.
+view_use cla_linear_output_use(clattn_projection wanted);
+
 // CLBlast counts elements in 32 bits: refuse what lies beyond, in the views or in a workspace of so many bytes.
 clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes);
 

@@ -61,19 +61,36 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     return cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning);
 }
 
+view_use cla_linear_output_use(clattn_projection wanted) {
+    return wanted == CLATTN_PROJECTION_NATIVE ? VIEW_WRITE : VIEW_BOTH;
+}
+
+static clattn_status check_memory(call_views *v, const clattn_linear_params *p) {
+    cla_views_add(v, "x", &p->x, VIEW_READ);
+    cla_views_add(v, "w", &p->w, VIEW_READ);
+    cla_views_add(v, "b", &p->b, VIEW_READ);
+    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    return cla_views_check(v);
+}
+
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
-    const clattn_linear_params p = *(const clattn_linear_params *)params;
+    clattn_linear_params p = *(const clattn_linear_params *)params;
     linear_job *job = to;
     linear *l = &job->linear;
+    call_views v;
+    cla_views_begin(&v, context);
+    if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
     *job = (linear_job){.context = context, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
+    TRY(check_memory(&v, &p));
     *l = (linear){.x = cla_linear_one_head(&p.x), .w = p.w, .b = p.b, .y = cla_linear_one_head(&p.out)};
     job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
     cla_linear_choose(context, l);
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));
     job->workspace_bytes = job->empty ? 0 : cla_linear_scratch(l);
     TRY(cla_linear_check_reach(context, l, job->workspace_bytes));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, job->given, job->workspace_bytes));
     return cla_workspace_fits(context, job->given, job->workspace_bytes);
 }
 
