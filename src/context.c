@@ -50,10 +50,14 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
 }
 
 static bool init_locks(clattn_context *c) {
-    if (!cla_os_mutex_init(&c->error_lock)) return false;
-    c->locks_ready = cla_os_mutex_init(&c->program_lock);
-    if (!c->locks_ready) cla_os_mutex_destroy(&c->error_lock);
-    return c->locks_ready;
+    const bool errors = cla_os_mutex_init(&c->error_lock), programs = cla_os_mutex_init(&c->program_lock);
+    const bool built = cla_os_condition_init(&c->program_built);
+    c->locks_ready = errors && programs && built;
+    if (c->locks_ready) return true;
+    if (errors) cla_os_mutex_destroy(&c->error_lock);
+    if (programs) cla_os_mutex_destroy(&c->program_lock);
+    if (built) cla_os_condition_destroy(&c->program_built);
+    return false;
 }
 
 static clattn_status open_planner(clattn_context *c, const char *own_rows) {
@@ -65,6 +69,7 @@ static clattn_status open_planner(clattn_context *c, const char *own_rows) {
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
+    c->no_measurements = params->no_measurements;
     if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
     if (!c->capabilities.available)
@@ -105,6 +110,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);
     if (context->locks_ready) {
+        cla_os_condition_destroy(&context->program_built);
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }

@@ -27,6 +27,21 @@ void cla_os_mutex_lock(os_mutex *mutex);
 void cla_os_mutex_unlock(os_mutex *mutex);
 void cla_os_mutex_destroy(os_mutex *mutex);
 
+/* What threads wait for while they hold a lock. Waiting lets go of the lock and takes it again; it may end for no
+ * reason, so what was waited for is looked at again. */
+typedef struct os_condition {
+    union {
+        void *pointer;
+        uint64_t align;
+        unsigned char bytes[64];
+    } u;
+} os_condition;
+
+bool cla_os_condition_init(os_condition *condition);
+void cla_os_condition_wait(os_condition *condition, os_mutex *held);
+void cla_os_condition_wake_all(os_condition *condition);
+void cla_os_condition_destroy(os_condition *condition);
+
 /* A folder that nobody but this user can change, held open: a rename or a symbolic link put in its place
  * later changes nothing. `name` is one path component made by the caller, never text from outside. */
 typedef struct os_folder os_folder;

@@ -42,6 +42,27 @@ void cla_os_mutex_destroy(os_mutex *mutex) {
     (void)pthread_mutex_destroy(native(mutex));
 }
 
+_Static_assert(sizeof(pthread_cond_t) <= sizeof(os_condition), "os_condition holds a pthread condition");
+_Static_assert(alignof(pthread_cond_t) <= alignof(os_condition),
+               "os_condition is aligned for a pthread condition");
+
+static pthread_cond_t *native_condition(os_condition *condition) {
+    return (pthread_cond_t *)(void *)condition;
+}
+
+bool cla_os_condition_init(os_condition *condition) {
+    return pthread_cond_init(native_condition(condition), NULL) == 0;
+}
+void cla_os_condition_wait(os_condition *condition, os_mutex *held) {
+    (void)pthread_cond_wait(native_condition(condition), native(held));
+}
+void cla_os_condition_wake_all(os_condition *condition) {
+    (void)pthread_cond_broadcast(native_condition(condition));
+}
+void cla_os_condition_destroy(os_condition *condition) {
+    (void)pthread_cond_destroy(native_condition(condition));
+}
+
 struct os_folder {
     int fd;
 };

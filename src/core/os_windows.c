@@ -42,6 +42,27 @@ void cla_os_mutex_destroy(os_mutex *mutex) {
     (void)mutex;
 }
 
+_Static_assert(sizeof(CONDITION_VARIABLE) <= sizeof(os_condition), "os_condition holds Windows' own");
+_Static_assert(alignof(CONDITION_VARIABLE) <= alignof(os_condition), "os_condition is aligned for it");
+
+static CONDITION_VARIABLE *native_condition(os_condition *condition) {
+    return (CONDITION_VARIABLE *)(void *)condition;
+}
+
+bool cla_os_condition_init(os_condition *condition) {
+    InitializeConditionVariable(native_condition(condition));
+    return true;
+}
+void cla_os_condition_wait(os_condition *condition, os_mutex *held) {
+    (void)SleepConditionVariableSRW(native_condition(condition), native(held), INFINITE, 0);
+}
+void cla_os_condition_wake_all(os_condition *condition) {
+    WakeAllConditionVariable(native_condition(condition));
+}
+void cla_os_condition_destroy(os_condition *condition) {
+    (void)condition;
+}
+
 struct os_folder {
     HANDLE handle; /* open without FILE_SHARE_DELETE, so that the path keeps naming this folder */
     wchar_t *path; /* absolute: the current directory may change */

@@ -21,6 +21,8 @@ typedef struct program {
     cl_program program;
     cl_kernel kernel;
     uint8_t key[32];
+    bool
+        building; // by a thread, of which the context's program_built tells the end; the rest is not there yet
     bool unsaved; // built here and not in the cache yet
     // clSetKernelArg on a shared kernel is the one OpenCL call that is not safe across threads: hold this
     // from the first argument to the enqueue.

@@ -12,6 +12,7 @@
 typedef struct linear_job {
     clattn_context *context;
     linear linear;
+    clattn_projection wanted;
     cl_mem given; // the caller's workspace
     size_t workspace_bytes;
     const char *why; // who computes it
@@ -80,7 +81,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     call_views v;
     cla_views_begin(&v, context);
     if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
-    *job = (linear_job){.context = context, .given = p.workspace};
+    *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
     TRY(check_memory(&v, &p));
@@ -100,15 +101,24 @@ static clattn_status prepare(void *from) {
 }
 
 // What can refuse comes first: a kernel that does not build, a workspace that is too small.
-static clattn_status run(void *from, chain *steps) {
-    const linear_job *job = from;
+static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
-    TRY(prepare(from));
-    if (job->empty) return CLATTN_OK;
+    TRY(prepare(job));
     TRY(cla_workspace_take(steps->context, job->given, job->workspace_bytes, &workspace));
     const clattn_status status = cla_linear_enqueue(steps, &job->linear, workspace, 0);
     if (workspace) clReleaseMemObject(workspace);
     return status;
+}
+
+static clattn_status run(void *from, chain *steps) {
+    linear_job *job = from;
+    if (job->empty) return CLATTN_OK;
+    const clattn_status status = run_once(job, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(job->context, job->wanted, job->linear.native))
+        return status;
+    job->linear.native = true;
+    job->workspace_bytes = cla_linear_scratch(&job->linear);
+    return run_once(job, steps);
 }
 
 static const entry linear_entry = {.check = check, .prepare = prepare, .run = run};
