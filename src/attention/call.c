@@ -161,15 +161,16 @@ static void fill_args(call *c) {
 // RoPE's copies come first, then the variant's own scratch.
 static void lay_out_workspace(call *c) {
     const problem *m = &c->problem;
-    size_t at = 0;
+    uint64_t at = 0;
     if (c->turns) {
         c->q_turned = at;
-        at += cla_workspace_round((size_t)cla_tensor_count(&c->params.q) * clattn_type_size(m->type_q));
+        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
         c->k_turned = at;
-        at += cla_workspace_round((size_t)cla_tensor_count(&c->params.kv.k) * clattn_type_size(m->type_kv));
+        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k), clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
+    if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
 }
 
 void cla_call_leave_rope(call *c) {

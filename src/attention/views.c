@@ -119,7 +119,7 @@ clattn_status cla_views_check(call_views *v) {
     return CLATTN_OK;
 }
 
-clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, size_t bytes) {
+clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes) {
     clattn_context *c = v->context;
     view_memory *m = &v->memory[v->memories];
     if (!workspace) return CLATTN_OK;

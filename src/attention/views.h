@@ -40,5 +40,5 @@ void cla_views_begin(call_views *v, clattn_context *context);
 void cla_views_add(call_views *v, const char *name, const clattn_tensor *t, view_use use);
 clattn_status cla_views_check(call_views *v);
 // Then the caller's workspace, of which the call takes so many bytes; NULL is allowed.
-clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, size_t bytes);
+clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes);
 #endif

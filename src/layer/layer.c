@@ -15,7 +15,8 @@ static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, 
     clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
                                   : clattn_tensor_bshd(NULL, type, l->y.shape[0], heads, n, size);
     t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
-    l->workspace_bytes += cla_workspace_round((size_t)cla_tensor_count(&t) * clattn_type_size(type));
+    l->workspace_bytes =
+        cla_workspace_add(l->workspace_bytes, (uint64_t)cla_tensor_count(&t), clattn_type_size(type));
     return t;
 }
 
@@ -70,6 +71,7 @@ static clattn_status lay_out_parts(layer *l) {
     // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
     const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
     l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
+    if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
 }
 
@@ -110,13 +112,13 @@ static clattn_status plan_layer(layer *l) {
     call_views v;
     TRY(choose_projection(l, &v));
     choose_rope(l);
-    const size_t own = cla_workspace_round(l->call.workspace_bytes);
+    const uint64_t own = cla_workspace_add(0, l->call.workspace_bytes, 1);
     clattn_tensor *const parts[] = {&l->q.y, &l->k.y, &l->v.y, &l->o.x};
     for (int i = 0; i < 4; i++) parts[i]->offset += (int64_t)(own / clattn_type_size(parts[i]->type));
     cla_call_move(&l->call, parts);
     l->scratch = own + l->workspace_bytes;
     const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
-    size_t most = 0; // the projections run one after another and share the scratch memory
+    uint64_t most = 0; // the projections run one after another and share the scratch memory
     for (int i = 0; i < 4; i++) most = cla_linear_scratch(all[i]) > most ? cla_linear_scratch(all[i]) : most;
     l->workspace_bytes = l->scratch + most;
     for (int i = 0; i < 4; i++) TRY(cla_linear_check_reach(l->context, all[i], l->workspace_bytes));
@@ -213,7 +215,7 @@ clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer
                                      size_t *bytes) {
     layer l;
     TRY(cla_entry_plan(&layer_entry, context, params, bytes, "bytes", &l));
-    *bytes = l.workspace_bytes;
+    *bytes = (size_t)l.workspace_bytes;
     return CLATTN_OK;
 }
 

@@ -14,7 +14,7 @@ typedef struct linear_job {
     linear linear;
     clattn_projection wanted;
     cl_mem given; // the caller's workspace
-    size_t workspace_bytes;
+    uint64_t workspace_bytes;
     const char *why; // who computes it
     bool empty;      // B or N is 0
 } linear_job;
@@ -127,7 +127,7 @@ clattn_status clattn_linear_workspace(clattn_context *context, const clattn_line
                                       size_t *bytes) {
     linear_job job;
     TRY(cla_entry_plan(&linear_entry, context, params, bytes, "bytes", &job));
-    *bytes = job.workspace_bytes;
+    *bytes = (size_t)job.workspace_bytes;
     return CLATTN_OK;
 }
 
@@ -138,7 +138,7 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
     const linear *l = &job.linear;
     *choice =
         (clattn_linear_choice){.projection = l->native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST,
-                               .workspace_bytes = job.workspace_bytes};
+                               .workspace_bytes = (size_t)job.workspace_bytes};
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
              l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
     snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast", job.why);
