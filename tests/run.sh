@@ -10,7 +10,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev oclgrind gcc-mingw-w64-x86-64 binutils
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils
 
 step "driver" choose_driver
 step "build" build_folder build
@@ -35,7 +35,7 @@ suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device
 step "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
 step "ThreadSanitizer" sh tests/check_threads.sh build/threads
-step "fuzzers, 20 s each" sh tests/check_fuzzers.sh
+steps_of "fuzzers, 20 s each" sh tests/check_fuzzers.sh
 if intel_runtime build/intel; then
     suite "device, Intel's CPU runtime" build device intel
 else

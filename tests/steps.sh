@@ -61,6 +61,31 @@ step() {
     rm -f "$log"
 }
 
+# A script that counts its own checks, a line that begins with "ok" or "FAIL" for each; none is a failure.
+steps_of() {
+    name=$1
+    shift
+    start=$(date +%s)
+    log=$(mktemp)
+    "$@" >"$log" 2>&1
+    status=$?
+    good=$(grep -c '^ok ' "$log")
+    bad=$(grep -c '^FAIL ' "$log")
+    if [ $status = 77 ]; then
+        skip "$name: $(tail -n 1 "$log")"
+    else
+        cat "$log"
+        if [ "$bad" = 0 ] && { [ $status != 0 ] || [ "$good" = 0 ]; }; then
+            bad=1
+            echo "FAIL  $name: exit status $status after $good checks"
+        fi
+        passed=$((passed + good)) failed=$((failed + bad))
+        echo "      $name: $good checks, $bad failed ($(($(date +%s) - start)) s)"
+    fi
+    took $(($(date +%s) - start)) "$name"
+    rm -f "$log"
+}
+
 # Configure (once) and build a folder with warnings as errors.
 build_folder() {
     folder=$1
