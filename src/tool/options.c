@@ -1,12 +1,12 @@
 // options.c: option tables become getopt_long's, and help text. One table serves both, so neither can drift.
-#include <errno.h>
+#include <float.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/number.h"
 #include "tool/tool.h"
 
 static void print_line(const char *command, const char *format, va_list list) {
@@ -118,10 +118,8 @@ int options_parse(command_line *line, int argc, char **argv) {
 }
 
 bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]) {
-    char *end = NULL;
-    errno = 0;
-    const long long x = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && errno == 0 && x >= least && x <= most) {
+    int64_t x = 0;
+    if (number_whole(text, &x) && x >= least && x <= most) {
         *value = x;
         return true;
     }
@@ -130,13 +128,15 @@ bool option_integer(const char *text, int64_t least, int64_t most, int64_t *valu
 }
 
 bool option_number(const char *text, double *value, char why[256]) {
-    char *end = NULL;
-    const double x = strtod(text, &end);
-    if (end != text && *end == '\0' && isfinite(x)) {
-        *value = x;
-        return true;
-    }
-    snprintf(why, 256, "a finite number is needed");
+    if (number_real(text, value)) return true;
+    snprintf(why, 256, "a finite number such as 0.5 or 1e-3 is needed");
+    return false;
+}
+
+bool option_float(const char *text, float *value, char why[256]) {
+    if (number_float(text, value)) return true;
+    snprintf(why, 256, "a number such as 0.5 or 1e-3 is needed: 0, or in size from %.3g to %.3g",
+             (double)FLT_MIN, (double)FLT_MAX);
     return false;
 }
 

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "evidence/names.h"
+#include "evidence/number.h"
 #include "tool/load.h"
 
 enum {
@@ -47,22 +48,16 @@ _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
 
-static bool take_float(const char *value, float *result, char why[256]) {
-    double x = 0.0;
-    if (!option_number(value, &x, why)) return false;
-    *result = (float)x;
-    return true;
-}
-
 static bool take_window(clattn_score *p, const char *value, char why[256]) {
-    int left, right, end = 0;
-    if (sscanf(value, "%d,%d%n", &left, &right, &end) != 2 || value[end] || left < -1 || right < -1) {
-        snprintf(why, 256, "two numbers L,R are needed, -1 for an open side");
+    int64_t left = 0, right = 0;
+    const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
+    if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
+        snprintf(why, 256, "two whole numbers L,R up to %d are needed, -1 for an open side", INT32_MAX);
         return false;
     }
     p->window = true;
-    p->window_left = left;
-    p->window_right = right;
+    p->window_left = (int32_t)left;
+    p->window_right = (int32_t)right;
     return true;
 }
 
@@ -72,13 +67,13 @@ static bool take_number_option(score_options *o, int id, const char *value, char
     int index = 0;
     switch (id) {
     case SCORE_SCALE:
-        return take_float(value, &p->scale, why);
+        return option_float(value, &p->scale, why);
     case SCORE_SOFTCAP:
-        return take_float(value, &p->softcap, why);
+        return option_float(value, &p->softcap, why);
     case SCORE_WINDOW:
         return take_window(p, value, why);
     case SCORE_DROPOUT:
-        return take_float(value, &p->dropout, why);
+        return option_float(value, &p->dropout, why);
     case SCORE_SEED:
         if (!option_integer(value, 0, INT64_MAX, &n, why)) return false;
         p->dropout_seed = (uint64_t)n;
