@@ -7,6 +7,7 @@
 #include "evidence/measure.h"
 #include "evidence/names.h"
 #include "tool/expect.h"
+#include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -199,6 +200,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     clattn_plan plan;
     int status = upload_inputs(a, t);
     if (status < 0) status = make_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
     const uint64_t start = measure_clock_ns();
@@ -210,10 +212,10 @@ static int run_attend(attend *a, session *s, tensors *t) {
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();
     if (status < 0) status = save_outputs(a, t);
-    if (status < 0) status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
-    return status >= 0
-               ? status
-               : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
 }
 
 static void free_attend(attend *a) {
@@ -242,7 +244,10 @@ int tool_attend(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    status = load_inputs(&a);
+    const output_file outputs[] = {
+        {"out", a.out}, {"lse", a.lse}, {"weights", a.weights}, {"scores", a.scores}};
+    status = outputs_check("attend", outputs, 4);
+    if (status < 0) status = load_inputs(&a);
     if (status < 0) status = session_open(&s, "attend", &a.common);
     if (status < 0) {
         tensors t = {.session = &s};

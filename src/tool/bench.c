@@ -7,6 +7,7 @@
 #include "evidence/names.h"
 #include "tool/bench_table.h"
 #include "tool/file.h"
+#include "tool/outputs.h"
 
 enum {
     BENCH_BASELINES = 400 + BENCH_AXES,
@@ -238,9 +239,10 @@ static int print_table(const bench *b) {
     size_t bytes = 0;
     if (b->common.quiet) return -1;
     char *text = bench_table_text(b->table, b->common.json ? BENCH_JSON : (bench_format)b->format, &bytes);
-    const bool ok = text && fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    if (!text) return tool_failed("bench", "no memory to print the table");
+    fwrite(text, 1, bytes, stdout);
     free(text);
-    return ok ? -1 : tool_failed("bench", "the table could not be printed");
+    return -1;
 }
 
 static bool make_cases(bench *b, char why[256]) {
@@ -266,6 +268,9 @@ int tool_bench(int argc, char **argv) {
                          .groups = groups,
                          .group_count = 2};
     int status = options_parse(&line, argc, argv);
+    if (status >= 0) return status;
+    const output_file output = {"save", b.save};
+    status = outputs_check("bench", &output, 1);
     if (status >= 0) return status;
     if (!make_cases(&b, why)) return tool_wrong("bench", "%s", why);
     b.table = bench_table_new();

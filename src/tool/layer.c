@@ -7,6 +7,7 @@
 #include "evidence/names.h"
 #include "tool/layer_weights.h"
 #include "tool/expect.h"
+#include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -175,6 +176,7 @@ static double layer_flops(const clattn_layer_params *p) {
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     int status = upload(r, t);
+    if (status < 0) status = expect_fits("layer", &r->expect, &r->out_array, 1);
     if (status >= 0) return status;
     const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
@@ -186,10 +188,11 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     const uint64_t end = measure_clock_ns();
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
-    if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);
-    return status >= 0 ? status
-                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out,
-                                    &r->expect);
+    if (status >= 0) return status;
+    status = expect_check("layer", &r->expect, &r->out_array, 1);
+    const int told =
+        report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
+    return status >= 0 ? status : told;
 }
 
 int tool_layer(int argc, char **argv) {
@@ -211,7 +214,9 @@ int tool_layer(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    status = load_inputs(&r);
+    const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
+    status = outputs_check("layer", outputs, 2);
+    if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, "layer", &r.common);
     if (status < 0) {
         tensors t = {.session = &s};

@@ -71,17 +71,27 @@ static void make_tables(const command_line *line, struct option *rows, char *let
     *letters = '\0';
 }
 
-static int take(const command_line *line, int code, const char *value) {
-    for (int g = 0; g < line->group_count; g++) {
+// One option. Of two values for it one would be without effect.
+static int take_row(const command_line *line, const option_group *group, const option_row *row,
+                    const char *value, bool *taken) {
+    char why[256] = "";
+    const char *dash = row->name[0] == '-' ? "" : "--";
+    if (value && !*value) return tool_wrong(line->command, "%s%s: its value is empty", dash, row->name);
+    if (value && *taken)
+        return tool_wrong(line->command, "%s%s %s: is given twice: one value is accepted", dash, row->name,
+                          value);
+    *taken = true;
+    if (group->take(group->target, row->id, value, why)) return -1;
+    return tool_wrong(line->command, "%s%s %s: %s", dash, row->name, value ? value : "", why);
+}
+
+static int take(const command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {
+    for (int g = 0, number = 0; g < line->group_count; g++) {
         const option_group *group = &line->groups[g];
-        for (int i = 0; i < group->count; i++) {
+        for (int i = 0; i < group->count; i++, number++) {
             const option_row *row = &group->rows[i];
             const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
-            char why[256] = "";
-            if (!found) continue;
-            if (group->take(group->target, row->id, value, why)) return -1;
-            return tool_wrong(line->command, "%s%s %s: %s", row->name[0] == '-' ? "" : "--", row->name,
-                              value ? value : "", why);
+            if (found) return take_row(line, group, row, value, &taken[number]);
         }
     }
     return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
@@ -90,6 +100,7 @@ static int take(const command_line *line, int code, const char *value) {
 int options_parse(command_line *line, int argc, char **argv) {
     struct option rows[MAX_OPTIONS];
     char letters[2 * MAX_OPTIONS];
+    bool taken[MAX_OPTIONS] = {false};
     make_tables(line, rows, letters);
     opterr = 0;
     optind = 1;
@@ -106,7 +117,7 @@ int options_parse(command_line *line, int argc, char **argv) {
                               "%s: no such option (or not written out, or given a value it does not take); "
                               "see clattn %s --help",
                               argv[optind - 1], line->command);
-        const int status = take(line, code, optarg);
+        const int status = take(line, code, optarg, taken);
         if (status >= 0) return status;
     }
     line->positional_count = argc - optind;

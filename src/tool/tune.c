@@ -13,6 +13,7 @@
 #include "evidence/measure.h"
 #include "tool/bench_call.h"
 #include "tool/file.h"
+#include "tool/outputs.h"
 #include "tool/verify_case.h"
 
 // What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
@@ -222,7 +223,7 @@ static int run_tune(tune *t) {
     if (status < 0 && (!own || own->op == CASE_LINEAR))
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full", is_cpu, lanes);
     if (status >= 0) return status;
-    if (fputs(t->text, stdout) < 0 || fflush(stdout) != 0) return EXIT_FAILED;
+    fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
         return tool_failed("tune", "%s", error);
     return EXIT_DONE;
@@ -244,7 +245,9 @@ int tool_tune(int argc, char **argv) {
                          {NULL},
                          0};
     char why[256];
-    const int status = options_parse(&line, argc, argv);
+    int status = options_parse(&line, argc, argv);
+    const output_file output = {"out", t.out};
+    if (status < 0) status = outputs_check("tune", &output, 1);
     if (status >= 0) return status;
     return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
 }
