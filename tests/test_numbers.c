@@ -6,30 +6,31 @@
 
 #include "evidence/number.h"
 
+static const char *const not_whole[] = {"",
+                                        "-",
+                                        " 1",
+                                        "1 ",
+                                        "+1",
+                                        "1.0",
+                                        "1e3",
+                                        "0x10",
+                                        "1k",
+                                        "--1",
+                                        "- 1",
+                                        "one",
+                                        "1,",
+                                        "\t1",
+                                        "inf",
+                                        "nan",
+                                        "1\n",
+                                        "1-",
+                                        "1_000",
+                                        "1\xc2",
+                                        "99999999999999999999",
+                                        "9223372036854775808",
+                                        "-9223372036854775809"};
+
 START_TEST(whole_numbers) {
-    static const char *const bad[] = {"",
-                                      "-",
-                                      " 1",
-                                      "1 ",
-                                      "+1",
-                                      "1.0",
-                                      "1e3",
-                                      "0x10",
-                                      "1k",
-                                      "--1",
-                                      "- 1",
-                                      "one",
-                                      "1,",
-                                      "\t1",
-                                      "inf",
-                                      "nan",
-                                      "1\n",
-                                      "1-",
-                                      "1_000",
-                                      "1\xc2",
-                                      "99999999999999999999",
-                                      "9223372036854775808",
-                                      "-9223372036854775809"};
     static const struct {
         const char *text;
         int64_t value;
@@ -40,9 +41,9 @@ START_TEST(whole_numbers) {
                 {"4294967296", 4294967296},
                 {"9223372036854775807", INT64_MAX},
                 {"-9223372036854775808", INT64_MIN}};
-    for (size_t i = 0; i < sizeof bad / sizeof bad[0]; i++) {
+    for (size_t i = 0; i < sizeof not_whole / sizeof not_whole[0]; i++) {
         int64_t x = 5;
-        ck_assert_msg(!number_whole(bad[i], &x), "'%s' was taken as %lld", bad[i], (long long)x);
+        ck_assert_msg(!number_whole(not_whole[i], &x), "'%s' was taken as %lld", not_whole[i], (long long)x);
         ck_assert_int_eq(x, 5);
     }
     for (size_t i = 0; i < sizeof good / sizeof good[0]; i++) {

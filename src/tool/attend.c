@@ -28,7 +28,7 @@ enum {
 typedef struct attend {
     const char *q, *k, *v, *out, *lse, *weights, *scores;
     bool bshd;
-    int scores_at, kv_type, dtype; // indices into the names below; types -1: the files' own
+    int scores_at, kv_type, dtype; // indices into the names below; -1: not given, of types the files' own
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
@@ -101,6 +101,8 @@ static int load_inputs(attend *a) {
                           : !a->k ? "k"
                           : !a->v ? "v"
                                   : "out");
+    if (a->scores_at >= 0 && !a->scores)
+        return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
     if (a->kv_type > KV_Q8)
         return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
@@ -129,7 +131,7 @@ static int make_outputs(attend *a, tensors *t) {
     if (status < 0 && a->weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
     if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
-    p->scores_at = (clattn_tap)a->scores_at;
+    p->scores_at = a->scores_at < 0 ? CLATTN_TAP_RAW : (clattn_tap)a->scores_at;
     return status;
 }
 
@@ -227,7 +229,7 @@ static void free_attend(attend *a) {
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {.kv_type = -1, .dtype = -1};
+    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1};
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},

@@ -42,6 +42,7 @@ static const struct score_file {
     {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
     {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
 };
+enum { SCORE_ALIBI }; // its row
 #define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
 _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
 
@@ -77,6 +78,7 @@ static bool take_number_option(score_options *o, int id, const char *value, char
     case SCORE_SEED:
         if (!option_integer(value, 0, INT64_MAX, &n, why)) return false;
         p->dropout_seed = (uint64_t)n;
+        o->seeded = true;
         return true;
     case SCORE_SPLITS:
         if (!option_integer(value, 0, 65536, &n, why)) return false;
@@ -122,8 +124,8 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
 
 option_group score_group(score_options *o) {
     static const option_row plain[] = {
-        {"scale", "X", SCORE_SCALE, "factor of the scores; default 1/sqrt(D)"},
-        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks"},
+        {"scale", "X", SCORE_SCALE, "factor of the scores; 0, the default, is 1/sqrt(D)"},
+        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks; 0, the default, is none"},
         {"causal", "MODE", SCORE_CAUSAL, "none, top-left, bottom-right or offset"},
         {"offset", "N|FILE", SCORE_OFFSET, "position of row 0 among the keys: one integer, or [B] in a file"},
         {"align", "MODE", SCORE_ALIGN,
@@ -227,8 +229,22 @@ static int load_file(const char *command, score_options *o, int i, int64_t count
     return status;
 }
 
+// An option whose effect hangs on another that is not there would pass in silence.
+static int check_effects(const char *command, const score_options *o) {
+    const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || o->score.score_mod;
+    if (o->seeded && o->score.dropout == 0.0f)
+        return tool_wrong(command, "--seed: has no effect without --dropout P");
+    if (o->align && !positions)
+        return tool_wrong(
+            command,
+            "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
+            o->align);
+    return -1;
+}
+
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads) {
     int status = choose_alignment(command, o);
+    if (status < 0) status = check_effects(command, o);
     if (status < 0) status = load_offset(command, o, batch);
     for (int i = 0; status < 0 && i < SCORE_FILES; i++)
         status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
