@@ -3,6 +3,10 @@
 # No kernel is built with flags that drop NaN or infinity.
 set -eu
 bad=0
+# A pattern that matches no file complains of nothing.
+for folder in src/core src/plan src/attention src/layer src/evidence src/tool cl bench tests; do
+    [ "$(ls "$folder"/*.[ch] | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
+done
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
 complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast|tool/bench_baseline).c\$" | tr '\n' ' ')"
