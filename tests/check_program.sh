@@ -38,6 +38,12 @@ for command in devices attend layer heatmap verify bench tune compare; do
     "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
 done
 
+# A long path of a cache folder is used whole, or not at all. PoCL has a cache of its own, which takes no such path.
+long=$work/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)
+POCL_CACHE_DIR=$work/pocl XDG_CACHE_HOME=$long "$clattn" devices --json >/dev/null && [ -d "$long/clattn" ] || complain "a long cache path: not used"
+top=$(printf '%0200d' 1)
+[ "$(find "$work/$top" -type d | wc -l)" = 7 ] || complain "a long cache path: cut"
+
 x=$data/minilm_layer0_weights.npy # any [3,12,24,24] tensor
 set -- --out refused.npy
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o.npy --lse l.npy --causal bottom-right --window 3,0 --softcap 4 --quiet || complain "attend"

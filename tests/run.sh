@@ -2,7 +2,8 @@
 # Run every test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
 #   sh tests/run.sh
 # CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
-# the build folder's own environment. CLATTN_INSTALL=off installs no Debian packages.
+# the build folder's own environment. CLATTN_INSTALL=off installs no Debian packages. CLATTN_DRIVERS=FOLDER runs on the
+# OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -11,6 +12,7 @@ cd "$(dirname "$0")/.." || exit 2
 install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev oclgrind gcc-mingw-w64-x86-64 binutils
 
+step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
 suite "device, default" build device
@@ -33,6 +35,7 @@ step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,u
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device
 step "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
+step "ThreadSanitizer" sh tests/check_threads.sh build/threads
 step "fuzzers, 20 s each" sh tests/check_fuzzers.sh
 if intel_runtime build/intel; then
     suite "device, Intel's CPU runtime" build device intel

@@ -21,6 +21,20 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available >/dev/null
 }
 
+# The driver that the tests run on, in a folder of its own, so that others that are installed are not loaded beside it: one
+# that leaks or fails in a query would fail a suite. CLATTN_DRIVERS, a folder of .icd files, takes another one.
+choose_driver() {
+    drivers=${CLATTN_DRIVERS:-$PWD/build/drivers/pocl}
+    mkdir -p build/drivers/pocl
+    cp /etc/OpenCL/vendors/pocl.icd build/drivers/pocl/ 2>/dev/null
+    ls "$drivers"/*.icd >/dev/null 2>&1 || return 1
+    export OCL_ICD_VENDORS="$drivers/"
+}
+
+# How long a step took, for the list at the end.   $1 seconds, $2 name
+timings=$(mktemp)
+took() { printf '%5d s  %s\n' "$1" "$2" >>"$timings"; }
+
 count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
 
@@ -33,6 +47,7 @@ step() {
     "$@" >"$log" 2>&1
     status=$?
     seconds=$(($(date +%s) - start))
+    took $seconds "$name"
     if [ $status = 77 ]; then
         skip "$name: $(tail -n 1 "$log")"
     elif [ $status = 0 ]; then
@@ -88,8 +103,10 @@ suite() {
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 all=$((all + 1)); fi # a program that died printed no line
     if [ "$all" = 0 ]; then bad=1 all=1 && echo "FAIL  $name: no check ran"; fi
     passed=$((passed + all - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
+    seconds=$(($(date +%s) - start))
+    took $seconds "$name"
     if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
-    echo "$word $name: $all checks, $bad failed ($(($(date +%s) - start)) s)"
+    echo "$word $name: $all checks, $bad failed ($seconds s)"
     if [ "$bad" != 0 ]; then
         grep -E ':[0-9]+:[FE]:|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
     fi
@@ -115,6 +132,9 @@ intel_runtime() {
 }
 
 finish() {
+    echo "the slowest of $(awk '{n += $1} END {printf "%d min %d s", n / 60, n % 60}' "$timings"):"
+    sort -rn "$timings" | head -n 10
+    rm -f "$timings"
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }

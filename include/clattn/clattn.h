@@ -13,10 +13,11 @@
  *   - All arguments are checked before anything is enqueued. A call that fails has enqueued nothing and
  *     written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused
  *     half-way, and BUILD_FAILED of a kernel of CLBlast's, which compiles between its own commands.
- *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state.
+ *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
+ *     count of the contexts that use CLBlast, which has its own ways (clattn_projection).
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
- *     have a queue of their own; calls on it overlap except while a kernel is compiled or its arguments are
- *     being set, and while probes or projections are measured, once a context.
+ *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
+ *     that is being compiled, or a probe that is running.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H

@@ -12,9 +12,13 @@ extern "C" {
 /* ------------------------------------------------------------------------------------------- layer --- */
 
 /* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
- * of the context's tuned_rows decides; else a measurement of both, which the first layer or linear call on a
- * device makes (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the
- * shipped rows. */
+ * of the context's tuned_rows decides; else what clattn_context_measure found; else the shipped rows. Where CLBlast
+ * fails in a call with AUTO (but for DEVICE_LOST), the call is done again by clattn's own kernel, and so are later ones
+ * of the context.
+ * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it prints
+ * a line on stderr when an OpenCL call of its own fails, it reads the environment variable CLBLAST_BUILD_OPTIONS when
+ * it compiles, and what it compiled stays until the last context that has used it is destroyed. That drops all that it
+ * keeps for the process, also what the application had it compile itself. */
 typedef enum clattn_projection {
     CLATTN_PROJECTION_AUTO = 0, /* the faster one */
     CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
@@ -59,8 +63,7 @@ typedef struct clattn_layer_params {
 CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
                                                 size_t *bytes);
 
-/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. Blocking: the
- * one-time measurement of clattn_projection, here as in the other functions of a layer. */
+/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. */
 CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
                                            clattn_plan *plan);
 
@@ -105,8 +108,7 @@ CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const 
                                                  size_t *bytes);
 
 /* Plan a projection without doing it. Buffers may be NULL (b counts as present when its rank is not 0).
- * Threads: any.   Blocking: never, but for the one-time measurement of clattn_projection, here as in the
- * other functions of a linear call.   Returns: as clattn_linear_enqueue. */
+ * Threads: any.   Blocking: never.   Returns: as clattn_linear_enqueue. */
 CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                             clattn_linear_choice *choice);
 

@@ -24,9 +24,11 @@ struct clattn_context {
     bool has_run; // a kernel was enqueued once: from then on certain codes mean that the device is gone
     bool lost;
 
-    os_mutex program_lock; // guards the list, the statistics and building
+    os_mutex program_lock;      // guards the list and the statistics; nobody holds it while the driver works
+    os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
+    bool no_measurements;
     bool clblast_used; // another library holds programs of this cl_context
 
     struct probe_state *probes;  // core/probe.h

@@ -149,9 +149,7 @@ static clattn_status ready(layer *l) {
     return CLATTN_OK;
 }
 
-static clattn_status run(void *job, chain *steps) {
-    layer *l = job;
-    if (l->call.empty) return CLATTN_OK;
+static clattn_status run_once(layer *l, chain *steps) {
     TRY(ready(l));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
@@ -163,6 +161,20 @@ static void release(void *job) {
     cla_call_release(&l->call);
     if (l->turn_words) clReleaseMemObject(l->turn_words);
     if (l->workspace) clReleaseMemObject(l->workspace);
+    l->turn_words = l->workspace = NULL;
+}
+
+// Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast: what was enqueued
+// before only wrote what is written again.
+static clattn_status run(void *job, chain *steps) {
+    layer *l = job;
+    if (l->call.empty) return CLATTN_OK;
+    const clattn_status status = run_once(l, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(l->context, l->params.projection, l->native))
+        return status;
+    release(l);
+    TRY(plan_layer(l));
+    return run_once(l, steps);
 }
 
 static const entry layer_entry = {check, prepare, run, release};

@@ -4,6 +4,7 @@
 #include "layer/linear.h"
 
 #include "core/workspace.h"
+#include "layer/projector.h"
 
 clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     clattn_tensor r = *t;
@@ -134,7 +135,9 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     }
     const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
-    return cla_clblast_multiply(c, &mx, &mw, &my, size);
+    const clattn_status status = cla_clblast_multiply(c, &mx, &mw, &my, size);
+    if (status != CLATTN_OK) cla_projector_clblast_failed(c->context, status);
+    return status;
 }
 
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at) {

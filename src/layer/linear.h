@@ -50,6 +50,7 @@ clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
 // What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
 typedef struct projection_answer {
     enum plan_measured of[PLAN_MEASURES];
+    bool sure; // the runs agreed
 } projection_answer;
 bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known);
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l);

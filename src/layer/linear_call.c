@@ -12,6 +12,7 @@
 typedef struct linear_job {
     clattn_context *context;
     linear linear;
+    clattn_projection wanted;
     cl_mem given; // the caller's workspace
     size_t workspace_bytes;
     const char *why; // who computes it
@@ -65,7 +66,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     const clattn_linear_params p = *(const clattn_linear_params *)params;
     linear_job *job = to;
     linear *l = &job->linear;
-    *job = (linear_job){.context = context, .given = p.workspace};
+    *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
     *l = (linear){.x = cla_linear_one_head(&p.x), .w = p.w, .b = p.b, .y = cla_linear_one_head(&p.out)};
@@ -83,15 +84,24 @@ static clattn_status prepare(void *from) {
 }
 
 // What can refuse comes first: a kernel that does not build, a workspace that is too small.
-static clattn_status run(void *from, chain *steps) {
-    const linear_job *job = from;
+static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
-    TRY(prepare(from));
-    if (job->empty) return CLATTN_OK;
+    TRY(prepare(job));
     TRY(cla_workspace_take(steps->context, job->given, job->workspace_bytes, &workspace));
     const clattn_status status = cla_linear_enqueue(steps, &job->linear, workspace, 0);
     if (workspace) clReleaseMemObject(workspace);
     return status;
+}
+
+static clattn_status run(void *from, chain *steps) {
+    linear_job *job = from;
+    if (job->empty) return CLATTN_OK;
+    const clattn_status status = run_once(job, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(job->context, job->wanted, job->linear.native))
+        return status;
+    job->linear.native = true;
+    job->workspace_bytes = cla_linear_scratch(&job->linear);
+    return run_once(job, steps);
 }
 
 static const entry linear_entry = {.check = check, .prepare = prepare, .run = run};

@@ -169,6 +169,25 @@ static int measure_limits(const bench *b, session *s, struct limits *found) {
     return status;
 }
 
+// Who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
+static int measure_projections(const bench *b, session *s) {
+    bool open = false;
+    for (int i = 0; i < b->case_count; i++) {
+        const struct test_case *t = &b->cases[i].test;
+        const bool projects = t->op == CASE_LAYER || t->op == CASE_LINEAR;
+        open = open || (projects && t->projection == CLATTN_PROJECTION_AUTO);
+    }
+    if (!open) return -1;
+    const clattn_device device = s->device;
+    show_progress(b, "projections, CLBlast's and clattn's", 0);
+    int status = session_open_device(s, &device, NULL);
+    if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
+        tool_failed("bench", "projections are not measured, shipped rows decide: %s", s->message);
+    session_close(s);
+    show_progress(b, NULL, 0);
+    return status;
+}
+
 static void run_cases(bench *b, session *s, bench_row *rows) {
     for (int i = 0; i < b->case_count; i++) {
         char name[CASE_NAME_SIZE];
@@ -189,7 +208,8 @@ static int run_device(bench *b, session *s) {
         return tool_failed("bench", "a device that tells nothing of itself");
     bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
     if (!rows) return tool_failed("bench", "no memory");
-    const int status = measure_limits(b, s, &found);
+    int status = measure_limits(b, s, &found);
+    if (status < 0) status = measure_projections(b, s);
     if (status < 0) {
         run_cases(b, s, rows);
         measure_limits(b, s, &found);

@@ -35,13 +35,14 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (o->cache_dir && !strcmp(o->cache_dir, "off")) return NULL;
     if (o->cache_dir) return o->cache_dir;
-    if (base && base[0] == '/')
-        snprintf(text, size, "%s/clattn", base);
-    else if (home && home[0] == '/')
-        snprintf(text, size, "%s/.cache/clattn", home);
-    else
-        return NULL;
-    return make_parents(text) ? text : NULL;
+    const bool own = base && base[0] == '/';
+    if (!own && !(home && home[0] == '/')) return NULL;
+    const int length = snprintf(text, size, own ? "%s/clattn" : "%s/.cache/clattn", own ? base : home);
+    if (length >= 0 && (size_t)length < size && make_parents(text)) return text;
+    if (o->verbose)
+        fprintf(stderr, "clattn: %s cannot hold compiled kernels: it cannot be created\n",
+                own ? "XDG_CACHE_HOME" : "HOME");
+    return NULL;
 }
 
 int session_devices(session *s, clattn_device **devices, size_t *count) {
@@ -82,7 +83,7 @@ static int find_device(session *s) {
 }
 
 int session_open_device(session *s, const clattn_device *device, const char *rows) {
-    char folder[1024];
+    char folder[4096]; // a longer path is none
     cl_int code = CL_SUCCESS;
     s->device = *device;
     const clattn_context_params params = {.device = device->device,
