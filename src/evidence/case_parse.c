@@ -39,7 +39,7 @@ static bool parse_number(struct test_case *t, const struct case_field *f, const 
     if (is_size && !within(x, f->kind == FIELD_WIDTH_Y ? 0 : 1, MOST_SIZE)) return false;
     if (f->kind == FIELD_INT64 && !within(x, 0, 0x1p53)) return false;
     if (f->kind == FIELD_INT32 && !within(x, 0, INT32_MAX)) return false;
-    if (f->kind == FIELD_FLOAT && !(fabs(x) <= (double)FLT_MAX)) return false;
+    if (f->kind == FIELD_FLOAT && (fabs(x) > FLT_MAX || (x != 0.0 && fabs(x) < FLT_MIN))) return false;
     case_field_set(t, f->kind, f->at, x);
     return true;
 }
@@ -95,8 +95,9 @@ static bool parse_scores(struct test_case *t, const char *text) {
 
 static bool parse_window(clattn_score *s, const char *text) {
     double left = 0, right = 0;
-    if (!read_number(&text, &left) || *text++ != ':' || !whole_number(text, &right)) return false;
-    if (!within(left, -1, INT32_MAX) || !within(right, -1, INT32_MAX)) return false;
+    if (!read_number(&text, &left) || *text++ != ':' || !whole_number(text, &right) ||
+        !within(left, -1, INT32_MAX) || !within(right, -1, INT32_MAX))
+        return false;
     s->window = true;
     s->window_left = (int32_t)left;
     s->window_right = (int32_t)right;
