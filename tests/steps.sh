@@ -61,8 +61,9 @@ step() {
     rm -f "$log"
 }
 
-# Configure and build a folder with warnings as errors, tests and tool. One that was configured otherwise, such as by
-# bench/run.sh or by hand, is configured again: else it would have no tests, and who looks for failures finds none.
+# Configure (once) and build a folder with warnings as errors.
+# One that was configured otherwise, such as by bench/run.sh or by hand, is configured again: it might have no tests, and
+# who looks for failures there finds none.
 build_folder() {
     folder=$1
     shift
@@ -94,7 +95,7 @@ suite() {
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     fi
     status=$?
-    [ -f "$log" ] || echo "meson test wrote no log" >"$log"
+    [ -f "$log" ] || { mkdir -p "${log%/*}" && echo "meson test wrote no log" >"$log"; }
     # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program; one that held no check has failed.
     checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
         awk '{n += $1 + ($1 == 0); bad += $2 + $3 + ($1 == 0)} END {print n + 0, bad + 0}')
