@@ -21,9 +21,11 @@ step "install and consume through pkg-config" sh tests/check_install.sh build
 step "header alone as C11 and C++17, README example" sh tests/check_header.sh build
 step "kernels alone through clang" sh tests/check_kernels.sh
 step "includes run downward, files and functions stay short" python3 tests/check_structure.py
+step "what is counted" sh tests/check_steps.sh
 step "formatting" sh tests/check_format.sh build
 step "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 step "program: real layers, refusals, JSON" sh tests/check_program.sh build
+step "options: strict, none without effect, checks that check" sh tests/check_options.sh build
 step "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
 step "bench and compare" sh tests/check_bench.sh build
 step "no OpenCL platform" sh tests/check_no_platform.sh build

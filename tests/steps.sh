@@ -87,12 +87,18 @@ steps_of() {
 }
 
 # Configure (once) and build a folder with warnings as errors.
+# One that was configured otherwise, such as by bench/run.sh or by hand, is configured again: it might have no tests, and
+# who looks for failures there finds none.
 build_folder() {
     folder=$1
     shift
+    set -- --werror -Dtests=enabled -Dtool=enabled "$@"
     if [ ! -f "$folder/build.ninja" ]; then
-        meson setup "$folder" --werror -Dtests=enabled -Dtool=enabled "$@" || return 1
+        meson setup "$folder" "$@" || return 1
+    elif [ "$(cat "$folder/steps.options" 2>/dev/null)" != "$*" ]; then
+        meson setup --reconfigure "$folder" "$@" || return 1
     fi
+    echo "$*" >"$folder/steps.options"
     ninja -C "$folder"
 }
 
@@ -100,6 +106,8 @@ build_folder() {
 suite() {
     name=$1 folder=$2 kind=$3 runtime=${4:-}
     start=$(date +%s)
+    log=$folder/meson-logs/testlog.txt
+    rm -f "$log" # that of another suite
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear ;;
     *) set -- --suite "$kind" ;;
@@ -112,13 +120,14 @@ suite() {
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     fi
     status=$?
-    log=$folder/meson-logs/testlog.txt
-    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program.
+    [ -f "$log" ] || { mkdir -p "${log%/*}" && echo "meson test wrote no log" >"$log"; }
+    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program; one that held no check has failed.
     checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
-        awk '{n += $1; bad += $2 + $3} END {print n + 0, bad + 0}')
+        awk '{n += $1 + ($1 == 0); bad += $2 + $3 + ($1 == 0)} END {print n + 0, bad + 0}')
     bad=${checks#* } all=${checks% *}
     quiet=$(grep -c 'exit status 77' "$log")
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 all=$((all + 1)); fi # a program that died printed no line
+    if [ "$all" = 0 ]; then bad=1 all=1 && echo "FAIL  $name: no check ran"; fi
     passed=$((passed + all - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
     seconds=$(($(date +%s) - start))
     took $seconds "$name"
@@ -153,5 +162,5 @@ finish() {
     sort -rn "$timings" | head -n 10
     rm -f "$timings"
     echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }

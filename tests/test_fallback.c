@@ -8,6 +8,7 @@
 #include "harness.h"
 
 #include <dlfcn.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,6 +21,7 @@ static struct {
     cl_int clblast_code; // of every launch of a GEMM kernel
     bool busy;           // every other pair of clFinish takes a second, as the clock has it
     int skew_s;
+    bool slow_launch;   // wait_in_launch
     int refused, gemms; // launches that failed here
     int finishes;
 } driver;
@@ -48,6 +50,28 @@ static bool is_gemm(cl_kernel kernel) {
     return strncmp(name, "Xgemm", 5) == 0;
 }
 
+// A driver that compiles at a kernel's first launch: the first thread that comes stays here until another one has gone
+// through, which a library that holds a lock meanwhile never lets.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    int inside;
+    bool passed, timed_out;
+} slow = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void wait_in_launch(void) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 30;
+    pthread_mutex_lock(&slow.lock);
+    slow.passed = slow.passed || slow.inside > 0;
+    slow.inside++;
+    pthread_cond_broadcast(&slow.changed);
+    while (!slow.passed && !slow.timed_out)
+        slow.timed_out = pthread_cond_timedwait(&slow.changed, &slow.lock, &end) != 0;
+    pthread_mutex_unlock(&slow.lock);
+}
+
 CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, cl_kernel kernel, cl_uint dims,
                                                        const size_t *offset, const size_t *global,
                                                        const size_t *local, cl_uint count,
@@ -61,6 +85,7 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
         driver.refused++;
         return CL_INVALID_WORK_GROUP_SIZE;
     }
+    if (driver.slow_launch) wait_in_launch();
     if (driver.clblast_code && is_gemm(kernel)) {
         driver.gemms++;
         return driver.clblast_code;
@@ -234,6 +259,53 @@ START_TEST(clblast_is_cleared_by_the_last) {
 }
 END_TEST
 
+struct launcher {
+    clattn_context *context;
+    cl_command_queue queue;
+    struct case_data *data;
+    bool good;
+    char why[256];
+};
+
+static void *launch(void *argument) {
+    struct launcher *l = argument;
+    struct place place = *harness_place();
+    place.context = l->context, place.queue = l->queue;
+    struct case_result got = case_execute(l->data, &place);
+    l->good = case_agrees(l->data, &got, l->why, sizeof l->why);
+    case_result_free(&got);
+    return NULL;
+}
+
+// Two threads that launch one kernel at the same time, with arguments of their own.
+START_TEST(a_slow_launch_holds_up_nobody) {
+    struct test_case test;
+    struct launcher all[2];
+    pthread_t threads[2];
+    char why[256];
+    clattn_context *c = open_context(NULL, NULL);
+    for (int n = 0; n < 2; n++) {
+        cl_int status;
+        ck_assert(case_parse(n ? "attend-f32-b1-h2-n40-d32-full-seed7" : "attend-f32-b1-h2-n40-d32-full",
+                             &test, why));
+        all[n] = (struct launcher){.context = c, .data = case_make(&test)};
+        all[n].queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &status);
+        harness_expect(status, "clCreateCommandQueue");
+    }
+    driver.slow_launch = true;
+    for (int n = 0; n < 2; n++) ck_assert_int_eq(pthread_create(&threads[n], NULL, launch, &all[n]), 0);
+    for (int n = 0; n < 2; n++) {
+        pthread_join(threads[n], NULL);
+        case_free(all[n].data);
+        clReleaseCommandQueue(all[n].queue);
+    }
+    driver.slow_launch = false;
+    clattn_context_destroy(c);
+    ck_assert_msg(!slow.timed_out, "a launch waited for another one's return from the driver");
+    for (int n = 0; n < 2; n++) ck_assert_msg(all[n].good, "%s", all[n].why);
+}
+END_TEST
+
 // Runs that do not agree are no answer for ever: the next call that measures looks again.
 START_TEST(a_noisy_measurement_is_taken_again) {
     char folder[] = "/tmp/clattn-fallback-XXXXXX", command[128];
@@ -262,6 +334,7 @@ int main(void) {
                                   clblast_may_fail,
                                   clblast_as_asked_fails,
                                   clblast_is_cleared_by_the_last,
+                                  a_slow_launch_holds_up_nobody,
                                   a_noisy_measurement_is_taken_again,
                                   NULL};
     Suite *suite = suite_create("fallback");

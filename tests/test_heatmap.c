@@ -294,8 +294,8 @@ static const struct {
     {{"@flat.npy"}, 2, "shape [4]; [H, Nq, Nkv] or"},
     {{"@empty.npy"}, 2, "shape [2, 0, 4]; sizes from 1"},
     {{"@u16.npy"}, 2, "type u16"},
-    {{"@w", "--out", "@no/h.svg"}, 1, "No such file"},
-    {{"@w", "--out", "@folder.svg"}, 1, "is a folder"},
+    {{"@w", "--out", "@no/h.svg"}, 2, "No such file"},
+    {{"@w", "--out", "@folder.svg"}, 2, "is a folder"},
 };
 
 START_TEST(refusals_say_what_is_accepted) {

@@ -17,7 +17,7 @@
  *     count of the contexts that use CLBlast, which has its own ways (clattn_projection).
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
  *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
- *     that is being compiled, or a probe that is running, and while the arguments of one kernel are set.
+ *     that is being compiled, or a probe that is running.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H

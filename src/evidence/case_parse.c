@@ -3,26 +3,25 @@
 #include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "evidence/case_fields.h"
 #include "evidence/names.h"
+#include "evidence/number.h"
 
 #define MOST_SIZE 16777216
 
 // A number at *text, a minus written m; moves past it.
 static bool read_number(const char **text, double *x) {
-    char copy[40], *end = NULL;
+    char copy[40];
     size_t n = 0;
     const char *p = *text;
     for (; n < sizeof copy - 1 && (strchr("0123456789.m", p[n]) || (n > 0 && p[n] == 'e')) && p[n]; n++)
         copy[n] = p[n] == 'm' ? '-' : p[n];
     copy[n] = '\0';
-    if (n == 0 || copy[0] == '.') return false;
-    *x = strtod(copy, &end);
-    *text += end - copy;
-    return end != copy && isfinite(*x);
+    if (copy[0] == '.' || !number_real(copy, x)) return false;
+    *text = p + n;
+    return true;
 }
 
 static bool whole_number(const char *text, double *x) {

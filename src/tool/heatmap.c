@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
 #include "load.h"
 #include "picture.h"
 #include "refuse.h"
@@ -261,8 +262,6 @@ static bool draw(const request *r, heatmap *map, failure *why) {
         done = picture_svg(p, r->out_path, why->text, sizeof why->text);
     if (done && strcmp(r->out_path, "-") != 0) report(r, p);
     p->title = NULL;
-    if (done && (fflush(stdout) || ferror(stdout)))
-        return refuse(why->text, sizeof why->text, "standard output: %s", strerror(errno));
     return done;
 }
 
@@ -276,6 +275,7 @@ int tool_heatmap(int argc, char **argv) {
         fputs(help, stdout);
         return 0;
     }
+    if (strcmp(r.out_path, "-") != 0 && !file_can_write(r.out_path, why.text, sizeof why.text)) goto end;
     if (!load_weights(&r, &map, &why) || !choose_heads(&r, &map, &why) || !label_axes(&r, &map, &why))
         goto end;
     place(&r, &map);

@@ -64,11 +64,18 @@ static int find_device(session *s) {
     size_t count = 0;
     const int status = session_devices(s, &devices, &count);
     if (status >= 0) return status;
-    const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL);
+    const clattn_device *other = NULL;
+    const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL, &other);
     const bool found = chosen != NULL;
+    const size_t second = other ? (size_t)(other - devices) : 0;
     if (found) s->device = *chosen;
     free(devices);
     if (found) return -1;
+    if (second)
+        return tool_wrong(
+            s->command,
+            "--device %s: means device %zu and others: a number or a whole name from clattn devices", spec,
+            second);
     return tool_wrong(s->command,
                       "--device %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
                       "clattn devices",
