@@ -9,8 +9,9 @@
 #include "tool/file.h"
 #include "tool/tool.h"
 
-extern volatile unsigned fuzz_written;  /* so that no compiler leaves the sum out */
-int clattn_main(int argc, char **argv); /* main.c's main, by the compiler's -D */
+extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
+int clattn_main(int argc,
+                char **argv); /* main.c's main, which then leaves stdout open, by the compiler's -D */
 int __wrap_session_open(session *s, const char *command, const common_options *o);
 int __wrap_session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);
