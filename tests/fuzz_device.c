@@ -47,7 +47,8 @@ void fuzz_device_open(void) {
     cl_int code = CL_SUCCESS;
     const char *wanted = getenv("CLATTN_TEST_DEVICE");
     FUZZ_CHECK(clattn_device_list(devices, 16, &count, NULL) == CLATTN_OK);
-    const clattn_device *device = choose_device(devices, count < 16 ? count : 16, wanted ? wanted : "cpu");
+    const clattn_device *device =
+        choose_device(devices, count < 16 ? count : 16, wanted ? wanted : "cpu", NULL);
     FUZZ_CHECK(device);
     const clattn_context_params params = {
         .device = device->device, .cache_dir = getenv("FUZZ_CACHE"), .tuned_rows = rows};
