@@ -81,7 +81,7 @@ fail() { echo "FAIL  fuzzer $1"; exit 1; }
 
 # What stopped a run: the input that was kept, and where it was.   $1 target, $2 log
 tell_crash() {
-    found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' -o -name 'slow-*' \) | head -n 1)
+    found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' \) | head -n 1)
     grep -E 'ERROR|runtime error|SUMMARY|^ +#[0-9] ' "$2" | cut -c1-200 | head -n 20
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
