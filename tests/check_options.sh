@@ -55,6 +55,8 @@ no 'no effect here' --align bottom-right
 refused 2 'given twice' attend --q x.npy --k x.npy --v x.npy --out refused.npy --scale 1 --scale 2
 refused 2 'given twice' bench -d 64 -d 128
 refused 2 'its value is empty' devices --device ''
+no 'is no folder' --cache-dir x.npy
+no 'cannot be written' --cache-dir no/folder
 refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
 refused 2 'one is accepted' bench --case plain --json -o csv

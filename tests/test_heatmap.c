@@ -281,6 +281,8 @@ static const struct {
     {{"@w", "--batch", "-1"}, 2, "a number from 0"},
     {{"@w", "--batch", "1"}, 2, "holds 0 to 0"},
     {{"@w", "--dtype", "f8"}, 2, "bf16 is accepted"},
+    {{"@w", "--dtype", "bf16"}, 2, "holds f32; it is for u2"},
+    {{"@w", "--heads", "0", "--heads", "1"}, 2, "is given twice"},
     {{"@w", "--heads", "2"}, 2, "different heads from 0 to 1"},
     {{"@w", "--heads", "0,0"}, 2, "different heads"},
     {{"@w", "--heads", "1-0"}, 2, "different heads"},

@@ -110,6 +110,7 @@ static bool parse_request(int argc, char **argv, request *r, failure *why) {
         {"heads", required_argument, NULL, 'H'},  {"dtype", required_argument, NULL, 'd'},
         {"quiet", no_argument, NULL, 'q'},        {"verbose", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    bool taken[128] = {false};
     *r = (request){.out_path = "-"};
     opterr = 0;
     optind = 1;
@@ -122,6 +123,9 @@ static bool parse_request(int argc, char **argv, request *r, failure *why) {
         if (option == '?')
             return refuse(why->text, sizeof why->text,
                           "%s: not an option here; clattn heatmap --help lists them", given);
+        if (optarg && taken[option])
+            return refuse(why->text, sizeof why->text, "%s: is given twice: one value is accepted", optarg);
+        taken[option] = true;
         if (!take_option(option, r, why)) return false;
         if (r->help) return true;
     }
@@ -136,6 +140,9 @@ static bool load_weights(const request *r, heatmap *map, failure *why) {
     char shape[128];
     array *w = &map->weights;
     if (!load_array(r->weights_spec, w, why->text, sizeof why->text)) return false;
+    if (r->bf16 && w->type != ARRAY_U16 && w->type != ARRAY_BF16)
+        return refuse(why->text, sizeof why->text, "--dtype bf16: %s holds %s; it is for u2", r->weights_spec,
+                      array_type_name(w->type));
     if (w->type == ARRAY_U16 && r->bf16) w->type = ARRAY_BF16;
     if (w->type != ARRAY_F32 && w->type != ARRAY_F16 && w->type != ARRAY_BF16)
         return refuse(why->text, sizeof why->text,

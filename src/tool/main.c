@@ -33,7 +33,7 @@ static void print_help(FILE *to) {
 // Whatever was printed must have arrived: results go to stdout, and a full disk takes none of them. Nothing else looks.
 static int finish_output(int status) {
     const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
-    if (fflush(stdout) != 0 || (!why && fclose(stdout) != 0 && errno != EBADF)) why = strerror(errno);
+    if (fflush(stdout) != 0) why = strerror(errno);
     if (!why) return status;
     fprintf(stderr, "clattn: standard output could not be written: %s\n", why);
     return status == EXIT_DONE ? EXIT_FAILED : status;
