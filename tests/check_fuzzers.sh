@@ -131,7 +131,7 @@ COUNTS
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' "$top"/src/tool/*.c | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
     grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/names.c "$top"/src/tool/bench_cases.c "$top"/src/evidence/case_fields.[ch] | sort -u
-    printf '"%s"\n' '\x0a' '=' '..' '*2' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
+    printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
 }
 
 if [ "${1:-}" = --one ]; then
