@@ -81,7 +81,7 @@ fail() { echo "FAIL  fuzzer $1"; exit 1; }
 
 # What stopped a run: the input that was kept, and where it was.   $1 target, $2 log
 tell_crash() {
-    found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' -o -name 'slow-*' \) | head -n 1)
+    found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' \) | head -n 1)
     grep -E 'ERROR|runtime error|SUMMARY|^ +#[0-9] ' "$2" | cut -c1-200 | head -n 20
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
@@ -131,7 +131,7 @@ COUNTS
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' "$top"/src/tool/*.c | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
     grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/names.c "$top"/src/tool/bench_cases.c "$top"/src/evidence/case_fields.[ch] | sort -u
-    printf '"%s"\n' '\x0a' '=' '..' '*2' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
+    printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
 }
 
 if [ "${1:-}" = --one ]; then

@@ -51,13 +51,16 @@ static double number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
+// A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
+static bool is_time(const json_t *row, const char *key, double least) {
+    return json_is_number(json_object_get(row, key)) && number(row, key) >= least && number(row, key) <= 1e18;
+}
+
 static bool valid_rows(const json_t *rows) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
-        const bool timed = json_is_number(json_object_get(row, "time_ns")) && number(row, "time_ns") > 0.0 &&
-                           json_is_number(json_object_get(row, "time_ns_spread")) &&
-                           number(row, "time_ns_spread") >= 0.0;
+        const bool timed = is_time(row, "time_ns", 1.0) && is_time(row, "time_ns_spread", 0.0);
         if (!text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
             !text(row, "status")[0])
             return false;
@@ -83,7 +86,8 @@ static int load(const char *path, json_t **file) {
                           path, BENCH_FORMAT_VERSION);
     if (valid_rows(json_object_get(*file, "rows"))) return -1;
     return tool_wrong("compare",
-                      "%s: rows lack case, device, status or times: a file of clattn bench --save is needed",
+                      "%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
+                      "--save is needed",
                       path);
 }
 
