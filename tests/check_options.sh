@@ -131,6 +131,8 @@ save("bf16.json", [row(case=rows[0]["case"].replace("f32", "bf16"), dtype="bf16"
 save("unsupported.json", [row(status="unsupported", time_ns=None)])
 save("broken.json", [row(status="fail", time_ns=None)])
 save("spread.json", [row(time_ns_spread=-1e30)])
+save("escape.json", [row(case="\x1b[2Jcase")])
+open("escape_bad.json", "w").write("{\x1b[2J")
 PYTHON
 compare() { # $1 exit status, then the arguments
     want=$1
@@ -154,6 +156,9 @@ compare 2 same.json spread.json
 compare 2 same.json same.json --fail-above 0%%
 compare 2 same.json same.json --fail-above 1e-400
 compare 2 same.json same.json --allow-missing
+escape=$(printf '\033')
+"$clattn" compare escape.json escape.json | grep -q "$escape" && complain "compare prints what steers a terminal"
+"$clattn" compare escape_bad.json escape.json 2>&1 | grep -q "$escape" && complain "an error line holds what steers a terminal"
 refused_some 'not in the second' compare two.json same.json --fail-above 5%
 
 # A layer by its tensors' names alone is another model's where names do not tell how it attends.
