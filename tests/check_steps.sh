@@ -30,6 +30,17 @@ counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
 counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
 counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
 counted 0 '' '0 passed, 1 failed, 0 skipped'
+# Steps that were queued count like others; one that left no status has failed.
+queued=$(
+    . "$top/tests/steps.sh"
+    later "good, with words" sh -c 'exit 0'
+    later bad false
+    later gone sh -c 'kill -9 $PPID'
+    later skipped sh -c 'exit 77'
+    run_queued >/dev/null 2>&1
+    finish | tail -n 1
+)
+[ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
 # A build folder without tests and program.

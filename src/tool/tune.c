@@ -237,7 +237,7 @@ static int run_tune(tune *t) {
 }
 
 int tool_tune(int argc, char **argv) {
-    static tune t; // large
+    static tune t; // large; a run keeps nothing of the last one
     static const option_row rows[] = {
         {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
         {"quick", NULL, 601, "a third of the candidates"},
@@ -252,6 +252,7 @@ int tool_tune(int argc, char **argv) {
                          {NULL},
                          0};
     char why[256];
+    memset(&t, 0, sizeof t);
     int status = options_parse(&line, argc, argv);
     const output_file output = {"out", t.out};
     if (status < 0 && t.common.json)
