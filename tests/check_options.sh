@@ -48,6 +48,9 @@ refused 2 'whole number' bench --case plain --repeat 5x
 refused 2 'list such as' bench -n 99999999999999999999
 
 # Without effect, or of two one.
+refused 2 'too many' --version attend
+refused 2 'no command' help nonesuch
+[ "$("$clattn" help attend)" = "$("$clattn" attend --help)" ] || complain "help attend"
 no 'given twice' --q x.npy
 no 'without --scores' --scores-at raw
 no 'without --dropout' --seed 5
