@@ -220,6 +220,7 @@ model("parameters", rope_theta="absent", rope_parameters={"rope_type": "default"
 model("linear", rope_scaling={"type": "linear", "factor": 1})
 model("window", sliding_window=1000000, use_sliding_window=True)
 model("no_window", sliding_window=2, use_sliding_window=False)
+model("layer_types", sliding_window=2, layer_types=["full_attention"] + ["sliding_attention"] * 29)
 model("base", rope_theta=10000)
 model("linear4", rope_scaling={"rope_type": "linear", "factor": 4.0})
 model("window2", sliding_window=2)
@@ -257,6 +258,11 @@ model() { # $1 folder, then options
 }
 for folder in whole sharded parameters linear window no_window; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
+# A sliding window of 2 keys is the row's own and the one before it.
+model window2 && complain "a window hides nothing"
+"$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 --window 1,-1 \
+    --x "$data/smollm2_layer0_x.npy" --out a.npy --projection native --quiet --expect z.npy --tolerance 0 || complain "the window of config.json"
+model layer_types || complain "--model layer_types: $(cat stderr)"
 no_model() { # $1 word, $2 folder, then options
     word=$1 folder=$2
     shift 2
