@@ -26,8 +26,9 @@ static cl_mem real_buffer(cl_context context, cl_mem_flags flags, size_t size, v
 
 static size_t alignment(void) {
     cl_uint bits = 0;
-    harness_expect(clGetDeviceInfo(harness()->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL),
-                   "clGetDeviceInfo");
+    harness_expect(
+        clGetDeviceInfo(harness()->device, CL_DEVICE_MEM_BASE_ADDR_ALIGN, sizeof bits, &bits, NULL),
+        "clGetDeviceInfo");
     return bits / 8 > 4096 ? bits / 8 : 4096;
 }
 
@@ -65,8 +66,8 @@ static cl_mem make_on_host(cl_context context, size_t size, const void *host) {
     return buffer;
 }
 
-CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
-                                               cl_int *code) {
+CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
+                                               void *host, cl_int *code) {
     if (kind == ORDINARY) return real_buffer(context, flags, size, host, code);
     made++;
     if (code) *code = CL_SUCCESS;

@@ -113,7 +113,7 @@ static bool attends(const struct guest *g) {
 
 // The first M values times a matrix of all of them.
 static bool projects(const struct guest *g, clattn_projection projection) {
-    const int64_t row[] = {1, 1, M}, matrix[] = {H *N * D / M, M};
+    const int64_t row[] = {1, 1, M}, matrix[] = {COUNT / M, M};
     clattn_linear_params p = {.x = g->l->dense(g->x, CLATTN_TYPE_F32, 3, row), .projection = projection};
     double want[COUNT] = {0};
     const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
@@ -155,7 +155,8 @@ START_TEST(children_before_the_first_context) {
         ck_assert_int_ge(child, 0);
         if (child == 0) _exit(whole_life(&l) ? 0 : 1);
         ck_assert_int_eq(waitpid(child, &status, 0), child);
-        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d: status %x", n, (unsigned)status);
+        ck_assert_msg(WIFEXITED(status) && WEXITSTATUS(status) == 0, "child %d: status %x", n,
+                      (unsigned)status);
     }
     ck_assert(whole_life(&l));
     dlclose(l.handle);

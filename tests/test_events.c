@@ -10,14 +10,13 @@
 
 // The calls, each on small tensors of its own.
 enum { ATTENTION, UNFUSED, LAYER, LAYER_CLBLAST, LINEAR, LINEAR_CLBLAST, MERGE, CALLS };
-static const char *const names[CALLS] = {
-    "attend-f32-b1-h2-n9-nkv33-d32-full-flash-lse-ropehalf",
-    "attend-f32-b1-h2-n9-nkv33-d32-full-unfused-lse",
-    "layer-f32-b1-h2-n9-d32-m64-full-native",
-    "layer-f32-b1-h2-n9-d32-m64-full-clblast",
-    "linear-f32-b1-h2-n9-d32-m64-full-native",
-    "linear-f32-b1-h2-n9-d32-m64-full-clblast",
-    "attend-f32-b1-h2-n9-nkv33-d32-full-lse"};
+static const char *const names[CALLS] = {"attend-f32-b1-h2-n9-nkv33-d32-full-flash-lse-ropehalf",
+                                         "attend-f32-b1-h2-n9-nkv33-d32-full-unfused-lse",
+                                         "layer-f32-b1-h2-n9-d32-m64-full-native",
+                                         "layer-f32-b1-h2-n9-d32-m64-full-clblast",
+                                         "linear-f32-b1-h2-n9-d32-m64-full-native",
+                                         "linear-f32-b1-h2-n9-d32-m64-full-clblast",
+                                         "attend-f32-b1-h2-n9-nkv33-d32-full-lse"};
 
 struct ready {
     struct case_data *data;

@@ -12,9 +12,18 @@ static const struct {
     clattn_layer_params layer;
     clattn_linear_params linear;
 } good = {
-#define VIEW4 {.rank = 4, .shape = {1, 2, 3, 8}, .stride = {48, 24, 8, 1}}
-#define VIEW3 {.rank = 3, .shape = {1, 3, 16}, .stride = {48, 16, 1}}
-#define VIEW2 {.rank = 2, .shape = {16, 16}, .stride = {16, 1}}
+#define VIEW4                                                                                                \
+    {                                                                                                        \
+        .rank = 4, .shape = {1, 2, 3, 8}, .stride = { 48, 24, 8, 1 }                                         \
+    }
+#define VIEW3                                                                                                \
+    {                                                                                                        \
+        .rank = 3, .shape = {1, 3, 16}, .stride = { 48, 16, 1 }                                              \
+    }
+#define VIEW2                                                                                                \
+    {                                                                                                        \
+        .rank = 2, .shape = {16, 16}, .stride = { 16, 1 }                                                    \
+    }
     .attention = {.q = VIEW4, .kv = {.k = VIEW4, .v = VIEW4}, .out = VIEW4},
     .layer = {.x = VIEW3, .out = VIEW3, .wq = VIEW2, .wk = VIEW2, .wv = VIEW2, .wo = VIEW2, .heads = 2},
     .linear = {.x = VIEW3, .out = VIEW3, .w = VIEW2}};

@@ -59,7 +59,8 @@ static cl_uint divide(cl_device_id parts[MOST]) {
     const cl_device_partition_property how[] = {CL_DEVICE_PARTITION_EQUALLY, 1, 0};
     cl_device_id all[256];
     cl_uint count = 0, units = clattn_context_capabilities(harness()->context)->compute_units;
-    if (units < 2 || units > 256 || clCreateSubDevices(harness()->device, how, 256, all, &count) != CL_SUCCESS)
+    if (units < 2 || units > 256 ||
+        clCreateSubDevices(harness()->device, how, 256, all, &count) != CL_SUCCESS)
         return 0;
     for (cl_uint n = 0; n < count; n++) {
         if (n < MOST)
@@ -92,8 +93,8 @@ END_TEST
 static cl_uint whole_devices(cl_device_id devices[MOST]) {
     cl_platform_id platform;
     cl_uint count = 0;
-    harness_expect(
-        clGetDeviceInfo(harness()->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL), "platform");
+    harness_expect(clGetDeviceInfo(harness()->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL),
+                   "platform");
     harness_expect(clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, MOST, devices, &count), "clGetDeviceIDs");
     return count < MOST ? count : MOST;
 }

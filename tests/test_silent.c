@@ -17,7 +17,7 @@
 static struct {
     cl_int build, launch, buffer; // what these answer; 0: what the driver says
     bool watching;
-    int by_clattn, by_others; // variables that were asked for
+    int by_clattn, by_others;  // variables that were asked for
     int unknown_to_the_header; // by CLBlast, but for CLBLAST_BUILD_OPTIONS
     int build_options;
     char name[128];
@@ -45,12 +45,11 @@ CL_API_ENTRY cl_int CL_API_CALL clEnqueueNDRangeKernel(cl_command_queue queue, c
     cl_int (*real)(cl_command_queue, cl_kernel, cl_uint, const size_t *, const size_t *, const size_t *,
                    cl_uint, const cl_event *, cl_event *);
     *(void **)&real = next("clEnqueueNDRangeKernel");
-    return seen.launch ? seen.launch
-                       : real(queue, kernel, dims, offset, global, local, count, list, event);
+    return seen.launch ? seen.launch : real(queue, kernel, dims, offset, global, local, count, list, event);
 }
 
-CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size, void *host,
-                                               cl_int *code) {
+CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
+                                               void *host, cl_int *code) {
     cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
     *(void **)&real = next("clCreateBuffer");
     if (!seen.buffer) return real(context, flags, size, host, code);
@@ -92,7 +91,7 @@ static struct {
     char text[4096]; // of both
 } caught;
 
-static void catch(void) {
+static void catch_output(void) {
     fflush(NULL);
     for (int n = 0; n < 2; n++) {
         char path[] = "/tmp/clattn-silent-XXXXXX";
@@ -172,13 +171,12 @@ static clattn_status call(clattn_context *c, const char *name) {
     return status;
 }
 
-static const char *const names[] = {
-    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-unfused-lse-weights",
-    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-ropehalf",
-    "attend-bf16-b1-h2-n20-nkv33-d32-full",
-    "decode-f32-b1-h4-hkv2-n1-nkv300-d32-full-decode-splits3",
-    "layer-f32-b1-h2-n20-d32-m64-full-native",
-    "linear-f32-b1-h2-n20-d32-m64-full-native"};
+static const char *const names[] = {"attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-unfused-lse-weights",
+                                    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-ropehalf",
+                                    "attend-bf16-b1-h2-n20-nkv33-d32-full",
+                                    "decode-f32-b1-h4-hkv2-n1-nkv300-d32-full-decode-splits3",
+                                    "layer-f32-b1-h2-n20-d32-m64-full-native",
+                                    "linear-f32-b1-h2-n20-d32-m64-full-native"};
 #define NAMES (sizeof names / sizeof names[0])
 
 // Every status that a call can have, and what has none.
@@ -195,8 +193,8 @@ static unsigned make_calls(const char *folder) {
     clattn_context_destroy(open_context("no row : at all\n", "/nonexistent/folder/cache"));
     clattn_context_destroy(open_context(NULL, "/nonexistent/folder/cache"));
     cl_int *const fail[] = {&seen.build, &seen.launch, &seen.buffer, &seen.launch};
-    const cl_int codes[] = {CL_BUILD_PROGRAM_FAILURE, CL_INVALID_KERNEL_ARGS, CL_MEM_OBJECT_ALLOCATION_FAILURE,
-                            CL_DEVICE_NOT_AVAILABLE};
+    const cl_int codes[] = {CL_BUILD_PROGRAM_FAILURE, CL_INVALID_KERNEL_ARGS,
+                            CL_MEM_OBJECT_ALLOCATION_FAILURE, CL_DEVICE_NOT_AVAILABLE};
     for (int i = 0; i < 4; i++) {
         c = open_context(NULL, NULL);
         if (i == 3) (void)call(c, names[1]); // a device is lost only where it once was
@@ -212,7 +210,7 @@ START_TEST(nothing_is_printed_or_asked) {
     char folder[] = "/tmp/clattn-silent-cache-XXXXXX", command[128];
     ck_assert_ptr_nonnull(mkdtemp(folder));
     seen.by_clattn = 0, lines = 0;
-    catch();
+    catch_output();
     const unsigned statuses = make_calls(folder);
     const size_t bytes = let_go();
     snprintf(command, sizeof command, "rm -r %s", folder);
@@ -227,7 +225,7 @@ END_TEST
 
 // Without this, nothing above would be worth anything.
 START_TEST(what_is_written_is_caught) {
-    catch();
+    catch_output();
     printf("out"), fprintf(stderr, "error");
     ck_assert_int_eq(let_go(), 8);
     ck_assert_str_eq(caught.text, "outerror");
@@ -243,7 +241,7 @@ START_TEST(what_clblast_does) {
     if (!harness_has_clblast()) return;
     clattn_context *c = open_context(NULL, NULL);
     seen.by_clattn = seen.build_options = seen.unknown_to_the_header = 0;
-    catch();
+    catch_output();
     const clattn_status good = call(c, "linear-f32-b1-h2-n20-d32-m64-full-clblast");
     const size_t bytes = let_go();
     ck_assert_int_eq(good, CLATTN_OK);
@@ -251,7 +249,7 @@ START_TEST(what_clblast_does) {
     ck_assert_int_gt(seen.build_options, 0);
     ck_assert_int_eq(seen.unknown_to_the_header, 0);
     seen.launch = CL_INVALID_KERNEL_ARGS;
-    catch();
+    catch_output();
     const clattn_status bad = call(c, "linear-f32-b1-h2-n20-d32-m64-full-clblast");
     (void)let_go();
     seen.launch = 0;

@@ -12,10 +12,10 @@ enum { THREADS = 4, ROUNDS = 8 };
 
 // Each thread begins with another one, so that first uses meet.
 static const char *const names[] = {
-    "linear-f32-b1-h2-n20-d32-m64-full-clblast",     "layer-f32-b1-h2-n9-d32-m64-causal-native",
-    "linear-bf16-b2-h2-n3-d16-m48-full-native",      "layer-f32-b2-h2-n12-d16-m32-full-clblast-biases",
-    "layer-bf16-b1-h4-hkv2-n9-d16-m48-causal",       "layer-f32-b1-h2-n12-d32-m64-causal-native-ropehalf",
-    "linear-f16-b1-h2-n20-d32-m64-full-clblast",     "attend-f32-b1-h2-n9-nkv32-d32-full-lse"};
+    "linear-f32-b1-h2-n20-d32-m64-full-clblast", "layer-f32-b1-h2-n9-d32-m64-causal-native",
+    "linear-bf16-b2-h2-n3-d16-m48-full-native",  "layer-f32-b2-h2-n12-d16-m32-full-clblast-biases",
+    "layer-bf16-b1-h4-hkv2-n9-d16-m48-causal",   "layer-f32-b1-h2-n12-d32-m64-causal-native-ropehalf",
+    "linear-f16-b1-h2-n20-d32-m64-full-clblast", "attend-f32-b1-h2-n9-nkv32-d32-full-lse"};
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 
 struct worker {

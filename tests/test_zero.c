@@ -46,8 +46,7 @@ static void assert_floats(cl_mem buffer, int count, double value, const char *na
     for (int i = 0; i < ROOM; i++) {
         const double want = i < count ? value : 77.0;
         const bool right = (double)got[i] == want || fabs((double)got[i] - want) < 1e-5;
-        ck_assert_msg(right, "%s: element %d is %g instead of %g", name, i, (double)got[i],
-                      want);
+        ck_assert_msg(right, "%s: element %d is %g instead of %g", name, i, (double)got[i], want);
     }
 }
 
@@ -123,6 +122,14 @@ START_TEST(attention) {
     assert_event(name, event, outcome);
     assert_floats(output, outcome == EMPTY_ROWS ? 2 * 4 * 3 * 8 : 0, 0, name);
     assert_floats(more_output, outcome == EMPTY_ROWS ? 2 * 4 * 3 : 0, -(double)INFINITY, name);
+    if (outcome == REFUSED) return;
+    clattn_tensor *views[] = {&p.q, &p.kv.k, &p.kv.v, &p.out};
+    for (int i = 0; i < 4; i++)
+        if (guarded_count(views[i]) == 0) views[i]->buffer = NULL;
+    ck_assert(!p.q.buffer || !p.kv.k.buffer);
+    assert_status(name, clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                  outcome, "");
+    assert_floats(output, outcome == EMPTY_ROWS ? 2 * 4 * 3 * 8 : 0, 0, name);
 }
 END_TEST
 
@@ -181,6 +188,11 @@ START_TEST(layer) {
     assert_event(layers[row].name, event, outcome);
     if (works) return;
     assert_floats(output, outcome == EMPTY_ROWS ? 2 * 3 * 16 : 0, 0.5, layers[row].name);
+    if (outcome != EMPTY_ROWS) return;
+    p.bo = (clattn_tensor){0};
+    ck_assert_int_eq(clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                     CLATTN_OK);
+    assert_floats(output, 2 * 3 * 16, 0, "Nkv, no bias");
 }
 END_TEST
 
