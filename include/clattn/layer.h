@@ -54,8 +54,7 @@ typedef struct clattn_layer_params {
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none but a
-     * few words a batch item, head or frequency. It must not be used by another command until this one has
-     * finished. */
+     * few words a batch item, head or frequency. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_layer_params;
 
@@ -91,7 +90,7 @@ typedef struct clattn_linear_params {
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
     /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none.
-     * It must not be used by another command until this one has finished. */
+     * Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_linear_params;
 
@@ -124,7 +123,7 @@ CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const cl
  * Lifetime  buffers must live until the commands are done.
  * Threads   any, one queue a thread.
  * Blocking  never for the result; a kernel not yet compiled is compiled now, CLBlast's on their first call.
- * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range or handle is wrong; nothing was enqueued
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, buffer or handle is wrong; nothing was enqueued
  *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
  *           OUT_OF_MEMORY     scratch memory
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */

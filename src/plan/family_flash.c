@@ -25,8 +25,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
         v->rows_per_group = tiles[i].tile_q;
         v->local_bytes = (size_t)bytes;
         const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
-        cla_family_tile_grid(p, v->rows_per_group, v);
-        return refusal;
+        return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
     }
     return "no tile of this head size fits the device's local memory";
 }

@@ -50,8 +50,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     v->knobs = (knobs){.work_group = v->work_group};
     v->split_keys = p->n_kv;
     if (!scores_have_a_home(p))
-        v->workspace_bytes =
-            (size_t)((uint64_t)c.items * (uint64_t)c.rows * (uint64_t)p->n_kv * sizeof(float));
+        v->workspace_bytes = (uint64_t)c.items * (uint64_t)c.rows * (uint64_t)p->n_kv * sizeof(float);
     return NULL;
 }
 

@@ -29,9 +29,9 @@ typedef struct variant {
     size_t groups[3];       // work-groups; key ranges are neighbours in the first dimension
     int splits, split_keys; // key ranges computed apart and then combined; 1: none
     size_t local_bytes;
-    size_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
-    size_t workspace_bytes; // scores of a chunk, or partial results of the splits
-    const char *refusal;    // why it cannot be done; of the unfused path, why no fused one could
+    uint64_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
+    uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits
+    const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 
 // Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.
