@@ -14,6 +14,7 @@ install_packages build-essential meson ninja-build pkg-config python3 python3-ve
 step "build" build_folder build
 suite "host" build host
 suite "device, default" build device
+step "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 step "exported symbols" sh tests/check_exports.sh build
 step "install and consume through pkg-config" sh tests/check_install.sh build
 step "header alone as C11 and C++17, README example" sh tests/check_header.sh build

@@ -136,10 +136,11 @@ static clattn_status check_buffer(clattn_context *c, const clattn_tensor *t, int
                                   const tensor_rule *rule) {
     cl_context of = NULL;
     size_t bytes = 0;
-    if (clGetMemObjectInfo(t->buffer, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
-        clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL) != CL_SUCCESS)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object",
-                                rule->name);
+    cl_int code = clGetMemObjectInfo(t->buffer, CL_MEM_CONTEXT, sizeof of, &of, NULL);
+    if (code == CL_SUCCESS) code = clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    if (code != CL_SUCCESS)
+        return cla_context_fail_handle(c, code, "clGetMemObjectInfo", rule->name,
+                                       "its buffer is not a memory object");
     if (of != c->opencl)
         return cla_context_fail(
             c, CLATTN_INVALID_ARGUMENT,

@@ -8,11 +8,12 @@ size_t cla_workspace_round(size_t bytes) {
 static clattn_status check_given(clattn_context *context, cl_mem given, size_t bytes) {
     size_t have = 0;
     cl_context of = NULL;
-    if (clGetMemObjectInfo(given, CL_MEM_SIZE, sizeof have, &have, NULL) != CL_SUCCESS ||
-        clGetMemObjectInfo(given, CL_MEM_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
-        of != context->opencl)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "workspace: is not a buffer of the context's cl_context");
+    cl_int code = clGetMemObjectInfo(given, CL_MEM_SIZE, sizeof have, &have, NULL);
+    if (code == CL_SUCCESS) code = clGetMemObjectInfo(given, CL_MEM_CONTEXT, sizeof of, &of, NULL);
+    if (code == CL_SUCCESS && of != context->opencl) code = CL_INVALID_MEM_OBJECT;
+    if (code != CL_SUCCESS)
+        return cla_context_fail_handle(context, code, "clGetMemObjectInfo", "workspace",
+                                       "is not a buffer of the context's cl_context");
     if (have < bytes)
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "workspace: has %llu bytes, %llu are needed", (unsigned long long)have,
@@ -33,13 +34,15 @@ clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t b
     *workspace = NULL;
     if (given) TRY(check_given(context, given, bytes));
     if (bytes == 0) return CLATTN_OK;
+    cl_int code = CL_SUCCESS;
     if (given) {
-        clRetainMemObject(given);
+        code = clRetainMemObject(given);
+        if (code != CL_SUCCESS)
+            return cla_context_fail_opencl(context, code, "clRetainMemObject (workspace)");
         *workspace = given;
         return CLATTN_OK;
     }
     TRY(cla_workspace_fits(context, given, bytes));
-    cl_int code = CL_SUCCESS;
     *workspace = clCreateBuffer(context->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
     return *workspace ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateBuffer (workspace)");
 }
