@@ -28,7 +28,9 @@ typedef struct row_bounds {
 // The intervals move right with the row, so the first and the last row, i0 and i_last, bound the keys that the tile
 // visits.
 row_bounds find_bounds(const attention_args *a, const mask_rows *rows, int split, int i, int i0, int i_last) {
-    const int split_first = split * a->split_keys, split_last = split_first + a->split_keys;
+    const long begin = (long)split * a->split_keys; // the last range may end far beyond the keys
+    const int split_first = (int)min(begin, (long)a->n_kv),
+              split_last = (int)min(begin + a->split_keys, (long)a->n_kv);
     const row_bounds r = {
         max(mask_first_key(rows, i), split_first),      min(mask_last_key(rows, i), split_last),
         max(mask_first_key(rows, i0), split_first),     min(mask_last_key(rows, i_last), split_last),

@@ -18,7 +18,7 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
         STORE(TYPE_OUT, y, to + d, LOAD(TYPE_Q, x, from + d));
         return;
     }
-    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[ARGS_ITEM_WORDS * b] : 0;
+    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[ARGS_ITEM_WORDS * (long)b] : 0;
     const ulong part = (ulong)(args.position + n + shift) * turns[pair];
     const float half_turns = (float)(long)part * 0x1.0p-63f; // in [-1, 1): the angle in units of pi
     const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;

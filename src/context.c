@@ -63,16 +63,26 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
 }
 
 static bool init_locks(clattn_context *c) {
-    if (!cla_os_mutex_init(&c->error_lock)) return false;
-    c->locks_ready = cla_os_mutex_init(&c->program_lock);
-    if (!c->locks_ready) cla_os_mutex_destroy(&c->error_lock);
-    return c->locks_ready;
+    const bool errors = cla_os_mutex_init(&c->error_lock), programs = cla_os_mutex_init(&c->program_lock);
+    const bool built = cla_os_condition_init(&c->program_built);
+    c->locks_ready = errors && programs && built;
+    if (c->locks_ready) return true;
+    if (errors) cla_os_mutex_destroy(&c->error_lock);
+    if (programs) cla_os_mutex_destroy(&c->program_lock);
+    if (built) cla_os_condition_destroy(&c->program_built);
+    return false;
 }
 
 static clattn_status open_planner(clattn_context *c, const char *own_rows) {
     char why[256];
     const clattn_status status = cla_planner_create(c, own_rows, why);
     return status == CLATTN_OK ? status : refuse(&c->log, status, why[0] ? why : "no memory for the planner");
+}
+
+// No cache, or an entry that is not kept, is no error: it costs time.
+static void tell_of_cache(void *context, const char *line) {
+    const clattn_context *c = context;
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", line);
 }
 
 static clattn_status describe(clattn_context *c) {
@@ -101,11 +111,13 @@ static clattn_status describe(clattn_context *c) {
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
+    c->no_measurements = params->no_measurements;
     TRY(describe(c));
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
-    c->cache = cla_cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
+    c->cache = cla_cache_open(&(cache_params){
+        .dir = params->cache_dir, .max_bytes = params->cache_max_bytes, .tell = tell_of_cache, .user = c});
     return open_opencl(c, params);
 }
 
@@ -136,6 +148,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);
     if (context->locks_ready) {
+        cla_os_condition_destroy(&context->program_built);
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }

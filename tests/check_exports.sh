@@ -7,6 +7,7 @@ others=$(nm -D --defined-only "$library" | awk '{print $3}' | grep -v '^clattn_'
 [ "$(nm -D --defined-only "$library" | grep -c ' clattn_')" -ge 20 ] || { echo "too few exported functions"; exit 1; }
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 objdump -p "$library" | grep -q "SONAME *libclattn.so.${version%.*}\$" || { echo "the soname is not that of version $version"; exit 1; }
+[ "$(nm -g --defined-only "$1/libclattn.a" 2>/dev/null | grep -c ' T clattn_')" -ge 20 ] || { echo "too few functions in the static library"; exit 1; }
 others=$(nm -g --defined-only "$1/libclattn.a" 2>/dev/null | awk 'NF == 3 {print $3}' | grep -vE '^(clattn_|cla_|__(asan|odr_asan|ubsan))' || true)
 [ -z "$others" ] || { echo "global in the static library without the prefix: $others"; exit 1; }
 # What the library promises never to do.

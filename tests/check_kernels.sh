@@ -10,11 +10,22 @@ lint_x86() {
 }
 # Knobs that a kernel cannot do are refused, and not built into a wrong one.
 refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*"; exit 1; fi; }
+# Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to link with. OpenCL's own
+# functions have mangled names, LLVM's a prefix.
+link() {
+    code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 -emit-llvm -S -o - \
+        -Icl "$2") || exit 1
+    undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
+    [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
+}
 lint_x86 cl/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
-for kernel in $(ls cl/*.cl | grep -v probe_); do
+kernels=$(ls cl/*.cl | grep -v probe_)
+[ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
+for kernel in $kernels; do
     lint "$kernel"
+    for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
     lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done

@@ -92,10 +92,9 @@ static bool blames_handle(const struct attempt *a) {
     const int code = a->code;
     if (is_call(a, "clGetDeviceInfo")) return code == CL_INVALID_DEVICE;
     if (is_call(a, "clGetContextInfo")) return code == CL_INVALID_CONTEXT;
-    return (is_call(a, "clGetMemObjectInfo") || is_call(a, "clGetCommandQueueInfo") ||
-            is_call(a, "clGetEventInfo")) &&
-           (code == CL_INVALID_VALUE || code == CL_INVALID_MEM_OBJECT || code == CL_INVALID_COMMAND_QUEUE ||
-            code == CL_INVALID_EVENT);
+    if (is_call(a, "clGetMemObjectInfo")) return code == CL_INVALID_MEM_OBJECT;
+    if (is_call(a, "clGetCommandQueueInfo")) return code == CL_INVALID_COMMAND_QUEUE;
+    return is_call(a, "clGetEventInfo") && code == CL_INVALID_EVENT;
 }
 
 // As runtime.h promises.

@@ -41,7 +41,6 @@ static const struct test_case good = {
     X(b_rank, "b", p->b.rank = 2)                                                                            \
     X(b_size, "b", p->b.shape[0] = 27)                                                                       \
     X(b_type, "b", p->b.type = CLATTN_TYPE_BOOL)                                                             \
-    X(b_no_buffer, "b", p->b.buffer = NULL)                                                                  \
     X(b_stride, "b", p->b.stride[0] = 2)                                                                     \
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
     X(negative_projection, "projection", p->projection = (clattn_projection)-1)

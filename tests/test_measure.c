@@ -1,11 +1,10 @@
-// test_measure.c: the one-time measurement of who projects: when it happens, that it happens once, and that
-// the cache folder keeps it. Which one is faster is for the device to say. Leaves out the choice that follows
+// test_measure.c: the measurement of who projects: it happens when it is asked for and at no other time, once, and the
+// cache folder keeps it. Which one is faster is for the device to say. Leaves out the choice that follows
 // from it (test_plan.c). POSIX only.
 //
 // Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
 #include "harness.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,72 +45,117 @@ static void plan_layer(clattn_context *context, clattn_projection projection) {
     ck_assert_int_eq(clattn_layer_plan(context, &p, &plan), CLATTN_OK);
 }
 
-static int measurements_of(const char *cache, const char *rows, clattn_projection projection) {
-    int measurements = 0;
-    clattn_context *context = open_context(cache, rows, &measurements);
-    plan_layer(context, projection);
-    plan_layer(context, projection);
-    clattn_context_destroy(context);
-    return measurements;
-}
-
 static bool can_measure(void) {
     const char *without = getenv("CLATTN_TEST_NO_CLBLAST");
     const clattn_capabilities *of = clattn_context_capabilities(harness()->context);
     return !(without && without[0] == '1') && of->is_cpu && of->float_vector_width >= 4;
 }
 
-START_TEST(only_where_it_can_matter) {
-    ck_assert_int_eq(measurements_of(NULL, NULL, CLATTN_PROJECTION_AUTO), 0);
-    ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_NATIVE), 0);
-    ck_assert_int_eq(measurements_of(folder, "linear_lanes :", CLATTN_PROJECTION_AUTO), 0);
-    if (!can_measure()) ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_AUTO), 0);
+static clattn_linear_choice plan_linear(clattn_context *context) {
+    const int64_t x[] = {1, 256, 768}, w[] = {768, 768};
+    clattn_linear_params p = {.w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w)};
+    clattn_linear_choice choice;
+    p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    ck_assert_int_eq(clattn_linear_plan(context, &p, &choice), CLATTN_OK);
+    return choice;
+}
+
+// Every function of a layer and of a projection, on a context with a folder that would keep an answer.
+START_TEST(nothing_measures_unasked) {
+    int measurements = 0;
+    size_t bytes;
+    clattn_context *context = open_context(folder, NULL, &measurements);
+    clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
+    plan_layer(context, CLATTN_PROJECTION_AUTO);
+    ck_assert_int_eq(clattn_layer_workspace(context, &p, &bytes), CLATTN_OK);
+    ck_assert_int_eq(clattn_layer_prepare(context, &p), CLATTN_OK);
+    const clattn_linear_choice choice = plan_linear(context);
+    ck_assert_msg(!can_measure() || strstr(choice.why, "nothing was measured"), "%s", choice.why);
+    clattn_context_destroy(context);
+    ck_assert_int_eq(measurements, 0);
 }
 END_TEST
 
-static void *plan_in_thread(void *context) {
-    plan_layer(context, CLATTN_PROJECTION_AUTO);
-    return NULL;
+// Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks again.
+static bool unsure;
+static void note_unsure(void *user, clattn_log_level level, const char *text) {
+    if (strstr(text, "not sure")) unsure = true;
+    count_measurements(user, level, text);
+}
+
+static void *measure_in_thread(void *context) {
+    return clattn_context_measure(context) == CLATTN_OK ? context : NULL;
 }
 
 START_TEST(once_a_device) {
     int measurements = 0;
     char message[256];
     pthread_t threads[4];
+    clattn_context *context = NULL;
+    const clattn_context_params params = {
+        .device = harness()->device,
+        .cache_dir = folder,
+        .log = {.fn = note_unsure, .user = &measurements, .level = CLATTN_LOG_INFO}};
     if (!can_measure()) return;
-    clattn_context *context = open_context(folder, NULL, &measurements);
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
     for (int i = 0; i < 4; i++)
-        ck_assert_int_eq(pthread_create(&threads[i], NULL, plan_in_thread, context), 0);
-    for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
-    ck_assert_int_eq(measurements, 2); // few rows and many
+        ck_assert_int_eq(pthread_create(&threads[i], NULL, measure_in_thread, context), 0);
+    for (int i = 0; i < 4; i++) {
+        void *result = NULL;
+        pthread_join(threads[i], &result);
+        ck_assert_ptr_nonnull(result);
+    }
+    ck_assert_int_ge(measurements, 2); // few rows and many
+    ck_assert_msg(unsure || measurements == 2, "%d measurements, and all were sure", measurements);
+    const clattn_linear_choice choice = plan_linear(context);
+    ck_assert_msg(strstr(choice.why, "measured as the faster"), "%s", choice.why);
     clattn_context_last_error(context, message, sizeof message);
     ck_assert_str_eq(message, "");
     clattn_context_destroy(context);
-    ck_assert_int_eq(measurements_of(folder, NULL, CLATTN_PROJECTION_AUTO), 0);
+
+    // Another context finds it in the folder.
+    int more = 0;
+    context = open_context(folder, NULL, &more);
+    const clattn_linear_choice again = plan_linear(context);
+    ck_assert_str_eq(again.why, choice.why);
+    if (!unsure) ck_assert_int_eq(clattn_context_measure(context), CLATTN_OK);
+    clattn_context_destroy(context);
+    ck_assert_int_eq(more, 0);
 }
 END_TEST
 
-START_TEST(not_for_what_is_refused_or_empty) {
+START_TEST(without_a_folder_it_holds_for_the_context) {
     int measurements = 0;
-    clattn_context *context = open_context(folder, NULL, &measurements);
-    clattn_layer_params refused = layer_of(CLATTN_TYPE_F32, 1), empty = layer_of(CLATTN_TYPE_F32, 0);
-    clattn_plan plan;
-    refused.score.scale = (float)-INFINITY;
-    ck_assert_int_eq(clattn_layer_plan(context, &refused, &plan), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_layer_plan(context, &empty, &plan), CLATTN_OK);
+    clattn_context *context = open_context(NULL, NULL, &measurements);
+    ck_assert_int_eq(clattn_context_measure(context), CLATTN_OK);
+    ck_assert_int_eq(measurements, can_measure() ? 2 : 0);
+    const clattn_linear_choice choice = plan_linear(context);
+    ck_assert_int_eq(strstr(choice.why, "measured as the faster") != NULL, can_measure());
     clattn_context_destroy(context);
-    ck_assert_int_eq(measurements, 0);
+}
+END_TEST
+
+START_TEST(switched_off) {
+    clattn_context *context = NULL;
+    char message[256];
+    const clattn_context_params params = {
+        .device = harness()->device, .cache_dir = folder, .no_measurements = true};
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
+    ck_assert_int_eq(clattn_context_measure(context), CLATTN_INVALID_ARGUMENT);
+    clattn_context_last_error(context, message, sizeof message);
+    ck_assert_ptr_nonnull(strstr(message, "no_measurements"));
+    const clattn_linear_choice choice = plan_linear(context); // the folder has an answer
+    ck_assert_ptr_null(strstr(choice.why, "measured as the faster"));
+    clattn_context_destroy(context);
+    ck_assert_int_eq(clattn_context_measure(NULL), CLATTN_INVALID_ARGUMENT);
 }
 END_TEST
 
 static clattn_projection choice_of(const char *cache) {
-    const int64_t x[] = {1, 256, 768}, w[] = {768, 768};
-    clattn_linear_params p = {.w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w)};
-    clattn_linear_choice choice;
     int measurements = 0;
     clattn_context *context = open_context(cache, NULL, &measurements);
-    p.x = p.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
-    ck_assert_int_eq(clattn_linear_plan(context, &p, &choice), CLATTN_OK);
+    const clattn_linear_choice choice = plan_linear(context);
+    ck_assert_ptr_nonnull(strstr(choice.why, "measured as the faster"));
     clattn_context_destroy(context);
     return choice.projection;
 }
@@ -122,12 +166,10 @@ START_TEST(own_rows_stay_out) {
         "clblast type=f32 :", "linear_lanes type=f32 : LANES=4 ROW_VECTORS=1 COLUMN_BLOCK=2 ROW_PANELS=1"};
     for (int i = 0; can_measure() && i < 2; i++) {
         char other[] = "/tmp/clattn-measure-own-XXXXXX", command[80];
-        clattn_layer_params p = layer_of(CLATTN_TYPE_BF16, 1);
-        clattn_plan plan;
         int measurements = 0;
         ck_assert(mkdtemp(other) != NULL);
         clattn_context *context = open_context(other, rows[i], &measurements);
-        ck_assert_int_eq(clattn_layer_plan(context, &p, &plan), CLATTN_OK);
+        ck_assert_int_eq(clattn_context_measure(context), CLATTN_OK);
         ck_assert_int_eq(measurements, 2);
         clattn_context_destroy(context);
         ck_assert_int_eq(choice_of(other), choice_of(folder));
@@ -138,8 +180,9 @@ START_TEST(own_rows_stay_out) {
 END_TEST
 
 int main(void) {
-    const TTest *const all[] = {only_where_it_can_matter, not_for_what_is_refused_or_empty, once_a_device,
-                                own_rows_stay_out, NULL};
+    const TTest *const all[] = {
+        nothing_measures_unasked, once_a_device, switched_off, without_a_folder_it_holds_for_the_context,
+        own_rows_stay_out,        NULL};
     char command[64];
     if (!mkdtemp(folder)) return EXIT_FAILURE;
     Suite *suite = suite_create("measure");

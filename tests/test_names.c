@@ -131,6 +131,17 @@ START_TEST(every_token_changes_the_case) {
 }
 END_TEST
 
+/* A float takes numbers that no integer does. */
+START_TEST(large_numbers) {
+    struct test_case test;
+    char why[256] = "";
+    ck_assert_msg(case_parse("attend-f32-b1-h1-n1-d1-full-scale1e30-ropehalf-ropebase1e300", &test, why),
+                  "%s", why);
+    ck_assert_float_eq(test.score.scale, 1e30f);
+    ck_assert_double_eq(test.rope.base, 1e300);
+}
+END_TEST
+
 START_TEST(refused_names) {
     static const char *const names[][2] = {
         {"", "starts with"},
@@ -154,6 +165,11 @@ START_TEST(refused_names) {
         {"attend-f32-b1-h1-n1-d1-full-sinks1:", "'sinks1:'"},
         {"attend-f32-b1-h1-n1-d1-full-window3", "'window3'"},
         {"attend-f32-b1-h1-n1-d1-full-windowm2:1", "'windowm2:1'"},
+        {"attend-f32-b1-h1-n1-d1-full-window4294967296:1", "'window4294967296:1'"},
+        {"attend-f32-b1-h1-n1-d1-full-window1:77777777777777777777", "window1:7"},
+        {"attend-f32-b1-h1-n1-d1-full-scale77777777777777777777777777777777777777777", "scale7"},
+        {"attend-f32-b1-h1-n1-d1-full-scale1em300", "'scale1em300'"},
+        {"attend-f32-b1-h1-n1-d1-full-softcap1em300", "'softcap1em300'"},
         {"attend-f32-b1-h1-n1-d1-full-maskhk", "'maskhk'"},
         {"attend-f32-b1-h1-n1-d1-full-maskqk:f16", "'maskqk:f16'"},
         {"attend-f32-b1-h1-n1-d1-full-scalenan", "'scalenan'"},
@@ -196,8 +212,9 @@ START_TEST(same_inputs_again) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {hard_names,    standing_names,   random_names, every_token_changes_the_case,
-                                  refused_names, same_inputs_again};
+    const TTest *const tests[] = {
+        hard_names,    standing_names, random_names,     every_token_changes_the_case,
+        refused_names, large_numbers,  same_inputs_again};
     Suite *suite = suite_create("names of cases");
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);

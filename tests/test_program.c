@@ -4,6 +4,7 @@
 
 #include "core/program.h"
 
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -95,8 +96,36 @@ START_TEST(inserted_text_is_compiled) {
 }
 END_TEST
 
+static void *ask_for_refused(void *context) {
+    program *p;
+    program_spec s = plain;
+    s.inserted = "#error from the inserted text\n";
+    for (int n = 0; n < 3; n++)
+        if (cla_program_get_spec(context, &s, &p) != CLATTN_BUILD_FAILED || p) return NULL;
+    return context;
+}
+
+// Threads that wait for a build that fails get the refusal, too, and nothing of it stays.
+START_TEST(refused_for_all) {
+    clattn_context *c = open_context(NULL);
+    pthread_t threads[4];
+    program *p;
+    for (int n = 0; n < 4; n++) ck_assert_int_eq(pthread_create(&threads[n], NULL, ask_for_refused, c), 0);
+    for (int n = 0; n < 4; n++) {
+        void *result = NULL;
+        pthread_join(threads[n], &result);
+        ck_assert_ptr_nonnull(result);
+    }
+    ck_assert_ptr_null(c->programs);
+    ck_assert_int_eq(cla_program_get_spec(c, &plain, &p), CLATTN_OK);
+    ck_assert_uint_eq(stats_of(c).programs_built, 1);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {every_part_counts, cache_keeps_them_apart, inserted_text_is_compiled, NULL};
+    const TTest *const tests[] = {every_part_counts, cache_keeps_them_apart, inserted_text_is_compiled,
+                                  refused_for_all, NULL};
     Suite *suite = suite_create("program");
     harness_add(suite, "names", tests);
     return harness_run(suite);

@@ -153,7 +153,7 @@ typedef struct clattn_attention_params {
 
     /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates none but
      * a few words a batch item, head or frequency. It must not be used by another command until this one has
-     * finished. */
+     * finished, and the call's tensors lie behind those bytes where they share its buffer. */
     cl_mem workspace;
 } clattn_attention_params;
 
@@ -217,7 +217,7 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  * Threads   any, one queue a thread.
  * Blocking  never for the result; a kernel not yet compiled is compiled now, and the first bf16 call of a context
  *           runs small probes, as for clattn_attention_plan.
- * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range, length or handle is wrong; nothing enqueued
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, length, buffer or handle is wrong; nothing enqueued
  *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
  *           OUT_OF_MEMORY     scratch memory, or what the driver needs for the launch
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */

@@ -16,10 +16,11 @@
  *   - DEVICE_LOST, and then for every later call on the context: after a command went well, the driver said that the
  *     device is not available, that a queue which it knew is none, or that a kernel touched a bad address. A launch
  *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
- *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state.
+ *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
+ *     count of the contexts that use CLBlast, which has its own ways (clattn_projection).
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
- *     have a queue of their own; calls on it overlap except while a kernel is compiled or its arguments are
- *     being set, and while probes or projections are measured, once a context.
+ *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
+ *     that is being compiled, or a probe that is running.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H

@@ -12,9 +12,13 @@ extern "C" {
 /* ------------------------------------------------------------------------------------------- layer --- */
 
 /* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
- * of the context's tuned_rows decides; else a measurement of both, which the first layer or linear call on a
- * device makes (seconds: CLBlast compiles) and the cache folder keeps; else, without a cache folder, the
- * shipped rows. */
+ * of the context's tuned_rows decides; else what clattn_context_measure found; else the shipped rows. Where CLBlast
+ * fails in a call with AUTO (but for DEVICE_LOST), the call is done again by clattn's own kernel, and so are later ones
+ * of the context.
+ * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it prints
+ * a line on stderr when an OpenCL call of its own fails, it reads the environment variable CLBLAST_BUILD_OPTIONS when
+ * it compiles, and what it compiled stays until the last context that has used it is destroyed. That drops all that it
+ * keeps for the process, also what the application had it compile itself. */
 typedef enum clattn_projection {
     CLATTN_PROJECTION_AUTO = 0, /* the faster one */
     CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
@@ -50,8 +54,7 @@ typedef struct clattn_layer_params {
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none but a
-     * few words a batch item, head or frequency. It must not be used by another command until this one has
-     * finished. */
+     * few words a batch item, head or frequency. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_layer_params;
 
@@ -59,8 +62,7 @@ typedef struct clattn_layer_params {
 CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
                                                 size_t *bytes);
 
-/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. Blocking: the
- * one-time measurement of clattn_projection, here as in the other functions of a layer. */
+/* Which kernel the layer's attention takes; buffers may be NULL.   As clattn_attention_plan. */
 CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_params *params,
                                            clattn_plan *plan);
 
@@ -87,7 +89,7 @@ typedef struct clattn_linear_params {
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
     /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none.
-     * It must not be used by another command until this one has finished. */
+     * Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_linear_params;
 
@@ -105,8 +107,7 @@ CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const 
                                                  size_t *bytes);
 
 /* Plan a projection without doing it. Buffers may be NULL (b counts as present when its rank is not 0).
- * Threads: any.   Blocking: never, but for the one-time measurement of clattn_projection, here as in the
- * other functions of a linear call.   Returns: as clattn_linear_enqueue. */
+ * Threads: any.   Blocking: never.   Returns: as clattn_linear_enqueue. */
 CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                             clattn_linear_choice *choice);
 
@@ -121,7 +122,7 @@ CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const cl
  * Lifetime  buffers must live until the commands are done.
  * Threads   any, one queue a thread.
  * Blocking  never for the result; a kernel not yet compiled is compiled now, CLBlast's on their first call.
- * Returns   INVALID_ARGUMENT  rank, shape, type, stride, range or handle is wrong; nothing was enqueued
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, buffer or handle is wrong; nothing was enqueued
  *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
  *           OUT_OF_MEMORY     scratch memory, or what the driver needs for the launch
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */

@@ -151,11 +151,17 @@ typedef struct clattn_context_params {
      * if it is missing; the parent must exist. A folder that is a symbolic link, belongs to another user or
      * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
      * (on Windows links are refused, but owner and permissions are those of the parent folder and not
-     * checked). Entries carry a SHA-256 that is checked before the driver sees them. The string is copied. */
+     * checked). Entries carry a SHA-256 that is checked before the driver sees them. A line at CLATTN_LOG_INFO
+     * tells why a folder is not used or an entry is not kept. The string is copied. */
     const char *cache_dir;
+    /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
+    uint64_t cache_max_bytes;
     /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
      * Copied. */
     const char *tuned_rows;
+    /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
+     * plan is the same on every day. */
+    bool no_measurements;
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -173,6 +179,17 @@ CLATTN_API clattn_status clattn_context_create(const clattn_context_params *para
 /* Destroy a context; NULL is allowed. Waits for no command: the caller has finished its queues before.
  * Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
+
+/* Measure on the device what plans ask of it: which of CLBlast and clattn's own kernel projects faster (on CPU devices),
+ * and the rates of engines beyond plain OpenCL C. cache_dir keeps the answers; those that are there already are not
+ * measured again, but for a comparison whose rounds disagreed because the machine had other work. Nothing else in this
+ * library measures projections: without this call tuned rows decide. Plans and workspace sizes may be others afterwards.
+ * Threads   any; calls of other threads go on meanwhile.
+ * Blocking  for seconds, because CLBlast compiles. A quiet machine answers best.
+ * Returns   INVALID_ARGUMENT  the context was created with no_measurements
+ *           OUT_OF_MEMORY     no memory on the device for three matrices of up to 768 x 768 float32
+ *           DEVICE_LOST */
+CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
 
 /* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:

@@ -27,9 +27,17 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
 
 /* A view of a buffer. Element (x0, x1, ...) is at offset + x0*stride[0] + x1*stride[1] + ..., counted in
  * elements. Strides are not negative; 0 repeats (allowed on inputs). Every element of the view lies inside
- * the buffer, or the call is refused. A view with buffer == NULL is absent. Buffers are made from the
- * context's cl_context and must live until the commands that use them have finished. Outputs must not overlap
- * inputs or one another. */
+ * the buffer, or the call is refused. A view with buffer == NULL is absent, whatever else it says; only the functions
+ * that plan or prepare take views without buffers, and there one of rank 0 is absent. Buffers (no images) are made from the
+ * context's cl_context and must live until the commands that use them have finished. One that a call reads must not be
+ * CL_MEM_WRITE_ONLY, one that it writes not CL_MEM_READ_ONLY; it reads and writes what it merges into, attention
+ * weights, a workspace, and the result of a projection or layer unless that is asked for as NATIVE.
+ *
+ * What a call writes shares no byte with anything else that it reads or writes, or the call is refused: views of one
+ * buffer, of sub-buffers of one buffer, and of buffers on one host pointer (CL_MEM_USE_HOST_PTR) are compared by the
+ * bytes of their elements, so that they may interleave: q, k, v and out packed as [B, N, 4, H, D], lse in the padding of
+ * out. Strides so irregular that the comparison would take thousands of steps are refused, too. Other ways to share
+ * memory (external memory, for one) are not seen. Inputs may overlap. */
 typedef struct clattn_tensor {
     cl_mem buffer;
     int64_t offset; /* elements */

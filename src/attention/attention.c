@@ -7,7 +7,7 @@
 #include "plan/family.h"
 #include "plan/planner.h"
 
-clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan) {
+clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, clattn_plan *plan) {
     const variant *v = &c->variant;
     const plan_input in = cla_planner_input(c->context, &c->problem);
     *plan = (clattn_plan){.kernel = v->family->path,
@@ -17,7 +17,7 @@ clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, cla
                           .splits = v->splits,
                           .matrix_instructions = v->knobs.dot_bf16 != 0,
                           .local_bytes = v->local_bytes,
-                          .workspace_bytes = workspace_bytes};
+                          .workspace_bytes = (size_t)workspace_bytes};
     const char *name =
         plan->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->family->id].name;
     snprintf(plan->kernel_name, sizeof plan->kernel_name, "%s", name);
@@ -27,7 +27,12 @@ clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, cla
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
+    call_views v;
     TRY(cla_call_check(context, params, purpose, false, c));
+    cla_views_begin(&v, context);
+    cla_call_views(c, &v);
+    TRY(cla_views_check(&v));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, c->params.workspace, c->workspace_bytes));
     return cla_workspace_fits(context, c->params.workspace, c->workspace_bytes);
 }
 
@@ -90,7 +95,7 @@ clattn_status clattn_attention_workspace(clattn_context *context, const clattn_a
                                          size_t *bytes) {
     call c;
     TRY(cla_entry_plan(&attention_entry, context, params, bytes, "bytes", &c));
-    *bytes = c.workspace_bytes;
+    *bytes = (size_t)c.workspace_bytes;
     return CLATTN_OK;
 }
 

@@ -7,5 +7,5 @@
 clattn_status cla_attention_prepare_call(call *c);
 clattn_status cla_attention_enqueue_call(call *c, chain *steps);
 
-clattn_status cla_attention_fill_plan(const call *c, size_t workspace_bytes, clattn_plan *plan);
+clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, clattn_plan *plan);
 #endif

@@ -161,15 +161,16 @@ static void fill_args(call *c) {
 // RoPE's copies come first, then the variant's own scratch.
 static void lay_out_workspace(call *c) {
     const problem *m = &c->problem;
-    size_t at = 0;
+    uint64_t at = 0;
     if (c->turns) {
         c->q_turned = at;
-        at += cla_workspace_round((size_t)cla_tensor_count(&c->params.q) * clattn_type_size(m->type_q));
+        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
         c->k_turned = at;
-        at += cla_workspace_round((size_t)cla_tensor_count(&c->params.kv.k) * clattn_type_size(m->type_kv));
+        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k), clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
+    if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
 }
 
 void cla_call_leave_rope(call *c) {
@@ -202,6 +203,13 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
+clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p) {
+    TRY(cla_program_get_spec(c->context, spec, p));
+    if ((size_t)work_group <= (*p)->group_limit || work_group == 1) return CLATTN_OK;
+    cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
+    return ENTRY_PLAN_AGAIN;
+}
+
 static clattn_status plan(call *c) {
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
@@ -214,12 +222,37 @@ static clattn_status plan(call *c) {
     return CLATTN_OK;
 }
 
+// Of the caller's copy; what a layer makes itself has no buffer yet.
+static void drop_absent(clattn_attention_params *p) {
+    clattn_tensor *const optional[] = {&p->lse,        &p->weights,       &p->scores,     &p->score.mask,
+                                       &p->score.bias, &p->kv.k_scale,    &p->kv.v_scale, &p->kv.k_new,
+                                       &p->kv.v_new,   &p->kv.block_table};
+    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
+}
+
+// Attention weights are read again where the scores lie in them.
+void cla_call_views(const call *c, call_views *v) {
+    const clattn_attention_params *p = &c->params;
+    cla_views_add(v, "q", &p->q, VIEW_READ);
+    cla_views_add(v, "k", &p->kv.k, VIEW_READ);
+    cla_views_add(v, "v", &p->kv.v, VIEW_READ);
+    cla_views_add(v, "k_scale", &p->kv.k_scale, VIEW_READ);
+    cla_views_add(v, "v_scale", &p->kv.v_scale, VIEW_READ);
+    cla_views_add(v, "out", &p->out, VIEW_WRITE);
+    cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
+    cla_views_add(v, "weights", &p->weights, VIEW_BOTH);
+    cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
+    cla_views_add(v, "mask", &p->score.mask, VIEW_READ);
+    cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+}
+
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c) {
     const bool planning = purpose != ENTRY_ENQUEUE;
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
+    if (!planning) drop_absent(&c->params);
     const clattn_attention_params *p = &c->params;
     TRY(check_unbuilt(context, p));
     TRY(cla_score_check(context, &p->score));

@@ -3,6 +3,7 @@
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/tensor.h"
+#include "attention/views.h"
 #include "core/entry.h"
 #include "plan/variant.h"
 
@@ -15,11 +16,11 @@ typedef struct call {
     cl_mem q, k, v;  // what the kernels read: the caller's, or the workspace with turned copies
     cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
     cl_mem workspace;
-    size_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
-    size_t variant_workspace;  // bytes from the workspace's start of the variant's own part
-    size_t workspace_bytes;    // all of it
-    bool turns;                // q and k are turned by RoPE here, into the workspace
-    bool empty;                // nothing to do: B, H or Nq is 0
+    uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
+    uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
+    uint64_t workspace_bytes;    // all of it
+    bool turns;                  // q and k are turned by RoPE here, into the workspace
+    bool empty;                  // nothing to do: B, H or Nq is 0
     // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
     clattn_attention_params params;
 } call;
@@ -29,6 +30,8 @@ typedef struct call {
 // refused or not.
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, bool parts, call *c);
+// The caller's memory that a checked call reads and writes.
+void cla_call_views(const call *c, call_views *v);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);
@@ -50,6 +53,9 @@ clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const i
 void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, launch *l);
+
+// A kernel of the call that is launched in groups of so many work-items. ENTRY_PLAN_AGAIN: once compiled it allows fewer.
+clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p);
 
 // The kernels of a call, for prepare and for the enqueue.
 clattn_status cla_flash_prepare(call *c);

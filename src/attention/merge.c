@@ -1,5 +1,6 @@
 // merge.c: two partial results over disjoint keys become one.
 #include "attention/tensor.h"
+#include "attention/views.h"
 #include "core/entry.h"
 
 typedef struct merge_job {
@@ -20,6 +21,16 @@ static clattn_status check_views(clattn_context *c, const clattn_merge_params *p
     return cla_tensor_check_shape(c, &p->out_b, p->out_a.shape, &out_b);
 }
 
+static clattn_status check_memory(clattn_context *c, const clattn_merge_params *p) {
+    call_views v;
+    cla_views_begin(&v, c);
+    cla_views_add(&v, "out_a", &p->out_a, VIEW_BOTH);
+    cla_views_add(&v, "lse_a", &p->lse_a, VIEW_BOTH);
+    cla_views_add(&v, "out_b", &p->out_b, VIEW_READ);
+    cla_views_add(&v, "lse_b", &p->lse_b, VIEW_READ);
+    return cla_views_check(&v);
+}
+
 static clattn_status check(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
     merge_job *job = to;
     (void)purpose; // there is only the enqueue
@@ -35,7 +46,7 @@ static clattn_status check(clattn_context *c, const void *params, entry_purpose 
                 c, CLATTN_INVALID_ARGUMENT,
                 "%s: size of axis %d does not fit: [B, H, Nq] must be that of out_a, here %lld",
                 p->lse_a.shape[i] != p->out_a.shape[i] ? "lse_a" : "lse_b", i, (long long)p->out_a.shape[i]);
-    return CLATTN_OK;
+    return check_memory(c, p);
 }
 
 static clattn_status run(void *from, chain *steps) {

@@ -95,7 +95,7 @@ clattn_status cla_rope_prepare(call *c) {
 }
 
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
-static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, size_t at, cl_mem turns,
+static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, cl_mem turns,
                           bool is_query, args_view *view) {
     const rope_rows r = cla_rope_rows_of(c, is_query);
     const knobs k = rope_knobs(x->type);

@@ -180,9 +180,9 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[ARGS_ITEM_WORDS * b] = shift_of(s, m, b);
-        words[ARGS_ITEM_WORDS * b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
-        words[ARGS_ITEM_WORDS * b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(s, m, b);
+        words[ARGS_ITEM_WORDS * (size_t)b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        words[ARGS_ITEM_WORDS * (size_t)b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
     }
     for (int h = 0; head_words && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,

@@ -18,11 +18,13 @@ typedef struct tensor_rule {
 
 // A view counts as given when it has a rank or a buffer.
 bool cla_tensor_given(const clattn_tensor *t);
+// Where buffers are needed, a view without one is absent, whatever its rank: so it counts as not given.
+void cla_tensor_drop_absent(clattn_tensor *const views[], int count);
 int64_t cla_tensor_count(const clattn_tensor *t);
 // One past the last element of a checked view, in elements from the start of its buffer.
 int64_t cla_tensor_end(const clattn_tensor *t);
 
-// Check everything about a view that does not depend on other views; its rank must be `rank`.
+// Check everything about a view that does not depend on other views or on its buffer (views.h); its rank must be `rank`.
 clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
 
 // Check that the shape is `shape`; sizes of -1 are free.

@@ -1,8 +1,6 @@
 // chain.c: see chain.h.
 #include "core/chain.h"
 
-#include <stdio.h>
-
 static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
     cl_context context = NULL;
     cl_device_id device = NULL;
@@ -12,9 +10,9 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (code == CL_SUCCESS)
         code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
-    if (code != CL_SUCCESS)
-        return cla_context_fail_handle(c, code, "clGetCommandQueueInfo", "queue",
-                                       "the driver does not know it");
+    if (code == CL_INVALID_COMMAND_QUEUE)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetCommandQueueInfo");
     if (context != c->opencl || device != c->device)
         return cla_context_fail(
             c, CLATTN_INVALID_ARGUMENT,
@@ -27,16 +25,15 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
 static clattn_status check_event(clattn_context *c, cl_uint i, cl_event event) {
     cl_context of = NULL;
     cl_int status = CL_COMPLETE, code = CL_INVALID_EVENT;
-    char name[32];
     if (event) code = clGetEventInfo(event, CL_EVENT_CONTEXT, sizeof of, &of, NULL);
     if (code == CL_SUCCESS && of != c->opencl) code = CL_INVALID_EVENT;
     if (code == CL_SUCCESS)
         code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
-    if (code != CL_SUCCESS) {
-        snprintf(name, sizeof name, "wait_list: entry %u", (unsigned)i);
-        return cla_context_fail_handle(c, code, "clGetEventInfo", name,
-                                       "is not an event of the context's cl_context");
-    }
+    if (code == CL_INVALID_EVENT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "wait_list: entry %u is not an event of the context's cl_context",
+                                (unsigned)i);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetEventInfo");
     if (status < 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "wait_list: entry %u ended with error %d: what it stands for never happened",
@@ -107,19 +104,18 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, cl_event *event,
-                              const char **call) {
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
     cl_uint wait_count;
     const cl_event *wait_list;
     cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
-        const cl_int code =
-            clSetKernelArg(l->program->kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
+        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
     *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(c->queue, l->program->kernel, 3,
+    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
                                   part->offset[1] || part->offset[2] ? part->offset : NULL, part->size,
                                   l->local[0] ? l->local : NULL, wait_count, wait_list, event);
 }
@@ -127,9 +123,10 @@ static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
     const char *call = "";
     cl_event event = NULL;
-    cla_os_mutex_lock(&l->program->lock);
-    const cl_int code = set_and_enqueue(c, l, part, &event, &call);
-    cla_os_mutex_unlock(&l->program->lock);
+    cl_kernel kernel;
+    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
+    const cl_int code = set_and_enqueue(c, l, kernel, part, &event, &call);
+    cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
     cla_chain_took(c, event);
     cla_context_mark_run(c->context);

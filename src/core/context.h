@@ -24,9 +24,11 @@ struct clattn_context {
     bool has_run; // a kernel was enqueued once: from then on certain codes mean that the device is gone
     bool lost;
 
-    os_mutex program_lock; // guards the list, the statistics and building
+    os_mutex program_lock;      // guards the list and the statistics; nobody holds it while the driver works
+    os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
+    bool no_measurements;
     bool clblast_used; // another library holds programs of this cl_context
 
     struct probe_state *probes;  // core/probe.h
@@ -64,11 +66,6 @@ clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *capa
 clattn_status cla_opencl_status(cl_int code);
 // Whether a code tells of memory or of a device that is gone, and nothing of what was asked.
 bool cla_opencl_is_of_device(cl_int code);
-
-// A question about the caller's own handle failed: INVALID_ARGUMENT, "name: why", where the driver does not know the
-// handle; else as above.
-clattn_status cla_context_fail_handle(clattn_context *context, cl_int code, const char *call,
-                                      const char *name, const char *why);
 
 // DEVICE_LOST when the context was lost before, else OK.
 clattn_status cla_context_check(clattn_context *context);

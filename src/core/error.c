@@ -67,14 +67,6 @@ clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, cons
                             cla_opencl_error_name(code), advice);
 }
 
-clattn_status cla_context_fail_handle(clattn_context *context, cl_int code, const char *call,
-                                      const char *name, const char *why) {
-    const bool unknown = code == CL_INVALID_COMMAND_QUEUE || code == CL_INVALID_MEM_OBJECT ||
-                         code == CL_INVALID_EVENT || code == CL_INVALID_VALUE;
-    return unknown ? cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "%s: %s", name, why)
-                   : cla_context_fail_opencl(context, code, call);
-}
-
 clattn_status cla_context_check(clattn_context *context) {
     cla_os_mutex_lock(&context->error_lock);
     const bool lost = context->lost;

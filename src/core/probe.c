@@ -12,21 +12,28 @@
 #define MOST_ROUNDS 10000000.0
 
 struct probe_state {
-    os_mutex lock;
+    os_mutex lock;    // guards the results, for a moment
+    os_mutex running; // held while probes run; taken before the lock
     probe_results results;
 };
 
 bool cla_probe_state_create(clattn_context *context) {
-    context->probes = calloc(1, sizeof *context->probes);
-    if (context->probes && cla_os_mutex_init(&context->probes->lock)) return true;
-    free(context->probes);
-    context->probes = NULL;
+    struct probe_state *s = calloc(1, sizeof *s);
+    const bool lock = s && cla_os_mutex_init(&s->lock), running = s && cla_os_mutex_init(&s->running);
+    if (lock && running) {
+        context->probes = s;
+        return true;
+    }
+    if (lock) cla_os_mutex_destroy(&s->lock);
+    if (running) cla_os_mutex_destroy(&s->running);
+    free(s);
     return false;
 }
 
 void cla_probe_state_destroy(clattn_context *context) {
     if (!context->probes) return;
     cla_os_mutex_destroy(&context->probes->lock);
+    cla_os_mutex_destroy(&context->probes->running);
     free(context->probes);
     context->probes = NULL;
 }
@@ -156,19 +163,34 @@ static float find_rate(clattn_context *c, const probe *p) {
     return rate;
 }
 
-probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
-    struct probe_state *s = context->probes;
+static probe_results known_results(struct probe_state *s) {
     cla_os_mutex_lock(&s->lock);
-    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
-        if (!(wanted >> id & 1u) || (s->results.ran >> id & 1u)) continue;
-        const float rate = find_rate(context, &cla_probes[id]);
-        s->results.ran |= 1u << id;
-        s->results.proven |= rate > 0.0f ? 1u << id : 0;
-        s->results.rate[id] = rate;
-        cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.0f GFLOP/s a work-item",
-                     cla_probes[id].name, rate > 0.0f ? "works" : "not used", (double)rate);
-    }
     const probe_results results = s->results;
     cla_os_mutex_unlock(&s->lock);
+    return results;
+}
+
+static void keep_result(clattn_context *context, int id, float rate) {
+    struct probe_state *s = context->probes;
+    cla_os_mutex_lock(&s->lock);
+    s->results.ran |= 1u << id;
+    s->results.proven |= rate > 0.0f ? 1u << id : 0;
+    s->results.rate[id] = rate;
+    cla_os_mutex_unlock(&s->lock);
+    cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.0f GFLOP/s a work-item",
+                 cla_probes[id].name, rate > 0.0f ? "works" : "not used", (double)rate);
+}
+
+// A thread whose answers are known never waits for one that probes.
+probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
+    struct probe_state *s = context->probes;
+    probe_results results = known_results(s);
+    if (!(wanted & ~results.ran)) return results;
+    cla_os_mutex_lock(&s->running);
+    results = known_results(s); // others may have run meanwhile
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
+        if ((wanted & ~results.ran) >> id & 1u) keep_result(context, id, find_rate(context, &cla_probes[id]));
+    results = known_results(s);
+    cla_os_mutex_unlock(&s->running);
     return results;
 }

@@ -1,154 +1,13 @@
-// program.c: a program_spec becomes a kernel, through the driver's compiler or the cache of binaries.
-// The key of an entry is everything that could change the binary: source, inserted text, options, device, driver,
-// platform and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
-// rebuilt.
+// program.c: the programs of a context: found by their spec, or built by the thread that asks first.
 #include "core/program.h"
 
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "core/sha256.h"
-
-#define MAX_OPTIONS 1024
-
-static void add_text(sha256_state *h, const char *text) {
-    cla_sha256_add(h, text, strlen(text) + 1);
-}
-
-static void cache_key(const clattn_context *c, const program_spec *spec, const char *options,
-                      uint8_t key[32]) {
-    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, source->text, source->bytes);
-    add_text(&h, source->name);
-    add_text(&h, spec->inserted ? spec->inserted : "");
-    add_text(&h, options);
-    add_text(&h, c->capabilities.name);
-    add_text(&h, c->capabilities.vendor);
-    add_text(&h, c->capabilities.driver);
-    add_text(&h, c->capabilities.version);
-    add_text(&h, c->capabilities.platform);
-    add_text(&h, CLATTN_VERSION_STRING);
-    cla_sha256_end(&h, key);
-}
-
-// Sends the build log, which may be long, whole.
-static void send_build_log(clattn_context *c, cl_program built) {
-    size_t bytes = 0;
-    if (!c->log.fn ||
-        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
-        bytes < 2)
-        return;
-    char *text = calloc(bytes + 1, 1);
-    if (!text) return;
-    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
-        c->log.fn(c->log.user, CLATTN_LOG_ERROR, text);
-    free(text);
-}
-
-// The program from the cache, built; NULL on any miss.
-static cl_program load_binary(clattn_context *c, const uint8_t key[32], const char *options) {
-    unsigned char *bytes = NULL;
-    size_t count = 0;
-    if (!cla_cache_load(c->cache, key, &bytes, &count)) return NULL;
-    cl_int each = CL_SUCCESS, code = CL_SUCCESS;
-    const unsigned char *binary = bytes;
-    cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
-    free(bytes);
-    if (built && code == CL_SUCCESS && each == CL_SUCCESS &&
-        clBuildProgram(built, 1, &c->device, options, NULL, NULL) == CL_SUCCESS)
-        return built;
-    if (built) clReleaseProgram(built);
-    return NULL;
-}
-
-// Keep the binary of this context's device; a program may hold one for each device of the caller's context.
-static void store_binary(clattn_context *c, cl_program built, const uint8_t key[32]) {
-    cl_uint devices = 0;
-    if (!c->cache ||
-        clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
-        !devices)
-        return;
-    cl_device_id *ids = calloc(devices, sizeof *ids);
-    size_t *sizes = calloc(devices, sizeof *sizes);
-    unsigned char **binaries = calloc(devices, sizeof *binaries);
-    cl_uint mine = devices;
-    if (ids && sizes && binaries &&
-        clGetProgramInfo(built, CL_PROGRAM_DEVICES, devices * sizeof *ids, ids, NULL) == CL_SUCCESS &&
-        clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, devices * sizeof *sizes, sizes, NULL) == CL_SUCCESS)
-        for (cl_uint i = 0; i < devices; i++)
-            if (ids[i] == c->device) mine = i;
-    // A NULL entry asks for no binary of that device.
-    if (mine < devices && sizes[mine] && (binaries[mine] = malloc(sizes[mine])) &&
-        clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
-            CL_SUCCESS)
-        cla_cache_store(c->cache, key, binaries[mine], sizes[mine]);
-    if (binaries && mine < devices) free(binaries[mine]);
-    free(binaries);
-    free(sizes);
-    free(ids);
-}
-
-static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
-                                  cl_program *result) {
-    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
-    const char *texts[] = {spec->inserted ? spec->inserted : "", (const char *)source->text};
-    const size_t sizes[] = {strlen(texts[0]), source->bytes};
-    const int first = spec->inserted ? 0 : 1;
-    cl_int code = CL_SUCCESS;
-    cl_program built =
-        clCreateProgramWithSource(c->opencl, (cl_uint)(2 - first), texts + first, sizes + first, &code);
-    if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
-    code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
-    if (code == CL_SUCCESS) {
-        *result = built;
-        return CLATTN_OK;
-    }
-    send_build_log(c, built);
-    clReleaseProgram(built);
-    if (cla_opencl_is_of_device(code)) return cla_context_fail_opencl(c, code, "clBuildProgram");
-    return cla_context_fail(
-        c, CLATTN_BUILD_FAILED,
-        "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
-        "to the log callback",
-        source->name, (int)code, cla_opencl_error_name(code), options);
-}
-
-// Compile or load, and make the kernel object. The caller holds program_lock.
-static clattn_status program_build(clattn_context *c, program *p) {
-    char options[MAX_OPTIONS];
-    const char *name = clattn_kernel_sources[p->spec.id].name;
-    const int used =
-        snprintf(options, sizeof options, "%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS);
-    if (used < 0 || (size_t)used >= sizeof options ||
-        !cla_knobs_print(&p->spec.knobs, options + used, sizeof options - (size_t)used))
-        return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
-    cache_key(c, &p->spec, options, p->key);
-    const uint64_t start = cla_os_time_ns();
-    p->program = load_binary(c, p->key, options);
-    const bool cached = p->program != NULL;
-    if (!cached) {
-        TRY(build_source(c, &p->spec, options, &p->program));
-    }
-    cl_int code = CL_SUCCESS;
-    p->kernel = clCreateKernel(p->program, name, &code);
-    if (!p->kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
-    p->unsaved = !cached;
-    const uint64_t time_ns = cla_os_time_ns() - start;
-    c->stats.build_time_ns += time_ns;
-    if (cached)
-        c->stats.programs_cached++;
-    else
-        c->stats.programs_built++;
-    cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, cached ? "loaded" : "built",
-                 (double)time_ns / 1e6, options);
-    return CLATTN_OK;
-}
+#include "core/program_build.h"
 
 static void program_release(program *p) {
-    if (p->kernel) clReleaseKernel(p->kernel);
+    while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
     free((char *)p->spec.options);
@@ -190,33 +49,63 @@ static program *program_create(const program_spec *spec) {
 }
 
 // The caller holds program_lock.
-static clattn_status program_find(clattn_context *c, const program_spec *spec, program **result) {
-    for (program *p = c->programs; p; p = p->next)
-        if (same_spec(&p->spec, spec)) {
-            *result = p;
-            return CLATTN_OK;
-        }
-    program *p = program_create(spec);
-    if (!p)
-        return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
-                                clattn_kernel_sources[spec->id].name);
-    const clattn_status status = program_build(c, p);
-    if (status != CLATTN_OK) {
-        program_release(p);
-        return status;
-    }
-    p->next = c->programs;
-    c->programs = p;
-    *result = p;
-    return CLATTN_OK;
+static program *find(const clattn_context *c, const program_spec *spec) {
+    program *p = c->programs;
+    while (p && !same_spec(&p->spec, spec)) p = p->next;
+    return p;
 }
 
+// The caller holds program_lock.
+static void take_off_list(clattn_context *c, const program *gone) {
+    program **at = &c->programs;
+    while (*at != gone) at = &(*at)->next;
+    *at = gone->next;
+}
+
+// Build what this thread has just put on the list. Others that want it wait, and nobody else does.
+static clattn_status build_listed(clattn_context *c, program *p) {
+    bool cached = false;
+    uint64_t time_ns = 0;
+    const clattn_status status = cla_program_build(c, p, &cached, &time_ns);
+    cla_os_mutex_lock(&c->program_lock);
+    p->building = false;
+    p->unsaved = status == CLATTN_OK && !cached;
+    if (status == CLATTN_OK) {
+        c->stats.build_time_ns += time_ns;
+        c->stats.programs_cached += cached;
+        c->stats.programs_built += !cached;
+    } else {
+        take_off_list(c, p);
+    }
+    cla_os_condition_wake_all(&c->program_built);
+    cla_os_mutex_unlock(&c->program_lock);
+    if (status != CLATTN_OK) program_release(p);
+    return status;
+}
+
+// Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself: the
+// memory or the file that was missing may be there for it, and the reason is then its own.
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result) {
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
-    const clattn_status status = program_find(context, spec, result);
+    program *p = find(context, spec);
+    while (p && p->building) {
+        cla_os_condition_wait(&context->program_built, &context->program_lock);
+        p = find(context, spec);
+    }
+    program *mine = p ? NULL : program_create(spec);
+    if (mine) {
+        mine->building = true;
+        mine->next = context->programs;
+        context->programs = mine;
+    }
     cla_os_mutex_unlock(&context->program_lock);
-    return status;
+    if (!p && !mine)
+        return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "kernel %s: no host memory",
+                                clattn_kernel_sources[spec->id].name);
+    if (mine) TRY(build_listed(context, mine));
+    *result = p ? p : mine;
+    return CLATTN_OK;
 }
 
 clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
@@ -224,14 +113,38 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
     return cla_program_get_spec(context, &spec, result);
 }
 
+clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel) {
+    cl_int code = CL_SUCCESS;
+    cla_os_mutex_lock(&p->lock);
+    *kernel = p->idle_count > 0 ? p->idle[--p->idle_count] : NULL;
+    cla_os_mutex_unlock(&p->lock);
+    if (!*kernel) *kernel = clCreateKernel(p->program, clattn_kernel_sources[p->spec.id].name, &code);
+    return *kernel ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateKernel");
+}
+
+void cla_program_give_kernel(program *p, cl_kernel kernel) {
+    cla_os_mutex_lock(&p->lock);
+    const bool kept = p->idle_count < PROGRAM_MOST_IDLE;
+    if (kept) p->idle[p->idle_count++] = kernel;
+    cla_os_mutex_unlock(&p->lock);
+    if (!kept) clReleaseKernel(kernel);
+}
+
+// One that was built and not kept yet, which is the caller's to keep.
+static program *take_unsaved(clattn_context *c) {
+    cla_os_mutex_lock(&c->program_lock);
+    program *p = c->programs;
+    while (p && !p->unsaved) p = p->next;
+    if (p) p->unsaved = false;
+    cla_os_mutex_unlock(&c->program_lock);
+    return p;
+}
+
+// Asking for binaries and writing them takes no lock: a program that was built stays until the context goes.
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
-    cla_os_mutex_lock(&context->program_lock);
-    for (program *p = context->programs; p; p = p->next) {
-        if (p->unsaved) store_binary(context, p->program, p->key);
-        p->unsaved = false;
-    }
-    cla_os_mutex_unlock(&context->program_lock);
+    for (program *p = take_unsaved(context); p; p = take_unsaved(context))
+        cla_program_store(context, p->program, p->key);
 }
 
 void cla_programs_release(clattn_context *context) {

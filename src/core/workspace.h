@@ -3,13 +3,17 @@
 #define CLATTN_CORE_WORKSPACE_H
 #include "core/context.h"
 
-// Bytes rounded up so that the next part of a workspace is aligned for any type.
-size_t cla_workspace_round(size_t bytes);
+// Far more than any memory, and so little that parts of it add up in 64 bits.
+#define WORKSPACE_MOST ((uint64_t)1 << 58)
 
-// Refuse, before anything is planned on it, what no buffer of the device holds; `given` is the caller's, or NULL.
-clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, size_t bytes);
+// Where a part of `count` elements that starts at byte `at` ends, rounded up so that the next part is aligned for any type.
+// WORKSPACE_MOST where that is more; it stays that.
+uint64_t cla_workspace_add(uint64_t at, uint64_t count, size_t element);
 
-// Take the caller's workspace after checking its size, or make one; NULL where none is needed. Release it
+// Refuse, before anything is planned on it, what no buffer holds, or none of the device where the caller gave none.
+clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, uint64_t bytes);
+
+// Take the caller's workspace, which was checked with the call's views, or make one; NULL where none is needed. Release it
 // with clReleaseMemObject after enqueueing: OpenCL keeps it until the commands are done.
-clattn_status cla_workspace_take(clattn_context *context, cl_mem given, size_t bytes, cl_mem *workspace);
+clattn_status cla_workspace_take(clattn_context *context, cl_mem given, uint64_t bytes, cl_mem *workspace);
 #endif

@@ -5,19 +5,28 @@
 
 #ifdef CLATTN_HAVE_CLBLAST
 #include <clblast_c.h>
+#include <stdatomic.h>
 
 bool cla_clblast_available(void) {
     return true;
 }
+// Contexts of the process that have used CLBlast. It keeps one cache for all cl_contexts and can only drop all of it,
+// so that waits for the last of them; until then a cl_context that only the cache knows stays alive in it.
+static atomic_int users;
+
+static void become_user(clattn_context *context) {
+    cla_os_mutex_lock(&context->program_lock);
+    if (!context->clblast_used) atomic_fetch_add(&users, 1);
+    context->clblast_used = true;
+    cla_os_mutex_unlock(&context->program_lock);
+}
 void cla_clblast_leave(clattn_context *context) {
-    if (context->clblast_used) CLBlastClearCache();
+    if (context->clblast_used && atomic_fetch_sub(&users, 1) == 1) CLBlastClearCache();
     context->clblast_used = false;
 }
 void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
-    cla_os_mutex_lock(&to->program_lock);
-    to->clblast_used |= from->clblast_used;
-    cla_os_mutex_unlock(&to->program_lock);
-    from->clblast_used = false;
+    if (from->clblast_used) become_user(to);
+    cla_clblast_leave(from);
 }
 
 static clattn_status enqueue_barrier(chain *c) {
@@ -34,9 +43,7 @@ static clattn_status enqueue_barrier(chain *c) {
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]) {
     TRY(enqueue_barrier(c));
-    cla_os_mutex_lock(&c->context->program_lock);
-    c->context->clblast_used = true;
-    cla_os_mutex_unlock(&c->context->program_lock);
+    become_user(c->context);
     cl_event event = NULL;
     cl_command_queue queue = c->queue;
     const CLBlastStatusCode code = CLBlastSgemm(

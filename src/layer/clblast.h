@@ -15,8 +15,8 @@ bool cla_clblast_available(void);
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]);
 
-// CLBlast keeps programs of every cl_context that it has seen; they must go before the context does. Leave: drop them, if
-// this context has used CLBlast. Hand over: another context on the same cl_context does that later.
+// CLBlast keeps programs of every cl_context that it has seen, for the whole process. Leave: drop them all, if this
+// context has used CLBlast and is the last that did. Hand over: another context on the same cl_context does that later.
 void cla_clblast_leave(clattn_context *context);
 void cla_clblast_hand_over(clattn_context *from, clattn_context *to);
 #endif

@@ -15,7 +15,8 @@ static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, 
     clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, l->y.shape[0], heads, n, size)
                                   : clattn_tensor_bshd(NULL, type, l->y.shape[0], heads, n, size);
     t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
-    l->workspace_bytes += cla_workspace_round((size_t)cla_tensor_count(&t) * clattn_type_size(type));
+    l->workspace_bytes =
+        cla_workspace_add(l->workspace_bytes, (uint64_t)cla_tensor_count(&t), clattn_type_size(type));
     return t;
 }
 
@@ -70,15 +71,36 @@ static clattn_status lay_out_parts(layer *l) {
     // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
     const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
     l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
+    if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
+}
+
+// The caller's memory: the layer's, and what its attention call reads and writes of it.
+static clattn_status check_memory(const layer *l, call_views *v) {
+    const clattn_layer_params *p = &l->params;
+    cla_views_begin(v, l->context);
+    cla_views_add(v, "x", &p->x, VIEW_READ);
+    cla_views_add(v, "y", &p->y, VIEW_READ);
+    cla_views_add(v, "wq", &p->wq, VIEW_READ);
+    cla_views_add(v, "wk", &p->wk, VIEW_READ);
+    cla_views_add(v, "wv", &p->wv, VIEW_READ);
+    cla_views_add(v, "wo", &p->wo, VIEW_READ);
+    cla_views_add(v, "bq", &p->bq, VIEW_READ);
+    cla_views_add(v, "bk", &p->bk, VIEW_READ);
+    cla_views_add(v, "bv", &p->bv, VIEW_READ);
+    cla_views_add(v, "bo", &p->bo, VIEW_READ);
+    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    cla_call_views(&l->call, v);
+    return cla_views_check(v);
 }
 
 // CLBlast or native, for all four projections alike: the layout between them follows from it. What can be refused is
 // refused before anything is measured.
-static clattn_status choose_projection(layer *l) {
+static clattn_status choose_projection(layer *l, call_views *v) {
     const char *why;
     l->native = l->params.projection != CLATTN_PROJECTION_CLBLAST;
     TRY(lay_out_parts(l));
+    TRY(check_memory(l, v));
     TRY(cla_projector_decide(l->context, &l->q, l->params.projection, l->call.empty, &why));
     if (l->q.native == l->native) return CLATTN_OK;
     l->native = l->q.native;
@@ -87,19 +109,28 @@ static clattn_status choose_projection(layer *l) {
 
 // Lay out the workspace: attention's own part first, then q, k, v and the heads' result, then conversions.
 static clattn_status plan_layer(layer *l) {
-    TRY(choose_projection(l));
+    call_views v;
+    TRY(choose_projection(l, &v));
     choose_rope(l);
-    const size_t own = cla_workspace_round(l->call.workspace_bytes);
+    const uint64_t own = cla_workspace_add(0, l->call.workspace_bytes, 1);
     clattn_tensor *const parts[] = {&l->q.y, &l->k.y, &l->v.y, &l->o.x};
     for (int i = 0; i < 4; i++) parts[i]->offset += (int64_t)(own / clattn_type_size(parts[i]->type));
     cla_call_move(&l->call, parts);
     l->scratch = own + l->workspace_bytes;
     const linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
-    size_t most = 0; // the projections run one after another and share the scratch memory
+    uint64_t most = 0; // the projections run one after another and share the scratch memory
     for (int i = 0; i < 4; i++) most = cla_linear_scratch(all[i]) > most ? cla_linear_scratch(all[i]) : most;
     l->workspace_bytes = l->scratch + most;
     for (int i = 0; i < 4; i++) TRY(cla_linear_check_reach(l->context, all[i], l->workspace_bytes));
+    if (l->purpose == ENTRY_ENQUEUE)
+        TRY(cla_views_check_workspace(&v, l->params.workspace, l->workspace_bytes));
     return cla_workspace_fits(l->context, l->params.workspace, l->workspace_bytes);
+}
+
+static void drop_absent(clattn_layer_params *p) {
+    clattn_tensor *const optional[] = {&p->y,    &p->bq,   &p->bk,     &p->bv,    &p->bo,
+                                       &p->kv.k, &p->kv.v, &p->q_norm, &p->k_norm};
+    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
@@ -109,6 +140,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     l->purpose = purpose;
     l->call.arrays = NULL, l->call.table = l->call.workspace = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
+    if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return plan_layer(l);
 }
@@ -149,9 +181,7 @@ static clattn_status ready(layer *l) {
     return CLATTN_OK;
 }
 
-static clattn_status run(void *job, chain *steps) {
-    layer *l = job;
-    if (l->call.empty) return CLATTN_OK;
+static clattn_status run_once(layer *l, chain *steps) {
     TRY(ready(l));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
@@ -163,6 +193,20 @@ static void release(void *job) {
     cla_call_release(&l->call);
     if (l->turn_words) clReleaseMemObject(l->turn_words);
     if (l->workspace) clReleaseMemObject(l->workspace);
+    l->turn_words = l->workspace = NULL;
+}
+
+// Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast: what was enqueued
+// before only wrote what is written again.
+static clattn_status run(void *job, chain *steps) {
+    layer *l = job;
+    if (l->call.empty) return CLATTN_OK;
+    const clattn_status status = run_once(l, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(l->context, l->params.projection, l->native))
+        return status;
+    release(l);
+    TRY(plan_layer(l));
+    return run_once(l, steps);
 }
 
 static const entry layer_entry = {check, prepare, run, release};
@@ -171,7 +215,7 @@ clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer
                                      size_t *bytes) {
     layer l;
     TRY(cla_entry_plan(&layer_entry, context, params, bytes, "bytes", &l));
-    *bytes = l.workspace_bytes;
+    *bytes = (size_t)l.workspace_bytes;
     return CLATTN_OK;
 }
 

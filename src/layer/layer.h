@@ -16,7 +16,7 @@ typedef struct layer {
     bool turns;        // the projections of q and k turn the heads that they make (RoPE)
     cl_mem turn_words; // its frequencies
     cl_mem workspace;
-    size_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
+    uint64_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
     // What is before these starts as zero.
     linear q, k, v, o;          // the four projections
     call call;                  // attention on parts of the workspace, checked

@@ -4,6 +4,7 @@
 #include "layer/linear.h"
 
 #include "core/workspace.h"
+#include "layer/projector.h"
 
 clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     clattn_tensor r = *t;
@@ -29,18 +30,19 @@ static bool direct_result(const linear *l) {
 static bool plain_or_native(const linear *l, const clattn_tensor *t) {
     return l->native || is_plain(t);
 }
-static size_t bytes_of(const clattn_tensor *t, size_t element) {
-    return cla_workspace_round((size_t)cla_tensor_count(t) * element);
+// Where a float32 copy that starts at byte `at` ends.
+static uint64_t end_of(uint64_t at, const clattn_tensor *t) {
+    return cla_workspace_add(at, (uint64_t)cla_tensor_count(t), sizeof(float));
 }
 
-size_t cla_linear_scratch(const linear *l) {
-    size_t bytes = direct_result(l) ? 0 : bytes_of(&l->y, sizeof(float));
-    if (!plain_or_native(l, &l->x)) bytes += bytes_of(&l->x, sizeof(float));
-    if (!plain_or_native(l, &l->w)) bytes += bytes_of(&l->w, sizeof(float));
+uint64_t cla_linear_scratch(const linear *l) {
+    uint64_t bytes = direct_result(l) ? 0 : end_of(0, &l->y);
+    if (!plain_or_native(l, &l->x)) bytes = end_of(bytes, &l->x);
+    if (!plain_or_native(l, &l->w)) bytes = end_of(bytes, &l->w);
     return bytes;
 }
 
-clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes) {
+clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, uint64_t workspace_bytes) {
     const clattn_tensor *const all[] = {&l->x, &l->w, &l->y};
     int64_t most = (int64_t)(workspace_bytes / sizeof(float));
     for (int i = 0; i < 3; i++) most = cla_tensor_end(all[i]) > most ? cla_tensor_end(all[i]) : most;
@@ -109,12 +111,12 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
 }
 
 // A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
-static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, size_t *at) {
+static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, uint64_t *at) {
     clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, t->shape)
                                    : clattn_tensor_bshd(scratch, CLATTN_TYPE_F32, t->shape[0], t->shape[1],
                                                         t->shape[2], t->shape[3]);
     s.offset = (int64_t)(*at / sizeof(float));
-    *at += bytes_of(t, sizeof(float));
+    *at = end_of(*at, t);
     return s;
 }
 
@@ -122,7 +124,8 @@ static matrix matrix_of(const clattn_tensor *t) {
     return (matrix){t->buffer, t->offset, t->stride[t->rank - 2]};
 }
 
-static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y, cl_mem scratch, size_t at) {
+static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y, cl_mem scratch,
+                              uint64_t at) {
     clattn_tensor x = l->x, w = l->w;
     if (!is_plain(&l->x)) {
         x = scratch_view(&l->x, scratch, &at);
@@ -134,10 +137,12 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
     }
     const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
-    return cla_clblast_multiply(c, &mx, &mw, &my, size);
+    const clattn_status status = cla_clblast_multiply(c, &mx, &mw, &my, size);
+    if (status != CLATTN_OK) cla_projector_clblast_failed(c->context, status);
+    return status;
 }
 
-clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at) {
+clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at) {
     linear inner = *l;
     if (cla_tensor_count(&l->y) == 0) return CLATTN_OK;
     if (!direct_result(l)) {

@@ -32,17 +32,20 @@ clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tens
                                       const int64_t shape[2], const char *const names[2], bool planning);
 clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
 
+// What a projection does to its result: where CLBlast may write it, the bias is added to it afterwards.
+view_use cla_linear_output_use(clattn_projection wanted);
+
 // CLBlast counts elements in 32 bits: refuse what lies beyond, in the views or in a workspace of so many bytes.
-clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, size_t workspace_bytes);
+clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, uint64_t workspace_bytes);
 
 // Scratch bytes of one call, for conversions.
-size_t cla_linear_scratch(const linear *l);
+uint64_t cla_linear_scratch(const linear *l);
 
 // Compile what a call needs besides CLBlast's own kernels.
 clattn_status cla_linear_prepare(clattn_context *context, const linear *l);
 
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
-clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, size_t at);
+clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at);
 
 // The native kernel (linear_native.c); y is written whole.
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
@@ -50,6 +53,7 @@ clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
 // What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
 typedef struct projection_answer {
     enum plan_measured of[PLAN_MEASURES];
+    bool sure; // the runs agreed
 } projection_answer;
 bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known);
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l);

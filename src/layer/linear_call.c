@@ -12,8 +12,9 @@
 typedef struct linear_job {
     clattn_context *context;
     linear linear;
+    clattn_projection wanted;
     cl_mem given; // the caller's workspace
-    size_t workspace_bytes;
+    uint64_t workspace_bytes;
     const char *why; // who computes it
     bool empty;      // B or N is 0
 } linear_job;
@@ -61,19 +62,36 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     return cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning);
 }
 
+view_use cla_linear_output_use(clattn_projection wanted) {
+    return wanted == CLATTN_PROJECTION_NATIVE ? VIEW_WRITE : VIEW_BOTH;
+}
+
+static clattn_status check_memory(call_views *v, const clattn_linear_params *p) {
+    cla_views_add(v, "x", &p->x, VIEW_READ);
+    cla_views_add(v, "w", &p->w, VIEW_READ);
+    cla_views_add(v, "b", &p->b, VIEW_READ);
+    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    return cla_views_check(v);
+}
+
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
-    const clattn_linear_params p = *(const clattn_linear_params *)params;
+    clattn_linear_params p = *(const clattn_linear_params *)params;
     linear_job *job = to;
     linear *l = &job->linear;
-    *job = (linear_job){.context = context, .given = p.workspace};
+    call_views v;
+    cla_views_begin(&v, context);
+    if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
+    *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
+    TRY(check_memory(&v, &p));
     *l = (linear){.x = cla_linear_one_head(&p.x), .w = p.w, .b = p.b, .y = cla_linear_one_head(&p.out)};
     job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
     cla_linear_choose(context, l);
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));
     job->workspace_bytes = job->empty ? 0 : cla_linear_scratch(l);
     TRY(cla_linear_check_reach(context, l, job->workspace_bytes));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, job->given, job->workspace_bytes));
     return cla_workspace_fits(context, job->given, job->workspace_bytes);
 }
 
@@ -83,15 +101,24 @@ static clattn_status prepare(void *from) {
 }
 
 // What can refuse comes first: a kernel that does not build, a workspace that is too small.
-static clattn_status run(void *from, chain *steps) {
-    const linear_job *job = from;
+static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
-    TRY(prepare(from));
-    if (job->empty) return CLATTN_OK;
+    TRY(prepare(job));
     TRY(cla_workspace_take(steps->context, job->given, job->workspace_bytes, &workspace));
     const clattn_status status = cla_linear_enqueue(steps, &job->linear, workspace, 0);
     if (workspace) clReleaseMemObject(workspace);
     return status;
+}
+
+static clattn_status run(void *from, chain *steps) {
+    linear_job *job = from;
+    if (job->empty) return CLATTN_OK;
+    const clattn_status status = run_once(job, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(job->context, job->wanted, job->linear.native))
+        return status;
+    job->linear.native = true;
+    job->workspace_bytes = cla_linear_scratch(&job->linear);
+    return run_once(job, steps);
 }
 
 static const entry linear_entry = {.check = check, .prepare = prepare, .run = run};
@@ -100,7 +127,7 @@ clattn_status clattn_linear_workspace(clattn_context *context, const clattn_line
                                       size_t *bytes) {
     linear_job job;
     TRY(cla_entry_plan(&linear_entry, context, params, bytes, "bytes", &job));
-    *bytes = job.workspace_bytes;
+    *bytes = (size_t)job.workspace_bytes;
     return CLATTN_OK;
 }
 
@@ -111,7 +138,7 @@ clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_pa
     const linear *l = &job.linear;
     *choice =
         (clattn_linear_choice){.projection = l->native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST,
-                               .workspace_bytes = job.workspace_bytes};
+                               .workspace_bytes = (size_t)job.workspace_bytes};
     snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
              l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
     snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast", job.why);

@@ -129,6 +129,8 @@ static bool can_share(const linear *first, const linear *l) {
 }
 
 bool cla_linear_native_shares_launch(const linear *const l[3]) {
+    const int64_t columns = l[0]->w.shape[0] + l[1]->w.shape[0] + l[2]->w.shape[0];
+    if (columns > INT32_MAX) return false; // the kernel counts the tiles of all three in 32 bits
     return l[0]->choice.id == KERNEL_LINEAR_FEW_LANES && can_share(l[0], l[1]) && can_share(l[0], l[2]);
 }
 

@@ -8,9 +8,10 @@
 #include "core/kernels.h"
 #include "core/sha256.h"
 
-#define RUNS 5
+#define ROUNDS 7
 #define MOST_ROWS 256
-#define WIDTH 768 // columns and reduction, of a model like BERT-base
+#define WIDTH 768                      // columns and reduction, of a model like BERT-base
+#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
 
 static const int64_t rows_of[PLAN_MEASURES] = {[PLAN_FEW_ROWS] = 8, [PLAN_MANY_ROWS] = MOST_ROWS};
 
@@ -34,7 +35,8 @@ static cl_mem make_matrix(trial *t, int64_t rows) {
 // failure of the caller's.
 static bool open_trial(trial *t, clattn_context *of) {
     *t = (trial){0};
-    const clattn_context_params params = {.device = of->device, .context = of->opencl};
+    const clattn_context_params params = {
+        .device = of->device, .context = of->opencl, .no_measurements = true};
     if (clattn_context_create(&params, &t->context) != CLATTN_OK) return false;
     t->context->cache = of->cache;
     t->queue = clCreateCommandQueue(of->opencl, of->device, 0, NULL);
@@ -58,59 +60,10 @@ static void close_trial(trial *t, clattn_context *of) {
     clattn_context_destroy(t->context);
 }
 
-// Nanoseconds of the fastest run, which is not the first: that one compiles. 0: it failed.
-static uint64_t time_projection(const trial *t, int64_t rows, bool native) {
-    const int64_t w[2] = {WIDTH, WIDTH};
-    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
-                .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
-                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
-                .native = native};
-    uint64_t least = 0;
-    cla_linear_choose(t->context, &l);
-    for (int run = 0; run < RUNS; run++) {
-        chain steps;
-        const uint64_t start = cla_os_time_ns();
-        cla_chain_begin(&steps, t->context, t->queue, 0, NULL);
-        const clattn_status status = cla_linear_enqueue(&steps, &l, NULL, 0);
-        if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
-        const uint64_t time = cla_os_time_ns() - start;
-        if (run > 0 && (least == 0 || time < least)) least = time;
-    }
-    return least;
-}
-
-// Nanoseconds of one size; 0: it cannot run.
-typedef struct pair {
-    uint64_t native, clblast;
-} pair;
-
-static unsigned char faster(const pair *p) {
-    if (!p->native && !p->clblast) return PLAN_NOT_MEASURED;
-    return p->native && (!p->clblast || p->native <= p->clblast) ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
-}
-
-// One that cannot run loses. Only a trial in which all ran is kept: what failed may work the next time.
-static bool run_trial(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
-    trial t;
-    bool all = true;
-    memset(answer, PLAN_NOT_MEASURED, PLAN_MEASURES);
-    const bool open = open_trial(&t, c);
-    for (int i = 0; open && i < PLAN_MEASURES; i++) {
-        const pair p = {time_projection(&t, rows_of[i], true), time_projection(&t, rows_of[i], false)};
-        cla_log_send(&c->log, CLATTN_LOG_INFO,
-                     "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed)",
-                     (int)rows_of[i], (double)p.native / 1e6, (double)p.clblast / 1e6);
-        answer[i] = faster(&p);
-        all = all && p.native && p.clblast;
-    }
-    close_trial(&t, c);
-    return open && all;
-}
-
 static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
-    const char *const parts[] = {"projection", of->name,     of->driver,
-                                 of->version,  of->platform, CLATTN_VERSION_STRING};
+    const char *const parts[] = {"projection rounds", of->name,     of->driver,
+                                 of->version,         of->platform, CLATTN_VERSION_STRING};
     const struct kernel_source *sources[] = {&clattn_kernel_sources[KERNEL_LINEAR_LANES],
                                              &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
     const uint32_t units = of->compute_units;
@@ -124,31 +77,112 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     cla_sha256_end(&h, key);
 }
 
+static linear projection_of(const trial *t, int64_t rows, bool native) {
+    const int64_t w[2] = {WIDTH, WIDTH};
+    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
+                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                .native = native};
+    cla_linear_choose(t->context, &l);
+    return l;
+}
+
+// Nanoseconds of one run; 0: it failed.
+static uint64_t time_once(const trial *t, const linear *l) {
+    chain steps;
+    const uint64_t start = cla_os_time_ns();
+    cla_chain_begin(&steps, t->context, t->queue, 0, NULL);
+    const clattn_status status = cla_linear_enqueue(&steps, l, NULL, 0);
+    if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
+    return cla_os_time_ns() - start + 1;
+}
+
+// What one size gave. The two take turns, so that another use of the machine slows both; the round that compiles does
+// not count.
+typedef struct contest {
+    bool native, clblast; // it runs
+    int native_wins;      // of ROUNDS
+    uint64_t native_ns, clblast_ns;
+} contest;
+
+static uint64_t lesser(uint64_t a, uint64_t b) {
+    return !a || b < a ? b : a;
+}
+
+static contest run_contest(const trial *t, int64_t rows) {
+    const linear native = projection_of(t, rows, true), clblast = projection_of(t, rows, false);
+    contest c = {.native = time_once(t, &native) > 0, .clblast = time_once(t, &clblast) > 0};
+    for (int round = 0; c.native && c.clblast && round < ROUNDS; round++) {
+        const uint64_t ours = time_once(t, &native), theirs = time_once(t, &clblast);
+        c.native = ours > 0, c.clblast = theirs > 0;
+        c.native_wins += ours <= theirs;
+        c.native_ns = lesser(c.native_ns, ours), c.clblast_ns = lesser(c.clblast_ns, theirs);
+    }
+    return c;
+}
+
+// One that cannot run loses.
+static unsigned char faster(const contest *c) {
+    if (!c->native && !c->clblast) return PLAN_NOT_MEASURED;
+    if (!c->native || !c->clblast) return c->native ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+    return c->native_wins > ROUNDS / 2 ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+}
+
+// Rounds that disagree, more than one of them, say more of the machine's other work than of the two.
+static bool is_sure(const contest *c) {
+    return c->native && c->clblast && (c->native_wins <= 1 || c->native_wins >= ROUNDS - 1);
+}
+
+static void tell(const clattn_context *c, int64_t rows, const contest *of) {
+    cla_log_send(
+        &c->log, CLATTN_LOG_INFO,
+        "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed), native faster "
+        "in %d of %d rounds%s",
+        (int)rows, (double)of->native_ns / 1e6, (double)of->clblast_ns / 1e6, of->native_wins, ROUNDS,
+        is_sure(of) ? "" : ": not sure, the next measurement looks again");
+}
+
+bool cla_measure_projections(clattn_context *c, projection_answer *answer) {
+    trial t;
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char kept[KEPT_BYTES];
+    const bool open = open_trial(&t, c);
+    bool all = open;
+    *answer = (projection_answer){.sure = open};
+    for (int i = 0; open && i < PLAN_MEASURES; i++) {
+        const contest of = run_contest(&t, rows_of[i]);
+        tell(c, rows_of[i], &of);
+        kept[i] = faster(&of);
+        answer->of[i] = (enum plan_measured)kept[i];
+        answer->sure = answer->sure && is_sure(&of);
+        all = all && of.native && of.clblast;
+    }
+    close_trial(&t, c);
+    if (!all) return open; // what failed may work the next time
+    kept[PLAN_MEASURES] = answer->sure;
+    measure_key(c, key);
+    cla_cache_store(c->cache, key, kept, sizeof kept);
+    return true;
+}
+
 static bool is_answer(const unsigned char *bytes, size_t count) {
-    bool ok = count == PLAN_MEASURES;
+    bool ok = count == KEPT_BYTES && bytes[PLAN_MEASURES] <= 1;
     for (size_t i = 0; ok && i < PLAN_MEASURES; i++)
         ok = bytes[i] == PLAN_NATIVE_FASTER || bytes[i] == PLAN_CLBLAST_FASTER;
     return ok;
 }
 
-static void find_answer(clattn_context *c, unsigned char answer[PLAN_MEASURES]) {
+projection_answer cla_measure_kept(clattn_context *context) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
     size_t count = 0;
-    measure_key(c, key);
-    if (cla_cache_load(c->cache, key, &kept, &count)) {
-        const bool ok = is_answer(kept, count);
-        if (ok) memcpy(answer, kept, PLAN_MEASURES);
-        free(kept);
-        if (ok) return;
+    projection_answer answer = {.sure = false};
+    measure_key(context, key);
+    if (!cla_cache_load(context->cache, key, &kept, &count)) return answer;
+    if (is_answer(kept, count)) {
+        for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)kept[i];
+        answer.sure = kept[PLAN_MEASURES] != 0;
     }
-    if (run_trial(c, answer)) cla_cache_store(c->cache, key, answer, PLAN_MEASURES);
-}
-
-projection_answer cla_measure_projections(clattn_context *context) {
-    unsigned char bytes[PLAN_MEASURES];
-    projection_answer answer;
-    find_answer(context, bytes);
-    for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)bytes[i];
+    free(kept);
     return answer;
 }

@@ -3,19 +3,27 @@
 
 #include <stdlib.h>
 
+#include "core/probe.h"
 #include "layer/measure.h"
 
 struct projector {
-    os_mutex lock; // held while projections are measured
-    bool measured; // answer says what can be known
+    os_mutex lock;       // guards the rest, for a moment
+    os_mutex measuring;  // held while projections are measured; taken before the lock
+    bool looked;         // in the cache folder, or measured
+    bool clblast_failed; // in a call that was free to choose: the next ones do not try it again
     projection_answer answer;
 };
 
 bool cla_projector_create(clattn_context *context) {
-    context->projector = calloc(1, sizeof *context->projector);
-    if (context->projector && cla_os_mutex_init(&context->projector->lock)) return true;
-    free(context->projector);
-    context->projector = NULL;
+    struct projector *p = calloc(1, sizeof *p);
+    const bool lock = p && cla_os_mutex_init(&p->lock), measuring = p && cla_os_mutex_init(&p->measuring);
+    if (lock && measuring) {
+        context->projector = p;
+        return true;
+    }
+    if (lock) cla_os_mutex_destroy(&p->lock);
+    if (measuring) cla_os_mutex_destroy(&p->measuring);
+    free(p);
     return false;
 }
 
@@ -23,30 +31,80 @@ void cla_projector_destroy(clattn_context *context) {
     cla_clblast_leave(context);
     if (!context->projector) return;
     cla_os_mutex_destroy(&context->projector->lock);
+    cla_os_mutex_destroy(&context->projector->measuring);
     free(context->projector);
     context->projector = NULL;
 }
 
-// What is known, after measuring where that is possible: nothing is measured without a cache folder, which could not
-// keep the answer, without CLBlast, or on a device that is no CPU.
+// Whether there are two to be compared.
+static bool can_measure(const clattn_context *context) {
+    return context->capabilities.is_cpu && context->capabilities.float_vector_width >= 4 &&
+           cla_clblast_available();
+}
+
+// What was measured here, or what the cache folder keeps: planning runs nothing.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
-    if (!context->capabilities.is_cpu || !context->cache || !cla_clblast_available())
-        return (projection_answer){{PLAN_NOT_MEASURED}};
+    if (!can_measure(context) || context->no_measurements) return (projection_answer){.sure = false};
     cla_os_mutex_lock(&p->lock);
-    if (!p->measured) {
-        p->measured = true;
-        p->answer = cla_measure_projections(context);
-    }
+    if (!p->looked) p->answer = cla_measure_kept(context);
+    p->looked = true;
     const projection_answer answer = p->answer;
     cla_os_mutex_unlock(&p->lock);
     return answer;
 }
 
+clattn_status clattn_context_measure(clattn_context *context) {
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (context->no_measurements)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "no_measurements: the context was created without measurements");
+    TRY(cla_context_check(context));
+    (void)cla_probe_results(context, ~0u);
+    if (!can_measure(context)) return CLATTN_OK;
+    struct projector *p = context->projector;
+    projection_answer answer;
+    bool ok = true;
+    cla_os_mutex_lock(&p->measuring);
+    if (!measured(context).sure) {
+        ok = cla_measure_projections(context, &answer);
+        cla_os_mutex_lock(&p->lock);
+        if (ok) p->answer = answer;
+        cla_os_mutex_unlock(&p->lock);
+    }
+    cla_os_mutex_unlock(&p->measuring);
+    return ok ? CLATTN_OK
+              : cla_context_fail(context, CLATTN_OUT_OF_MEMORY,
+                                 "measurement: no memory on the device for its matrices");
+}
+
+static bool clblast_failed(clattn_context *context) {
+    struct projector *p = context->projector;
+    cla_os_mutex_lock(&p->lock);
+    const bool failed = p->clblast_failed;
+    cla_os_mutex_unlock(&p->lock);
+    return failed;
+}
+
+void cla_projector_clblast_failed(clattn_context *context, clattn_status status) {
+    struct projector *p = context->projector;
+    cla_os_mutex_lock(&p->lock);
+    p->clblast_failed = p->clblast_failed || status != CLATTN_DEVICE_LOST;
+    cla_os_mutex_unlock(&p->lock);
+}
+
+bool cla_projector_falls_back(clattn_context *context, clattn_projection wanted, bool native) {
+    return wanted == CLATTN_PROJECTION_AUTO && !native && clblast_failed(context);
+}
+
 // Nobody asked for one, and there are rows.
 static const char *choose(clattn_context *context, linear *l) {
+    if (clblast_failed(context)) {
+        l->native = true;
+        return "CLBlast failed in this context, the log says how";
+    }
     const bool open = cla_linear_native_is_open(context, l);
-    const projection_answer known = open ? measured(context) : (projection_answer){{PLAN_NOT_MEASURED}};
+    const projection_answer known = open ? measured(context) : (projection_answer){.sure = false};
     l->native = cla_linear_native_wins(context, l, &known);
     const int measure = l->choice.id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
     if (!open)

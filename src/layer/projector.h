@@ -8,8 +8,13 @@
 bool cla_projector_create(clattn_context *context);
 void cla_projector_destroy(clattn_context *context);
 
-// Decide who computes it, after cla_linear_choose. The first call on a device may measure (measure.h), unless there are no rows. Refuses
-// where it would be CLBlast and the library has none. *why says what decided, in words that last.
+// Decide who computes it, after cla_linear_choose. Runs nothing. Refuses where it would be CLBlast and the library has none.
+// *why says what decided, in words that last.
 clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows,
                                    const char **why);
+
+// A call of CLBlast failed with this status; and whether a call that may choose, and was about to use CLBlast, is to be
+// done again without it.
+void cla_projector_clblast_failed(clattn_context *context, clattn_status status);
+bool cla_projector_falls_back(clattn_context *context, clattn_projection wanted, bool native);
 #endif

@@ -108,8 +108,8 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
     if (!partial_bytes(p, (uint64_t)v->splits, &bytes, &out_bytes))
         return "splits: their partial results have more bytes than 64 bits count";
     v->knobs.type_out = CLATTN_TYPE_F32;
-    v->partial_lse = (size_t)out_bytes;
-    v->workspace_bytes = (size_t)bytes;
+    v->partial_lse = out_bytes;
+    v->workspace_bytes = bytes;
     return NULL;
 }
 
@@ -118,10 +118,16 @@ uint64_t cla_family_tiles(const problem *p, int rows) {
            (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
 }
 
-void cla_family_tile_grid(const problem *p, int rows, variant *v) {
-    v->groups[0] = ((size_t)p->n_q + (size_t)rows - 1) / (size_t)rows * (size_t)v->splits;
+// Kernels count the groups of a head in 32 bits, hosts their work-items in a size_t.
+const char *cla_family_tile_grid(const problem *p, int rows, variant *v) {
+    const uint64_t tiles = ((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows, most = SIZE_MAX,
+                   groups = tiles * (uint64_t)v->splits;
+    if (groups > INT32_MAX || groups * (uint64_t)v->work_group > most)
+        return "tiles of query rows times splits: must be below 2^31";
+    v->groups[0] = (size_t)groups;
     v->groups[1] = (size_t)p->heads;
     v->groups[2] = (size_t)p->batch;
+    return NULL;
 }
 
 // Right is not enough: on some CPUs it runs at half the rate of float32 multiply-adds.
@@ -130,6 +136,12 @@ const char *cla_family_dot_refusal(const plan_input *in, const problem *p) {
     if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16)
         return "its products are of bfloat16 q, k and v";
     return fma > 0.0f && dot <= fma ? "its engine is slower here than float32 multiply-adds" : NULL;
+}
+
+uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {
+    uint64_t most = in->device->max_work_group;
+    if (in->device->max_work_item[0] < most) most = in->device->max_work_item[0];
+    return in->group_limit[id] && in->group_limit[id] < most ? in->group_limit[id] : most;
 }
 
 bool cla_family_divides(int part, int whole) {

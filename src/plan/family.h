@@ -50,12 +50,15 @@ void cla_family_data_knobs(const problem *p, knobs *k);
 // Key ranges: where `groups` work-groups are too few for the device, or as the caller says. Lays out the partial
 // results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq]. Returns why it cannot be, or NULL.
 const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v);
-// The grid of one work-group a tile of `rows` query rows: (tiles * splits, heads, batch).
-void cla_family_tile_grid(const problem *p, int rows, variant *v);
+// The grid of one work-group a tile of `rows` query rows: (tiles * splits, heads, batch). Returns why it cannot be, or NULL.
+const char *cla_family_tile_grid(const problem *p, int rows, variant *v);
 uint64_t cla_family_tiles(const problem *p, int rows);
 
 // Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
 const char *cla_family_dot_refusal(const plan_input *in, const problem *p);
+
+// Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
+uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
 
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);

@@ -26,6 +26,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     cla_knobs_override(&v->knobs, &row->knobs);
     v->work_group = 1;
     v->rows_per_group = v->knobs.rows;
+    if (all > INT32_MAX - MOST_ROWS) return "query rows that share a key/value head: must be below 2^31";
     const uint64_t heads = (uint64_t)p->kv_heads * (uint64_t)((all + v->knobs.rows - 1) / v->knobs.rows);
     if (heads > INT32_MAX) return "key/value heads times passes over their rows: must be below 2^31";
     const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads, v);

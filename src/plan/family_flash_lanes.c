@@ -37,8 +37,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
                             p->head_dim, p->head_dim_v) > PRIVATE_BYTES_MOST)
         return "the tile of its tuned row takes more than 4 MiB with such heads";
     const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
-    cla_family_tile_grid(p, v->rows_per_group, v);
-    return refusal;
+    return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
 }
 
 // The dot product: all three inputs are bfloat16 in vectors of sixteen, keys come in pairs.

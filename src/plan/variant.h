@@ -16,6 +16,7 @@ typedef struct plan_input {
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
     probe_results probes;
     enum plan_measured measured[PLAN_MEASURES];
+    uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
 } plan_input;
 
 typedef struct family family;
@@ -28,9 +29,9 @@ typedef struct variant {
     size_t groups[3];       // work-groups; key ranges are neighbours in the first dimension
     int splits, split_keys; // key ranges computed apart and then combined; 1: none
     size_t local_bytes;
-    size_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
-    size_t workspace_bytes; // scores of a chunk, or partial results of the splits
-    const char *refusal;    // why it cannot be done; of the unfused path, why no fused one could
+    uint64_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
+    uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits
+    const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 
 // Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.

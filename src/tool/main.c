@@ -1,4 +1,5 @@
 // main.c: finds the sub-command. What each does is in its own file.
+#include <errno.h>
 #include <locale.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,8 +30,16 @@ static void print_help(FILE *to) {
     fprintf(to, "\nclattn COMMAND --help tells its options, with an example.\n");
 }
 
-int main(int argc, char **argv) {
-    setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
+// Whatever was printed must have arrived: results go to stdout, and a full disk takes none of them. Nothing else looks.
+static int finish_output(int status) {
+    const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
+    if (fflush(stdout) != 0) why = strerror(errno);
+    if (!why) return status;
+    fprintf(stderr, "clattn: standard output could not be written: %s\n", why);
+    return status == EXIT_DONE ? EXIT_FAILED : status;
+}
+
+static int run(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return EXIT_WRONG;
@@ -50,4 +59,9 @@ int main(int argc, char **argv) {
             "clattn --help\n",
             argv[1]);
     return EXIT_WRONG;
+}
+
+int main(int argc, char **argv) {
+    setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
+    return finish_output(run(argc, argv));
 }
