@@ -125,7 +125,7 @@ CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const cl
  * Blocking  never for the result; a kernel not yet compiled is compiled now, CLBlast's on their first call.
  * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, buffer or handle is wrong; nothing was enqueued
  *           UNSUPPORTED       CLBlast is asked for or needed, and the library was built without it
- *           OUT_OF_MEMORY     scratch memory
+ *           OUT_OF_MEMORY     scratch memory, or what the driver needs for the launch
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_linear_params *params, cl_uint wait_count,
