@@ -15,7 +15,7 @@ static clattn_status refuse(const clattn_log *log, clattn_status status, const c
     return status;
 }
 
-static bool context_holds_device(cl_context context, cl_device_id device) {
+static bool context_lists_device(cl_context context, cl_device_id device) {
     size_t bytes = 0;
     if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes) != CL_SUCCESS || !bytes) return false;
     cl_device_id *devices = malloc(bytes);
@@ -24,6 +24,19 @@ static bool context_holds_device(cl_context context, cl_device_id device) {
         for (size_t i = 0; i < bytes / sizeof *devices; i++) found |= devices[i] == device;
     free(devices);
     return found;
+}
+
+// PoCL lists the whole device in place of the part (clCreateSubDevices) that a context was made for: whether a part
+// belongs to it shows when a queue is made.
+static bool context_holds_device(cl_context context, cl_device_id device) {
+    cl_device_id whole = NULL;
+    if (context_lists_device(context, device)) return true;
+    if (clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof whole, &whole, NULL) != CL_SUCCESS || !whole)
+        return false;
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+    if (queue) clReleaseCommandQueue(queue);
+    return queue != NULL;
 }
 
 static clattn_status open_opencl(clattn_context *c, const clattn_context_params *params) {
@@ -78,6 +91,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->no_measurements = params->no_measurements;
     if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
+    c->device_retained = clRetainDevice(c->device) == CL_SUCCESS; // which PoCL's contexts leave to others
     if (!c->capabilities.available)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
     if (!c->capabilities.little_endian)
@@ -113,6 +127,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_programs_release(context);
     cla_projector_destroy(context); // CLBlast's programs must go before the context does
     if (context->opencl) clReleaseContext(context->opencl);
+    if (context->device_retained) clReleaseDevice(context->device);
     cla_cache_close(context->cache);
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);
