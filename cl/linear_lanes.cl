@@ -35,7 +35,7 @@
 #define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
 
 #if COLUMN_BLOCK > 32 || ROW_PANELS > 2
-#error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2: more would not be in registers and in the first-level cache"
+#error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2"
 #endif
 #if 4 * (TILE_ROWS * (REDUCTION_TILE + LINEAR_TILE_COLUMNS) + COLUMN_BLOCK * W_STRIDE) > PRIVATE_BYTES_MOST
 #error "the tiles do not fit private memory"
