@@ -43,7 +43,7 @@ static cl_device_id find_device(const char *spec) {
     size_t count = 0;
     if (clattn_device_list(devices, MAX_DEVICES, &count, NULL) != CLATTN_OK) return NULL;
     const clattn_device *chosen =
-        choose_device(devices, count < MAX_DEVICES ? count : MAX_DEVICES, spec ? spec : "cpu");
+        choose_device(devices, count < MAX_DEVICES ? count : MAX_DEVICES, spec ? spec : "cpu", NULL);
     return chosen ? chosen->device : NULL;
 }
 

@@ -9,7 +9,9 @@ cd "$(dirname "$0")/.."
 install_packages build-essential meson ninja-build pkg-config python3 ocl-icd-opencl-dev opencl-headers pocl-opencl-icd \
     libclblast-dev libjansson-dev libpng-dev
 echo "building"
-[ -f build/build.ninja ] || meson setup build >/dev/null
+# A build folder that tests/run.sh has configured is as good; what was configured without the program is not.
+[ -f build/build.ninja ] || meson setup build -Dtool=enabled >/dev/null
+ninja -C build -t targets all | grep -q '^clattn:' || meson setup --reconfigure build -Dtool=enabled >/dev/null
 ninja -C build clattn >/dev/null
 clattn=build/clattn data=tests/data pictures=build/heatmaps
 mkdir -p "$pictures"
@@ -20,6 +22,7 @@ $clattn devices
 
 number=0
 devices=$($clattn devices --json | python3 -c 'import json, sys; print(len(json.load(sys.stdin)["devices"]))')
+[ "$devices" -gt 0 ] || { echo "no OpenCL device" >&2; exit 1; }
 while [ "$number" -lt "$devices" ]; do
     echo
     echo "== device $number: one attention layer of two real models, against their float64 results"

@@ -15,7 +15,7 @@ static clattn_status refuse(const clattn_log *log, clattn_status status, const c
     return status;
 }
 
-static bool context_holds_device(cl_context context, cl_device_id device) {
+static bool context_lists_device(cl_context context, cl_device_id device) {
     size_t bytes = 0;
     if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes) != CL_SUCCESS || !bytes) return false;
     cl_device_id *devices = malloc(bytes);
@@ -24,6 +24,19 @@ static bool context_holds_device(cl_context context, cl_device_id device) {
         for (size_t i = 0; i < bytes / sizeof *devices; i++) found |= devices[i] == device;
     free(devices);
     return found;
+}
+
+// PoCL lists the whole device in place of the part (clCreateSubDevices) that a context was made for: whether a part
+// belongs to it shows when a queue is made.
+static bool context_holds_device(cl_context context, cl_device_id device) {
+    cl_device_id whole = NULL;
+    if (context_lists_device(context, device)) return true;
+    if (clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof whole, &whole, NULL) != CL_SUCCESS || !whole)
+        return false;
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+    if (queue) clReleaseCommandQueue(queue);
+    return queue != NULL;
 }
 
 static clattn_status open_opencl(clattn_context *c, const clattn_context_params *params) {
@@ -66,12 +79,19 @@ static clattn_status open_planner(clattn_context *c, const char *own_rows) {
     return status == CLATTN_OK ? status : refuse(&c->log, status, why[0] ? why : "no memory for the planner");
 }
 
+// No cache, or an entry that is not kept, is no error: it costs time.
+static void tell_of_cache(void *context, const char *line) {
+    const clattn_context *c = context;
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", line);
+}
+
 static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
     c->log = params->log;
     c->device = params->device;
     c->no_measurements = params->no_measurements;
     if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
+    c->device_retained = clRetainDevice(c->device) == CL_SUCCESS; // which PoCL's contexts leave to others
     if (!c->capabilities.available)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
     if (!c->capabilities.little_endian)
@@ -79,7 +99,8 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
-    c->cache = cla_cache_open(params->cache_dir); // NULL when off or unusable: then every look-up misses
+    c->cache = cla_cache_open(&(cache_params){
+        .dir = params->cache_dir, .max_bytes = params->cache_max_bytes, .tell = tell_of_cache, .user = c});
     return open_opencl(c, params);
 }
 
@@ -106,6 +127,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_programs_release(context);
     cla_projector_destroy(context); // CLBlast's programs must go before the context does
     if (context->opencl) clReleaseContext(context->opencl);
+    if (context->device_retained) clReleaseDevice(context->device);
     cla_cache_close(context->cache);
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);

@@ -21,6 +21,7 @@ static int remove_one(const char *path, const struct stat *info, int type, struc
 }
 
 void fixture_setup(void) {
+    lines_told = 0;
     const char *base = getenv("TMPDIR");
     (void)snprintf(root, sizeof root, "%.90s/clattn-test-XXXXXX", base ? base : "/tmp");
     ck_assert_ptr_nonnull(mkdtemp(root));
@@ -91,8 +92,25 @@ void expect_hit(cache *c, const void *payload, size_t payload_bytes) {
     free(bytes);
 }
 
+int lines_told;
+char last_told[512];
+
+static void note_line(void *user, const char *line) {
+    (void)user;
+    lines_told++;
+    (void)snprintf(last_told, sizeof last_told, "%s", line);
+}
+
+cache *open_cache_of(const char *dir, uint64_t max_bytes) {
+    return cla_cache_open(&(cache_params){.dir = dir, .max_bytes = max_bytes, .tell = note_line});
+}
+
+cache *open_cache(const char *dir) {
+    return open_cache_of(dir, 0);
+}
+
 cache *open_with_small(void) {
-    cache *c = cla_cache_open(folder);
+    cache *c = open_cache(folder);
     ck_assert_ptr_nonnull(c);
     cla_cache_store(c, key, small, SMALL);
     expect_hit(c, small, SMALL);

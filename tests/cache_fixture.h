@@ -28,6 +28,14 @@ int files_in(const char *path);
 void expect_miss(cache *c);
 void expect_hit(cache *c, const void *payload, size_t payload_bytes);
 
+/* What the cache told since the fixture was set up. */
+extern int lines_told;
+extern char last_told[512];
+
+/* A cache in this folder, of the usual size or of so many bytes. */
+cache *open_cache(const char *dir);
+cache *open_cache_of(const char *dir, uint64_t max_bytes);
+
 /* The cache in `folder`, holding `small`. */
 cache *open_with_small(void);
 

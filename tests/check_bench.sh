@@ -6,9 +6,14 @@ clattn=$1/clattn
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 "$clattn" devices >/dev/null 2>&1 || { echo "no OpenCL device"; exit 77; }
-small="-n 64 -d 16 --heads 2 --max-ms 50 --cache-dir $work/kernels"
-# shellcheck disable=SC2086
-bench() { "$clattn" bench $small "$@"; }
+# Small sizes where the arguments say none.
+bench() {
+    for option in "-n 64" "-d 16" "--heads 2"; do
+        # shellcheck disable=SC2086
+        case " $* " in *" ${option% *} "*) ;; *) set -- $option "$@" ;; esac
+    done
+    "$clattn" bench --max-ms 50 --cache-dir "$work/kernels" "$@"
+}
 
 bench --save "$work/a.json" >"$work/a.md"
 grep -q 'attend-f32-b1-h2-n64-d16-full' "$work/a.md"
@@ -111,9 +116,12 @@ status_is 0 "$clattn" compare "$work/a.json" "$work/slow.json"
 status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5%
 status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% --json
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
-status_is 0 "$clattn" compare "$work/a.json" "$work/none.json"
+status_is 1 "$clattn" compare "$work/a.json" "$work/none.json"
 grep -q '^missing' "$work/stdout"
-python3 bench/peers.py --list | sed 's/ (.*//' >"$work/peers"
+grep -q 'nothing was compared' "$work/stderr"
+python3 bench/peers.py --list >"$work/list"
+sed 's/ (.*//' "$work/list" >"$work/peers"
+[ -s "$work/peers" ] || { echo "peers.py lists no case"; exit 1; }
 while read -r name; do
     status_is 2 "$clattn" verify --only none --case "$name"
     grep -q 'no such variant' "$work/stderr" || { echo "peers.py names a case as nobody else does:"; cat "$work/stderr"; exit 1; }
@@ -127,7 +135,8 @@ for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--c
 done
 echo 'not JSON' >"$work/bad.json"
 echo '{"format_version": 1, "rows": [{"case": 3}]}' >"$work/odd.json"
-for wrong in "$work/bad.json" "$work/odd.json" "$work/absent.json" ""; do
+echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 1e300, "time_ns_spread": 0}]}' >"$work/huge.json"
+for wrong in "$work/bad.json" "$work/odd.json" "$work/huge.json" "$work/absent.json" ""; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" compare "$work/a.json" $wrong
     one_line "compare $wrong"

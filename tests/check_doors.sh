@@ -3,11 +3,17 @@
 # No kernel is built with flags that drop NaN or infinity.
 set -eu
 bad=0
+# A pattern that matches no file complains of nothing.
+for folder in src/core src/plan src/attention src/layer src/evidence src/tool cl bench tests; do
+    [ "$(ls "$folder"/*.[ch] | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
+done
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
 complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast|tool/bench_baseline).c\$" | tr '\n' ' ')"
 complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
+# Numbers in text are read strictly, by few: strtol takes spaces and signs, stops at the first letter, and saturates.
+complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(evidence/(number|case_name)|tool/heatmap).c$' | tr '\n' ' ')"
 # The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
 own_only() { grep -nE '#include "' "$1"/*.[ch] | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
 complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"

@@ -21,7 +21,9 @@ link() {
 lint_x86 cl/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
-for kernel in $(ls cl/*.cl | grep -v probe_); do
+kernels=$(ls cl/*.cl | grep -v probe_)
+[ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
+for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"

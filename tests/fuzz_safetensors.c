@@ -1,18 +1,50 @@
-/* libFuzzer's entry to the safetensors reader, asking for tensor "a":
- *   clang -g -O1 -fsanitize=fuzzer,address tests/fuzz_safetensors.c and src/tool's safetensors,
- * safetensors_index, nearest, array, file, refuse, with jansson */
-#include "../src/tool/safetensors.h"
+/* The safetensors reader: a file's bytes. Each tensor of its index is asked for by its name, and one that is none. */
+#include "fuzz.h"
 
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size);
+#include <stdlib.h>
+#include <string.h>
 
-int LLVMFuzzerTestOneInput(const unsigned char *data, size_t size) {
+#include "tool/safetensors.h"
+#include "tool/safetensors_index.h"
+
+static bool read_one(const uint8_t *data, size_t size, const char *name) {
     char error[256] = "";
     array a;
-    bool good = safetensors_parse(data, size, "a", &a, error, sizeof error);
-    if (good != (error[0] == '\0') || (!good && a.data)) __builtin_trap();
-    if (good && (size_t)array_count(&a) * array_type_size(a.type) != a.bytes) __builtin_trap();
-    for (const char *c = error; *c; c++)
-        if ((unsigned char)*c < 0x20) __builtin_trap();
+    const bool good = safetensors_parse(data, size, name, &a, error, sizeof error);
+    fuzz_check_error(good, error);
+    FUZZ_CHECK(good || !a.data);
+    if (good) FUZZ_CHECK((size_t)array_count(&a) * array_type_size(a.type) == a.bytes);
     array_free(&a);
-    return 0;
+    return good;
+}
+
+/* The same by its path. */
+static void read_file(const uint8_t *data, size_t size, size_t names) {
+    char error[256] = "", **list = NULL;
+    size_t count = 0;
+    array a;
+    fuzz_write("f.safetensors", data, size);
+    FUZZ_CHECK(safetensors_names("f.safetensors", &list, &count, error, sizeof error) && count == names);
+    FUZZ_CHECK(list[count] == NULL);
+    for (size_t i = 0; i < count && i < 2; i++) {
+        error[0] = '\0';
+        fuzz_check_error(safetensors_read("f.safetensors", list[i], &a, error, sizeof error), error);
+        array_free(&a);
+    }
+    free(list);
+}
+
+bool fuzz_one(const uint8_t *data, size_t size) {
+    char error[256] = "";
+    const file_source source = file_from_memory(data, size);
+    safetensors_index index = {0};
+    bool any = false;
+    const bool good = safetensors_index_open(&source, &index, error, sizeof error);
+    fuzz_check_error(good, error);
+    for (size_t i = 0; good && i < index.count && i < 8; i++)
+        any = read_one(data, size, index.entries[i].name) || any;
+    if (any) read_file(data, size, index.count);
+    safetensors_index_close(&index);
+    (void)read_one(data, size, "no such tensor");
+    return any;
 }

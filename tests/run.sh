@@ -2,41 +2,51 @@
 # Run every test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
 #   sh tests/run.sh
 # CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
-# the build folder's own environment. CLATTN_INSTALL=off installs no Debian packages.
+# the build folder's own environment. CLATTN_INSTALL=off installs no Debian packages. CLATTN_DRIVERS=FOLDER runs on the
+# OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev oclgrind gcc-mingw-w64-x86-64 binutils
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils
 
+mkdir -p build
+intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
+intel=$!
+step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
+later "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
+later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
+later "program: real layers, refusals, JSON" sh tests/check_program.sh build
+later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
+later "bench and compare" sh tests/check_bench.sh build
+later "ThreadSanitizer" sh tests/check_threads.sh build/threads
+later "static library for Windows" sh tests/check_mingw.sh
+later "exported symbols" sh tests/check_exports.sh build
+later "install and consume through pkg-config" sh tests/check_install.sh build
+later "header alone as C11 and C++17, README example" sh tests/check_header.sh build
+later "kernels alone through clang" sh tests/check_kernels.sh
+later "includes run downward, files and functions stay short" python3 tests/check_structure.py
+later "what is counted" sh tests/check_steps.sh
+later "formatting" sh tests/check_format.sh build
+later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
+later "no OpenCL platform" sh tests/check_no_platform.sh build
+run_queued
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
-step "exported symbols" sh tests/check_exports.sh build
-step "install and consume through pkg-config" sh tests/check_install.sh build
-step "header alone as C11 and C++17, README example" sh tests/check_header.sh build
-step "kernels alone through clang" sh tests/check_kernels.sh
-step "includes run downward, files and functions stay short" python3 tests/check_structure.py
-step "formatting" sh tests/check_format.sh build
-step "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
-step "program: real layers, refusals, JSON" sh tests/check_program.sh build
-step "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
-step "bench and compare" sh tests/check_bench.sh build
-step "no OpenCL platform" sh tests/check_no_platform.sh build
-step "static library for Windows" sh tests/check_mingw.sh
 step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled
 suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
-suite "sanitized, device" build/sanitized device
-step "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
-step "fuzzers, 20 s each" sh tests/check_fuzzers.sh
-if intel_runtime build/intel; then
+suite "sanitized, device" build/sanitized device-once
+steps_of "fuzzers, 20 s each" sh tests/check_fuzzers.sh
+if wait $intel; then
     suite "device, Intel's CPU runtime" build device intel
 else
+    tail -n 3 build/intel.log
     skip "device, Intel's CPU runtime"
 fi
 finish

@@ -21,38 +21,110 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available >/dev/null
 }
 
+# The driver that the tests run on, in a folder of its own, so that others that are installed are not loaded beside it: one
+# that leaks or fails in a query would fail a suite. CLATTN_DRIVERS, a folder of .icd files, takes another one.
+choose_driver() {
+    drivers=${CLATTN_DRIVERS:-$PWD/build/drivers/pocl}
+    mkdir -p build/drivers/pocl
+    cp /etc/OpenCL/vendors/pocl.icd build/drivers/pocl/ 2>/dev/null
+    ls "$drivers"/*.icd >/dev/null 2>&1 || return 1
+    export OCL_ICD_VENDORS="$drivers/"
+}
+
+# How long a step took, for the list at the end.   $1 seconds, $2 name
+timings=$(mktemp) begun=$(date +%s)
+took() { printf '%5d s  %s\n' "$1" "$2" >>"$timings"; }
+
 count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
 
-# One check that is a command: exit status 77 is a skip.
+# What became of a check that is a command: exit status 77 is a skip.   $1 name, $2 status, $3 seconds, $4 log
+report() {
+    took "$3" "$1"
+    if [ "$2" = 77 ]; then
+        skip "$1: $(tail -n 1 "$4")"
+    elif [ "$2" = 0 ]; then
+        echo "ok    $1 ($3 s)"
+        count 0
+    else
+        echo "FAIL  $1 ($3 s)"
+        tail -n 40 "$4"
+        count 1
+    fi
+}
+
+# One check that is a command.
 step() {
     name=$1
     shift
     start=$(date +%s)
     log=$(mktemp)
     "$@" >"$log" 2>&1
+    report "$name" $? $(($(date +%s) - start)) "$log"
+    rm -f "$log"
+}
+
+# Checks that keep one core busy are kept for later, and then run two at a time. Their words have no newline.
+queue=$(mktemp -d) queued=100
+later() {
+    queued=$((queued + 1))
+    printf '%s\n' "$@" >"$queue/$queued.words"
+}
+run_queued() {
+    # The outer shell outlives one that is killed: xargs would then start no more.
+    find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
+        place=${1%.words} start=$(date +%s)
+        set --
+        while read -r word; do set -- "$@" "$word"; done <"$place.words"
+        shift
+        "$@" >"$place.log" 2>&1
+        echo "$? $(($(date +%s) - start))" >"$place.status"' '{}'
+    for words in "$queue"/*.words; do
+        place=${words%.words}
+        read -r status seconds <"$place.status" || status=1 seconds=0
+        report "$(head -n 1 "$words")" "$status" "$seconds" "$place.log"
+    done
+    rm -f "$queue"/*
+}
+
+# A script that counts its own checks, a line that begins with "ok" or "FAIL" for each; none is a failure.
+steps_of() {
+    name=$1
+    shift
+    start=$(date +%s)
+    log=$(mktemp)
+    "$@" >"$log" 2>&1
     status=$?
-    seconds=$(($(date +%s) - start))
+    good=$(grep -c '^ok ' "$log")
+    bad=$(grep -c '^FAIL ' "$log")
     if [ $status = 77 ]; then
         skip "$name: $(tail -n 1 "$log")"
-    elif [ $status = 0 ]; then
-        echo "ok    $name (${seconds} s)"
-        count 0
     else
-        echo "FAIL  $name (${seconds} s)"
-        tail -n 40 "$log"
-        count 1
+        cat "$log"
+        if [ "$bad" = 0 ] && { [ $status != 0 ] || [ "$good" = 0 ]; }; then
+            bad=1
+            echo "FAIL  $name: exit status $status after $good checks"
+        fi
+        passed=$((passed + good)) failed=$((failed + bad))
+        echo "      $name: $good checks, $bad failed ($(($(date +%s) - start)) s)"
     fi
+    took $(($(date +%s) - start)) "$name"
     rm -f "$log"
 }
 
 # Configure (once) and build a folder with warnings as errors.
+# One that was configured otherwise, such as by bench/run.sh or by hand, is configured again: it might have no tests, and
+# who looks for failures there finds none.
 build_folder() {
     folder=$1
     shift
+    set -- --werror -Dtests=enabled -Dtool=enabled "$@"
     if [ ! -f "$folder/build.ninja" ]; then
-        meson setup "$folder" --werror -Dtests=enabled -Dtool=enabled "$@" || return 1
+        meson setup "$folder" "$@" || return 1
+    elif [ "$(cat "$folder/steps.options" 2>/dev/null)" != "$*" ]; then
+        meson setup --reconfigure "$folder" "$@" || return 1
     fi
+    echo "$*" >"$folder/steps.options"
     ninja -C "$folder"
 }
 
@@ -60,8 +132,11 @@ build_folder() {
 suite() {
     name=$1 folder=$2 kind=$3 runtime=${4:-}
     start=$(date +%s)
+    log=$folder/meson-logs/testlog.txt
+    rm -f "$log" # that of another suite
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear ;;
+    device-once) set -- --suite device --no-suite variants ;; # what the variants have of host code is there already
     *) set -- --suite "$kind" ;;
     esac
     if [ "$runtime" = intel ]; then
@@ -72,16 +147,19 @@ suite() {
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     fi
     status=$?
-    log=$folder/meson-logs/testlog.txt
-    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program.
+    [ -f "$log" ] || { mkdir -p "${log%/*}" && echo "meson test wrote no log" >"$log"; }
+    # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program; one that held no check has failed.
     checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
-        awk '{n += $1; bad += $2 + $3} END {print n + 0, bad + 0}')
+        awk '{n += $1 + ($1 == 0); bad += $2 + $3 + ($1 == 0)} END {print n + 0, bad + 0}')
     bad=${checks#* } all=${checks% *}
     quiet=$(grep -c 'exit status 77' "$log")
     if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 all=$((all + 1)); fi # a program that died printed no line
+    if [ "$all" = 0 ]; then bad=1 all=1 && echo "FAIL  $name: no check ran"; fi
     passed=$((passed + all - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
+    seconds=$(($(date +%s) - start))
+    took $seconds "$name"
     if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
-    echo "$word $name: $all checks, $bad failed ($(($(date +%s) - start)) s)"
+    echo "$word $name: $all checks, $bad failed ($seconds s)"
     if [ "$bad" != 0 ]; then
         grep -E ':[0-9]+:[FE]:|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
     fi
@@ -107,6 +185,10 @@ intel_runtime() {
 }
 
 finish() {
+    seconds=$(($(date +%s) - begun))
+    echo "$((seconds / 60)) min $((seconds % 60)) s in all; the slowest steps:"
+    sort -rn "$timings" | head -n 10
+    rm -rf "$timings" "$queue"
     echo "$passed passed, $failed failed, $skipped skipped"
-    [ "$failed" = 0 ]
+    [ "$failed" = 0 ] && [ "$passed" != 0 ]
 }

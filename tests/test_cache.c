@@ -17,7 +17,7 @@
 
 START_TEST(round_trip) {
     const mode_t mask = umask(0); /* the modes below are the cache's own doing */
-    cache *c = cla_cache_open(folder);
+    cache *c = open_cache(folder);
     ck_assert_ptr_nonnull(c);
     expect_miss(c);
     cla_cache_store(c, key, small, SMALL);
@@ -26,7 +26,7 @@ START_TEST(round_trip) {
     ck_assert_uint_eq(mode_of(entry), 0600);
     cla_cache_store(c, key, "other", 5);
     cla_cache_close(c);
-    c = cla_cache_open(folder);
+    c = open_cache(folder);
     expect_hit(c, "other", 5);
     cla_cache_store(c, key, NULL, 0);
     expect_hit(c, "", 0);
@@ -59,7 +59,7 @@ START_TEST(large_payload) {
     unsigned char *bytes = malloc(count);
     ck_assert_ptr_nonnull(bytes);
     for (size_t i = 0; i < count; i++) bytes[i] = (unsigned char)(i * i >> 7);
-    cache *c = cla_cache_open(folder);
+    cache *c = open_cache(folder);
     cla_cache_store(c, key, bytes, count);
     expect_hit(c, bytes, count);
     free(bytes);
@@ -68,8 +68,8 @@ START_TEST(large_payload) {
 END_TEST
 
 START_TEST(null_cache) {
-    ck_assert_ptr_null(cla_cache_open(NULL));
-    ck_assert_ptr_null(cla_cache_open(""));
+    ck_assert_ptr_null(open_cache(NULL));
+    ck_assert_ptr_null(open_cache(""));
     cla_cache_store(NULL, key, small, SMALL);
     expect_miss(NULL);
     cla_cache_close(NULL);
@@ -159,9 +159,22 @@ START_TEST(entry_not_plain) {
     ck_assert_int_eq(unlink(entry), 0);
     ck_assert_int_eq(mkdir(entry, 0700), 0);
     expect_miss(c);
-    cla_cache_store(c, key, small, SMALL); /* cannot replace a folder, and leaves no temporary file */
+    cla_cache_store(c, key, small, SMALL); /* an empty folder gives way */
+    expect_hit(c, small, SMALL);
+    ck_assert_int_eq(lines_told, 0);
+
+    char inside[PATH_BYTES + 8];
+    (void)snprintf(inside, sizeof inside, "%s/file", entry);
+    ck_assert_int_eq(unlink(entry), 0);
+    ck_assert_int_eq(mkdir(entry, 0700), 0);
+    write_file(inside, "x", 1);
+    cla_cache_store(c, key, small,
+                    SMALL); /* a full one does not, which is told, and leaves no temporary file */
     expect_miss(c);
+    ck_assert_int_eq(lines_told, 1);
+    ck_assert_ptr_nonnull(strstr(last_told, "is not kept"));
     ck_assert_int_eq(files_in(folder), 1);
+    ck_assert_int_eq(unlink(inside), 0);
     ck_assert_int_eq(rmdir(entry), 0);
     expect_healed_and_close(c);
 }
@@ -244,7 +257,7 @@ static void *store_and_load(void *argument) {
 /* Whether every load of this process's threads hit, and gave a whole payload. Aborts no test: it runs in a
  * child too. */
 static bool work(unsigned first_writer) {
-    cache *shared = cla_cache_open(folder);
+    cache *shared = open_cache(folder);
     worker workers[THREADS] = {0};
     pthread_t threads[THREADS];
     bool good = shared != NULL;

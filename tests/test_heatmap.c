@@ -225,6 +225,24 @@ START_TEST(terminal_fits_80_columns) {
 }
 END_TEST
 
+/* The shades are shares of the greatest weight; nothing is one of it where that is negative. */
+START_TEST(terminal_draws_negative_weights) {
+    const float values[2][3] = {{-1.0f, -2.0f, -0.5f}, {-3.0f, -INFINITY, 0.0f}};
+    for (int n = 0; n < 2; n++) {
+        array a = {.type = ARRAY_F32,
+                   .rank = 3,
+                   .shape = {1, 1, 3},
+                   .data = (void *)(uintptr_t)values[n],
+                   .bytes = 12};
+        char *path = in_folder("negative.npy");
+        ck_assert(npy_write(path, &a, error, sizeof error));
+        ck_assert_int_eq(RUN(path), 0);
+        ck_assert(strstr(output, n ? "-3 to 0" : "-2 to -0.5"));
+        ck_assert(strstr(output, n ? "\u2502  ??  \u2502\n" : "\u2502      \u2502\n"));
+    }
+}
+END_TEST
+
 START_TEST(files_and_reports) {
     char *weights = data_file("minilm_layer0_weights.npy"), *labels = data_file("minilm_tokens.txt");
     char *svg = in_folder("heads.svg"), *few = write_text("few.txt", "a\nb\nc\n");
@@ -263,6 +281,8 @@ static const struct {
     {{"@w", "--batch", "-1"}, 2, "a number from 0"},
     {{"@w", "--batch", "1"}, 2, "holds 0 to 0"},
     {{"@w", "--dtype", "f8"}, 2, "bf16 is accepted"},
+    {{"@w", "--dtype", "bf16"}, 2, "holds f32; it is for u2"},
+    {{"@w", "--heads", "0", "--heads", "1"}, 2, "is given twice"},
     {{"@w", "--heads", "2"}, 2, "different heads from 0 to 1"},
     {{"@w", "--heads", "0,0"}, 2, "different heads"},
     {{"@w", "--heads", "1-0"}, 2, "different heads"},
@@ -276,8 +296,8 @@ static const struct {
     {{"@flat.npy"}, 2, "shape [4]; [H, Nq, Nkv] or"},
     {{"@empty.npy"}, 2, "shape [2, 0, 4]; sizes from 1"},
     {{"@u16.npy"}, 2, "type u16"},
-    {{"@w", "--out", "@no/h.svg"}, 1, "No such file"},
-    {{"@w", "--out", "@folder.svg"}, 1, "is a folder"},
+    {{"@w", "--out", "@no/h.svg"}, 2, "No such file"},
+    {{"@w", "--out", "@folder.svg"}, 2, "is a folder"},
 };
 
 START_TEST(refusals_say_what_is_accepted) {
@@ -316,6 +336,7 @@ int main(void) {
 #endif
     tcase_add_test(group, svg_text);
     tcase_add_test(group, terminal_fits_80_columns);
+    tcase_add_test(group, terminal_draws_negative_weights);
     tcase_add_test(group, files_and_reports);
     tcase_add_loop_test(group, refusals_say_what_is_accepted, 0, sizeof refusals / sizeof *refusals);
     suite_add_tcase(suite, group);

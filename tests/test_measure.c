@@ -5,7 +5,6 @@
 // Environment: CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: nothing can be measured
 #include "harness.h"
 
-#include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>

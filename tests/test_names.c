@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "evidence/case_data.h"
+#include "evidence/choose_device.h"
 #include "evidence/hard_cases.h"
 #include "evidence/names.h"
 
@@ -131,6 +132,17 @@ START_TEST(every_token_changes_the_case) {
 }
 END_TEST
 
+/* A float takes numbers that no integer does. */
+START_TEST(large_numbers) {
+    struct test_case test;
+    char why[256] = "";
+    ck_assert_msg(case_parse("attend-f32-b1-h1-n1-d1-full-scale1e30-ropehalf-ropebase1e300", &test, why),
+                  "%s", why);
+    ck_assert_float_eq(test.score.scale, 1e30f);
+    ck_assert_double_eq(test.rope.base, 1e300);
+}
+END_TEST
+
 START_TEST(refused_names) {
     static const char *const names[][2] = {
         {"", "starts with"},
@@ -154,6 +166,11 @@ START_TEST(refused_names) {
         {"attend-f32-b1-h1-n1-d1-full-sinks1:", "'sinks1:'"},
         {"attend-f32-b1-h1-n1-d1-full-window3", "'window3'"},
         {"attend-f32-b1-h1-n1-d1-full-windowm2:1", "'windowm2:1'"},
+        {"attend-f32-b1-h1-n1-d1-full-window4294967296:1", "'window4294967296:1'"},
+        {"attend-f32-b1-h1-n1-d1-full-window1:77777777777777777777", "window1:7"},
+        {"attend-f32-b1-h1-n1-d1-full-scale77777777777777777777777777777777777777777", "scale7"},
+        {"attend-f32-b1-h1-n1-d1-full-scale1em300", "'scale1em300'"},
+        {"attend-f32-b1-h1-n1-d1-full-softcap1em300", "'softcap1em300'"},
         {"attend-f32-b1-h1-n1-d1-full-maskhk", "'maskhk'"},
         {"attend-f32-b1-h1-n1-d1-full-maskqk:f16", "'maskqk:f16'"},
         {"attend-f32-b1-h1-n1-d1-full-scalenan", "'scalenan'"},
@@ -169,6 +186,32 @@ START_TEST(refused_names) {
         ck_assert_msg(!case_parse(names[n][0], &test, why), "'%s' was taken", names[n][0]);
         ck_assert_msg(strstr(why, names[n][1]) != NULL, "'%s': no %s in: %s", names[n][0], names[n][1], why);
         ck_assert_msg(strchr(why, '\n') == NULL, "'%s': more than a line", names[n][0]);
+    }
+}
+END_TEST
+
+// --device: a number, a kind, a whole name before a part of one; a part that devices of two names have means none.
+START_TEST(names_of_devices) {
+    static clattn_capabilities all[5];
+    static const struct {
+        const char *spec;
+        int chosen, other;
+    } wanted[] = {{NULL, 2, -1},          {"0", 0, -1},      {"4", 4, -1},    {"5", -1, -1},
+                  {"01", -1, -1},         {"gpu", 2, -1},    {"CPU", 0, -1},  {"amd epyc", 1, -1},
+                  {"epyc", -1, 1},        {"e", -1, 1},      {"pocl", 0, -1}, {"nvidia", 2, -1},
+                  {"nvidia h100", 2, -1}, {"radeon", -1, -1}};
+    const char *const names[] = {"cpu-AMD EPYC", "AMD EPYC", "NVIDIA H100", "NVIDIA H100", ""};
+    const char *const platforms[] = {"PoCL", "Intel", "CUDA", "CUDA", "none"};
+    for (int i = 0; i < 5; i++) {
+        snprintf(all[i].name, sizeof all[i].name, "%s", names[i]);
+        snprintf(all[i].platform, sizeof all[i].platform, "%s", platforms[i]);
+        all[i].is_cpu = i < 2, all[i].is_gpu = i >= 2;
+    }
+    for (size_t n = 0; n < sizeof wanted / sizeof wanted[0]; n++) {
+        int other = 7;
+        const int chosen = choose_capabilities(all, 5, wanted[n].spec, &other);
+        ck_assert_msg(chosen == wanted[n].chosen && other == wanted[n].other, "%s: %d, other %d",
+                      wanted[n].spec ? wanted[n].spec : "no spec", chosen, other);
     }
 }
 END_TEST
@@ -196,8 +239,9 @@ START_TEST(same_inputs_again) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {hard_names,    standing_names,   random_names, every_token_changes_the_case,
-                                  refused_names, same_inputs_again};
+    const TTest *const tests[] = {
+        hard_names,    standing_names, random_names,      every_token_changes_the_case,
+        refused_names, large_numbers,  same_inputs_again, names_of_devices};
     Suite *suite = suite_create("names of cases");
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);

@@ -177,6 +177,19 @@ static const char *const bad_rows[][2] = {
     {"linear_few_lanes : ROW_BLOCK=9", "ROW_BLOCK"},
     {"linear_few_lanes : COLUMN_TILE=6 COLUMN_BLOCK=4", "COLUMN_TILE"},
     {"flash_lanes", "not a row"},
+    {"flash nq=99999999999 :", "not a row"},
+    {"flash nq=2147483648 :", "not a row"},
+    {"flash nq=18446744073709551617 :", "not a row"},
+    {"flash nq=1..99999999999 :", "not a row"},
+    {"flash nq=+5 :", "not a row"},
+    {"flash nq=1..+5 :", "not a row"},
+    {"flash nq=\v5 :", "not a row"},
+    {"flash nq=5x :", "not a row"},
+    {"flash nq= :", "not a row"},
+    {"flash nq=5..4 :", "not a row"},
+    {"flash_lanes : TILE_KV=+64", "not a row"},
+    {"flash_lanes : TILE_KV=64x", "not a row"},
+    {"flash_lanes : TILE_KV=4294967360", "not a row"},
 };
 
 // Rows are refused where their family could not run them, with the line and what is wrong.

@@ -71,7 +71,8 @@ CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. `params->workspace`, where given, holds at least clattn_layer_workspace()
- * bytes.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
+ * bytes. Sizes of zero: B or Nq of 0 does nothing and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
+ * head sizes of 0 are refused.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
  * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_layer_params *params, cl_uint wait_count,

@@ -203,6 +203,13 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
+clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p) {
+    TRY(cla_program_get_spec(c->context, spec, p));
+    if ((size_t)work_group <= (*p)->group_limit || work_group == 1) return CLATTN_OK;
+    cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
+    return ENTRY_PLAN_AGAIN;
+}
+
 static clattn_status plan(call *c) {
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {

@@ -54,6 +54,9 @@ void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, launch *l);
 
+// A kernel of the call that is launched in groups of so many work-items. ENTRY_PLAN_AGAIN: once compiled it allows fewer.
+clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p);
+
 // The kernels of a call, for prepare and for the enqueue.
 clattn_status cla_flash_prepare(call *c);
 clattn_status cla_flash_enqueue(call *c, chain *chain);

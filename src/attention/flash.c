@@ -16,7 +16,7 @@ static knobs combine_knobs(const call *c) {
 static clattn_status main_program(const call *c, program **p) {
     const family *f = c->variant.family;
     const program_spec spec = {.id = f->id, .knobs = c->variant.knobs, .options = f->options};
-    return cla_program_get_spec(c->context, &spec, p);
+    return cla_call_program(c, &spec, c->variant.work_group, p);
 }
 
 clattn_status cla_flash_prepare(call *c) {

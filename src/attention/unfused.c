@@ -13,13 +13,15 @@ static clattn_status get_programs(call *c, unfused *u) {
                     .type_kv = (int)m->type_kv,
                     .type_bias = (int)m->type_bias,
                     .score_ops = m->score_ops};
-    knobs softmax = {.work_group = c->variant.work_group};
-    knobs softmax_out = {.work_group = c->variant.work_group, .type_weights = (int)m->type_weights};
+    const int group = c->variant.work_group;
+    const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
+    const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
+                                      .knobs = {.work_group = group, .type_weights = (int)m->type_weights}};
     knobs values = {
         .type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = m->score_ops & ARGS_MASK};
     TRY(cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores));
-    TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax, &u->softmax));
-    if (m->wants_weights) TRY(cla_program_get(c->context, KERNEL_SOFTMAX, &softmax_out, &u->softmax_out));
+    TRY(cla_call_program(c, &softmax, group, &u->softmax));
+    if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));
     return cla_program_get(c->context, KERNEL_VALUES, &values, &u->values);
 }
 

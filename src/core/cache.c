@@ -15,16 +15,30 @@
 #include "os.h"
 #include "sha256.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { VERSION_AT = 8, KEY_AT = 16, COUNT_AT = 48, DIGEST_AT = 56, HEADER_BYTES = 88, FORMAT_VERSION = 1 };
 enum { NAME_BYTES = 2 * CACHE_KEY_BYTES + sizeof ".clattn" };
 
-struct cache {
-    os_folder
-        *folder; /* the only member, and never changed: that is what makes threads safe without a lock */
+#define STALE_NS (3600 * (uint64_t)1000000000)
+
+struct cache { /* never changed once it is open: that is what makes threads safe without a lock */
+    os_folder *folder;
+    cache_params params;
 };
+
+static void tell(const cache_params *p, const char *format, ...) {
+    char line[512];
+    va_list list;
+    if (!p->tell) return;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    p->tell(p->user, line);
+}
 
 static void put_little_endian(unsigned char *to, uint64_t value, int bytes) {
     for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> (8 * i));
@@ -61,13 +75,62 @@ static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key
     return memcmp(entry, expected, HEADER_BYTES) == 0;
 }
 
-cache *cla_cache_open(const char *dir) {
-    os_folder *folder = dir ? cla_os_folder_open(dir) : NULL;
+static bool ends_with(const char *name, const char *end) {
+    const size_t a = strlen(name), b = strlen(end);
+    return a > b && !strcmp(name + a - b, end);
+}
+
+static int by_age(const void *a, const void *b) {
+    const uint64_t x = ((const os_file *)a)->age_ns, y = ((const os_file *)b)->age_ns;
+    return x > y ? -1 : x < y;
+}
+
+/* Keep to the size, oldest first; `stays` has just been stored. */
+static void make_room(const cache *c, const char *stays) {
+    os_file *files = NULL;
+    size_t count = 0, gone = 0;
+    uint64_t total = 0;
+    if (!cla_os_folder_list(c->folder, &files, &count)) return;
+    for (size_t i = 0; i < count; i++)
+        if (ends_with(files[i].name, ".clattn")) total += files[i].bytes;
+    if (total > c->params.max_bytes) qsort(files, count, sizeof *files, by_age);
+    for (size_t i = 0; i < count && total > c->params.max_bytes; i++) {
+        if (!ends_with(files[i].name, ".clattn") || !strcmp(files[i].name, stays)) continue;
+        cla_os_folder_remove(c->folder, files[i].name);
+        total -= files[i].bytes;
+        gone++;
+    }
+    free(files);
+    if (gone)
+        tell(&c->params, "cache: %zu entries unused for longest were removed: at most %llu MiB are kept",
+             gone, (unsigned long long)(c->params.max_bytes >> 20));
+}
+
+static void remove_stale(const cache *c) {
+    os_file *files = NULL;
+    size_t count = 0;
+    if (!cla_os_folder_list(c->folder, &files, &count)) return;
+    for (size_t i = 0; i < count; i++)
+        if (!strncmp(files[i].name, OS_TEMPORARY, strlen(OS_TEMPORARY)) && files[i].age_ns > STALE_NS)
+            cla_os_folder_remove(c->folder, files[i].name);
+    free(files);
+}
+
+cache *cla_cache_open(const cache_params *params) {
+    const char *why = "";
+    if (!params->dir) return NULL;
+    os_folder *folder = cla_os_folder_open(params->dir, &why);
     cache *c = folder ? malloc(sizeof *c) : NULL;
-    if (c)
-        c->folder = folder;
-    else
+    if (!c) {
         cla_os_folder_close(folder);
+        tell(params, "cache: the folder %s is not used, kernels are compiled anew: %s", params->dir,
+             folder ? "no memory" : why);
+        return NULL;
+    }
+    *c = (cache){.folder = folder, .params = *params};
+    c->params.dir = NULL; /* the caller's */
+    if (!c->params.max_bytes) c->params.max_bytes = CACHE_DEFAULT_BYTES;
+    remove_stale(c);
     return c;
 }
 
@@ -88,22 +151,35 @@ bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char 
         /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
         cla_os_folder_remove(c->folder, name);
         free(entry);
+        tell(&c->params, "cache: the damaged entry %s was removed", name);
         return false;
     }
+    cla_os_folder_touch(c->folder, name);
     *count = size - HEADER_BYTES;
     memmove(entry, entry + HEADER_BYTES, *count);
     *bytes = entry;
     return true;
 }
 
-void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count) {
-    char name[NAME_BYTES];
-    if (!c || count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES) return;
+static bool store(const cache *c, const char *name, const uint8_t *key, const void *bytes, size_t count) {
+    if (count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES || count > c->params.max_bytes) return false;
     unsigned char *entry = malloc(HEADER_BYTES + count);
-    if (!entry) return;
+    if (!entry) return false;
     make_header(entry, key, bytes, count);
     if (count) memcpy(entry + HEADER_BYTES, bytes, count);
-    make_name(name, key);
-    (void)cla_os_folder_write(c->folder, name, entry, HEADER_BYTES + count);
+    const bool done = cla_os_folder_write(c->folder, name, entry, HEADER_BYTES + count);
     free(entry);
+    return done;
+}
+
+void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count) {
+    char name[NAME_BYTES];
+    if (!c) return;
+    make_name(name, key);
+    if (store(c, name, key, bytes, count))
+        make_room(c, name);
+    else
+        tell(&c->params,
+             "cache: the entry %s of %zu bytes is not kept: it is too large, or cannot be written", name,
+             count);
 }

@@ -1,7 +1,8 @@
 /* cache.h: key -> bytes on disk, one file an entry. Knows no OpenCL: program.c makes the key from everything
- * that a binary depends on, and keeps the driver's binary as the bytes. Left out: a limit on the folder's
- * size, and eviction. A cache that cannot be used is NULL and misses; nothing here is an error, because an
- * entry can be made again. Threads: any, on one cache or several; processes may share a folder. */
+ * that a binary depends on, and keeps the driver's binary as the bytes. A cache that cannot be used is NULL and
+ * misses; nothing here is an error, because an entry can be made again, but what the user may want to know is told.
+ * The folder is kept to a size: entries that were not used for longest go first. Threads: any, on one cache or several;
+ * processes may share a folder. */
 #ifndef CLATTN_CORE_CACHE_H
 #define CLATTN_CORE_CACHE_H
 
@@ -15,9 +16,20 @@ enum { CACHE_KEY_BYTES = 32 };
 
 typedef struct cache cache;
 
-/* Open a folder; it is created where missing, its parent is not. NULL without a cache: dir is NULL, or the
- * folder is one that os_folder_open refuses. */
-cache *cla_cache_open(const char *dir);
+#define CACHE_DEFAULT_BYTES ((uint64_t)256 << 20)
+
+typedef struct cache_params {
+    const char *dir;    /* NULL: no cache */
+    uint64_t max_bytes; /* of all entries together; 0: CACHE_DEFAULT_BYTES */
+    /* Takes one line about a folder that is not used, an entry that cannot be kept, entries that had to go; on the
+     * thread of the call. NULL: nobody is told. */
+    void (*tell)(void *user, const char *line);
+    void *user;
+} cache_params;
+
+/* Open a folder; it is created where missing, its parent is not. What a killed process left of a store an hour ago or
+ * longer is removed. NULL without a cache: dir is NULL, or the folder is one that os_folder_open refuses. */
+cache *cla_cache_open(const cache_params *params);
 
 /* Find an entry and check it. On true the caller frees *bytes, which is a pointer for an empty payload too;
  * on false both are untouched. A damaged entry is a miss and is removed; one that may not even be read (a

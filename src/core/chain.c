@@ -89,19 +89,18 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, cl_event *event,
-                              const char **call) {
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
     cl_uint wait_count;
     const cl_event *wait_list;
     cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
-        const cl_int code =
-            clSetKernelArg(l->program->kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
+        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
     *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(c->queue, l->program->kernel, 3,
+    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
                                   part->offset[1] || part->offset[2] ? part->offset : NULL, part->size,
                                   l->local[0] ? l->local : NULL, wait_count, wait_list, event);
 }
@@ -109,9 +108,10 @@ static cl_int set_and_enqueue(chain *c, const launch *l, const grid_part *part, 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
     const char *call = "";
     cl_event event = NULL;
-    cla_os_mutex_lock(&l->program->lock);
-    const cl_int code = set_and_enqueue(c, l, part, &event, &call);
-    cla_os_mutex_unlock(&l->program->lock);
+    cl_kernel kernel;
+    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
+    const cl_int code = set_and_enqueue(c, l, kernel, part, &event, &call);
+    cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
     cla_chain_took(c, event);
     cla_context_mark_run(c->context);

@@ -16,9 +16,13 @@ clattn_status cla_entry_plan(const entry *e, clattn_context *context, const void
 }
 
 clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const void *params, void *job) {
+    clattn_status status;
     if (!context) return CLATTN_INVALID_ARGUMENT;
-    TRY(check(e, context, params, ENTRY_PREPARE, job));
-    return e->prepare(job);
+    do {
+        TRY(check(e, context, params, ENTRY_PREPARE, job));
+        status = e->prepare(job);
+    } while (status == ENTRY_PLAN_AGAIN);
+    return status;
 }
 
 clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const void *params,
@@ -26,14 +30,17 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
     if (at->event) *at->event = NULL;
     if (!context) return CLATTN_INVALID_ARGUMENT;
     chain steps;
+    clattn_status status;
     TRY(cla_context_check(context));
     TRY(cla_chain_check(context, at->queue, at->wait_count, at->wait_list));
     if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
-    clattn_status status = e->check(context, params, ENTRY_ENQUEUE, job);
-    if (status == CLATTN_OK) {
-        cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list);
-        status = cla_chain_end(&steps, e->run(job, &steps), at->event);
-    }
-    if (e->release) e->release(job);
+    do {
+        status = e->check(context, params, ENTRY_ENQUEUE, job);
+        if (status == CLATTN_OK) {
+            cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list);
+            status = cla_chain_end(&steps, e->run(job, &steps), at->event);
+        }
+        if (e->release) e->release(job);
+    } while (status == ENTRY_PLAN_AGAIN);
     return status;
 }

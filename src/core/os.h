@@ -49,8 +49,8 @@ typedef struct os_folder os_folder;
 /* Open a folder; a missing last component is created for this user alone.
  * Returns NULL when it is a symbolic link or not a folder, belongs to another user, is writable by group or
  * others, when the parent is missing, or without memory. Windows: see os_windows.c for what stands in for
- * owner and mode. */
-os_folder *cla_os_folder_open(const char *path);
+ * owner and mode. *why then says which, in words that last. */
+os_folder *cla_os_folder_open(const char *path, const char **why);
 
 /* Read a whole file into memory that the caller frees; an empty file gives a pointer too.
  *   max_bytes  below SIZE_MAX
@@ -60,11 +60,27 @@ bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, u
                         size_t *count);
 
 /* Replace or create a file, whole: a reader in any process sees the old content or the new one, also after a
- * crash. A failed write leaves no file behind; only a process killed half-way leaves its temporary file. */
+ * crash. An empty folder of that name gives way. A failed write leaves no file behind; only a process killed half-way
+ * leaves its temporary file, whose name begins with OS_TEMPORARY. */
+#define OS_TEMPORARY "tmp-"
 bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count);
 
 /* Remove a file; a missing one is fine. */
 void cla_os_folder_remove(os_folder *folder, const char *name);
+
+/* Count a file as used now, where the system lets it: its age starts again. */
+void cla_os_folder_touch(os_folder *folder, const char *name);
+
+/* One plain file of a folder. */
+typedef struct os_file {
+    char name[96];
+    uint64_t bytes;
+    uint64_t age_ns; /* since it was written or touched; 0 where the clock was set back */
+} os_file;
+
+/* The folder's plain files, those of longer names left out, in no order; free(*files), which may be NULL. False: it cannot
+ * be read, or no memory. */
+bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count);
 
 /* NULL is allowed. */
 void cla_os_folder_close(os_folder *folder);

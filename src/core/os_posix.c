@@ -4,6 +4,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "os.h"
 
+#include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -94,14 +95,34 @@ static int open_or_make_directory(const char *path) {
     return open_directory(path);
 }
 
-os_folder *cla_os_folder_open(const char *path) {
+static const char *why_not_open(int code) {
+    switch (code) {
+    case ELOOP:
+    case ENOTDIR:
+        return "it is a symbolic link or no folder";
+    case ENOENT:
+        return "the folder that it should lie in is missing";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "this user may not open or create it";
+    default:
+        return "the system does not open it";
+    }
+}
+
+os_folder *cla_os_folder_open(const char *path, const char **why) {
     char *bare = without_trailing_slashes(path);
+    struct stat info = {0};
+    *why = "no memory";
     if (!bare) return NULL;
     const int fd = open_or_make_directory(bare);
+    if (fd < 0) *why = why_not_open(errno);
     free(bare);
     if (fd < 0) return NULL;
-    struct stat info;
-    os_folder *folder = fstat(fd, &info) == 0 && ours_alone(&info) ? malloc(sizeof *folder) : NULL;
+    const bool ours = fstat(fd, &info) == 0 && ours_alone(&info);
+    os_folder *folder = ours ? malloc(sizeof *folder) : NULL;
+    if (!ours) *why = "it belongs to another user, or group or others may write it";
     if (folder)
         folder->fd = fd;
     else
@@ -162,7 +183,7 @@ enum { TEMPORARY_NAME_BYTES = 64, TEMPORARY_NAME_TRIES = 100 };
 static int create_temporary(const os_folder *folder, char name[TEMPORARY_NAME_BYTES]) {
     int fd = -1;
     for (int i = 0; i < TEMPORARY_NAME_TRIES && fd < 0; i++) {
-        (void)snprintf(name, TEMPORARY_NAME_BYTES, "tmp-%lx-%llx", (unsigned long)getpid(),
+        (void)snprintf(name, TEMPORARY_NAME_BYTES, OS_TEMPORARY "%lx-%llx", (unsigned long)getpid(),
                        (unsigned long long)cla_os_time_ns());
         fd =
             openat(folder->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
@@ -189,13 +210,65 @@ bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes,
     /* The data is on the disk before the name points at it, else a power cut could leave a file of zeros. */
     bool done = write_all(fd, bytes, count) && fsync(fd) == 0;
     done = close(fd) == 0 && done;
-    done = done && renameat(folder->fd, temporary, folder->fd, name) == 0;
+    if (done && renameat(folder->fd, temporary, folder->fd, name) != 0)
+        done = (errno == EISDIR || errno == EEXIST) && unlinkat(folder->fd, name, AT_REMOVEDIR) == 0 &&
+               renameat(folder->fd, temporary, folder->fd, name) == 0;
     if (!done) (void)unlinkat(folder->fd, temporary, 0);
     return done;
 }
 
 void cla_os_folder_remove(os_folder *folder, const char *name) {
     (void)unlinkat(folder->fd, name, 0);
+}
+
+void cla_os_folder_touch(os_folder *folder, const char *name) {
+    (void)utimensat(folder->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Whether it is a plain file with a name that fits. */
+static bool describe(const os_folder *folder, const char *name, const struct timespec *now, os_file *file) {
+    struct stat info;
+    if (strlen(name) >= sizeof file->name || fstatat(folder->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode) || info.st_size < 0)
+        return false;
+    const int64_t age = ((int64_t)now->tv_sec - (int64_t)info.st_mtim.tv_sec) * 1000000000 +
+                        (now->tv_nsec - info.st_mtim.tv_nsec);
+    *file = (os_file){.bytes = (uint64_t)info.st_size, .age_ns = age > 0 ? (uint64_t)age : 0};
+    memcpy(file->name, name, strlen(name) + 1);
+    return true;
+}
+
+static bool append(os_file **files, size_t *count, const os_file *file) {
+    if ((*count & (*count - 1)) == 0) { /* full at every power of two */
+        os_file *more = realloc(*files, (*count ? 2 * *count : 1) * sizeof *more);
+        if (!more) return false;
+        *files = more;
+    }
+    (*files)[(*count)++] = *file;
+    return true;
+}
+
+bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count) {
+    struct timespec now = {0};
+    bool ok = true;
+    *files = NULL, *count = 0;
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    /* A descriptor of its own: reading moves its position. */
+    const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) (void)close(fd);
+        return false;
+    }
+    for (struct dirent *e = readdir(entries); ok && e; e = readdir(entries)) {
+        os_file file;
+        if (describe(folder, e->d_name, &now, &file)) ok = append(files, count, &file);
+    }
+    (void)closedir(entries);
+    if (ok) return true;
+    free(*files);
+    *files = NULL, *count = 0;
+    return false;
 }
 
 bool cla_os_cpu_has_dot_bf16(void) {

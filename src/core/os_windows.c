@@ -113,9 +113,11 @@ static HANDLE open_directory(const wchar_t *path) {
                        FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
 }
 
-os_folder *cla_os_folder_open(const char *path) {
+os_folder *cla_os_folder_open(const char *path, const char **why) {
     os_folder *folder = malloc(sizeof *folder);
+    *why = "no memory";
     if (!folder) return NULL;
+    *why = "it is no folder, a link, or cannot be opened or created";
     folder->handle = INVALID_HANDLE_VALUE;
     folder->path = absolute_path(path);
     if (folder->path) {
@@ -196,7 +198,7 @@ static void append_hex(char *text, uint64_t value) {
 
 /* CREATE_NEW makes the name unique; process, thread and time only make a clash, and so a lost store, rare. */
 static wchar_t *temporary_path(const os_folder *folder) {
-    char name[64] = "tmp-";
+    char name[64] = OS_TEMPORARY;
     append_hex(name, (uint64_t)GetCurrentProcessId() << 32 | GetCurrentThreadId());
     append_hex(name, cla_os_time_ns());
     return path_of_file(folder, name);
@@ -214,10 +216,9 @@ static bool write_new_file(const wchar_t *path, const void *bytes, size_t count)
 bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
     wchar_t *path = path_of_file(folder, name), *temporary = temporary_path(folder);
     bool done = path && temporary && write_new_file(temporary, bytes, count);
-    if (done && !MoveFileExW(temporary, path, MOVEFILE_REPLACE_EXISTING)) {
-        (void)DeleteFileW(temporary);
-        done = false;
-    }
+    if (done && !MoveFileExW(temporary, path, MOVEFILE_REPLACE_EXISTING))
+        done = RemoveDirectoryW(path) && MoveFileExW(temporary, path, 0);
+    if (!done && temporary) (void)DeleteFileW(temporary);
     free(path);
     free(temporary);
     return done;
@@ -227,6 +228,65 @@ void cla_os_folder_remove(os_folder *folder, const char *name) {
     wchar_t *path = path_of_file(folder, name);
     if (path) (void)DeleteFileW(path);
     free(path);
+}
+
+void cla_os_folder_touch(os_folder *folder, const char *name) {
+    wchar_t *path = path_of_file(folder, name);
+    const HANDLE file = path ? CreateFileW(path, FILE_WRITE_ATTRIBUTES,
+                                           FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
+                                           OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL)
+                             : INVALID_HANDLE_VALUE;
+    FILETIME now;
+    free(path);
+    if (file == INVALID_HANDLE_VALUE) return;
+    GetSystemTimeAsFileTime(&now);
+    (void)SetFileTime(file, NULL, NULL, &now);
+    (void)CloseHandle(file);
+}
+
+static uint64_t hundreds_of_ns(FILETIME t) {
+    return (uint64_t)t.dwHighDateTime << 32 | t.dwLowDateTime;
+}
+
+/* Whether it is a plain file with a name that fits. */
+static bool describe(const WIN32_FIND_DATAW *found, uint64_t now, os_file *file) {
+    const uint64_t written = hundreds_of_ns(found->ftLastWriteTime);
+    if (found->dwFileAttributes & (FILE_ATTRIBUTE_DIRECTORY | FILE_ATTRIBUTE_REPARSE_POINT)) return false;
+    *file = (os_file){.bytes = (uint64_t)found->nFileSizeHigh << 32 | found->nFileSizeLow,
+                      .age_ns = now > written ? (now - written) * 100 : 0};
+    return WideCharToMultiByte(CP_UTF8, 0, found->cFileName, -1, file->name, sizeof file->name, NULL, NULL) >
+           0;
+}
+
+static bool append(os_file **files, size_t *count, const os_file *file) {
+    if ((*count & (*count - 1)) == 0) { /* full at every power of two */
+        os_file *more = realloc(*files, (*count ? 2 * *count : 1) * sizeof *more);
+        if (!more) return false;
+        *files = more;
+    }
+    (*files)[(*count)++] = *file;
+    return true;
+}
+
+bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count) {
+    WIN32_FIND_DATAW found;
+    FILETIME now;
+    bool ok = true;
+    wchar_t *pattern = path_of_file(folder, "*");
+    *files = NULL, *count = 0;
+    const HANDLE search = pattern ? FindFirstFileW(pattern, &found) : INVALID_HANDLE_VALUE;
+    free(pattern);
+    if (search == INVALID_HANDLE_VALUE) return false;
+    GetSystemTimeAsFileTime(&now);
+    do {
+        os_file file;
+        if (describe(&found, hundreds_of_ns(now), &file)) ok = append(files, count, &file);
+    } while (ok && FindNextFileW(search, &found));
+    (void)FindClose(search);
+    if (ok) return true;
+    free(*files);
+    *files = NULL, *count = 0;
+    return false;
 }
 
 bool cla_os_cpu_has_dot_bf16(void) {

@@ -7,7 +7,7 @@
 #include "core/program_build.h"
 
 static void program_release(program *p) {
-    if (p->kernel) clReleaseKernel(p->kernel);
+    while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
     free((char *)p->spec.options);
@@ -111,6 +111,23 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
 clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result) {
     const program_spec spec = {.id = id, .knobs = *k};
     return cla_program_get_spec(context, &spec, result);
+}
+
+clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel) {
+    cl_int code = CL_SUCCESS;
+    cla_os_mutex_lock(&p->lock);
+    *kernel = p->idle_count > 0 ? p->idle[--p->idle_count] : NULL;
+    cla_os_mutex_unlock(&p->lock);
+    if (!*kernel) *kernel = clCreateKernel(p->program, clattn_kernel_sources[p->spec.id].name, &code);
+    return *kernel ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateKernel");
+}
+
+void cla_program_give_kernel(program *p, cl_kernel kernel) {
+    cla_os_mutex_lock(&p->lock);
+    const bool kept = p->idle_count < PROGRAM_MOST_IDLE;
+    if (kept) p->idle[p->idle_count++] = kernel;
+    cla_os_mutex_unlock(&p->lock);
+    if (!kept) clReleaseKernel(kernel);
 }
 
 // One that was built and not kept yet, which is the caller's to keep.

@@ -15,24 +15,30 @@ typedef struct program_spec {
 
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
 
+#define PROGRAM_MOST_IDLE 16
+
 typedef struct program {
     struct program *next;
     program_spec spec; // with texts of its own
     cl_program program;
-    cl_kernel kernel;
     uint8_t key[32];
-    bool
-        building; // by a thread, of which the context's program_built tells the end; the rest is not there yet
-    bool unsaved; // built here and not in the cache yet
-    // clSetKernelArg on a shared kernel is the one OpenCL call that is not safe across threads: hold this
-    // from the first argument to the enqueue.
-    os_mutex lock;
+    size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
+    bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
+    bool unsaved;  // built here and not in the cache yet
+    // A kernel object holds the arguments of one launch, so each launch has one for itself. Those that no launch has:
+    os_mutex lock; // guards them, for a moment
+    int idle_count;
+    cl_kernel idle[PROGRAM_MOST_IDLE];
 } program;
 
 // The compiled kernel; it belongs to the context. BUILD_FAILED sends the build log to the log callback.
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result);
 // The same with the usual options and nothing inserted.
 clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
+
+// A kernel object for one launch, and back again.
+clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);
+void cla_program_give_kernel(program *p, cl_kernel kernel);
 
 // Release all of a context's programs.
 void cla_programs_release(clattn_context *context);

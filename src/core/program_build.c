@@ -132,8 +132,12 @@ clattn_status cla_program_build(clattn_context *c, program *p, bool *cached, uin
     *cached = p->program != NULL;
     if (!*cached) TRY(build_source(c, &p->spec, options, &p->program));
     cl_int code = CL_SUCCESS;
-    p->kernel = clCreateKernel(p->program, name, &code);
-    if (!p->kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
+    cl_kernel kernel = clCreateKernel(p->program, name, &code);
+    if (!kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
+    cla_program_give_kernel(p, kernel);
+    code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof p->group_limit,
+                                    &p->group_limit, NULL);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
     *time_ns = cla_os_time_ns() - start;
     cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, *cached ? "loaded" : "built",
                  (double)*time_ns / 1e6, options);

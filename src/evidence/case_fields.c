@@ -90,17 +90,18 @@ double case_field_get(const struct test_case *test, enum field_kind kind, size_t
 
 void case_field_set(struct test_case *test, enum field_kind kind, size_t at, double x) {
     char *to = (char *)test + at;
-    const int64_t i64 = (int64_t)x;
-    const int32_t i32 = (int32_t)x;
-    const float f32 = (float)x;
-    if (kind == FIELD_INT32 || kind == FIELD_WORD || kind == FIELD_TYPE)
+    if (kind == FIELD_INT32 || kind == FIELD_WORD || kind == FIELD_TYPE) {
+        const int32_t i32 = (int32_t)x;
         memcpy(to, &i32, sizeof i32);
-    else if (kind == FIELD_FLOAT)
+    } else if (kind == FIELD_FLOAT) {
+        const float f32 = (float)x;
         memcpy(to, &f32, sizeof f32);
-    else if (kind == FIELD_DOUBLE)
+    } else if (kind == FIELD_DOUBLE) {
         memcpy(to, &x, sizeof x);
-    else
+    } else {
+        const int64_t i64 = (int64_t)x;
         memcpy(to, &i64, sizeof i64);
+    }
 }
 
 _Static_assert(sizeof(clattn_type) == sizeof(int32_t) && sizeof(case_contents) == sizeof(int32_t),

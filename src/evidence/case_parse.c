@@ -1,27 +1,27 @@
 // case_parse.c: reads the name of a case: the tokens in any order first, then it must be what case_name prints, so
 // that one case has one name. The grammar is in case.h, its table in case_fields.c.
+#include <float.h>
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "evidence/case_fields.h"
 #include "evidence/names.h"
+#include "evidence/number.h"
 
 #define MOST_SIZE 16777216
 
 // A number at *text, a minus written m; moves past it.
 static bool read_number(const char **text, double *x) {
-    char copy[40], *end = NULL;
+    char copy[40];
     size_t n = 0;
     const char *p = *text;
     for (; n < sizeof copy - 1 && (strchr("0123456789.m", p[n]) || (n > 0 && p[n] == 'e')) && p[n]; n++)
         copy[n] = p[n] == 'm' ? '-' : p[n];
     copy[n] = '\0';
-    if (n == 0 || copy[0] == '.') return false;
-    *x = strtod(copy, &end);
-    *text += end - copy;
-    return end != copy && isfinite(*x);
+    if (copy[0] == '.' || !number_real(copy, x)) return false;
+    *text = p + n;
+    return true;
 }
 
 static bool whole_number(const char *text, double *x) {
@@ -39,6 +39,7 @@ static bool parse_number(struct test_case *t, const struct case_field *f, const 
     if (is_size && !within(x, f->kind == FIELD_WIDTH_Y ? 0 : 1, MOST_SIZE)) return false;
     if (f->kind == FIELD_INT64 && !within(x, 0, 0x1p53)) return false;
     if (f->kind == FIELD_INT32 && !within(x, 0, INT32_MAX)) return false;
+    if (f->kind == FIELD_FLOAT && (fabs(x) > FLT_MAX || (x != 0.0 && fabs(x) < FLT_MIN))) return false;
     case_field_set(t, f->kind, f->at, x);
     return true;
 }
@@ -94,11 +95,13 @@ static bool parse_scores(struct test_case *t, const char *text) {
 
 static bool parse_window(clattn_score *s, const char *text) {
     double left = 0, right = 0;
-    if (!read_number(&text, &left) || *text++ != ':' || !whole_number(text, &right)) return false;
+    if (!read_number(&text, &left) || *text++ != ':' || !whole_number(text, &right) ||
+        !within(left, -1, INT32_MAX) || !within(right, -1, INT32_MAX))
+        return false;
     s->window = true;
     s->window_left = (int32_t)left;
     s->window_right = (int32_t)right;
-    return within(left, -1, INT32_MAX) && within(right, -1, INT32_MAX);
+    return true;
 }
 
 static bool parse_map(struct score_map *map, bool typed, const char *text) {

@@ -138,6 +138,12 @@ const char *cla_family_dot_refusal(const plan_input *in, const problem *p) {
     return fma > 0.0f && dot <= fma ? "its engine is slower here than float32 multiply-adds" : NULL;
 }
 
+uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {
+    uint64_t most = in->device->max_work_group;
+    if (in->device->max_work_item[0] < most) most = in->device->max_work_item[0];
+    return in->group_limit[id] && in->group_limit[id] < most ? in->group_limit[id] : most;
+}
+
 bool cla_family_divides(int part, int whole) {
     return part == 0 || whole == 0 || whole % part == 0;
 }

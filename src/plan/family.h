@@ -57,6 +57,9 @@ uint64_t cla_family_tiles(const problem *p, int rows);
 // Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
 const char *cla_family_dot_refusal(const plan_input *in, const problem *p);
 
+// Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
+uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
+
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);
 bool cla_family_is_vector(int lanes);

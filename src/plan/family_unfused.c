@@ -35,19 +35,18 @@ unfused_chunk cla_unfused_chunk(const problem *p) {
 }
 
 // A power of two not above the device's limit; one work-item on a CPU, where a core walks a row alone.
-static int softmax_group(const clattn_capabilities *device) {
+static int softmax_group(const plan_input *in) {
+    const uint64_t most = cla_family_group_limit(in, KERNEL_SOFTMAX);
     int group = 64;
-    if (device->is_cpu) return 1;
-    while (group > 1 &&
-           ((uint64_t)group > device->max_work_group || (uint64_t)group > device->max_work_item[0]))
-        group /= 2;
+    if (in->device->is_cpu) return 1;
+    while (group > 1 && (uint64_t)group > most) group /= 2;
     return group;
 }
 
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const unfused_chunk c = cla_unfused_chunk(p);
     (void)row;
-    v->work_group = softmax_group(in->device);
+    v->work_group = softmax_group(in);
     v->knobs = (knobs){.work_group = v->work_group};
     v->split_keys = p->n_kv;
     if (!scores_have_a_home(p))

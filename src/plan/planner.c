@@ -29,7 +29,21 @@ const plan_input *cla_planner_linear_input(const clattn_context *context) {
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
     plan_input in = context->planner->input;
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
     if (p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16)
         in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_DOT_BF16);
     return in;
+}
+
+// A driver that allows nothing is taken to allow one work-item, which every kernel can do with.
+void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
+    const unsigned limit = items < 1 ? 1 : items < UINT32_MAX ? (unsigned)items : UINT32_MAX;
+    atomic_uint *of = &context->planner->group_limit[id];
+    unsigned known = atomic_load(of);
+    while ((known == 0 || limit < known) && !atomic_compare_exchange_weak(of, &known, limit)) {
+    }
+    cla_log_send(&context->log, CLATTN_LOG_INFO,
+                 "kernel %s: compiled, it allows %u work-items: smaller tiles are taken",
+                 clattn_kernel_sources[id].name, limit);
 }

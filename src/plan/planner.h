@@ -1,12 +1,15 @@
 // planner.h: what a context keeps for planning: the caller's rows and the library's. The planner itself is a pure function (variant.h); this makes its input.
 #ifndef CLATTN_PLAN_PLANNER_H
 #define CLATTN_PLAN_PLANNER_H
+#include <stdatomic.h>
+
 #include "core/probe.h"
 #include "plan/variant.h"
 
 struct planner {
     tuned_rows own, shipped;
-    plan_input input; // of a projection, and what every other starts from
+    plan_input input;                      // of a projection, and what every other starts from
+    atomic_uint group_limit[KERNEL_COUNT]; // 0: not known
 };
 
 // Parse the caller's rows (NULL: none) and the shipped ones. INVALID_ARGUMENT or OUT_OF_MEMORY with why[256].
@@ -15,6 +18,8 @@ void cla_planner_destroy(clattn_context *context);
 
 // The input for one attention call: probes that its types can gain from have run.
 plan_input cla_planner_input(clattn_context *context, const problem *p);
+// A compiled kernel allows no more work-items than this: plans from now on keep to it.
+void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items);
 // The input for a projection; what was measured of them is added by src/layer.
 const plan_input *cla_planner_linear_input(const clattn_context *context);
 #endif

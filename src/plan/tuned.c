@@ -8,24 +8,34 @@
 
 #define MAX_LINE 512
 
+// Digits alone, past which *text moves. Not strtol, which takes spaces and signs and whose long ends at INT_MAX on some
+// systems: a number beyond that would read as it.
+static bool parse_count(const char **text, int *count) {
+    const char *at = *text;
+    int x = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        const int digit = *at - '0';
+        if (x > (INT_MAX - digit) / 10) return false;
+        x = x * 10 + digit;
+    }
+    if (at == *text) return false;
+    *count = x;
+    *text = at;
+    return true;
+}
+
 static bool parse_range(const char *text, tuned_range *r) {
-    char *end = NULL;
     *r = (tuned_range){0, INT_MAX};
     if (*text != '.') {
-        const long x = strtol(text, &end, 10);
-        if (end == text || x < 0 || x > INT_MAX) return false;
-        *r = (tuned_range){(int)x, (int)x};
-        text = end;
+        if (!parse_count(&text, &r->least)) return false;
+        r->most = r->least;
     }
     if (!*text) return true;
     if (strncmp(text, "..", 2) != 0) return false;
     text += 2;
     r->most = INT_MAX;
     if (!*text) return true;
-    const long x = strtol(text, &end, 10);
-    if (end == text || *end || x < r->least || x > INT_MAX) return false;
-    r->most = (int)x;
-    return true;
+    return parse_count(&text, &r->most) && !*text && r->most >= r->least;
 }
 
 static bool parse_type(const char *text, tuned_range *r) {
@@ -69,12 +79,13 @@ static const family *family_of(enum kernel_id id) {
 // Knobs that choose among right programs. Those that describe the data (types, head sizes, ...) are not for rows.
 static bool parse_knob(char *word, tuned_row *row) {
     const family *f = family_of(row->id);
-    char *value = strchr(word, '='), *end = NULL;
+    char *value = strchr(word, '=');
+    int x = 0;
     if (!value || !f) return false;
-    *value++ = '\0';
-    const long x = strtol(value, &end, 10);
-    return end != value && !*end && x >= 0 && x <= 65536 && is_listed(f->tunes, word) &&
-           cla_knobs_set(&row->knobs, word, (int)x);
+    *value = '\0';
+    const char *number = value + 1;
+    return parse_count(&number, &x) && !*number && x <= 65536 && is_listed(f->tunes, word) &&
+           cla_knobs_set(&row->knobs, word, x);
 }
 
 static bool parse_kernel(const char *word, enum kernel_id *id) {

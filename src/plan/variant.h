@@ -16,6 +16,7 @@ typedef struct plan_input {
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
     probe_results probes;
     enum plan_measured measured[PLAN_MEASURES];
+    uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
 } plan_input;
 
 typedef struct family family;

@@ -7,6 +7,7 @@
 #include "evidence/measure.h"
 #include "evidence/names.h"
 #include "tool/expect.h"
+#include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -27,7 +28,7 @@ enum {
 typedef struct attend {
     const char *q, *k, *v, *out, *lse, *weights, *scores;
     bool bshd;
-    int scores_at, kv_type, dtype; // indices into the names below; types -1: the files' own
+    int scores_at, kv_type, dtype; // indices into the names below; -1: not given, of types the files' own
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
@@ -100,6 +101,8 @@ static int load_inputs(attend *a) {
                           : !a->k ? "k"
                           : !a->v ? "v"
                                   : "out");
+    if (a->scores_at >= 0 && !a->scores)
+        return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
     if (a->kv_type > KV_Q8)
         return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
@@ -128,7 +131,7 @@ static int make_outputs(attend *a, tensors *t) {
     if (status < 0 && a->weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
     if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
-    p->scores_at = (clattn_tap)a->scores_at;
+    p->scores_at = a->scores_at < 0 ? CLATTN_TAP_RAW : (clattn_tap)a->scores_at;
     return status;
 }
 
@@ -199,6 +202,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     clattn_plan plan;
     int status = upload_inputs(a, t);
     if (status < 0) status = make_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
     const uint64_t start = measure_clock_ns();
@@ -210,10 +214,10 @@ static int run_attend(attend *a, session *s, tensors *t) {
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();
     if (status < 0) status = save_outputs(a, t);
-    if (status < 0) status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
-    return status >= 0
-               ? status
-               : report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
 }
 
 static void free_attend(attend *a) {
@@ -225,7 +229,7 @@ static void free_attend(attend *a) {
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {.kv_type = -1, .dtype = -1};
+    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1};
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
@@ -242,7 +246,10 @@ int tool_attend(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    status = load_inputs(&a);
+    const output_file outputs[] = {
+        {"out", a.out}, {"lse", a.lse}, {"weights", a.weights}, {"scores", a.scores}};
+    status = outputs_check("attend", outputs, 4);
+    if (status < 0) status = load_inputs(&a);
     if (status < 0) status = session_open(&s, "attend", &a.common);
     if (status < 0) {
         tensors t = {.session = &s};

@@ -7,6 +7,7 @@
 #include "evidence/names.h"
 #include "tool/bench_table.h"
 #include "tool/file.h"
+#include "tool/outputs.h"
 
 enum {
     BENCH_BASELINES = 400 + BENCH_AXES,
@@ -21,11 +22,11 @@ enum {
 typedef struct bench {
     bench_list lists[BENCH_AXES], baselines;
     bench_settings settings;
-    int format;
+    int format; // -1: not given
     const char *save, *named;
     common_options common;
     bench_case *cases;
-    int case_count, failures, rows;
+    int case_count, failures, rows, measured;
     json_t *table;
 } bench;
 
@@ -100,6 +101,14 @@ static bool take_max_ms(bench *b, const char *value, char why[256]) {
     return false;
 }
 
+// By its ending; JSON without one. -1: an ending that none of the formats has.
+static int format_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    for (int i = 0; dot && bench_formats[i]; i++)
+        if (!strcmp(dot + 1, bench_formats[i])) return i;
+    return dot ? -1 : BENCH_JSON;
+}
+
 static bool take_bench(void *target, int id, const char *value, char why[256]) {
     static const char *const switches[] = {"off", "on", NULL};
     bench *b = target;
@@ -123,7 +132,9 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
         return true;
     default:
         b->save = value;
-        return true;
+        snprintf(why, 256,
+                 "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
+        return format_of(value) >= 0;
     }
 }
 
@@ -208,6 +219,7 @@ static int run_device(bench *b, session *s) {
         bench_measure_percent(&rows[i], &found);
         bench_table_add_row(b->table, &rows[i]);
         b->rows++;
+        b->measured += rows[i].status == BENCH_OK;
     }
     free(rows);
     return status;
@@ -236,18 +248,11 @@ static int run_devices(bench *b) {
     return b->rows ? -1 : status;
 }
 
-static bench_format format_of(const char *path) {
-    const char *dot = strrchr(path, '.');
-    for (int i = 0; dot && bench_formats[i]; i++)
-        if (!strcmp(dot + 1, bench_formats[i])) return (bench_format)i;
-    return BENCH_JSON;
-}
-
 static int save_table(const bench *b) {
     char error[512];
     size_t bytes = 0;
     if (!b->save) return -1;
-    char *text = bench_table_text(b->table, format_of(b->save), &bytes);
+    char *text = bench_table_text(b->table, (bench_format)format_of(b->save), &bytes);
     const bool ok = text && file_write_whole(b->save, text, bytes, error, sizeof error);
     const int status = ok ? -1 : tool_failed("bench", "--save: %s", text ? error : "no memory");
     free(text);
@@ -257,10 +262,14 @@ static int save_table(const bench *b) {
 static int print_table(const bench *b) {
     size_t bytes = 0;
     if (b->common.quiet) return -1;
-    char *text = bench_table_text(b->table, b->common.json ? BENCH_JSON : (bench_format)b->format, &bytes);
-    const bool ok = text && fwrite(text, 1, bytes, stdout) == bytes && fflush(stdout) == 0;
+    const bench_format format = b->common.json  ? BENCH_JSON
+                                : b->format < 0 ? BENCH_MD
+                                                : (bench_format)b->format;
+    char *text = bench_table_text(b->table, format, &bytes);
+    if (!text) return tool_failed("bench", "no memory to print the table");
+    fwrite(text, 1, bytes, stdout);
     free(text);
-    return ok ? -1 : tool_failed("bench", "the table could not be printed");
+    return -1;
 }
 
 static bool make_cases(bench *b, char why[256]) {
@@ -273,7 +282,7 @@ static bool make_cases(bench *b, char why[256]) {
 }
 
 int tool_bench(int argc, char **argv) {
-    bench b = {.settings = {.check = true}};
+    bench b = {.format = -1, .settings = {.check = true}};
     char why[256];
     const option_group groups[] = {
         {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
@@ -287,6 +296,11 @@ int tool_bench(int argc, char **argv) {
                          .group_count = 2};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
+    const output_file output = {"save", b.save};
+    if (b.format >= 0 && b.common.json)
+        return tool_wrong("bench", "--json: says it, and so does -o: one is accepted");
+    status = outputs_check("bench", &output, 1);
+    if (status >= 0) return status;
     if (!make_cases(&b, why)) return tool_wrong("bench", "%s", why);
     b.table = bench_table_new();
     status = run_devices(&b);
@@ -294,5 +308,10 @@ int tool_bench(int argc, char **argv) {
     if (status < 0) status = save_table(&b); // last: a table that cannot be saved has at least been seen
     json_decref(b.table);
     free(b.cases);
-    return status >= 0 ? status : b.failures ? EXIT_FAILED : EXIT_DONE;
+    if (status >= 0) return status;
+    if (b.measured + b.failures == 0)
+        return tool_failed("bench",
+                           "nothing was measured: no device takes any of the %d cases; --verbose tells why",
+                           b.case_count);
+    return b.failures ? EXIT_FAILED : EXIT_DONE;
 }

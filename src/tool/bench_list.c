@@ -2,18 +2,18 @@
 #include "tool/bench_list.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "evidence/number.h"
 
 #define MOST 16777216
 
 // A number with its optional k; moves *text past it.
 static bool number(const char **text, int64_t *value) {
-    char *end = NULL;
-    if (**text < '0' || **text > '9') return false;
-    const long long x = strtoll(*text, &end, 10);
-    const bool kilo = *end == 'k' || *end == 'K';
-    *text = end + (kilo ? 1 : 0);
+    int64_t x = 0;
+    if (!number_whole_at(text, &x)) return false;
+    const bool kilo = **text == 'k' || **text == 'K';
+    *text += kilo;
     if (x < 1 || x > MOST || (kilo && x > MOST / 1024)) return false;
     *value = kilo ? x * 1024 : x;
     return true;

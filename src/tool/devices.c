@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/choose_device.h"
 #include "tool/report.h"
 #include "tool/tool.h"
 
@@ -90,6 +91,25 @@ static void print_device(size_t index, const clattn_capabilities *c, const examp
     }
 }
 
+// Whether --device means this one, and it tells of itself.
+static bool tell_device(session *s, size_t index, const clattn_device *device, json_t *all) {
+    const common_options *o = &s->options;
+    clattn_capabilities c;
+    example e[EXAMPLES];
+    memcpy(e, examples, sizeof e);
+    if (clattn_device_describe(device->device, &c) != CLATTN_OK) return false;
+    if (o->device && !choose_device_score(o->device, index, &c)) return false;
+    if (session_open_device(s, device, NULL) < 0) {
+        for (int n = 0; n < EXAMPLES; n++) plan_example(s, &e[n]);
+        session_close(s);
+    }
+    if (o->json)
+        json_array_append_new(all, device_json(index, &c, e));
+    else if (!o->quiet)
+        print_device(index, &c, e);
+    return true;
+}
+
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
     const option_group groups[] = {common_group(&o)};
@@ -109,22 +129,15 @@ int tool_devices(int argc, char **argv) {
     status = session_devices(&s, &devices, &count);
     if (status >= 0) return status;
     json_t *all = json_array();
-    bool bad = false;
-    for (size_t i = 0; i < count; i++) {
-        clattn_capabilities c;
-        example e[EXAMPLES];
-        memcpy(e, examples, sizeof e);
-        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
-        if (session_open_device(&s, &devices[i], NULL) < 0) {
-            for (int n = 0; n < EXAMPLES; n++) plan_example(&s, &e[n]);
-            session_close(&s);
-        }
-        if (o.json)
-            bad |= json_array_append_new(all, device_json(i, &c, e)) != 0;
-        else
-            print_device(i, &c, e);
-    }
+    int told = 0;
+    for (size_t i = 0; i < count; i++) told += tell_device(&s, i, &devices[i], all);
     free(devices);
+    if (told == 0) {
+        json_decref(all);
+        return tool_wrong("devices", "--device %s: none of the %zu devices is that",
+                          o.device ? o.device : "any", count);
+    }
+    const bool bad = o.json && json_array_size(all) != (size_t)told;
     status =
         o.json ? report_json(json_pack("{s:s, s:O}", "clattn", clattn_version(), "devices", all)) : EXIT_DONE;
     json_decref(all);

@@ -2,6 +2,7 @@
 #include "tool/expect.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 
 #include "tool/score_options.h"
@@ -18,7 +19,10 @@ static bool take_expect(void *target, int id, const char *value, char why[256]) 
         e->rows_file = value;
         return true;
     default:
-        return option_number(value, &e->tolerance, why);
+        e->tolerant = true;
+        if (option_number(value, &e->tolerance, why) && e->tolerance >= 0.0) return true;
+        snprintf(why, 256, "a number from 0 is needed; 0 takes the same numbers alone");
+        return false;
     }
 }
 
@@ -27,14 +31,17 @@ option_group expect_group(expect *e) {
         {"expect", "FILE", EXPECT_FILE,
          "compare the output with this; exit status 1 when it is further off than allowed"},
         {"expect-rows", "FILE", EXPECT_ROWS, "[B]: rows of each batch item to compare (padding left out)"},
-        {"tolerance", "X", EXPECT_TOLERANCE, "largest absolute difference that passes; default 1e-5"},
+        {"tolerance", "X", EXPECT_TOLERANCE,
+         "largest absolute difference that passes, 0 for none; default 1e-5"},
     };
     return (option_group){"check", rows, sizeof rows / sizeof rows[0], take_expect, e};
 }
 
 int expect_load(const char *command, expect *e, int64_t batch) {
-    if (!e->file) return e->rows_file ? tool_wrong(command, "--expect-rows: needs --expect FILE") : -1;
-    if (e->tolerance == 0.0) e->tolerance = 1e-5;
+    if (!e->file && (e->rows_file || e->tolerant))
+        return tool_wrong(command, "--%s: needs --expect FILE", e->rows_file ? "expect-rows" : "tolerance");
+    if (!e->file) return -1;
+    if (!e->tolerant) e->tolerance = 1e-5;
     const int status = tensors_load(command, "expect", e->file, -1, &e->values);
     return status >= 0 ? status
                        : score_options_integers(command, "expect-rows", e->rows_file, batch, &e->rows);
@@ -47,11 +54,29 @@ static bool same_shape(const array *a, const array *b) {
     return true;
 }
 
+int expect_fits(const char *command, const expect *e, const array *result, int row_axis) {
+    char want[128], got[128];
+    int64_t selected = 0;
+    if (!e->file) return -1;
+    if (!same_shape(&e->values, result))
+        return tool_wrong(command, "--expect: has shape %s: the output's, %s, is needed",
+                          array_shape_text(&e->values, got, sizeof got),
+                          array_shape_text(result, want, sizeof want));
+    for (int64_t b = 0; e->rows && b < result->shape[0]; b++) {
+        if (e->rows[b] < 0 || e->rows[b] > result->shape[row_axis])
+            return tool_wrong(command, "--expect-rows: item %lld is %d: 0 to %lld rows are there",
+                              (long long)b, (int)e->rows[b], (long long)result->shape[row_axis]);
+        selected += e->rows[b];
+    }
+    if (array_count(result) > 0 && (!e->rows || selected > 0)) return -1;
+    return tool_wrong(command, "--expect%s: nothing would be compared: %s", e->rows ? "-rows" : "",
+                      e->rows ? "no row is selected" : "the output has no element");
+}
+
 int expect_check(const char *command, expect *e, const array *result, int row_axis) {
     float *got = NULL, *want = NULL;
     if (!e->file) return -1;
-    if (!same_shape(&e->values, result))
-        return tool_wrong(command, "--expect: its shape is not the output's");
+    if (result->type == ARRAY_BF16 && e->values.type == ARRAY_U16) e->values.type = ARRAY_BF16;
     if (!array_to_f32(result, &got) || !array_to_f32(&e->values, &want)) {
         free(got);
         return tool_failed(command, "no memory to compare");
@@ -64,7 +89,8 @@ int expect_check(const char *command, expect *e, const array *result, int row_ax
     for (int64_t i = 0; i < count; i++) {
         const int64_t row = i / inner % result->shape[row_axis];
         if (e->rows && row >= e->rows[i / per_batch]) continue;
-        const double difference = fabs((double)got[i] - (double)want[i]);
+        // The same infinity twice differs by 0.
+        const double difference = got[i] == want[i] ? 0.0 : fabs((double)got[i] - (double)want[i]);
         if (!(difference <= e->error)) e->error = difference; // a NaN stays
         if (isnan(difference)) break;
     }

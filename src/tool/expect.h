@@ -5,7 +5,8 @@
 
 typedef struct expect {
     const char *file, *rows_file; // stored result; optional [B]: how many rows of each batch item to compare
-    double tolerance;             // largest absolute difference that passes; 0: 1e-5
+    double tolerance;             // largest absolute difference that passes; 0: the same numbers
+    bool tolerant;                // it was given, else it is 1e-5
     array values;
     int32_t *rows;
     double error; // found
@@ -14,7 +15,10 @@ typedef struct expect {
 option_group expect_group(expect *e);
 // Load the files. Returns -1, else the exit status.
 int expect_load(const char *command, expect *e, int64_t batch);
-// Compare; `row_axis` is the axis of the rows that rows_file counts. Returns -1, or EXIT_FAILED with a line.
+// Before the run: whether the files fit a result of this shape, whose axis `row_axis` is that of the rows that rows_file
+// counts, and select something to compare. Returns -1, else EXIT_WRONG with a line.
+int expect_fits(const char *command, const expect *e, const array *result, int row_axis);
+// Compare. Returns -1, or EXIT_FAILED with a line.
 int expect_check(const char *command, expect *e, const array *result, int row_axis);
 void expect_free(expect *e);
 #endif

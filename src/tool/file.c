@@ -6,16 +6,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "refuse.h"
 
 /* Linux moves at most 2^31 - 4096 bytes in one call. */
 #define TRANSFER_BYTES ((size_t)1 << 30)
+/* As many symbolic links as Linux follows. */
+#define LINKS_MOST 40
 
 bool file_open(const char *path, file_source *source, char *error, size_t error_size) {
     *source = (file_source){.name = path, .descriptor = -1};
@@ -107,17 +112,77 @@ static bool write_directly(const char *path, const file_part *parts, size_t part
     return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
 }
 
-/* "FOLDER/.clattn-XXXXXX": a short name of its own, since the target's may already be as long as a name can
- * be. */
-static char *temporary_beside(const char *target) {
-    static const char name[] = ".clattn-XXXXXX";
-    const char *slash = strrchr(target, '/');
-    size_t folder = slash ? (size_t)(slash - target) + 1 : 0;
-    char *temporary = malloc(folder + sizeof name);
-    if (!temporary) return NULL;
-    memcpy(temporary, target, folder);
-    memcpy(temporary + folder, name, sizeof name);
-    return temporary;
+/* Bytes of a path's folder, its slash included; 0 where it names none. */
+static size_t folder_length(const char *path) {
+    const char *slash = strrchr(path, '/');
+    return slash ? (size_t)(slash - path) + 1 : 0;
+}
+
+/* What writing to `path` reaches, in malloc'ed memory: links are followed one by one, since the last may point to what
+ * is not there yet. NULL: errno says why. */
+static char *target_of(const char *path) {
+    char *at = strdup(path);
+    for (int links = 0; at; links++) {
+        char to[PATH_MAX];
+        const ssize_t length = readlink(at, to, sizeof to - 1);
+        if (length < 0) return at;
+        to[length] = '\0';
+        const size_t folder = to[0] == '/' ? 0 : folder_length(at);
+        char *next = links < LINKS_MOST ? malloc(folder + (size_t)length + 1) : NULL;
+        if (next) memcpy(next, at, folder), memcpy(next + folder, to, (size_t)length + 1);
+        if (links == LINKS_MOST) errno = ELOOP;
+        free(at);
+        at = next;
+    }
+    return NULL;
+}
+
+/* Whether a file can be made in the folder of `target`; errno says why not. */
+static bool folder_takes_files(const char *target) {
+    const size_t length = folder_length(target);
+    char *folder = length ? strdup(target) : strdup(".");
+    if (!folder) return false;
+    if (length) folder[length] = '\0';
+    const bool good = access(folder, W_OK | X_OK) == 0;
+    free(folder);
+    return good;
+}
+
+bool file_can_write(const char *path, char *error, size_t error_size) {
+    struct stat status;
+    char *target = path[0] ? target_of(path) : NULL;
+    bool good = target != NULL;
+    const bool exists = good && stat(target, &status) == 0;
+    const bool folder = exists && S_ISDIR(status.st_mode);
+    /* A rename needs only a writable folder and would go over a file that its owner has protected. */
+    if (good) good = exists ? access(target, W_OK) == 0 : errno == ENOENT;
+    if (good && (!exists || S_ISREG(status.st_mode))) good = folder_takes_files(target);
+    const int failure = path[0] ? errno : ENOENT;
+    free(target);
+    if (folder) return refuse(error, error_size, "%s: is a folder: a file's name is needed", path);
+    return good ? true : refuse(error, error_size, "%s: cannot be written: %s", path, strerror(failure));
+}
+
+bool file_same_target(const char *path, const char *other) {
+    const char *const paths[] = {path, other};
+    struct stat folders[2], status;
+    char *targets[2] = {target_of(path), target_of(other)};
+    bool same = targets[0] && targets[1];
+    for (int i = 0; i < 2 && same; i++) {
+        const size_t length = folder_length(targets[i]);
+        char *folder = length ? strdup(targets[i]) : strdup(".");
+        if (folder && length) folder[length] = '\0';
+        same = folder && stat(folder, &folders[i]) == 0;
+        free(folder);
+        if (stat(paths[i], &status) == 0 && !S_ISREG(status.st_mode))
+            same = false; /* a device takes any number */
+    }
+    if (same)
+        same = folders[0].st_dev == folders[1].st_dev && folders[0].st_ino == folders[1].st_ino &&
+               !strcmp(targets[0] + folder_length(targets[0]), targets[1] + folder_length(targets[1]));
+    free(targets[0]);
+    free(targets[1]);
+    return same;
 }
 
 static mode_t default_mode(void) {
@@ -126,36 +191,75 @@ static mode_t default_mode(void) {
     return 0666 & ~mask;
 }
 
+/* The temporary file that a signal which ends the process removes: a handler may read these, and call unlink. */
+static char temporary[PATH_MAX];
+static volatile sig_atomic_t temporary_is_there;
+static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+#define ENDING (sizeof ending / sizeof *ending)
+static struct sigaction before[ENDING];
+
+/* Then the signal does what it did before, once this returns. */
+static void end_without_temporary(int number) {
+    if (temporary_is_there) (void)unlink(temporary);
+    for (size_t i = 0; i < ENDING; i++)
+        if (ending[i] == number) (void)sigaction(number, &before[i], NULL);
+    (void)raise(number);
+}
+
+static void watch_signals(bool watch) {
+    struct sigaction ours = {.sa_handler = end_without_temporary};
+    sigemptyset(&ours.sa_mask);
+    for (size_t i = 0; i < ENDING; i++) {
+        if (!watch) (void)sigaction(ending[i], &before[i], NULL);
+        if (watch && sigaction(ending[i], &ours, &before[i]) == 0 && before[i].sa_handler == SIG_IGN)
+            (void)sigaction(ending[i], &before[i], NULL); /* such as under nohup */
+    }
+}
+
+/* A new file of a short name of its own beside the target, whose name may already be as long as a name can be. The
+ * signals know its name before it is there. -1: errno says why. */
+static int create_temporary(const char *target) {
+    const size_t folder = folder_length(target);
+    for (unsigned n = 0; n < 100; n++) {
+        struct timespec now = {0};
+        (void)clock_gettime(CLOCK_REALTIME, &now);
+        const int length = snprintf(temporary, sizeof temporary, "%.*s.clattn-%lx-%lx", (int)folder, target,
+                                    (unsigned long)getpid(), (unsigned long)now.tv_nsec + n);
+        if (length < 0 || (size_t)length >= sizeof temporary) return errno = ENAMETOOLONG, -1;
+        temporary_is_there = 1;
+        const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (descriptor >= 0) return descriptor;
+        temporary_is_there = 0;
+        if (errno != EEXIST) return -1;
+    }
+    return -1;
+}
+
 /* 0, or an errno; the temporary file is gone either way. */
-static int replace(const char *target, char *temporary, mode_t mode, const file_part *parts,
-                   size_t part_count) {
-    int descriptor = mkstemp(temporary);
-    if (descriptor < 0) return errno;
-    int failure = write_all(descriptor, parts, part_count);
+static int replace(const char *target, mode_t mode, const file_part *parts, size_t part_count) {
+    watch_signals(true);
+    int descriptor = create_temporary(target);
+    int failure = descriptor < 0 ? errno : write_all(descriptor, parts, part_count);
     if (!failure && fchmod(descriptor, mode)) failure = errno;
     if (!failure && fsync(descriptor)) failure = errno;
-    if (close(descriptor) && !failure) failure = errno;
+    if (descriptor >= 0 && close(descriptor) && !failure) failure = errno;
     if (!failure && rename(temporary, target)) failure = errno;
-    if (failure) (void)unlink(temporary);
+    if (failure && descriptor >= 0) (void)unlink(temporary);
+    temporary_is_there = 0;
+    watch_signals(false);
     return failure;
 }
 
 bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
                       size_t error_size) {
     struct stat status;
-    bool exists = stat(path, &status) == 0;
-    if (exists && S_ISDIR(status.st_mode)) return refuse(error, error_size, "%s: is a folder", path);
+    if (!file_can_write(path, error, error_size)) return false;
+    const bool exists = stat(path, &status) == 0;
     if (exists && !S_ISREG(status.st_mode)) return write_directly(path, parts, part_count, error, error_size);
-    /* A rename needs only a writable folder and would go over a file that its owner has protected. */
-    if (exists && access(path, W_OK)) return refuse(error, error_size, "%s: %s", path, strerror(errno));
-    char *target = exists ? realpath(path, NULL) : NULL;
-    char *temporary = temporary_beside(target ? target : path);
-    int failure = ENOMEM;
-    if (temporary && (target || !exists)) {
-        mode_t mode = exists ? status.st_mode & 07777 : default_mode();
-        failure = replace(target ? target : path, temporary, mode, parts, part_count);
-    }
-    free(temporary);
+    char *target = target_of(path);
+    /* Set-user-ID and its like were given to the old contents, and maybe by another user. */
+    const mode_t mode = exists ? status.st_mode & 0777 : default_mode();
+    const int failure = target ? replace(target, mode, parts, part_count) : errno;
     free(target);
     return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
 }

@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "file.h"
 #include "load.h"
 #include "picture.h"
 #include "refuse.h"
@@ -109,6 +110,7 @@ static bool parse_request(int argc, char **argv, request *r, failure *why) {
         {"heads", required_argument, NULL, 'H'},  {"dtype", required_argument, NULL, 'd'},
         {"quiet", no_argument, NULL, 'q'},        {"verbose", no_argument, NULL, 'v'},
         {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
+    bool taken[128] = {false};
     *r = (request){.out_path = "-"};
     opterr = 0;
     optind = 1;
@@ -121,6 +123,9 @@ static bool parse_request(int argc, char **argv, request *r, failure *why) {
         if (option == '?')
             return refuse(why->text, sizeof why->text,
                           "%s: not an option here; clattn heatmap --help lists them", given);
+        if (optarg && taken[option])
+            return refuse(why->text, sizeof why->text, "%s: is given twice: one value is accepted", optarg);
+        taken[option] = true;
         if (!take_option(option, r, why)) return false;
         if (r->help) return true;
     }
@@ -135,6 +140,9 @@ static bool load_weights(const request *r, heatmap *map, failure *why) {
     char shape[128];
     array *w = &map->weights;
     if (!load_array(r->weights_spec, w, why->text, sizeof why->text)) return false;
+    if (r->bf16 && w->type != ARRAY_U16 && w->type != ARRAY_BF16)
+        return refuse(why->text, sizeof why->text, "--dtype bf16: %s holds %s; it is for u2", r->weights_spec,
+                      array_type_name(w->type));
     if (w->type == ARRAY_U16 && r->bf16) w->type = ARRAY_BF16;
     if (w->type != ARRAY_F32 && w->type != ARRAY_F16 && w->type != ARRAY_BF16)
         return refuse(why->text, sizeof why->text,
@@ -261,8 +269,6 @@ static bool draw(const request *r, heatmap *map, failure *why) {
         done = picture_svg(p, r->out_path, why->text, sizeof why->text);
     if (done && strcmp(r->out_path, "-") != 0) report(r, p);
     p->title = NULL;
-    if (done && (fflush(stdout) || ferror(stdout)))
-        return refuse(why->text, sizeof why->text, "standard output: %s", strerror(errno));
     return done;
 }
 
@@ -276,6 +282,7 @@ int tool_heatmap(int argc, char **argv) {
         fputs(help, stdout);
         return 0;
     }
+    if (strcmp(r.out_path, "-") != 0 && !file_can_write(r.out_path, why.text, sizeof why.text)) goto end;
     if (!load_weights(&r, &map, &why) || !choose_heads(&r, &map, &why) || !label_axes(&r, &map, &why))
         goto end;
     place(&r, &map);

@@ -6,7 +6,9 @@
 #include "evidence/measure.h"
 #include "evidence/names.h"
 #include "tool/layer_weights.h"
+#include "tool/model.h"
 #include "tool/expect.h"
+#include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 
@@ -24,13 +26,17 @@ enum {
     OPTION_ROPE_DIM,
     OPTION_WEIGHTS_OUT,
     OPTION_PROJECTION,
-    OPTION_DTYPE
+    OPTION_DTYPE,
+    OPTION_MODEL,
+    OPTION_LAYER
 };
 
 typedef struct layer_run {
     layer_weights weights;
-    const char *x, *y, *out, *attention_weights;
-    int dtype;
+    const char *x, *y, *out, *attention_weights, *model_folder;
+    int64_t layer; // of the model; -1: not given
+    model model;
+    int dtype, rope; // index into names_ropes; -1: not given
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
@@ -47,11 +53,14 @@ static bool take_count(const char *value, int32_t *result, char why[256]) {
 
 static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
     clattn_rope *rope = &r->params.rope;
-    int index = 0;
-    if (id == OPTION_ROPE_BASE) return option_number(value, &rope->base, why);
     if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
-    if (!option_choice(value, names_ropes + 1, &index, why)) return false;
-    rope->layout = index ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
+    if (id == OPTION_ROPE_BASE) {
+        if (option_number(value, &rope->base, why) && rope->base >= 1.0) return true;
+        snprintf(why, 256, "a number from 1 is needed, such as 10000");
+        return false;
+    }
+    if (!option_choice(value, names_ropes, &r->rope, why)) return false;
+    rope->layout = (clattn_rope_layout)r->rope;
     return true;
 }
 
@@ -85,6 +94,11 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
     case OPTION_WEIGHTS_OUT:
         r->attention_weights = value;
         return true;
+    case OPTION_MODEL:
+        r->model_folder = value;
+        return true;
+    case OPTION_LAYER:
+        return option_integer(value, 0, 65535, &r->layer, why);
     case OPTION_DTYPE:
         return option_choice(value, names_types, &r->dtype, why);
     case OPTION_PROJECTION:
@@ -99,7 +113,13 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
 static const option_row layer_rows[] = {
     {"weights", "FILE", OPTION_FILE, "FILE.safetensors with the layer's tensors"},
     {"names", "SCHEME:PREFIX", OPTION_NAMES,
-     "bert:PREFIX, llama:PREFIX or torch:PREFIX (in_proj_weight, out_proj)"},
+     "bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, which needs --causal, --rope "
+     "and "
+     "--rope-base said: names do not tell them (--model reads them)"},
+    {"model", "DIR", OPTION_MODEL,
+     "in place of --weights, --names, heads, RoPE and masks: config.json and model.safetensors (or its "
+     "shards)"},
+    {"layer", "N", OPTION_LAYER, "layer of the model, from 0"},
     {"wq", "TENSOR", OPTION_TENSORS + LAYER_WQ, "[H*D, M], by name; likewise the next seven"},
     {"wk", "TENSOR", OPTION_TENSORS + LAYER_WK, "[Hkv*D, My]"},
     {"wv", "TENSOR", OPTION_TENSORS + LAYER_WV, "[Hkv*Dv, My]"},
@@ -114,7 +134,7 @@ static const option_row layer_rows[] = {
     {"y", "FILE", OPTION_Y, "key/value side [B,Nkv,My]: cross-attention"},
     {"out", "FILE", OPTION_OUT, "output [B,N,Mo], .npy"},
     {"attention-weights", "FILE", OPTION_WEIGHTS_OUT, "attention weights [B,H,Nq,Nkv], .npy"},
-    {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: half or interleaved"},
+    {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: none, half or interleaved"},
     {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
     {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
     {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
@@ -127,11 +147,101 @@ static int load_input(layer_run *r, const char *option, const char *spec, array 
     return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
 }
 
+// --model says all that names of tensors do not; beside it such options would be without effect, or fight.
+static int check_model_options(const layer_run *r) {
+    const layer_weights *w = &r->weights;
+    const struct {
+        bool given;
+        const char *name;
+    } told[] = {{w->file, "weights"},
+                {w->names, "names"},
+                {r->params.heads, "heads"},
+                {r->params.kv_heads, "kv-heads"},
+                {r->rope >= 0, "rope"},
+                {r->params.rope.base != 0.0, "rope-base"},
+                {r->params.rope.rotary_dim, "rope-dim"},
+                {r->score.causal, "causal"},
+                {r->score.align, "align"},
+                {r->score.score.window, "window"},
+                {r->y, "y"}};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (told[i].given)
+            return tool_wrong("layer", "--%s: is not for --model, whose config.json tells it", told[i].name);
+    for (int i = 0; i < LAYER_TENSORS; i++)
+        if (w->given[i])
+            return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
+                              layer_tensor_options[i]);
+    return r->layer >= 0 ? -1 : tool_wrong("layer", "--model: needs --layer N");
+}
+
+// Without a model: what would be without effect, or silently another model's.
+static int check_options(const layer_run *r) {
+    const clattn_rope *rope = &r->params.rope;
+    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
+    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
+    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim))
+        return tool_wrong("layer", "--rope-%s: has no effect without --rope half or --rope interleaved",
+                          rope->base != 0.0 ? "base" : "dim");
+    if (!layer_weights_named(&r->weights, "llama:")) return -1;
+    const char *missing = !r->score.causal                   ? "causal"
+                          : r->rope < 0                      ? "rope"
+                          : r->rope > 0 && rope->base == 0.0 ? "rope-base"
+                                                             : NULL;
+    return missing ? tool_wrong("layer",
+                                "--names llama: needs --%s, which names do not tell: usual is --causal "
+                                "top-left --rope half "
+                                "--rope-base with rope_theta of config.json; --model DIR --layer N reads it",
+                                missing)
+                   : -1;
+}
+
+// The model's, as if each had been said by an option.
+static int load_model(layer_run *r) {
+    model *m = &r->model;
+    const int status = model_load("layer", r->model_folder, r->layer, m);
+    if (status >= 0) return status;
+    r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
+    r->weights.names = m->names;
+    r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
+    r->params.rope = m->rope;
+    r->score.causal = "top-left";
+    r->score.score.window = m->window > 0;
+    r->score.score.window_left = m->window - 1, r->score.score.window_right = -1;
+    return -1;
+}
+
+// Whether the weights are those that config.json tells of.
+static int check_model(const layer_run *r) {
+    const model *m = &r->model;
+    const array *a = r->weights.arrays;
+    const int64_t wanted[4][2] = {{m->heads * m->head_dim, m->width},
+                                  {m->kv_heads * m->head_dim, m->width},
+                                  {m->kv_heads * m->head_dim, m->width},
+                                  {m->width, m->heads * m->head_dim}};
+    for (int i = LAYER_WQ; i <= LAYER_WO; i++)
+        if (a[i].shape[0] != wanted[i][0] || a[i].shape[1] != wanted[i][1])
+            return tool_wrong("layer", "--model: %s is [%lld, %lld], and config.json tells of [%lld, %lld]",
+                              layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
+                              (long long)wanted[i][0], (long long)wanted[i][1]);
+    for (int i = LAYER_BQ; i <= LAYER_BV && m->bias >= 0; i++)
+        if (r->weights.present[i] != (m->bias == 1))
+            return tool_wrong("layer", "--model: config.json tells of %s %s, and the weights have %s",
+                              m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
+    return -1;
+}
+
+static int load_weights(layer_run *r) {
+    int status = r->model_folder ? check_model_options(r) : check_options(r);
+    if (status < 0 && r->model_folder) status = load_model(r);
+    if (status < 0) status = layer_weights_load("layer", &r->weights);
+    return status < 0 && r->model_folder ? check_model(r) : status;
+}
+
 static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
-    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    int status = layer_weights_load("layer", &r->weights);
+    int status = load_weights(r);
+    r->score.rope = r->params.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
@@ -175,6 +285,7 @@ static double layer_flops(const clattn_layer_params *p) {
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     int status = upload(r, t);
+    if (status < 0) status = expect_fits("layer", &r->expect, &r->out_array, 1);
     if (status >= 0) return status;
     const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
@@ -186,14 +297,15 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     const uint64_t end = measure_clock_ns();
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
-    if (status < 0) status = expect_check("layer", &r->expect, &r->out_array, 1);
-    return status >= 0 ? status
-                       : report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out,
-                                    &r->expect);
+    if (status >= 0) return status;
+    status = expect_check("layer", &r->expect, &r->out_array, 1);
+    const int told =
+        report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
+    return status >= 0 ? status : told;
 }
 
 int tool_layer(int argc, char **argv) {
-    layer_run r = {.dtype = -1};
+    layer_run r = {.layer = -1, .dtype = -1, .rope = -1};
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
@@ -203,7 +315,8 @@ int tool_layer(int argc, char **argv) {
     command_line line = {"layer",
                          "multi-head attention with a model's weights",
                          "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention "
-                         "--heads 12 --x x.npy --out y.npy",
+                         "--heads 12 --x x.npy --out y.npy\n"
+                         "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
                          groups,
                          4,
                          0,
@@ -211,7 +324,9 @@ int tool_layer(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    status = load_inputs(&r);
+    const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
+    status = outputs_check("layer", outputs, 2);
+    if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, "layer", &r.common);
     if (status < 0) {
         tensors t = {.session = &s};
@@ -220,6 +335,7 @@ int tool_layer(int argc, char **argv) {
         session_close(&s);
     }
     layer_weights_free(&r.weights);
+    model_free(&r.model);
     array_free(&r.x_array);
     array_free(&r.y_array);
     array_free(&r.out_array);

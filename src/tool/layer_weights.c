@@ -10,21 +10,26 @@
 const char *const layer_tensor_options[LAYER_TENSORS] = {"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"};
 
 // Suffixes after PREFIX. Weights must be there; a bias is taken where the file has it.
+// A tensor under `strangers` tells of a layer that does more than these do.
 static const struct {
     const char *scheme;
-    const char *suffix[LAYER_TENSORS];
+    const char *suffix[LAYER_TENSORS], *strangers[4];
 } schemes[] = {
     {"bert:",
      {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", "self.query.bias",
-      "self.key.bias", "self.value.bias", "output.dense.bias"}},
+      "self.key.bias", "self.value.bias", "output.dense.bias"},
+     {"self.distance_embedding.weight"}},
     {"llama:",
      {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias", "k_proj.bias",
-      "v_proj.bias", "o_proj.bias"}},
+      "v_proj.bias", "o_proj.bias"},
+     {"q_norm.weight", "k_norm.weight", "sinks"}},
     {"torch:",
-     {"in_proj_weight", NULL, NULL, "out_proj.weight", "in_proj_bias", NULL, NULL, "out_proj.bias"}},
+     {"in_proj_weight", NULL, NULL, "out_proj.weight", "in_proj_bias", NULL, NULL, "out_proj.bias"},
+     {"bias_k", "bias_v"}},
 };
 
-static bool file_has(char **names, size_t count, const char *name) {
+static bool file_has(const layer_weights *w, char **names, size_t count, const char *name) {
+    if (w->shards) return json_object_get(w->shards, name) != NULL;
     for (size_t i = 0; i < count; i++)
         if (!strcmp(names[i], name)) return true;
     return false;
@@ -36,34 +41,64 @@ static void join_name(const char *prefix, const char *suffix, char *text, size_t
     snprintf(text, size, "%s%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "", suffix);
 }
 
+// The file that holds a tensor; a shard's name is a name, and leads out of the folder nowhere. Prints a line where not.
+static int find_file(const char *command, const layer_weights *w, const char *name, char path[1024]) {
+    const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
+    if (!shard) return tool_wrong(command, "--model: no shard holds %s", name);
+    if (w->shards && strchr(shard, '/'))
+        return tool_wrong(command, "--model: shard %s: is no plain name", shard);
+    const int length =
+        snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
+    return length > 0 && length < 1024 ? -1 : tool_wrong(command, "--weights: the path is too long");
+}
+
 static int load_named(const char *command, layer_weights *w, int i, const char *name) {
-    char error[512];
-    if (!safetensors_read(w->file, name, &w->arrays[i], error, sizeof error))
+    char error[512], path[1024];
+    const int status = find_file(command, w, name, path);
+    if (status >= 0) return status;
+    if (!safetensors_read(path, name, &w->arrays[i], error, sizeof error))
         return tool_wrong(command, "--weights: %s", error);
     w->present[i] = true;
     return -1;
 }
 
+// Of --names torch: Q, K and V are rows of one tensor each for weights and biases.
+static int check_packed(const char *command, const layer_weights *w) {
+    for (int i = 0; i < LAYER_TENSORS; i++)
+        if (w->given[i] && i != LAYER_WO && i != LAYER_BO)
+            return tool_wrong(command,
+                              "--%s: has no effect beside --names torch:, whose in_proj_* hold Q, K and V: "
+                              "leave it out, or name all tensors without --names",
+                              layer_tensor_options[i]);
+    return -1;
+}
+
 static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
     const char *prefix = w->names + strlen(schemes[scheme].scheme);
-    char **names = NULL, error[512];
+    char **names = NULL, error[512], name[512];
     size_t count = 0;
-    int status = -1;
-    if (!w->file) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
-    if (!safetensors_names(w->file, &names, &count, error, sizeof error))
+    if (!w->file && !w->shards) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
+    w->packed = !strcmp(schemes[scheme].scheme, "torch:");
+    int status = w->packed ? check_packed(command, w) : -1;
+    if (status >= 0) return status;
+    if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
         return tool_wrong(command, "--weights: %s", error);
+    for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
+        if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
+            file_has(w, names, count, name))
+            status = tool_wrong(command, "--names %s: the file has %s, and a layer with that is not built",
+                                w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
-        char name[512];
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
-        if (i < LAYER_BQ || file_has(names, count, name)) status = load_named(command, w, i, name);
+        if (i < LAYER_BQ || file_has(w, names, count, name)) status = load_named(command, w, i, name);
     }
-    w->packed = !strcmp(schemes[scheme].scheme, "torch:");
     free(names);
     return status;
 }
 
 static int load_given(const char *command, layer_weights *w) {
+    bool used = w->names || !w->file;
     int status = -1;
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         const char *name = w->given[i];
@@ -73,27 +108,32 @@ static int load_given(const char *command, layer_weights *w) {
         if (own_file) {
             status = tensors_load(command, layer_tensor_options[i], name, -1, &w->arrays[i]);
             w->present[i] = status < 0;
-        } else if (w->file)
+        } else if (w->file) {
             status = load_named(command, w, i, name);
-        else
+            used = true;
+        } else
             status = tool_wrong(command, "--%s %s: a tensor's name needs --weights FILE.safetensors",
                                 layer_tensor_options[i], name);
     }
+    if (status < 0 && !used)
+        status =
+            tool_wrong(command, "--weights: has no effect: no --names, and no option names a tensor in it");
     return status;
 }
 
-int layer_weights_load(const char *command, layer_weights *w) {
-    int status = load_given(command, w);
-    size_t scheme = 0;
-    if (status >= 0) return status;
-    if (w->names) {
-        while (scheme < 3 && strncmp(w->names, schemes[scheme].scheme, strlen(schemes[scheme].scheme)))
-            scheme++;
-        if (scheme == 3)
-            return tool_wrong(command, "--names %s: bert:PREFIX, llama:PREFIX or torch:PREFIX is needed",
-                              w->names);
-        status = load_scheme(command, w, scheme);
-    }
+bool layer_weights_named(const layer_weights *w, const char *scheme) {
+    return w->names && !strncmp(w->names, scheme, strlen(scheme));
+}
+
+static int load_by_scheme(const char *command, layer_weights *w) {
+    for (size_t scheme = 0; scheme < sizeof schemes / sizeof schemes[0]; scheme++)
+        if (layer_weights_named(w, schemes[scheme].scheme)) return load_scheme(command, w, scheme);
+    return tool_wrong(command, "--names %s: bert:PREFIX, llama:PREFIX or torch:PREFIX is needed", w->names);
+}
+
+// What the options name must be there, of a rank that can be multiplied.
+static int check_tensors(const char *command, const layer_weights *w) {
+    int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
         if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
             status = tool_wrong(
@@ -112,6 +152,12 @@ int layer_weights_load(const char *command, layer_weights *w) {
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
         status = tool_wrong(command, "--names torch: in_proj_weight must be [3E, E] and in_proj_bias [3E]");
     return status;
+}
+
+int layer_weights_load(const char *command, layer_weights *w) {
+    int status = load_given(command, w);
+    if (status < 0 && w->names) status = load_by_scheme(command, w);
+    return status < 0 ? check_tensors(command, w) : status;
 }
 
 // in_proj: three views of one buffer.

@@ -1,18 +1,21 @@
 // options.c: option tables become getopt_long's, and help text. One table serves both, so neither can drift.
-#include <errno.h>
+#include <float.h>
 #include <getopt.h>
-#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/number.h"
 #include "tool/tool.h"
 
+// One line whatever it quotes: names in files may hold what steers a terminal.
 static void print_line(const char *command, const char *format, va_list list) {
-    fprintf(stderr, "clattn %s: ", command);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
+    char line[2048];
+    vsnprintf(line, sizeof line, format, list);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    fprintf(stderr, "clattn %s: %s\n", command, line);
 }
 
 int tool_wrong(const char *command, const char *format, ...) {
@@ -71,17 +74,27 @@ static void make_tables(const command_line *line, struct option *rows, char *let
     *letters = '\0';
 }
 
-static int take(const command_line *line, int code, const char *value) {
-    for (int g = 0; g < line->group_count; g++) {
+// One option. Of two values for it one would be without effect.
+static int take_row(const command_line *line, const option_group *group, const option_row *row,
+                    const char *value, bool *taken) {
+    char why[256] = "";
+    const char *dash = row->name[0] == '-' ? "" : "--";
+    if (value && !*value) return tool_wrong(line->command, "%s%s: its value is empty", dash, row->name);
+    if (value && *taken)
+        return tool_wrong(line->command, "%s%s %s: is given twice: one value is accepted", dash, row->name,
+                          value);
+    *taken = true;
+    if (group->take(group->target, row->id, value, why)) return -1;
+    return tool_wrong(line->command, "%s%s %s: %s", dash, row->name, value ? value : "", why);
+}
+
+static int take(const command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {
+    for (int g = 0, number = 0; g < line->group_count; g++) {
         const option_group *group = &line->groups[g];
-        for (int i = 0; i < group->count; i++) {
+        for (int i = 0; i < group->count; i++, number++) {
             const option_row *row = &group->rows[i];
             const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
-            char why[256] = "";
-            if (!found) continue;
-            if (group->take(group->target, row->id, value, why)) return -1;
-            return tool_wrong(line->command, "%s%s %s: %s", row->name[0] == '-' ? "" : "--", row->name,
-                              value ? value : "", why);
+            if (found) return take_row(line, group, row, value, &taken[number]);
         }
     }
     return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
@@ -90,6 +103,7 @@ static int take(const command_line *line, int code, const char *value) {
 int options_parse(command_line *line, int argc, char **argv) {
     struct option rows[MAX_OPTIONS];
     char letters[2 * MAX_OPTIONS];
+    bool taken[MAX_OPTIONS] = {false};
     make_tables(line, rows, letters);
     opterr = 0;
     optind = 1;
@@ -106,7 +120,7 @@ int options_parse(command_line *line, int argc, char **argv) {
                               "%s: no such option (or not written out, or given a value it does not take); "
                               "see clattn %s --help",
                               argv[optind - 1], line->command);
-        const int status = take(line, code, optarg);
+        const int status = take(line, code, optarg, taken);
         if (status >= 0) return status;
     }
     line->positional_count = argc - optind;
@@ -118,10 +132,8 @@ int options_parse(command_line *line, int argc, char **argv) {
 }
 
 bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]) {
-    char *end = NULL;
-    errno = 0;
-    const long long x = strtoll(text, &end, 10);
-    if (end != text && *end == '\0' && errno == 0 && x >= least && x <= most) {
+    int64_t x = 0;
+    if (number_whole(text, &x) && x >= least && x <= most) {
         *value = x;
         return true;
     }
@@ -130,13 +142,15 @@ bool option_integer(const char *text, int64_t least, int64_t most, int64_t *valu
 }
 
 bool option_number(const char *text, double *value, char why[256]) {
-    char *end = NULL;
-    const double x = strtod(text, &end);
-    if (end != text && *end == '\0' && isfinite(x)) {
-        *value = x;
-        return true;
-    }
-    snprintf(why, 256, "a finite number is needed");
+    if (number_real(text, value)) return true;
+    snprintf(why, 256, "a finite number such as 0.5 or 1e-3 is needed");
+    return false;
+}
+
+bool option_float(const char *text, float *value, char why[256]) {
+    if (number_float(text, value)) return true;
+    snprintf(why, 256, "a number such as 0.5 or 1e-3 is needed: 0, or in size from %.3g to %.3g",
+             (double)FLT_MIN, (double)FLT_MAX);
     return false;
 }
 

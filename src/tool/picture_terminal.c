@@ -44,9 +44,11 @@ static const char *shade_of(const picture *p, const grid *g, int head, int row, 
         if (!isfinite(weight)) return "?";
         most = fmaxf(most, weight);
     }
+    /* Shares of a greatest that is 0 or less tell nothing, and the last of them is then above every weight. */
+    if (!(g->greatest > 0)) return " ";
     size_t s = 0;
     while (most < shades[s].from * g->greatest) s++;
-    return g->greatest > 0 ? shades[s].shade : " ";
+    return shades[s].shade;
 }
 
 static void put_row_label(const picture *p, int row, FILE *out) {

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "evidence/names.h"
+#include "evidence/number.h"
 #include "tool/load.h"
 
 enum {
@@ -41,28 +42,23 @@ static const struct score_file {
     {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
     {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
 };
+enum { SCORE_ALIBI }; // its row
 #define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
 _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
 
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
 
-static bool take_float(const char *value, float *result, char why[256]) {
-    double x = 0.0;
-    if (!option_number(value, &x, why)) return false;
-    *result = (float)x;
-    return true;
-}
-
 static bool take_window(clattn_score *p, const char *value, char why[256]) {
-    int left, right, end = 0;
-    if (sscanf(value, "%d,%d%n", &left, &right, &end) != 2 || value[end] || left < -1 || right < -1) {
-        snprintf(why, 256, "two numbers L,R are needed, -1 for an open side");
+    int64_t left = 0, right = 0;
+    const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
+    if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
+        snprintf(why, 256, "two whole numbers L,R up to %d are needed, -1 for an open side", INT32_MAX);
         return false;
     }
     p->window = true;
-    p->window_left = left;
-    p->window_right = right;
+    p->window_left = (int32_t)left;
+    p->window_right = (int32_t)right;
     return true;
 }
 
@@ -72,16 +68,17 @@ static bool take_number_option(score_options *o, int id, const char *value, char
     int index = 0;
     switch (id) {
     case SCORE_SCALE:
-        return take_float(value, &p->scale, why);
+        return option_float(value, &p->scale, why);
     case SCORE_SOFTCAP:
-        return take_float(value, &p->softcap, why);
+        return option_float(value, &p->softcap, why);
     case SCORE_WINDOW:
         return take_window(p, value, why);
     case SCORE_DROPOUT:
-        return take_float(value, &p->dropout, why);
+        return option_float(value, &p->dropout, why);
     case SCORE_SEED:
         if (!option_integer(value, 0, INT64_MAX, &n, why)) return false;
         p->dropout_seed = (uint64_t)n;
+        o->seeded = true;
         return true;
     case SCORE_SPLITS:
         if (!option_integer(value, 0, 65536, &n, why)) return false;
@@ -127,8 +124,8 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
 
 option_group score_group(score_options *o) {
     static const option_row plain[] = {
-        {"scale", "X", SCORE_SCALE, "factor of the scores; default 1/sqrt(D)"},
-        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks"},
+        {"scale", "X", SCORE_SCALE, "factor of the scores; 0, the default, is 1/sqrt(D)"},
+        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks; 0, the default, is none"},
         {"causal", "MODE", SCORE_CAUSAL, "none, top-left, bottom-right or offset"},
         {"offset", "N|FILE", SCORE_OFFSET, "position of row 0 among the keys: one integer, or [B] in a file"},
         {"align", "MODE", SCORE_ALIGN,
@@ -232,8 +229,22 @@ static int load_file(const char *command, score_options *o, int i, int64_t count
     return status;
 }
 
+// An option whose effect hangs on another that is not there would pass in silence.
+static int check_effects(const char *command, const score_options *o) {
+    const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || o->score.score_mod;
+    if (o->seeded && o->score.dropout == 0.0f)
+        return tool_wrong(command, "--seed: has no effect without --dropout P");
+    if (o->align && !positions)
+        return tool_wrong(
+            command,
+            "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
+            o->align);
+    return -1;
+}
+
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads) {
     int status = choose_alignment(command, o);
+    if (status < 0) status = check_effects(command, o);
     if (status < 0) status = load_offset(command, o, batch);
     for (int i = 0; status < 0 && i < SCORE_FILES; i++)
         status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);

@@ -10,6 +10,8 @@ typedef struct score_options {
     clattn_score score;
     clattn_kernel kernel;
     int32_t splits;
+    bool seeded;                                       // --seed was given
+    bool rope;                                         // the caller turns queries and keys by their positions
     const char *causal, *align, *offset, *mask, *bias; // as given
     const char *file[SCORE_FILES_MOST];                // as given, a row of score_files each
     array mask_array, bias_array;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "evidence/choose_device.h"
+#include "tool/file.h"
 #include "tool/tool.h"
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
@@ -35,13 +36,14 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
     const char *base = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
     if (o->cache_dir && !strcmp(o->cache_dir, "off")) return NULL;
     if (o->cache_dir) return o->cache_dir;
-    if (base && base[0] == '/')
-        snprintf(text, size, "%s/clattn", base);
-    else if (home && home[0] == '/')
-        snprintf(text, size, "%s/.cache/clattn", home);
-    else
-        return NULL;
-    return make_parents(text) ? text : NULL;
+    const bool own = base && base[0] == '/';
+    if (!own && !(home && home[0] == '/')) return NULL;
+    const int length = snprintf(text, size, own ? "%s/clattn" : "%s/.cache/clattn", own ? base : home);
+    if (length >= 0 && (size_t)length < size && make_parents(text)) return text;
+    if (o->verbose)
+        fprintf(stderr, "clattn: %s cannot hold compiled kernels: it cannot be created\n",
+                own ? "XDG_CACHE_HOME" : "HOME");
+    return NULL;
 }
 
 int session_devices(session *s, clattn_device **devices, size_t *count) {
@@ -63,20 +65,42 @@ static int find_device(session *s) {
     size_t count = 0;
     const int status = session_devices(s, &devices, &count);
     if (status >= 0) return status;
-    const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL);
+    const clattn_device *other = NULL;
+    const clattn_device *chosen = choose_device(devices, count, spec && *spec ? spec : NULL, &other);
     const bool found = chosen != NULL;
+    const size_t second = other ? (size_t)(other - devices) : 0;
     if (found) s->device = *chosen;
     free(devices);
     if (found) return -1;
+    const char *option = s->options.device ? "--device" : "$CLATTN_DEVICE";
+    if (second)
+        return tool_wrong(s->command,
+                          "%s %s: means device %zu and others: a number or a whole name from clattn devices",
+                          option, spec, second);
     return tool_wrong(s->command,
-                      "--device %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
+                      "%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
                       "clattn devices",
-                      spec, count - 1);
+                      option, spec, count - 1);
+}
+
+// A folder that was asked for and cannot be one: the library would keep nothing, and say so in its log alone.
+static int check_cache_dir(const session *s) {
+    const char *given = s->options.cache_dir;
+    struct stat status;
+    char why[512];
+    if (!given || !strcmp(given, "off")) return -1;
+    if (stat(given, &status) == 0)
+        return S_ISDIR(status.st_mode)
+                   ? -1
+                   : tool_wrong(s->command, "--cache-dir %s: is no folder: one, or off", given);
+    return file_can_write(given, why, sizeof why) ? -1 : tool_wrong(s->command, "--cache-dir %s", why);
 }
 
 int session_open_device(session *s, const clattn_device *device, const char *rows) {
-    char folder[1024];
+    char folder[4096]; // a longer path is none
     cl_int code = CL_SUCCESS;
+    const int wrong = check_cache_dir(s);
+    if (wrong >= 0) return wrong;
     s->device = *device;
     const clattn_context_params params = {.device = device->device,
                                           .log = session_log(s),

@@ -50,6 +50,7 @@ int options_parse(command_line *line, int argc, char **argv);
 // Numbers in option values: the whole text must be one.
 bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]);
 bool option_number(const char *text, double *value, char why[256]);
+bool option_float(const char *text, float *value, char why[256]);
 // Index of `text` in a list of names ending with NULL; why lists them.
 bool option_choice(const char *text, const char *const *names, int *index, char why[256]);
 

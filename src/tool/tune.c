@@ -13,6 +13,7 @@
 #include "evidence/measure.h"
 #include "tool/bench_call.h"
 #include "tool/file.h"
+#include "tool/outputs.h"
 #include "tool/verify_case.h"
 
 // What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
@@ -42,6 +43,7 @@ typedef struct tune {
     common_options common;
     char text[16384]; // the rows
     size_t used;
+    int row_count;
 } tune;
 
 static bool take_case(tune *t, const char *value, char why[256]) {
@@ -80,18 +82,22 @@ static bool without_extras(const struct test_case *c) {
            !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
 }
 
+// At least one case must have been run: what takes none is not right.
 static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
+    int passed = 0;
     for (int i = 0; i < hard_case_count; i++) {
         struct test_case c = hard_case(i);
         char why[256];
         if (!without_extras(&c)) continue;
         c.q_type = c.kv_type = c.out_type = type;
-        if (verify_run(s, &c, kernel, why) == VERIFY_FAIL) {
+        const verify_result result = verify_run(s, &c, kernel, why);
+        passed += result == VERIFY_PASS;
+        if (result == VERIFY_FAIL) {
             fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
             return false;
         }
     }
-    return true;
+    return passed > 0;
 }
 
 // Median time of a case in ns; 0 where it does not run, or is wrong.
@@ -158,6 +164,7 @@ static void add_winners(tune *t, clattn_type type, const winner *winners, bool i
                  (int)(colon - winners[i].row), winners[i].row, is_cpu, lanes, names_types[type],
                  t->classes[i].condition, colon, flops / winners[i].time_ns);
         add_line(t, line);
+        t->row_count++;
     }
 }
 
@@ -199,7 +206,7 @@ static int tune_projection(tune *t, const char *name, bool is_cpu, int lanes) {
              native > 0.0 && (clblast == 0.0 || native < clblast) ? "linear_lanes" : "clblast", is_cpu, lanes,
              t->named ? t->classes[0].condition : "nq=41..", (long long)c.n_q, (long long)c.width,
              (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
-    if (clblast > 0.0 || native > 0.0) add_line(t, line);
+    if (clblast > 0.0 || native > 0.0) add_line(t, line), t->row_count++;
     return -1;
 }
 
@@ -222,14 +229,15 @@ static int run_tune(tune *t) {
     if (status < 0 && (!own || own->op == CASE_LINEAR))
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full", is_cpu, lanes);
     if (status >= 0) return status;
-    if (fputs(t->text, stdout) < 0 || fflush(stdout) != 0) return EXIT_FAILED;
+    if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
+    fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
         return tool_failed("tune", "%s", error);
     return EXIT_DONE;
 }
 
 int tool_tune(int argc, char **argv) {
-    static tune t; // large
+    static tune t; // large; a run keeps nothing of the last one
     static const option_row rows[] = {
         {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
         {"quick", NULL, 601, "a third of the candidates"},
@@ -244,7 +252,12 @@ int tool_tune(int argc, char **argv) {
                          {NULL},
                          0};
     char why[256];
-    const int status = options_parse(&line, argc, argv);
+    memset(&t, 0, sizeof t);
+    int status = options_parse(&line, argc, argv);
+    const output_file output = {"out", t.out};
+    if (status < 0 && t.common.json)
+        return tool_wrong("tune", "--json: has no effect: rows are a text of their own");
+    if (status < 0) status = outputs_check("tune", &output, 1);
     if (status >= 0) return status;
     return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
 }

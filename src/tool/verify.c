@@ -97,6 +97,22 @@ static int run_variant(verify *v, session *s, int i) {
     return -1;
 }
 
+// Cases that no kernel took have shown nothing.
+static int finish(const verify *v) {
+    const int *n = v->counts;
+    int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
+    if (v->common.json) {
+        const int told =
+            report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", n[VERIFY_PASS], "fail", n[VERIFY_FAIL],
+                                  "unsupported", n[VERIFY_UNSUPPORTED], "results", v->rows));
+        if (status == EXIT_DONE) status = told;
+    } else
+        printf("%d pass, %d fail, %d unsupported\n", n[VERIFY_PASS], n[VERIFY_FAIL], n[VERIFY_UNSUPPORTED]);
+    if (n[VERIFY_PASS] + n[VERIFY_FAIL] > 0) return status;
+    return tool_failed("verify", "nothing was verified: no kernel asked for takes the %d cases",
+                       n[VERIFY_UNSUPPORTED]);
+}
+
 int tool_verify(int argc, char **argv) {
     static const option_row rows[] = {
         {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
@@ -117,6 +133,9 @@ int tool_verify(int argc, char **argv) {
     session s = {0};
     int status = options_parse(&line, argc, argv), ran = 0;
     if (status >= 0) return status;
+    if (v.named && v.only && strchr(v.only, '/'))
+        return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted", v.only,
+                          v.named);
     v.rows = json_array();
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(&v, variants[i].name, NULL)) continue;
@@ -131,15 +150,7 @@ int tool_verify(int argc, char **argv) {
         status =
             tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
                        v.only, variants[0].name);
-    if (status < 0) {
-        const int failed = v.counts[VERIFY_FAIL];
-        if (v.common.json)
-            status = report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", v.counts[0], "fail", v.counts[1],
-                                           "unsupported", v.counts[2], "results", v.rows));
-        else
-            printf("%d pass, %d fail, %d unsupported\n", v.counts[0], v.counts[1], v.counts[2]);
-        if (status < 0 || status == EXIT_DONE) status = failed ? EXIT_FAILED : EXIT_DONE;
-    }
+    if (status < 0) status = finish(&v);
     json_decref(v.rows);
     return status;
 }

@@ -1,0 +1,211 @@
+// model.c: see model.h. Meanings are those of transformers' configurations of these model types.
+#include "tool/model.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/file.h"
+
+#define SIZE_MOST 65536
+
+// Whose layers are q_proj, k_proj, v_proj and o_proj around causal attention with RoPE in halves, and nothing else.
+static const char *const types[] = {"llama", "mistral", "mixtral", "qwen2", NULL};
+
+// What would change the attention of a layer, and is not done here.
+static const char *const strangers[] = {"rope_interleaved",
+                                        "attn_logit_softcapping",
+                                        "query_pre_attn_scalar",
+                                        "attention_multiplier",
+                                        "clip_qkv",
+                                        "qk_layernorm",
+                                        "use_qk_norm",
+                                        "alibi",
+                                        NULL};
+
+typedef struct reader {
+    const char *command, *path;
+    const json_t *config;
+} reader;
+
+static int wrong(const reader *r, const char *key, const char *what) {
+    char *text = json_dumps(json_object_get(r->config, key), JSON_ENCODE_ANY | JSON_COMPACT);
+    const int status =
+        tool_wrong(r->command, "--model: %s: %s is %.60s: %s", r->path, key, text ? text : "absent", what);
+    free(text);
+    return status;
+}
+
+// Absent and null are one.
+static const json_t *value_of(const reader *r, const char *key) {
+    const json_t *value = json_object_get(r->config, key);
+    return json_is_null(value) ? NULL : value;
+}
+
+// A size; `otherwise` where it is absent, of which 0 is none.
+static int read_size(const reader *r, const char *key, int32_t otherwise, int32_t *size) {
+    const json_t *value = value_of(r, key);
+    const json_int_t x = value ? json_integer_value(value) : otherwise;
+    if ((value && !json_is_integer(value)) || x < 1 || x > SIZE_MOST)
+        return wrong(r, key, "a whole number from 1 to 65536 is needed");
+    *size = (int32_t)x;
+    return -1;
+}
+
+// The object in the file `folder`/`name`; NULL with a line printed.
+static json_t *read_json(const char *command, const char *folder, const char *name, char path[1024]) {
+    unsigned char *bytes = NULL;
+    size_t count = 0;
+    char why[512];
+    json_error_t error;
+    const int length = snprintf(path, 1024, "%s/%s", folder, name);
+    if (length < 0 || length >= 1024) return tool_wrong(command, "--model: the path is too long"), NULL;
+    if (!file_read_whole(path, &bytes, &count, why, sizeof why))
+        return tool_wrong(command, "--model: %s", why), NULL;
+    json_t *root = json_loadb((const char *)bytes, count, JSON_REJECT_DUPLICATES, &error);
+    free(bytes);
+    if (!root) tool_wrong(command, "--model: %s: line %d: %s", path, error.line, error.text);
+    if (root && !json_is_object(root)) tool_wrong(command, "--model: %s: is no JSON object", path);
+    if (json_is_object(root)) return root;
+    json_decref(root);
+    return NULL;
+}
+
+static int check_kind(const reader *r) {
+    const char *type = json_string_value(value_of(r, "model_type"));
+    int i = 0;
+    while (types[i] && (!type || strcmp(type, types[i]))) i++;
+    if (!types[i])
+        return wrong(r, "model_type",
+                     "llama, mistral, mixtral and qwen2 are read; give --weights, --names and options");
+    for (i = 0; strangers[i]; i++)
+        if (value_of(r, strangers[i]) && !json_is_false(value_of(r, strangers[i])))
+            return wrong(r, strangers[i], "layers without it are read");
+    return -1;
+}
+
+static int read_heads(const reader *r, model *m) {
+    int status = read_size(r, "num_attention_heads", 0, &m->heads);
+    if (status < 0) status = read_size(r, "num_key_value_heads", m->heads, &m->kv_heads);
+    if (status < 0) status = read_size(r, "hidden_size", 0, &m->width);
+    if (status >= 0) return status;
+    if (m->heads % m->kv_heads) return wrong(r, "num_key_value_heads", "it must divide num_attention_heads");
+    if (!value_of(r, "head_dim") && m->width % m->heads)
+        return wrong(r, "hidden_size", "num_attention_heads does not divide it, and there is no head_dim");
+    return read_size(r, "head_dim", m->width / m->heads, &m->head_dim);
+}
+
+// A number of the rope's own object, or of the configuration; `otherwise` where neither has it.
+static double rope_number(const reader *r, const json_t *rope, const char *key, double otherwise) {
+    const json_t *value = json_object_get(rope, key);
+    if (!value || json_is_null(value)) value = value_of(r, key);
+    if (!value) return otherwise;
+    return json_is_number(value) ? json_number_value(value) : NAN;
+}
+
+static int read_rope(const reader *r, model *m) {
+    const char *key = value_of(r, "rope_parameters") ? "rope_parameters" : "rope_scaling";
+    const json_t *rope = value_of(r, key), *type = json_object_get(rope, "rope_type");
+    if (rope && !json_is_object(rope)) return wrong(r, key, "an object is needed");
+    if (!type) type = json_object_get(rope, "type");
+    const char *name = !rope ? "default" : type ? json_string_value(type) : key[5] == 'p' ? "default" : NULL;
+    const bool linear = name && !strcmp(name, "linear");
+    if (!name || (!linear && strcmp(name, "default")))
+        return wrong(r, key, "type default and linear are read");
+    m->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .base = rope_number(r, rope, "rope_theta", 10000.0)};
+    if (!(m->rope.base >= 1.0)) return wrong(r, "rope_theta", "a number from 1 is needed");
+    m->rope.factor = linear ? rope_number(r, rope, "factor", NAN) : 0.0;
+    if (linear) m->rope.scaling = CLATTN_ROPE_SCALING_LINEAR;
+    if (linear && !(m->rope.factor >= 1.0)) return wrong(r, key, "linear needs a factor from 1");
+    const double part = rope_number(r, rope, "partial_rotary_factor", 1.0);
+    if (!(part > 0.0 && part <= 1.0))
+        return wrong(r, "partial_rotary_factor", "a number above 0 and up to 1 is needed");
+    m->rope.rotary_dim = part < 1.0 ? (int)(part * m->head_dim) : 0;
+    return -1;
+}
+
+// Whether the window of config.json is this layer's.
+static int is_windowed(const reader *r, int64_t layer, bool *windowed) {
+    const json_t *use = value_of(r, "use_sliding_window"), *from = value_of(r, "max_window_layers");
+    const json_t *kinds = value_of(r, "layer_types");
+    const char *kind = json_string_value(json_array_get(kinds, (size_t)layer));
+    *windowed = !json_is_false(use) && !(json_is_integer(from) && layer < json_integer_value(from));
+    if (use && !json_is_boolean(use)) return wrong(r, "use_sliding_window", "true or false is needed");
+    if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
+    if (!kinds) return -1;
+    *windowed = kind && !strcmp(kind, "sliding_attention");
+    if (*windowed || (kind && !strcmp(kind, "full_attention"))) return -1;
+    return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
+}
+
+static int read_window(const reader *r, int64_t layer, model *m) {
+    bool windowed = false;
+    int status = is_windowed(r, layer, &windowed);
+    if (status >= 0 || !windowed) return status;
+    const json_t *size = value_of(r, "sliding_window");
+    if (!size && !value_of(r, "layer_types") && !json_is_true(value_of(r, "use_sliding_window"))) return -1;
+    if (!json_is_integer(size) || json_integer_value(size) < 1 || json_integer_value(size) > INT32_MAX)
+        return wrong(r, "sliding_window", "a number of keys from 1 is needed");
+    m->window = (int32_t)json_integer_value(size);
+    return -1;
+}
+
+static int read_config(const reader *r, int64_t layer, model *m) {
+    const json_t *bias = value_of(r, "attention_bias"), *type = value_of(r, "model_type");
+    int32_t layers = 0;
+    int status = check_kind(r);
+    if (status < 0) status = read_size(r, "num_hidden_layers", 0, &layers);
+    if (status < 0 && layer >= layers) status = wrong(r, "num_hidden_layers", "--layer must be below it");
+    if (status < 0 && bias && !json_is_boolean(bias))
+        status = wrong(r, "attention_bias", "true or false is needed");
+    if (status < 0) status = read_heads(r, m);
+    if (status < 0) status = read_rope(r, m);
+    if (status < 0) status = read_window(r, layer, m);
+    if (status >= 0) return status;
+    m->bias = !strcmp(json_string_value(type), "qwen2") || json_is_true(bias) ? 1 : bias ? 0 : -1;
+    return -1;
+}
+
+static bool file_is_there(const char *folder, const char *name, char path[1024]) {
+    file_source source = {.descriptor = -1};
+    const int length = snprintf(path, 1024, "%s/%s", folder, name);
+    const bool there = length > 0 && length < 1024 && file_open(path, &source, NULL, 0);
+    file_close(&source);
+    return there;
+}
+
+// One file, else the shards that an index names.
+static int find_weights(const char *command, model *m) {
+    static const char whole[] = "model.safetensors", parts[] = "model.safetensors.index.json";
+    char path[1024];
+    if (file_is_there(m->folder, whole, path)) {
+        m->file = strdup(path);
+        return m->file ? -1 : tool_failed(command, "no memory");
+    }
+    if (!file_is_there(m->folder, parts, path))
+        return tool_wrong(command, "--model: %s: has neither %s nor %s", m->folder, whole, parts);
+    json_t *index = read_json(command, m->folder, parts, path);
+    if (!index) return EXIT_WRONG;
+    m->shards = json_incref(json_object_get(index, "weight_map"));
+    json_decref(index);
+    if (json_is_object(m->shards)) return -1;
+    return tool_wrong(command, "--model: %s: has no weight_map", path);
+}
+
+int model_load(const char *command, const char *folder, int64_t layer, model *m) {
+    char path[1024];
+    *m = (model){.folder = folder};
+    json_t *config = read_json(command, folder, "config.json", path);
+    if (!config) return EXIT_WRONG;
+    const reader r = {command, path, config};
+    snprintf(m->names, sizeof m->names, "llama:model.layers.%lld.self_attn", (long long)layer);
+    int status = read_config(&r, layer, m);
+    json_decref(config);
+    return status < 0 ? find_weights(command, m) : status;
+}
+
+void model_free(model *m) {
+    free(m->file);
+    json_decref(m->shards);
+}

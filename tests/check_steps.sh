@@ -1,0 +1,56 @@
+#!/bin/sh
+# What tests/run.sh counts: a suite, or a program in it, that held no check has failed; so has one whose run left no log, or
+# the log of another. A folder that was configured without tests, as bench/run.sh may leave it, is configured again.
+set -u
+top=$PWD
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+bad=0
+complain() { echo "$*"; bad=1; }
+
+# One suite in a shell of its own, with a meson that leaves this log.   $1 exit status of meson, $2 log, $3 wanted result
+counted() {
+    mkdir -p "$work/meson-logs"
+    got=$(
+        . "$top/tests/steps.sh"
+        meson() { [ -z "$log_text" ] || printf '%s\n' "$log_text" >"$work/meson-logs/testlog.txt"; return $meson_status; }
+        meson_status=$1 log_text=$2
+        suite "name" "$work" host >/dev/null 2>&1
+        finish | tail -n 1
+    )
+    case $got in "$3"*) ;; *) complain "a suite with '$2', exit status $1: $got, not $3" ;; esac
+}
+# env, which suite runs meson through, knows no functions of the shell.
+env() { while [ "$1" != meson ]; do shift; done; "$@"; }
+
+counted 0 '100%: Checks: 3, Failures: 0, Errors: 0' '3 passed, 0 failed, 0 skipped'
+counted 1 '66%: Checks: 3, Failures: 1, Errors: 0' '2 passed, 1 failed, 0 skipped'
+counted 1 '100%: Checks: 3, Failures: 0, Errors: 0' '3 passed, 1 failed, 0 skipped'
+counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
+counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
+counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
+counted 0 '' '0 passed, 1 failed, 0 skipped'
+# Steps that were queued count like others; one that left no status has failed.
+queued=$(
+    . "$top/tests/steps.sh"
+    later "good, with words" sh -c 'exit 0'
+    later bad false
+    later gone sh -c 'kill -9 $PPID'
+    later skipped sh -c 'exit 77'
+    run_queued >/dev/null 2>&1
+    finish | tail -n 1
+)
+[ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
+(. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
+
+# A build folder without tests and program.
+meson setup "$work/build" -Dtests=disabled -Dtool=disabled >/dev/null 2>&1 || complain "meson setup"
+(
+    . "$top/tests/steps.sh"
+    ninja() { :; }
+    build_folder "$work/build" >/dev/null 2>&1
+) || complain "build_folder of a folder that is configured already"
+[ "$(meson introspect "$work/build" --tests | python3 -c 'import json, sys; print(len(json.load(sys.stdin)))')" -ge 20 ] ||
+    complain "a folder that was configured without tests has none"
+[ $bad = 0 ] && echo "steps: all held"
+exit $bad

@@ -1,0 +1,17 @@
+#!/bin/sh
+# ThreadSanitizer over the suites in which threads share a context: no race and no wrong order of locks in clattn.
+#   $1 build folder, made here
+set -eu
+options="suppressions=$PWD/tests/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"
+suites="threads building"
+[ -f "$1/build.ninja" ] || meson setup "$1" --werror -Dtests=enabled -Dtool=enabled -Db_sanitize=thread -Db_lundef=false
+for suite in $suites; do set -- "$@" "tests/test_$suite"; done
+folder=$1
+shift
+ninja -C "$folder" "$@"
+for suite in $suites; do
+    TSAN_OPTIONS=$options CLATTN_TEST_DATA=$PWD/tests/data "$folder/tests/test_$suite" >"$folder/$suite.log" 2>&1 ||
+        { cat "$folder/$suite.log"; exit 1; }
+    cat "$folder/$suite.log"
+    grep -q '^100%: Checks: [1-9]' "$folder/$suite.log" || { echo "$suite: ran nothing"; exit 1; }
+done

@@ -1,0 +1,162 @@
+#!/usr/bin/env python3
+"""Write the seeds of the fuzzers that are not text, beside this file. Run it after a change here; what it writes is
+committed, so that a test machine needs no Python for it. A seed whose name begins with "good" must be accepted.
+
+    python3 tests/fuzz_seeds/make.py
+"""
+import hashlib
+import json
+import os
+import struct
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+def write(name, data):
+    path = os.path.join(HERE, name)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as file:
+        file.write(data)
+
+
+def npy(descr, shape, data, version=1):
+    """A .npy file; `data` repeats until the shape is full."""
+    count = int(descr[2:])
+    for size in shape:
+        count *= size
+    axes = ", ".join(str(s) for s in shape) + ("," if len(shape) == 1 else "")
+    header = f"{{'descr': '{descr}', 'fortran_order': False, 'shape': ({axes}), }}"
+    start = 10 if version == 1 else 12
+    header += " " * (-(start + len(header) + 1) % 64) + "\n"
+    length = struct.pack("<H" if version == 1 else "<I", len(header))
+    return b"\x93NUMPY" + bytes([version, 0]) + length + header.encode() + (data * (count // len(data) + 1))[:count]
+
+
+def floats(*values):
+    return struct.pack(f"<{len(values)}f", *values)
+
+
+def safetensors(tensors, metadata=None):
+    """tensors: name -> (dtype, shape, bytes)."""
+    index, data = {}, b""
+    if metadata:
+        index["__metadata__"] = metadata
+    for name, (dtype, shape, content) in tensors.items():
+        index[name] = {"dtype": dtype, "shape": shape, "data_offsets": [len(data), len(data) + len(content)]}
+        data += content
+    header = json.dumps(index, separators=(",", ":")).encode()
+    header += b" " * (-len(header) % 8)
+    return struct.pack("<Q", len(header)) + header + data
+
+
+def make_npy():
+    for name, descr in {"f4": "<f4", "f2": "<f2", "i4": "<i4", "i8": "<i8", "b1": "|b1", "u2": "<u2"}.items():
+        write(f"npy/good_{name}.npy", npy(descr, [2, 3], b"\x01\x00\x80\x3f"))
+    write("npy/good_version2.npy", npy("<f4", [2], floats(1, 2), 2))
+    write("npy/good_version3.npy", npy("<f4", [1, 1, 1, 1, 2], floats(1, 2), 3))
+    write("npy/good_scalar.npy", npy("<f4", [], floats(1)))
+    write("npy/good_empty.npy", npy("<f4", [3, 0, 2], floats(1)))
+    write("npy/good_python2.npy", npy("<f4", [2], floats(1, 2)).replace(b"(2,), } ", b"(2L,), }"))
+    write("npy/float64.npy", npy("<f8", [2], floats(1, 2)))
+    write("npy/structured.npy", npy("<f4", [2], floats(1, 2)).replace(b"'<f4'", b"[<f4]"))
+    write("npy/fortran.npy", npy("<f4", [2], floats(1, 2)).replace(b"False", b"True "))
+    write("npy/cut.npy", npy("<f4", [2, 3], floats(1, 2))[:-1])
+    write("npy/large.npy", npy("<f4", [2], floats(1, 2)).replace(b"(2,)", b"(9223372036854775807,)"))
+
+
+def make_safetensors():
+    one = ("F32", [2, 2], floats(1, 2, 3, 4))
+    write("safetensors/good_one", safetensors({"a": one}))
+    write("safetensors/good_types", safetensors({
+        "f": one, "h": ("F16", [3], b"\x00\x3c" * 3), "b": ("BF16", [1, 2], b"\x80\x3f" * 2),
+        "i": ("I32", [1], b"\x01\0\0\0"), "l": ("I64", [1], b"\x01" + bytes(7)), "t": ("BOOL", [2], b"\x01\x00"),
+        "empty": ("F32", [0, 5], b"")}, {"format": "pt"}))
+    write("safetensors/unread_types", safetensors({"d": ("F64", [1], bytes(8)), "n": ("F4", [2], b"\0"), "x": ("NEW", [1], b"\0")}))
+    write("safetensors/good_and_axes", safetensors({"deep": ("F32", [1] * 9, floats(1)), "a": one}))
+    good = safetensors({"a": one, "b": one})
+    write("safetensors/gap", good.replace(b"[16,32]", b"[17,33]"))
+    write("safetensors/overlap", good.replace(b"[16,32]", b"[00,16]").replace(b"[00", b"[ 0"))
+    write("safetensors/negative", good.replace(b"[2,2]", b"[-2,2]", 1))
+    write("safetensors/cut", good[:-3])
+    write("safetensors/no_json", struct.pack("<Q", 4) + b"{\"a\"")
+    write("safetensors/huge_header", struct.pack("<Q", 1 << 62) + b"{}")
+
+
+def make_heatmap():
+    """A byte for each choice of fuzz_heatmap.c: B, H, rows, columns, flags, out, heads; then labels, type, weights."""
+    values = floats(0.0, 0.5, 1.0, 0.25)
+    for out in range(1, 4):
+        write(f"heatmap/good_{out}", bytes([1, 1, 3, 4, 1, out, 0, 0]) + values)
+    write("heatmap/good_negative", bytes([0, 0, 2, 2, 0, 0, 0, 0]) + floats(-1.0, -2.0, -0.5))
+    write("heatmap/good_negative_svg", bytes([0, 1, 2, 2, 0, 2, 0, 0]) + floats(-1.0, -2.0, -0.5))
+    write("heatmap/good_not_finite", bytes([0, 0, 2, 2, 0, 0, 0, 0]) + floats(float("nan"), float("inf"), 1.0, 0.5, float("-inf")))
+    write("heatmap/good_no_finite", bytes([0, 0, 2, 2, 0, 3, 0, 0]) + floats(float("nan")))
+    write("heatmap/good_equal", bytes([0, 0, 3, 3, 0, 2, 0, 0]) + floats(0.25))
+    write("heatmap/good_wide", bytes([0, 0, 1, 15, 0, 0, 0, 0]) + values)
+    write("heatmap/good_large_png", bytes([0, 0, 14, 12, 0, 3, 0, 0]) + values)
+    write("heatmap/good_half", bytes([0, 0, 3, 3, 0, 0, 0, 1]) + b"\x00\x3c\x00\x38")
+    write("heatmap/good_bf16", bytes([0, 0, 3, 3, 32, 3, 0, 2]) + b"\x80\x3f\x00\x3f")
+    write("heatmap/good_heads", bytes([0, 2, 3, 3, 2, 2, 2, 0]) + values)
+    labels = bytes([2, 5]) + b"hello" + bytes([3]) + "\u2581\u4e2d".encode()[:3] + bytes([4]) + "\U0001f600".encode()
+    for out in (0, 2, 3):
+        write(f"heatmap/good_tokens_{out}", bytes([0, 0, 3, 3, 4, out, 0]) + labels + bytes([0]) + values)
+        write(f"heatmap/good_both_tokens_{out}", bytes([0, 0, 3, 3, 12, out, 0]) + labels + labels + bytes([0]) + values)
+    write("heatmap/bool", bytes([0, 0, 3, 3, 0, 0, 0, 5]) + b"\x01\x00")
+    write("heatmap/batch", bytes([0, 0, 3, 3, 17, 0, 7, 0]) + values)
+
+
+def make_cache():
+    """The first byte is the way of fuzz_cache.c; then two bytes of a place and one of a bit, then the payload."""
+    key, payload = bytes((7 * i + 3) & 255 for i in range(32)), b"a compiled kernel"
+    head = b"clattn\r\n" + struct.pack("<II", 1, 0) + key + struct.pack("<Q", len(payload))
+    entry = head + hashlib.sha256(head + payload).digest() + payload
+    write("cache/good_entry", b"\x00" + entry)
+    write("cache/good_empty", b"\x01\0\0\0")
+    write("cache/good_payload", b"\x01\0\0\0" + payload)
+    write("cache/good_blocks", b"\x01\0\0\0" + bytes(range(256)) * 3)
+    for name, way, place in (("flipped_magic", 2, 0), ("flipped_version", 2, 8), ("flipped_key", 2, 16), ("flipped_count", 2, 48),
+                             ("flipped_digest", 2, 56), ("flipped_payload", 2, 90), ("cut_header", 3, 40), ("cut_payload", 3, 95),
+                             ("cut_to_nothing", 3, 0), ("longer", 4, 7), ("another_key", 5, 3), ("folder", 6, 0)):
+        write(f"cache/{name}", bytes([way]) + struct.pack("<HB", place, 1) + payload)
+
+
+def make_files():
+    """What the options of fuzz_options.c may name: see tests/fuzz_seeds/options."""
+    number = floats(0.5, -1.0, 0.25)
+    for name, shape in {"q": [1, 2, 5, 8], "k": [1, 2, 7, 8], "v": [1, 2, 7, 8], "w": [2, 5, 7], "bias": [5, 7], "h": [2], "x": [1, 3, 4]}.items():
+        write(f"files/{name}.npy", npy("<f4", shape, number))
+    write("files/u.npy", npy("<u2", [1, 2, 5, 8], b"\x80\x3f"))
+    write("files/mask.npy", npy("|b1", [5, 7], b"\x01\x00\x01"))
+    write("files/n.npy", npy("<i4", [1], b"\x03\0\0\0"))
+    matrix = ("F32", [4, 4], (number * 6)[:64])
+    names = {f"l.self.{n}.weight": matrix for n in ("query", "key", "value")}
+    names["l.output.dense.weight"] = matrix
+    write("files/m.safetensors", safetensors({**names, **{n: matrix for n in ("wq", "wk", "wv", "wo")}, "bq": ("F32", [4], number + floats(1))}))
+    write("files/t.txt", b"a\nb\nc\n")
+    rows = [{"case": "attend-f32-b1-h1-n2-d8-full", "device": "d", "status": "ok", "time_ns": 10, "time_ns_spread": 1}]
+    write("files/a.json", json.dumps({"format_version": 1, "rows": rows}).encode())
+
+
+def make_api():
+    """The choices of fuzz_api.c in their order; after them zeros: no change."""
+    names = ("attention", "layer", "linear", "merge")
+    for entry, name in zip((0, 3, 5, 7), names):
+        write(f"api/good_{name}", bytes([entry, 1, 1, 1, 3, 4, 0, 1, 0, 1]))
+        write(f"api/good_{name}_small", bytes([entry]))
+    for kernel in range(1, 4):
+        write(f"api/good_kernel_{kernel}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, kernel]))
+    for bit in range(8):
+        write(f"api/good_with_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 1 << bit, 1 << bit, 0]))
+    for bit in range(6):
+        write(f"api/arrays_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1 << bit, 0]) + bytes([1] * 8))
+    for launch in range(12, 16):
+        write(f"api/launch_{launch}", bytes([7, 0, 0, 0, 0, 0, launch]))
+
+
+if __name__ == "__main__":
+    make_api()
+    make_npy()
+    make_safetensors()
+    make_heatmap()
+    make_cache()
+    make_files()

@@ -1,0 +1,209 @@
+/* Whole-file writes of the tool: a file is written whole or not at all, whatever stands in its place and whoever ends
+ * the program. Pure C, so Check may fork. */
+#define _XOPEN_SOURCE 700
+#include <check.h>
+#include <dirent.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../src/tool/file.h"
+
+static char folder[] = "test-files-XXXXXX";
+static char error[512];
+
+static void enter(void) {
+    if (!mkdtemp(folder)) ck_abort_msg("no temporary folder");
+}
+
+static int entries(bool remove_them) {
+    int count = 0;
+    DIR *open_folder = opendir(folder);
+    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));) {
+        char path[512];
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        count++;
+        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
+        if (remove_them) unlink(path);
+    }
+    if (open_folder) closedir(open_folder);
+    return count;
+}
+
+static void leave(void) {
+    entries(true);
+    rmdir(folder);
+}
+
+static const char *in_folder(const char *name) {
+    static char path[512];
+    snprintf(path, sizeof path, "%s/%s", folder, name);
+    return path;
+}
+
+/* A file that cannot be written whole leaves the old one and nothing beside it. */
+START_TEST(a_failed_write_leaves_the_old_file) {
+    static unsigned char large[100000];
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    char path[512];
+    snprintf(path, sizeof path, "%s", in_folder("old"));
+    entries(true);
+    ck_assert(file_write_whole(path, "old", 3, error, sizeof error));
+    ck_assert_int_eq(chmod(path, 0640), 0);
+    struct rlimit limit = {50000, 50000};
+    signal(SIGXFSZ, SIG_IGN);
+    ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
+    ck_assert(!file_write_whole(path, large, sizeof large, error, sizeof error) &&
+              strstr(error, "File too large"));
+    ck_assert_int_eq(entries(false), 1);
+    ck_assert(file_read_whole(path, &bytes, &size, error, sizeof error) && size == 3);
+    free(bytes);
+    struct stat status;
+    ck_assert(file_write_whole(path, "new", 3, error, sizeof error));
+    ck_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
+    ck_assert_int_eq(symlink("old", in_folder("link")), 0);
+    ck_assert(file_write_whole(in_folder("link"), "link", 4, error, sizeof error));
+    ck_assert(lstat(in_folder("link"), &status) == 0 && S_ISLNK(status.st_mode));
+    ck_assert(stat(path, &status) == 0 && status.st_size == 4);
+    ck_assert(!file_write_whole(folder, "x", 1, error, sizeof error) && strstr(error, "is a folder"));
+    ck_assert(!file_write_whole(in_folder("no/x"), "x", 1, error, sizeof error));
+    ck_assert(!file_read_whole(folder, &bytes, &size, error, sizeof error) &&
+              strstr(error, "not a regular file"));
+    ck_assert(file_write_whole("/dev/null", "x", 1, error, sizeof error));
+    ck_assert(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
+    ck_assert_int_eq(entries(false), 2);
+}
+END_TEST
+
+/* What a link points to is written, also before it is there; a link that leads to itself or into no folder is not. */
+START_TEST(links_are_followed) {
+    char link_path[512], error_text[512];
+    struct stat status;
+    entries(true);
+    snprintf(link_path, sizeof link_path, "%s", in_folder("link"));
+    ck_assert_int_eq(symlink("second", link_path), 0);
+    ck_assert_int_eq(symlink("later", in_folder("second")), 0);
+    ck_assert(file_can_write(link_path, error, sizeof error));
+    ck_assert(file_write_whole(link_path, "text", 4, error, sizeof error));
+    ck_assert(lstat(link_path, &status) == 0 && S_ISLNK(status.st_mode));
+    ck_assert(lstat(in_folder("later"), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 4);
+    ck_assert_int_eq(entries(false), 3);
+    ck_assert_int_eq(symlink("no/where", in_folder("astray")), 0);
+    ck_assert_int_eq(symlink("self", in_folder("self")), 0);
+    ck_assert(!file_write_whole(in_folder("astray"), "x", 1, error_text, sizeof error_text));
+    ck_assert_msg(strstr(error_text, "No such file") != NULL, "%s", error_text);
+    ck_assert(!file_write_whole(in_folder("self"), "x", 1, error_text, sizeof error_text));
+    ck_assert_msg(strstr(error_text, "symbolic links") != NULL, "%s", error_text);
+    ck_assert_int_eq(entries(true), 5);
+}
+END_TEST
+
+/* The new contents do not run as the old contents' owner. */
+START_TEST(no_set_user_id_is_kept) {
+    struct stat status;
+    entries(true);
+    ck_assert(file_write_whole(in_folder("program"), "old", 3, error, sizeof error));
+    ck_assert_int_eq(chmod(in_folder("program"), 07755), 0);
+    ck_assert(file_write_whole(in_folder("program"), "new", 3, error, sizeof error));
+    ck_assert(stat(in_folder("program"), &status) == 0);
+    ck_assert_uint_eq(status.st_mode & 07777, 0755);
+}
+END_TEST
+
+static void assert_refused(const char *path, const char *word) {
+    error[0] = '\0';
+    ck_assert_msg(!file_can_write(path, error, sizeof error), "%s could be written", path);
+    ck_assert_msg(strstr(error, word) != NULL, "%s: no '%s' in: %s", path, word, error);
+}
+
+START_TEST(outputs_are_known_before_they_are_made) {
+    char long_name[300], path[512], linked[512];
+    memset(long_name, 'n', sizeof long_name - 1);
+    long_name[sizeof long_name - 1] = '\0';
+    entries(true);
+    ck_assert(file_can_write(in_folder("new"), error, sizeof error));
+    ck_assert(file_can_write("new", error, sizeof error));
+    ck_assert(file_can_write("/dev/null", error, sizeof error));
+    ck_assert_int_eq(entries(false), 0);
+    assert_refused("", "No such file");
+    assert_refused(folder, "is a folder");
+    assert_refused(in_folder("no/x"), "No such file");
+    assert_refused(in_folder("x/"), "No such file");
+    assert_refused(in_folder(long_name), "too long");
+    ck_assert(file_write_whole(in_folder("file"), "x", 1, error, sizeof error));
+    assert_refused(in_folder("file/x"), "Not a directory");
+    snprintf(path, sizeof path, "%s", in_folder("file"));
+    snprintf(linked, sizeof linked, "%s", in_folder("link"));
+    ck_assert_int_eq(symlink("./file", linked), 0);
+    ck_assert(file_same_target(path, path) && file_same_target(path, linked));
+    ck_assert(file_same_target(in_folder("./file"), path));
+    ck_assert(!file_same_target(path, in_folder("other")) && !file_same_target("/dev/null", "/dev/null"));
+    ck_assert(file_same_target("new", "./new") && !file_same_target("new", path));
+}
+END_TEST
+
+/* A child that writes without end is told to end once its temporary file is there: nothing of it stays. */
+static void end_a_writer(int number) {
+    static unsigned char large[1 << 20];
+    static file_part parts[100000]; /* 100 GB */
+    for (size_t p = 0; p < sizeof parts / sizeof *parts; p++) parts[p] = (file_part){large, sizeof large};
+    const struct timespec moment = {.tv_nsec = 500000};
+    int status = 0;
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        signal(number, SIG_DFL); /* Check's own ends the whole group */
+        file_write_parts(in_folder("endless"), parts, sizeof parts / sizeof *parts, error, sizeof error);
+        _exit(1);
+    }
+    for (int n = 0; n < 20000 && entries(false) < 2; n++) nanosleep(&moment, NULL);
+    ck_assert_int_eq(entries(false), 2);
+    ck_assert_int_eq(kill(child, number), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == number, "status %x after signal %d", status,
+                  number);
+}
+
+START_TEST(a_signal_leaves_no_temporary_file) {
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    unsigned char *bytes = NULL;
+    size_t size = 0;
+    entries(true);
+    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error, sizeof error));
+    for (int n = 0; n < 3; n++) {
+        end_a_writer(numbers[n]);
+        ck_assert_int_eq(entries(false), 1);
+        ck_assert(file_read_whole(in_folder("endless"), &bytes, &size, error, sizeof error) && size == 3);
+        free(bytes);
+    }
+    struct sigaction first, now;
+    sigaction(SIGTERM, NULL, &first);
+    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error, sizeof error));
+    ck_assert(sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == first.sa_handler);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("files");
+    TCase *group = tcase_create("files");
+    tcase_set_timeout(group, 120);
+    tcase_add_unchecked_fixture(group, enter, leave);
+    tcase_add_test(group, a_failed_write_leaves_the_old_file);
+    tcase_add_test(group, links_are_followed);
+    tcase_add_test(group, no_set_user_id_is_kept);
+    tcase_add_test(group, outputs_are_known_before_they_are_made);
+    tcase_add_test(group, a_signal_leaves_no_temporary_file);
+    suite_add_tcase(suite, group);
+    SRunner *runner = srunner_create(suite);
+    srunner_run_all(runner, CK_NORMAL);
+    int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
