@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "core/chain.h"
 #include "core/probe.h"
 #include "core/program.h"
 #include "layer/projector.h"
@@ -15,22 +16,30 @@ static clattn_status refuse(const clattn_log *log, clattn_status status, const c
     return status;
 }
 
-static bool context_lists_device(cl_context context, cl_device_id device) {
+static const char unknown_device[] = "the driver does not know the given device";
+
+static clattn_status refuse_opencl(const clattn_log *log, const char *what, cl_int code) {
+    cla_log_send(log, CLATTN_LOG_ERROR, "context: %s: OpenCL error %d (%s)", what, (int)code,
+                 cla_opencl_error_name(code));
+    return cla_opencl_status(code);
+}
+
+static cl_int context_lists_device(cl_context context, cl_device_id device, bool *holds) {
     size_t bytes = 0;
-    if (clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes) != CL_SUCCESS || !bytes) return false;
+    cl_int code = clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
+    if (code != CL_SUCCESS || !bytes) return code;
     cl_device_id *devices = malloc(bytes);
-    bool found = false;
-    if (devices && clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, devices, NULL) == CL_SUCCESS)
-        for (size_t i = 0; i < bytes / sizeof *devices; i++) found |= devices[i] == device;
+    code =
+        devices ? clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, devices, NULL) : CL_OUT_OF_HOST_MEMORY;
+    for (size_t i = 0; code == CL_SUCCESS && i < bytes / sizeof *devices; i++) *holds |= devices[i] == device;
     free(devices);
-    return found;
+    return code;
 }
 
 // PoCL lists the whole device in place of the part (clCreateSubDevices) that a context was made for: whether a part
 // belongs to it shows when a queue is made.
-static bool context_holds_device(cl_context context, cl_device_id device) {
+static bool context_holds_part(cl_context context, cl_device_id device) {
     cl_device_id whole = NULL;
-    if (context_lists_device(context, device)) return true;
     if (clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof whole, &whole, NULL) != CL_SUCCESS || !whole)
         return false;
     cl_int code = CL_SUCCESS;
@@ -39,27 +48,30 @@ static bool context_holds_device(cl_context context, cl_device_id device) {
     return queue != NULL;
 }
 
+static clattn_status take_opencl(clattn_context *c, cl_context given) {
+    bool holds = false;
+    cl_int code = context_lists_device(given, c->device, &holds);
+    if (code == CL_INVALID_CONTEXT)
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given cl_context");
+    if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clGetContextInfo", code);
+    if (!holds && !context_holds_part(given, c->device))
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT,
+                      "the given cl_context does not hold the given device");
+    code = clRetainContext(given);
+    if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainContext", code);
+    c->opencl = given;
+    return CLATTN_OK;
+}
+
 static clattn_status open_opencl(clattn_context *c, const clattn_context_params *params) {
-    if (params->context) {
-        if (!context_holds_device(params->context, params->device))
-            return refuse(&c->log, CLATTN_INVALID_ARGUMENT,
-                          "the given cl_context does not hold the given device");
-        clRetainContext(params->context);
-        c->opencl = params->context;
-        return CLATTN_OK;
-    }
-    cl_int code = CL_SUCCESS;
+    if (params->context) return take_opencl(c, params->context);
     cl_platform_id platform = NULL;
-    clGetDeviceInfo(c->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    cl_int code = clGetDeviceInfo(c->device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
+    if (code == CL_INVALID_DEVICE) return refuse(&c->log, CLATTN_INVALID_ARGUMENT, unknown_device);
+    if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clGetDeviceInfo", code);
     const cl_context_properties properties[] = {CL_CONTEXT_PLATFORM, (cl_context_properties)platform, 0};
     c->opencl = clCreateContext(properties, 1, &c->device, NULL, NULL, &code);
-    if (c->opencl) return CLATTN_OK;
-    cla_log_send(&c->log, CLATTN_LOG_ERROR, "context: clCreateContext: OpenCL error %d (%s)", (int)code,
-                 cla_opencl_error_name(code));
-    return code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
-                   code == CL_MEM_OBJECT_ALLOCATION_FAILURE
-               ? CLATTN_OUT_OF_MEMORY
-               : CLATTN_DRIVER;
+    return c->opencl ? CLATTN_OK : refuse_opencl(&c->log, "clCreateContext", code);
 }
 
 static bool init_locks(clattn_context *c) {
@@ -85,17 +97,35 @@ static void tell_of_cache(void *context, const char *line) {
     cla_log_send(&c->log, CLATTN_LOG_INFO, "%s", line);
 }
 
-static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
-    c->log = params->log;
-    c->device = params->device;
-    c->no_measurements = params->no_measurements;
-    if (clattn_device_describe(c->device, &c->capabilities) != CLATTN_OK)
-        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given device");
-    c->device_retained = clRetainDevice(c->device) == CL_SUCCESS; // which PoCL's contexts leave to others
+static clattn_status describe(clattn_context *c) {
+    device_failure failure;
+    const clattn_status status = cla_device_describe(c->device, &c->capabilities, &failure);
+    if (status == CLATTN_INVALID_ARGUMENT) return refuse(&c->log, status, unknown_device);
+    if (status != CLATTN_OK) {
+        cla_log_send(&c->log, CLATTN_LOG_ERROR,
+                     "context: what the device can do: %s(0x%04X): OpenCL error %d (%s)", failure.call,
+                     (unsigned)failure.what, (int)failure.code, cla_opencl_error_name(failure.code));
+        return status;
+    }
     if (!c->capabilities.available)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not available or has no compiler");
     if (!c->capabilities.little_endian)
         return refuse(&c->log, CLATTN_UNSUPPORTED, "the device is not little-endian");
+    if (c->capabilities.max_argument_bytes < LAUNCH_MAX_BYTES) {
+        cla_log_send(&c->log, CLATTN_LOG_ERROR,
+                     "context: the device takes %llu bytes of kernel arguments, %d are needed",
+                     (unsigned long long)c->capabilities.max_argument_bytes, LAUNCH_MAX_BYTES);
+        return CLATTN_UNSUPPORTED;
+    }
+    return CLATTN_OK;
+}
+
+static clattn_status context_open(clattn_context *c, const clattn_context_params *params) {
+    c->log = params->log;
+    c->device = params->device;
+    c->no_measurements = params->no_measurements;
+    TRY(describe(c));
+    c->device_retained = clRetainDevice(c->device) == CL_SUCCESS; // which PoCL's contexts leave to others
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));

@@ -25,6 +25,7 @@ later "options: strict, none without effect, checks that check" sh tests/check_o
 later "bench and compare" sh tests/check_bench.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "static library for Windows" sh tests/check_mingw.sh
+later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
 later "install and consume through pkg-config" sh tests/check_install.sh build
 later "header alone as C11 and C++17, README example" sh tests/check_header.sh build

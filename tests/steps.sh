@@ -159,9 +159,13 @@ suite() {
     seconds=$(($(date +%s) - start))
     took $seconds "$name"
     if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
-    echo "$word $name: $all checks, $bad failed ($seconds s)"
+    # The layer of device suites prints "OpenCL objects: ... 812 counted, 0 left, 0 misused" for each program.
+    objects=$(sed -n 's/^OpenCL objects: .* \([0-9]*\) counted, .*$/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
+    if [ "$objects" != 0 ]; then objects=", $objects OpenCL objects counted"; else objects=; fi
+    echo "$word $name: $all checks, $bad failed$objects ($seconds s)"
+    sed -n 's/^\([0-9]* faults injected.*\)$/      \1/p' "$log"
     if [ "$bad" != 0 ]; then
-        grep -E ':[0-9]+:[FE]:|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
+        grep -E ':[0-9]+:[FE]:|OpenCL objects: (left|misused)|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
     fi
 }
 

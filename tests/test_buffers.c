@@ -17,6 +17,7 @@ static const char *const kind_names[KINDS] = {"ordinary", "part of a buffer", "o
 static enum kind kind; // of the buffers that the suite makes
 static int made;       // that are not ordinary
 static cl_mem parent;  // of the last part, which keeps it alive
+static size_t taken;   // bytes of ordinary buffers
 
 static cl_mem real_buffer(cl_context context, cl_mem_flags flags, size_t size, void *host, cl_int *code) {
     static cl_mem (*real)(cl_context, cl_mem_flags, size_t, void *, cl_int *);
@@ -68,7 +69,10 @@ static cl_mem make_on_host(cl_context context, size_t size, const void *host) {
 
 CL_API_ENTRY cl_mem CL_API_CALL clCreateBuffer(cl_context context, cl_mem_flags flags, size_t size,
                                                void *host, cl_int *code) {
-    if (kind == ORDINARY) return real_buffer(context, flags, size, host, code);
+    if (kind == ORDINARY) {
+        taken += size;
+        return real_buffer(context, flags, size, host, code);
+    }
     made++;
     if (code) *code = CL_SUCCESS;
     if (kind == PART) return make_part(context, size, host);
@@ -81,6 +85,13 @@ static cl_mem make_workspace(size_t bytes) {
     cl_mem buffer = bytes ? clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code) : NULL;
     if (bytes) harness_expect(code, "clCreateBuffer");
     return buffer;
+}
+
+// A few words a batch item, head or frequency, and nothing for a projection: what a call that has a workspace may take
+// besides. CLBlast takes what it wants.
+static size_t may_take(const struct test_case *test) {
+    if (test->projection == CLATTN_PROJECTION_CLBLAST) return SIZE_MAX;
+    return test->op == CASE_LINEAR ? 0 : 16 * (size_t)(test->batch + test->heads + test->head_dim / 2);
 }
 
 // The case's own buffers are of the kind; what the library makes is not.
@@ -105,8 +116,10 @@ static void run_case(const char *name) {
     ck_assert_int_ge(made, wanted == ORDINARY ? 0 : 3);
     kind = ORDINARY;
     harness_log_clear();
+    taken = 0;
     const clattn_status status = case_enqueue(c, harness()->queue, &arrays, NULL);
     ck_assert_msg(status == CLATTN_OK, "%s, %s: %s", name, kind_names[wanted], harness_log_text());
+    ck_assert_msg(taken <= may_take(&test), "%s took %zu bytes beside its workspace", name, taken);
     ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "%s, %s: %s", name,
                   kind_names[wanted], why);
     if (workspace) clReleaseMemObject(workspace);

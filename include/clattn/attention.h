@@ -209,7 +209,8 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
                                                   const clattn_attention_params *params);
 
 /* Enqueue one attention call on the caller's queue, in-order or out-of-order.
- *   wait_list  events[wait_count] of the same OpenCL context that the call waits for, or NULL and 0
+ *   wait_list  events[wait_count] of the same OpenCL context that the call waits for, or NULL and 0; one that has
+ *              already ended with an error is refused; whether one that does so later stops the call is the driver's
  *   event      NULL, or receives an event that completes when every output is written, and NULL where the call fails;
  *              the caller releases it
  * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty; D or Dv of 0 is refused, and
@@ -220,7 +221,7 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  *           runs small probes, as for clattn_attention_plan.
  * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, length, buffer or handle is wrong; nothing enqueued
  *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
- *           OUT_OF_MEMORY     scratch memory
+ *           OUT_OF_MEMORY     scratch memory, or what the driver needs for the launch
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                                   const clattn_attention_params *params, cl_uint wait_count,

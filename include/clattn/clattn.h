@@ -13,6 +13,9 @@
  *   - All arguments are checked before anything is enqueued. A call that fails has enqueued nothing and
  *     written nothing, except DEVICE_LOST, DRIVER and OUT_OF_MEMORY, where the driver may have refused
  *     half-way, and BUILD_FAILED of a kernel of CLBlast's, which compiles between its own commands.
+ *   - DEVICE_LOST, and then for every later call on the context: after a command went well, the driver said that the
+ *     device is not available, that a queue which it knew is none, or that a kernel touched a bad address. A launch
+ *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
  *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
  *     count of the contexts that use CLBlast. Drivers have their own ways, and so has CLBlast (clattn_projection).
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each

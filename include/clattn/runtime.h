@@ -117,7 +117,8 @@ typedef struct clattn_capabilities {
     uint64_t local_memory_bytes;
     uint64_t global_memory_bytes;
     uint64_t max_allocation_bytes;
-    uint64_t max_argument_bytes;
+    uint64_t
+        max_argument_bytes; /* CL_DEVICE_MAX_PARAMETER_SIZE; a context needs 1024, as OpenCL asks of a device */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader.
@@ -127,13 +128,15 @@ typedef struct clattn_capabilities {
  * Threads: any.   Blocking: may load drivers.
  * Returns   INVALID_ARGUMENT  count is NULL, or devices is where capacity is not 0
  *           UNSUPPORTED       no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
- *           OUT_OF_MEMORY     the loader's
+ *           OUT_OF_MEMORY, DRIVER  the loader failed, or every platform that could have had a device; count is 0
+ * A platform that fails beside others is left out, with a line in the log (CLATTN_LOG_INFO).
  * Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
 CLATTN_API clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t *count,
                                             const clattn_log *log);
 
 /* Describe one device.   Threads: any.   Blocking: never.
- * Returns   INVALID_ARGUMENT  device or capabilities is NULL, or the driver does not know the device */
+ * Returns   INVALID_ARGUMENT  device or capabilities is NULL, or the driver does not know the device
+ *           OUT_OF_MEMORY, DRIVER  the driver leaves a question unanswered; capabilities is zero */
 CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities);
 
 /* ----------------------------------------------------------------------------------------- context --- */
@@ -169,7 +172,8 @@ typedef struct clattn_context_params {
  * Blocking  the driver may.
  * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, or a line of tuned_rows is no row or asks
  *                             for what its kernel cannot do; the log has the number of the line
- *           UNSUPPORTED       the device has no compiler, is not available, or is not little-endian
+ *           UNSUPPORTED       the device has no compiler, is not available, is not little-endian, or takes fewer than
+ *                             1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 

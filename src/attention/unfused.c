@@ -3,6 +3,10 @@
 // caller's weights where those are float32, else in scratch memory of one chunk.
 #include "attention/call.h"
 
+_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + (LAUNCH_MAX_ARGS - 2) * sizeof(cl_mem) <=
+                   LAUNCH_MAX_BYTES,
+               "the arguments of a launch fit every device; no other attention kernel has more");
+
 typedef struct unfused {
     program *scores, *softmax, *softmax_out, *values;
 } unfused;

@@ -7,14 +7,37 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
     if (!queue)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "queue: is NULL, a command queue of the context is needed");
-    if (clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL) != CL_SUCCESS ||
-        clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL) != CL_SUCCESS)
+    cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+    if (code == CL_INVALID_COMMAND_QUEUE)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetCommandQueueInfo");
     if (context != c->opencl || device != c->device)
         return cla_context_fail(
             c, CLATTN_INVALID_ARGUMENT,
             "queue: belongs to another context or device than clattn's context: create it with "
             "clattn_context_opencl() and clattn_context_device()");
+    return CLATTN_OK;
+}
+
+// PoCL never starts a command that waits for an event which had failed before.
+static clattn_status check_event(clattn_context *c, cl_uint i, cl_event event) {
+    cl_context of = NULL;
+    cl_int status = CL_COMPLETE, code = CL_INVALID_EVENT;
+    if (event) code = clGetEventInfo(event, CL_EVENT_CONTEXT, sizeof of, &of, NULL);
+    if (code == CL_SUCCESS && of != c->opencl) code = CL_INVALID_EVENT;
+    if (code == CL_SUCCESS)
+        code = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL);
+    if (code == CL_INVALID_EVENT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "wait_list: entry %u is not an event of the context's cl_context",
+                                (unsigned)i);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetEventInfo");
+    if (status < 0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "wait_list: entry %u ended with error %d: what it stands for never happened",
+                                (unsigned)i, (int)status);
     return CLATTN_OK;
 }
 
@@ -26,15 +49,7 @@ clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, c
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "wait_list: is %s with wait_count %u: give both or neither",
                                 wait_list ? "set" : "NULL", (unsigned)wait_count);
-    for (cl_uint i = 0; i < wait_count; i++) {
-        cl_context of = NULL;
-        if (!wait_list[i] ||
-            clGetEventInfo(wait_list[i], CL_EVENT_CONTEXT, sizeof of, &of, NULL) != CL_SUCCESS ||
-            of != context->opencl)
-            return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                    "wait_list: entry %u is not an event of the context's cl_context",
-                                    (unsigned)i);
-    }
+    for (cl_uint i = 0; i < wait_count; i++) TRY(check_event(context, i, wait_list[i]));
     return CLATTN_OK;
 }
 

@@ -15,6 +15,9 @@ typedef struct chain {
 } chain;
 
 #define LAUNCH_MAX_ARGS 13
+// Bytes of a launch's arguments: what OpenCL 1.2 asks of every full-profile device. A context is refused on a device
+// that takes fewer; who launches asserts that its own are no more.
+#define LAUNCH_MAX_BYTES 1024
 
 typedef struct launch {
     program *program;

@@ -54,6 +54,20 @@ clattn_status cla_context_fail(clattn_context *context, clattn_status status, co
 // The same for an OpenCL code: out of memory, device lost or driver, whichever it is.
 clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, const char *call);
 
+// Describe a device; a status that is not OK has its reason in `failure`: which question about what, and its code.
+typedef struct device_failure {
+    const char *call;
+    cl_uint what;
+    cl_int code;
+} device_failure;
+clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *capabilities,
+                                  device_failure *failure);
+
+// What an OpenCL code means where there is no context yet: out of memory or driver.
+clattn_status cla_opencl_status(cl_int code);
+// Whether a code tells of memory or of a device that is gone, and nothing of what was asked.
+bool cla_opencl_is_of_device(cl_int code);
+
 // DEVICE_LOST when the context was lost before, else OK.
 clattn_status cla_context_check(clattn_context *context);
 void cla_context_mark_run(clattn_context *context);

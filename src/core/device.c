@@ -8,15 +8,41 @@
 #define MAX_PLATFORMS 64
 
 // Adds one platform's devices; `count` counts all, also those that no longer fit.
-static void list_platform(cl_platform_id platform, clattn_device *devices, size_t capacity, size_t *count) {
+static cl_int list_platform(cl_platform_id platform, clattn_device *devices, size_t capacity, size_t *count) {
     cl_uint n = 0;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n) != CL_SUCCESS || n == 0) return;
+    cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
+    if (code != CL_SUCCESS || n == 0) return code == CL_DEVICE_NOT_FOUND ? CL_SUCCESS : code;
     cl_device_id *ids = calloc(n, sizeof *ids);
-    if (!ids) return;
-    if (clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL) == CL_SUCCESS)
-        for (cl_uint i = 0; i < n; i++, (*count)++)
-            if (*count < capacity) devices[*count] = (clattn_device){platform, ids[i]};
+    if (!ids) return CL_OUT_OF_HOST_MEMORY;
+    code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL);
+    for (cl_uint i = 0; code == CL_SUCCESS && i < n; i++, (*count)++)
+        if (*count < capacity) devices[*count] = (clattn_device){platform, ids[i]};
     free(ids);
+    return code;
+}
+
+static clattn_status refuse_platforms(const clattn_log *log, cl_int code) {
+    const bool none = code == CL_SUCCESS || code == OPENCL_PLATFORM_NOT_FOUND;
+    if (none)
+        cla_log_send(log, CLATTN_LOG_ERROR,
+                     "no OpenCL platform: install a driver (on Debian, pocl-opencl-icd runs on any CPU); "
+                     "loader says %d",
+                     (int)code);
+    else
+        cla_log_send(log, CLATTN_LOG_ERROR, "device list: clGetPlatformIDs: OpenCL error %d (%s)", (int)code,
+                     cla_opencl_error_name(code));
+    return none ? CLATTN_UNSUPPORTED : cla_opencl_status(code);
+}
+
+static clattn_status refuse_devices(const clattn_log *log, cl_uint platforms, cl_int code) {
+    if (code == CL_SUCCESS)
+        cla_log_send(log, CLATTN_LOG_ERROR,
+                     "no OpenCL device: %u platform(s) are installed, none has a device", platforms);
+    else
+        cla_log_send(log, CLATTN_LOG_ERROR,
+                     "no OpenCL device in %u platform(s): clGetDeviceIDs: OpenCL error %d (%s)", platforms,
+                     (int)code, cla_opencl_error_name(code));
+    return code == CL_SUCCESS ? CLATTN_UNSUPPORTED : cla_opencl_status(code);
 }
 
 clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t *count,
@@ -28,45 +54,66 @@ clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t
     *count = 0;
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
-    const cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n);
-    if (code == CL_OUT_OF_HOST_MEMORY) {
-        cla_log_send(log, CLATTN_LOG_ERROR, "device list: the OpenCL loader is out of memory");
-        return CLATTN_OUT_OF_MEMORY;
+    cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n), failed = CL_SUCCESS;
+    if (code != CL_SUCCESS || n == 0) return refuse_platforms(log, code);
+    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++) {
+        code = list_platform(platforms[i], devices, capacity, count);
+        if (code == CL_SUCCESS) continue;
+        failed = code;
+        cla_log_send(log, CLATTN_LOG_INFO,
+                     "device list: platform %u is left out: clGetDeviceIDs: OpenCL error %d (%s)", i,
+                     (int)code, cla_opencl_error_name(code));
     }
-    if (code != CL_SUCCESS || n == 0) {
-        cla_log_send(
-            log, CLATTN_LOG_ERROR,
-            "no OpenCL platform: install a driver (on Debian, pocl-opencl-icd runs on any CPU); loader "
-            "says %d",
-            (int)code);
-        return CLATTN_UNSUPPORTED;
-    }
-    for (cl_uint i = 0; i < n && i < MAX_PLATFORMS; i++)
-        list_platform(platforms[i], devices, capacity, count);
-    if (*count) return CLATTN_OK;
-    cla_log_send(log, CLATTN_LOG_ERROR, "no OpenCL device: %u platform(s) are installed, none has a device",
-                 n);
-    return CLATTN_UNSUPPORTED;
+    return *count ? CLATTN_OK : refuse_devices(log, n, failed);
 }
 
-static void get_text(cl_device_id device, cl_device_info what, char *text, size_t size) {
+// A device being asked, and the first of its answers that failed: a device that does not say what it can do is not used,
+// since a limit of 0 would be believed.
+typedef struct inquiry {
+    cl_device_id device;
+    cl_platform_id platform;
+    device_failure *failure;
+} inquiry;
+
+static bool ask(inquiry *q, cl_device_info what, size_t size, void *to, size_t *bytes) {
+    const cl_int code = clGetDeviceInfo(q->device, what, size, to, bytes);
+    if (code != CL_SUCCESS && q->failure->code == CL_SUCCESS)
+        *q->failure = (device_failure){"clGetDeviceInfo", what, code};
+    return code == CL_SUCCESS;
+}
+
+static bool ask_platform(inquiry *q, cl_platform_info what, size_t size, void *to, size_t *bytes) {
+    const cl_int code = clGetPlatformInfo(q->platform, what, size, to, bytes);
+    if (code != CL_SUCCESS && q->failure->code == CL_SUCCESS)
+        *q->failure = (device_failure){"clGetPlatformInfo", what, code};
+    return code == CL_SUCCESS;
+}
+
+typedef bool (*question)(inquiry *q, cl_uint what, size_t size, void *to, size_t *bytes);
+
+// A text of any length, on the heap; NULL where the driver or the host failed.
+static char *whole_text(inquiry *q, question put, cl_uint what) {
     size_t bytes = 0;
-    text[0] = '\0';
-    if (clGetDeviceInfo(device, what, 0, NULL, &bytes) != CL_SUCCESS || bytes == 0) return;
-    char *all = malloc(bytes + 1);
-    if (!all) return;
-    if (clGetDeviceInfo(device, what, bytes, all, NULL) == CL_SUCCESS) {
-        all[bytes] = '\0';
-        const char *start = all + strspn(all, " ");
-        snprintf(text, size, "%s", start);
-        for (size_t n = strlen(text); n && text[n - 1] == ' '; n--) text[n - 1] = '\0';
-    }
+    if (!put(q, what, 0, NULL, &bytes)) return NULL;
+    char *all = calloc(bytes + 1, 1);
+    if (!all && q->failure->code == CL_SUCCESS)
+        *q->failure = (device_failure){"calloc", what, CL_OUT_OF_HOST_MEMORY};
+    if (all && (bytes == 0 || put(q, what, bytes, all, NULL))) return all;
+    free(all);
+    return NULL;
+}
+
+// Trimmed, and cut where it is longer than text.
+static void get_text(inquiry *q, question put, cl_uint what, char *text, size_t size) {
+    char *all = whole_text(q, put, what);
+    snprintf(text, size, "%s", all ? all + strspn(all, " ") : "");
+    for (size_t n = strlen(text); n && text[n - 1] == ' '; n--) text[n - 1] = '\0';
     free(all);
 }
 
-static uint64_t get_number(cl_device_id device, cl_device_info what) {
+static uint64_t get_number(inquiry *q, cl_device_info what) {
     uint64_t value = 0; // drivers write 4 or 8 bytes; clattn runs on little-endian hosts, so both land right
-    clGetDeviceInfo(device, what, sizeof value, &value, NULL);
+    ask(q, what, sizeof value, &value, NULL);
     return value;
 }
 
@@ -77,63 +124,72 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
-static void describe_extensions(cl_device_id device, clattn_capabilities *c) {
-    size_t bytes = 0;
-    if (clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, 0, NULL, &bytes) != CL_SUCCESS || !bytes) return;
-    char *list = calloc(bytes + 1, 1);
+static void describe_extensions(inquiry *q, clattn_capabilities *c) {
+    char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
-    clGetDeviceInfo(device, CL_DEVICE_EXTENSIONS, bytes, list, NULL);
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
-    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have.
+    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
+    // does not know the question.
     cl_uint most = 0;
-    clGetDeviceInfo(device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
+    clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
     c->subgroups = has_word(list, "cl_khr_subgroups") || has_word(list, "cl_intel_subgroups") || most > 0;
     free(list);
 }
 
-static void describe_platform(cl_device_id device, clattn_capabilities *c) {
-    cl_platform_id platform = NULL;
+static void describe_texts(inquiry *q, clattn_capabilities *c) {
     char name[128] = "", version[112] = "";
-    clGetDeviceInfo(device, CL_DEVICE_PLATFORM, sizeof platform, &platform, NULL);
-    clGetPlatformInfo(platform, CL_PLATFORM_NAME, sizeof name, name, NULL);
-    clGetPlatformInfo(platform, CL_PLATFORM_VERSION, sizeof version, version, NULL);
+    get_text(q, ask, CL_DEVICE_NAME, c->name, sizeof c->name);
+    get_text(q, ask, CL_DEVICE_VENDOR, c->vendor, sizeof c->vendor);
+    get_text(q, ask, CL_DRIVER_VERSION, c->driver, sizeof c->driver);
+    get_text(q, ask, CL_DEVICE_VERSION, c->version, sizeof c->version);
+    if (!ask(q, CL_DEVICE_PLATFORM, sizeof q->platform, &q->platform, NULL)) return;
+    get_text(q, ask_platform, CL_PLATFORM_NAME, name, sizeof name);
+    get_text(q, ask_platform, CL_PLATFORM_VERSION, version, sizeof version);
     snprintf(c->platform, sizeof c->platform, "%s, %s", name, version);
 }
 
-clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities) {
-    cl_device_type type = 0;
-    if (!device || !capabilities) return CLATTN_INVALID_ARGUMENT;
-    if (clGetDeviceInfo(device, CL_DEVICE_TYPE, sizeof type, &type, NULL) != CL_SUCCESS)
-        return CLATTN_INVALID_ARGUMENT;
-    clattn_capabilities *c = capabilities;
-    *c = (clattn_capabilities){0};
-    get_text(device, CL_DEVICE_NAME, c->name, sizeof c->name);
-    get_text(device, CL_DEVICE_VENDOR, c->vendor, sizeof c->vendor);
-    get_text(device, CL_DRIVER_VERSION, c->driver, sizeof c->driver);
-    get_text(device, CL_DEVICE_VERSION, c->version, sizeof c->version);
-    describe_platform(device, c);
-    describe_extensions(device, c);
-    c->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
-    c->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
-    c->available =
-        get_number(device, CL_DEVICE_AVAILABLE) && get_number(device, CL_DEVICE_COMPILER_AVAILABLE);
-    c->little_endian = get_number(device, CL_DEVICE_ENDIAN_LITTLE) != 0;
-    c->out_of_order =
-        (get_number(device, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
-    c->local_memory_is_local = get_number(device, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
-    c->compute_units = (uint32_t)get_number(device, CL_DEVICE_MAX_COMPUTE_UNITS);
-    c->clock_mhz = (uint32_t)get_number(device, CL_DEVICE_MAX_CLOCK_FREQUENCY);
-    c->float_vector_width = (uint32_t)get_number(device, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
-    if (!c->float_vector_width) c->float_vector_width = 1;
-    c->address_bits = (uint32_t)get_number(device, CL_DEVICE_ADDRESS_BITS);
-    c->max_work_group = get_number(device, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+static void describe_limits(inquiry *q, clattn_capabilities *c) {
     size_t items[3] = {1, 1, 1};
-    clGetDeviceInfo(device, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL);
+    c->compute_units = (uint32_t)get_number(q, CL_DEVICE_MAX_COMPUTE_UNITS);
+    c->clock_mhz = (uint32_t)get_number(q, CL_DEVICE_MAX_CLOCK_FREQUENCY);
+    c->float_vector_width = (uint32_t)get_number(q, CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT);
+    if (!c->float_vector_width) c->float_vector_width = 1;
+    c->address_bits = (uint32_t)get_number(q, CL_DEVICE_ADDRESS_BITS);
+    c->max_work_group = get_number(q, CL_DEVICE_MAX_WORK_GROUP_SIZE);
+    ask(q, CL_DEVICE_MAX_WORK_ITEM_SIZES, sizeof items, items, NULL);
     for (int i = 0; i < 3; i++) c->max_work_item[i] = items[i];
-    c->local_memory_bytes = get_number(device, CL_DEVICE_LOCAL_MEM_SIZE);
-    c->global_memory_bytes = get_number(device, CL_DEVICE_GLOBAL_MEM_SIZE);
-    c->max_allocation_bytes = get_number(device, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
-    c->max_argument_bytes = get_number(device, CL_DEVICE_MAX_PARAMETER_SIZE);
-    return CLATTN_OK;
+    c->local_memory_bytes = get_number(q, CL_DEVICE_LOCAL_MEM_SIZE);
+    c->global_memory_bytes = get_number(q, CL_DEVICE_GLOBAL_MEM_SIZE);
+    c->max_allocation_bytes = get_number(q, CL_DEVICE_MAX_MEM_ALLOC_SIZE);
+    c->max_argument_bytes = get_number(q, CL_DEVICE_MAX_PARAMETER_SIZE);
+}
+
+clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *c, device_failure *failure) {
+    inquiry q = {.device = device, .failure = failure};
+    cl_device_type type = 0;
+    *failure = (device_failure){"", 0, CL_SUCCESS};
+    *c = (clattn_capabilities){0};
+    if (ask(&q, CL_DEVICE_TYPE, sizeof type, &type, NULL)) {
+        c->is_cpu = (type & CL_DEVICE_TYPE_CPU) != 0;
+        c->is_gpu = (type & CL_DEVICE_TYPE_GPU) != 0;
+        c->available = get_number(&q, CL_DEVICE_AVAILABLE) && get_number(&q, CL_DEVICE_COMPILER_AVAILABLE);
+        c->little_endian = get_number(&q, CL_DEVICE_ENDIAN_LITTLE) != 0;
+        c->out_of_order =
+            (get_number(&q, CL_DEVICE_QUEUE_PROPERTIES) & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) != 0;
+        c->local_memory_is_local = get_number(&q, CL_DEVICE_LOCAL_MEM_TYPE) == CL_LOCAL;
+        describe_texts(&q, c);
+        describe_extensions(&q, c);
+        describe_limits(&q, c);
+    }
+    if (failure->code == CL_SUCCESS) return CLATTN_OK;
+    *c = (clattn_capabilities){0};
+    const bool unknown = failure->code == CL_INVALID_DEVICE && !strcmp(failure->call, "clGetDeviceInfo");
+    return unknown ? CLATTN_INVALID_ARGUMENT : cla_opencl_status(failure->code);
+}
+
+clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities) {
+    device_failure failure;
+    if (!device || !capabilities) return CLATTN_INVALID_ARGUMENT;
+    return cla_device_describe(device, capabilities, &failure);
 }

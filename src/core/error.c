@@ -28,29 +28,39 @@ clattn_status cla_context_fail(clattn_context *context, clattn_status status, co
     return status;
 }
 
-// OpenCL has no portable code for a lost device. After a run that went well, these mean that the context is
-// gone.
-// Out of resources does so only where a command was enqueued: creating and building may answer it for mere
-// memory.
-static bool means_lost(cl_int code, const char *call) {
-    const bool enqueued = !strncmp(call, "clEnqueue", 9) || !strncmp(call, "clFinish", 8);
-    return code == CL_DEVICE_NOT_AVAILABLE || (code == CL_OUT_OF_RESOURCES && enqueued) ||
-           code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST || code == CL_INVALID_COMMAND_QUEUE ||
+// OpenCL has no portable code for a lost device. After a run that went well, these mean that the context is gone: the
+// queue was asked for its context just before. Out of resources is no such code, since a launch that is too large has
+// it, too; nor is a failed event in a wait list, which may be the caller's. Where the device is gone, a later call says so.
+static bool means_lost(cl_int code) {
+    return code == CL_DEVICE_NOT_AVAILABLE || code == CL_INVALID_COMMAND_QUEUE ||
            code == OPENCL_ILLEGAL_ACCESS;
 }
 
+static bool means_memory(cl_int code) {
+    return code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY ||
+           code == CL_OUT_OF_RESOURCES;
+}
+
+bool cla_opencl_is_of_device(cl_int code) {
+    return means_memory(code) || means_lost(code);
+}
+
+clattn_status cla_opencl_status(cl_int code) {
+    return means_memory(code) ? CLATTN_OUT_OF_MEMORY : CLATTN_DRIVER;
+}
+
 clattn_status cla_context_fail_opencl(clattn_context *context, cl_int code, const char *call) {
-    clattn_status status = CLATTN_DRIVER;
+    clattn_status status = cla_opencl_status(code);
     const char *advice = "the driver refused";
     cla_os_mutex_lock(&context->error_lock);
-    if (context->has_run && means_lost(code, call)) {
+    if (context->has_run && means_lost(code)) {
         context->lost = true;
         status = CLATTN_DEVICE_LOST;
         advice = "the device is gone: destroy this context and create a new one";
-    } else if (code == CL_MEM_OBJECT_ALLOCATION_FAILURE || code == CL_OUT_OF_HOST_MEMORY ||
-               code == CL_OUT_OF_RESOURCES) {
-        status = CLATTN_OUT_OF_MEMORY;
-        advice = "out of memory: ask for less or free some";
+    } else if (status == CLATTN_OUT_OF_MEMORY) {
+        advice = "out of memory or of other resources: ask for less or free some";
+    } else if (code == CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST) {
+        advice = "what it waits for ended with an error";
     }
     cla_os_mutex_unlock(&context->error_lock);
     return cla_context_fail(context, status, "%s: OpenCL error %d (%s): %s", call, (int)code,

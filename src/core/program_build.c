@@ -108,9 +108,7 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
     }
     send_build_log(c, built);
     clReleaseProgram(built);
-    if (code == CL_OUT_OF_HOST_MEMORY || code == CL_OUT_OF_RESOURCES ||
-        code == CL_MEM_OBJECT_ALLOCATION_FAILURE)
-        return cla_context_fail_opencl(c, code, "clBuildProgram");
+    if (cla_opencl_is_of_device(code)) return cla_context_fail_opencl(c, code, "clBuildProgram");
     return cla_context_fail(
         c, CLATTN_BUILD_FAILED,
         "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "

@@ -23,13 +23,15 @@ clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, uint64_t
 clattn_status cla_workspace_take(clattn_context *context, cl_mem given, uint64_t bytes, cl_mem *workspace) {
     *workspace = NULL;
     if (bytes == 0) return CLATTN_OK;
+    cl_int code = CL_SUCCESS;
     if (given) {
-        clRetainMemObject(given);
+        code = clRetainMemObject(given);
+        if (code != CL_SUCCESS)
+            return cla_context_fail_opencl(context, code, "clRetainMemObject (workspace)");
         *workspace = given;
         return CLATTN_OK;
     }
     TRY(cla_workspace_fits(context, given, bytes));
-    cl_int code = CL_SUCCESS;
     *workspace = clCreateBuffer(context->opencl, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
     return *workspace ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateBuffer (workspace)");
 }

@@ -55,8 +55,8 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
                                 "CLBlast: the driver's compiler refused its GEMM kernel");
     if (code == CLBlastUnexpectedError || code == CLBlastUnknownError)
         return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", (int)code);
-    // Its codes are OpenCL's where an OpenCL call failed, and below -1024 where CLBlast itself refused.
-    if (code != CLBlastSuccess && (int)code <= -1024)
+    // Its codes are OpenCL's where an OpenCL call failed; CLBlast's own lie between -1012 and -2048.
+    if (code != CLBlastSuccess && (int)code <= -1012 && (int)code != OPENCL_ILLEGAL_ACCESS)
         return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", (int)code);
     if (code != CLBlastSuccess) return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
     cla_chain_took(c, event);

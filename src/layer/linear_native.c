@@ -70,6 +70,9 @@ static linear_args args_of(const linear *l) {
                          .rotary_dim = l->rope.rotary_dim};
 }
 
+_Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
+               "the arguments of a launch fit every device");
+
 static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
     const knobs *k = &l->choice.knobs;
     linear_args a = args_of(l);
