@@ -125,7 +125,9 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->device = params->device;
     c->no_measurements = params->no_measurements;
     TRY(describe(c));
-    c->device_retained = clRetainDevice(c->device) == CL_SUCCESS; // which PoCL's contexts leave to others
+    const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
+    if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
+    c->device_retained = true;
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));

@@ -101,7 +101,7 @@ run() {
     UBSAN_OPTIONS=print_stacktrace=1
     LSAN_OPTIONS="suppressions=$top/tests/leaks.supp:print_suppressions=0"
     export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
-    set -- "$1" -close_fd_mask=3 -timeout=25 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
+    set -- "$1" -close_fd_mask=3 -timeout=120 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
     [ -f "$top/tests/fuzz_seeds/$1.dict" ] && set -- "$@" -dict="$top/tests/fuzz_seeds/$1.dict"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
     # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one

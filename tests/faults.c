@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define DRIVER_GONE (-9999) // NVIDIA's, for a kernel that touched a bad address
-#define MOST_SECONDS 8.0    // of a subject that compiles
+#define MOST_SECONDS 12.0   // of a subject that compiles
 
 static const int codes[] = {CL_OUT_OF_RESOURCES,
                             CL_MEM_OBJECT_ALLOCATION_FAILURE,
@@ -136,8 +136,8 @@ static void judge_refusal(const struct subject *s, const struct attempt *a) {
     ASSERT(a->status == want, "%s instead of %s: %s", clattn_status_name(a->status), clattn_status_name(want),
            a->message);
     ASSERT(a->message[0] != '\0' && strchr(a->message, '\n') == NULL, "message '%s'", a->message);
-    ASSERT(replaced || want == CLATTN_INVALID_ARGUMENT || want == CLATTN_BUILD_FAILED ||
-               strstr(a->message, number) != NULL,
+    ASSERT(replaced || strstr(a->message, "its own context") != NULL || want == CLATTN_INVALID_ARGUMENT ||
+               want == CLATTN_BUILD_FAILED || strstr(a->message, number) != NULL,
            "no %s in: %s", number, a->message);
 }
 
@@ -272,10 +272,9 @@ static void try_calls(const struct subject *s, const char **names, int calls, in
     }
 }
 
+// Of this process alone: the same number of faults on a machine with other work.
 static double now(void) {
-    struct timespec time;
-    clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec * 1e-9;
+    return (double)clock() / CLOCKS_PER_SEC;
 }
 
 void faults_try(const struct subject *s) {

@@ -121,9 +121,22 @@ static clattn_status plan(const struct own *own, const struct case_arrays *array
     return clattn_attention_plan(own->context, &arrays->params, &plan);
 }
 
-enum part { PART_PREPARE, PART_PLAN, PART_ENQUEUE };
+enum part { PART_PREPARE, PART_PLAN, PART_MEASURE, PART_ENQUEUE };
 
-// Compile, plan or enqueue with faults, then save the kernels with them; everything before and after goes well.
+static clattn_status use(const struct own *own, const struct case_arrays *arrays, enum part part) {
+    switch (part) {
+    case PART_PREPARE:
+        return prepare(own, arrays);
+    case PART_PLAN:
+        return plan(own, arrays);
+    case PART_MEASURE:
+        return clattn_context_measure(own->context);
+    default:
+        return case_enqueue(own->context, own->place.queue, arrays, NULL);
+    }
+}
+
+// Compile, plan, measure or enqueue with faults, then save the kernels with them; everything before and after goes well.
 static void use_own(const struct subject *s, struct attempt *a, struct own *own, enum part part) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
@@ -132,10 +145,7 @@ static void use_own(const struct subject *s, struct attempt *a, struct own *own,
     case_bind(data, &own->place, &arrays);
     if (part == PART_PREPARE) plan(own, &arrays); // probes
     faults_begin(a);
-    const clattn_status status = part == PART_PREPARE ? prepare(own, &arrays)
-                                 : part == PART_PLAN
-                                     ? plan(own, &arrays)
-                                     : case_enqueue(own->context, own->place.queue, &arrays, NULL);
+    const clattn_status status = use(own, &arrays, part);
     if (status == CLATTN_OK && part == PART_PREPARE) clattn_context_save_kernels(own->context);
     faults_end(a, status);
     harness_finish(own->place.queue);
@@ -184,7 +194,7 @@ static void run_probes(const struct subject *s, struct attempt *a) {
 static void run_measurement(const struct subject *s, struct attempt *a) {
     struct own own = {.folder = ""};
     make_folder(&own);
-    use_own(s, a, &own, PART_PLAN);
+    use_own(s, a, &own, PART_MEASURE);
     end_own(&own);
 }
 

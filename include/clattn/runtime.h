@@ -189,7 +189,7 @@ CLATTN_API void clattn_context_destroy(clattn_context *context);
  * Blocking  for seconds, because CLBlast compiles. A quiet machine answers best.
  * Returns   INVALID_ARGUMENT  the context was created with no_measurements
  *           OUT_OF_MEMORY     no memory on the device for three matrices of up to 768 x 768 float32
- *           DEVICE_LOST */
+ *           DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
 
 /* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an

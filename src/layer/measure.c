@@ -21,30 +21,33 @@ typedef struct trial {
     cl_mem x, w, y;
 } trial;
 
-static cl_mem make_matrix(trial *t, int64_t rows) {
+static clattn_status make_matrix(trial *t, clattn_context *of, int64_t rows, cl_mem *m) {
     const float value = 0.5f;
     const size_t bytes = (size_t)rows * WIDTH * sizeof value;
-    cl_mem m = clCreateBuffer(t->context->opencl, CL_MEM_READ_WRITE, bytes, NULL, NULL);
-    if (m && clEnqueueFillBuffer(t->queue, m, &value, sizeof value, 0, bytes, 0, NULL, NULL) == CL_SUCCESS)
-        return m;
-    if (m) clReleaseMemObject(m);
-    return NULL;
+    cl_int code = CL_SUCCESS;
+    *m = clCreateBuffer(of->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (!*m) return cla_context_fail_opencl(of, code, "clCreateBuffer (measurement)");
+    code = clEnqueueFillBuffer(t->queue, *m, &value, sizeof value, 0, bytes, 0, NULL, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK
+                              : cla_context_fail_opencl(of, code, "clEnqueueFillBuffer (measurement)");
 }
 
 // A context of its own on the caller's cl_context and cache: without the caller's rows, and what fails in it is no
 // failure of the caller's.
-static bool open_trial(trial *t, clattn_context *of) {
-    *t = (trial){0};
+static clattn_status open_trial(trial *t, clattn_context *of) {
     const clattn_context_params params = {
         .device = of->device, .context = of->opencl, .no_measurements = true};
-    if (clattn_context_create(&params, &t->context) != CLATTN_OK) return false;
+    cl_int code = CL_SUCCESS;
+    *t = (trial){0};
+    const clattn_status status = clattn_context_create(&params, &t->context);
+    if (status != CLATTN_OK)
+        return cla_context_fail(of, status, "measurement: its own context: %s", clattn_status_text(status));
     t->context->cache = of->cache;
-    t->queue = clCreateCommandQueue(of->opencl, of->device, 0, NULL);
-    if (!t->queue) return false;
-    t->x = make_matrix(t, MOST_ROWS);
-    t->w = make_matrix(t, WIDTH);
-    t->y = make_matrix(t, MOST_ROWS);
-    return t->x && t->w && t->y;
+    t->queue = clCreateCommandQueue(of->opencl, of->device, 0, &code);
+    if (!t->queue) return cla_context_fail_opencl(of, code, "clCreateCommandQueue (measurement)");
+    TRY(make_matrix(t, of, MOST_ROWS, &t->x));
+    TRY(make_matrix(t, of, WIDTH, &t->w));
+    return make_matrix(t, of, MOST_ROWS, &t->y);
 }
 
 static void close_trial(trial *t, clattn_context *of) {
@@ -142,11 +145,12 @@ static void tell(const clattn_context *c, int64_t rows, const contest *of) {
         is_sure(of) ? "" : ": not sure, the next measurement looks again");
 }
 
-bool cla_measure_projections(clattn_context *c, projection_answer *answer) {
+clattn_status cla_measure_projections(clattn_context *c, projection_answer *answer) {
     trial t;
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char kept[KEPT_BYTES];
-    const bool open = open_trial(&t, c);
+    const clattn_status status = open_trial(&t, c);
+    const bool open = status == CLATTN_OK;
     bool all = open;
     *answer = (projection_answer){.sure = open};
     for (int i = 0; open && i < PLAN_MEASURES; i++) {
@@ -158,11 +162,11 @@ bool cla_measure_projections(clattn_context *c, projection_answer *answer) {
         all = all && of.native && of.clblast;
     }
     close_trial(&t, c);
-    if (!all) return open; // what failed may work the next time
+    if (!all) return status; // what failed may work the next time
     kept[PLAN_MEASURES] = answer->sure;
     measure_key(c, key);
     cla_cache_store(c->cache, key, kept, sizeof kept);
-    return true;
+    return CLATTN_OK;
 }
 
 static bool is_answer(const unsigned char *bytes, size_t count) {

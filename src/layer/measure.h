@@ -7,7 +7,7 @@
 // What the cache folder keeps; a file is read, nothing is run.
 projection_answer cla_measure_kept(clattn_context *context);
 
-// Run both and keep the answer. Takes seconds, because CLBlast compiles. False: not even its buffers were there. One that
+// Run both and keep the answer. Takes seconds, because CLBlast compiles. Not OK: not even its buffers were there. One that
 // does not run is no failure: it loses.
-bool cla_measure_projections(clattn_context *context, projection_answer *answer);
+clattn_status cla_measure_projections(clattn_context *context, projection_answer *answer);
 #endif

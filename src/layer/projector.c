@@ -64,18 +64,16 @@ clattn_status clattn_context_measure(clattn_context *context) {
     if (!can_measure(context)) return CLATTN_OK;
     struct projector *p = context->projector;
     projection_answer answer;
-    bool ok = true;
+    clattn_status status = CLATTN_OK;
     cla_os_mutex_lock(&p->measuring);
     if (!measured(context).sure) {
-        ok = cla_measure_projections(context, &answer);
+        status = cla_measure_projections(context, &answer);
         cla_os_mutex_lock(&p->lock);
-        if (ok) p->answer = answer;
+        if (status == CLATTN_OK) p->answer = answer;
         cla_os_mutex_unlock(&p->lock);
     }
     cla_os_mutex_unlock(&p->measuring);
-    return ok ? CLATTN_OK
-              : cla_context_fail(context, CLATTN_OUT_OF_MEMORY,
-                                 "measurement: no memory on the device for its matrices");
+    return status;
 }
 
 static bool clblast_failed(clattn_context *context) {
