@@ -20,6 +20,15 @@ static cl_int ask(cl_mem buffer, cl_mem_info what, void *answer, size_t bytes) {
     return clGetMemObjectInfo(buffer, what, bytes, answer, NULL);
 }
 
+// Intel's runtime knows no parent that its maker has released, though a part keeps it alive. The part then answers for
+// itself; its host pointer is where it begins.
+static cl_int find_part(view_memory *m) {
+    void *host = NULL;
+    const cl_int code = ask(m->buffer, CL_MEM_HOST_PTR, &host, sizeof host);
+    if (host) m->space = NULL, m->start = (uint64_t)(uintptr_t)host;
+    return code;
+}
+
 // Of a sub-buffer, its parent's bytes; of memory that the caller gave, the host's.
 static cl_int find_space(view_memory *m) {
     cl_mem parent = NULL;
@@ -27,13 +36,14 @@ static cl_int find_space(view_memory *m) {
     size_t origin = 0;
     void *host = NULL;
     cl_int code = ask(m->buffer, CL_MEM_ASSOCIATED_MEMOBJECT, &parent, sizeof parent);
-    if (code == CL_SUCCESS && parent) {
-        code = ask(m->buffer, CL_MEM_OFFSET, &origin, sizeof origin);
-        if (code == CL_SUCCESS) code = ask(parent, CL_MEM_FLAGS, &flags, sizeof flags);
-        m->access |= m->access & (CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY | CL_MEM_READ_WRITE) ? 0 : flags;
-    }
+    if (code == CL_SUCCESS && parent) code = ask(m->buffer, CL_MEM_OFFSET, &origin, sizeof origin);
     m->space = parent ? parent : m->buffer;
     m->start = origin;
+    if (code == CL_SUCCESS && parent) {
+        code = ask(parent, CL_MEM_FLAGS, &flags, sizeof flags);
+        if (code == CL_INVALID_MEM_OBJECT) return find_part(m);
+        m->access |= m->access & (CL_MEM_READ_ONLY | CL_MEM_WRITE_ONLY | CL_MEM_READ_WRITE) ? 0 : flags;
+    }
     if (code == CL_SUCCESS && flags & CL_MEM_USE_HOST_PTR)
         code = ask(m->space, CL_MEM_HOST_PTR, &host, sizeof host);
     if (host) m->space = NULL, m->start += (uint64_t)(uintptr_t)host;
