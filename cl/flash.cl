@@ -10,6 +10,9 @@
 #if TILE_KV % ROW_ITEMS != 0
 #error "TILE_KV is a multiple of ROW_ITEMS"
 #endif
+#if TILE_Q * ROW_ITEMS > 4096
+#error "TILE_Q times ROW_ITEMS is a work-group of at most 4096"
+#endif
 #define GROUP (TILE_Q * ROW_ITEMS)
 #define ITEM_KEYS (TILE_KV / ROW_ITEMS)
 #define ITEM_COLUMNS ((HEAD_DIM_V + ROW_ITEMS - 1) / ROW_ITEMS)

@@ -15,6 +15,9 @@
 
 #define SPAN (2 * LANES)
 #define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
+#if ROW_BLOCK > 8 || COLUMN_BLOCK > 16
+#error "ROW_BLOCK is at most 8, COLUMN_BLOCK 16: more would not be in registers"
+#endif
 #if ROPE && (COLUMN_BLOCK % 2 || COLUMN_TILE % COLUMN_BLOCK || ROW_BLOCK * COLUMN_BLOCK > 32)
 #error "with ROPE a block holds whole pairs, at most 16 of them"
 #endif

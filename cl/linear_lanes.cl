@@ -34,6 +34,13 @@
 #define W_STRIDE (REDUCTION_TILE + LANES)
 #define W_AHEAD (COLUMN_BLOCK / ROW_PANELS) // rows of W that a panel asks for
 
+#if COLUMN_BLOCK > 32 || ROW_PANELS > 2
+#error "COLUMN_BLOCK is at most 32, ROW_PANELS 1 or 2"
+#endif
+#if 4 * (TILE_ROWS * (REDUCTION_TILE + LINEAR_TILE_COLUMNS) + COLUMN_BLOCK * W_STRIDE) > PRIVATE_BYTES_MOST
+#error "the tiles do not fit private memory"
+#endif
+
 #define ALIGNED __attribute__((aligned(4 * LANES)))
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;

@@ -24,7 +24,7 @@ static clattn_status refuse_opencl(const clattn_log *log, const char *what, cl_i
     return cla_opencl_status(code);
 }
 
-static cl_int context_holds_device(cl_context context, cl_device_id device, bool *holds) {
+static cl_int context_lists_device(cl_context context, cl_device_id device, bool *holds) {
     size_t bytes = 0;
     cl_int code = clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
     if (code != CL_SUCCESS || !bytes) return code;
@@ -36,13 +36,25 @@ static cl_int context_holds_device(cl_context context, cl_device_id device, bool
     return code;
 }
 
+// PoCL lists the whole device in place of the part (clCreateSubDevices) that a context was made for: whether a part
+// belongs to it shows when a queue is made.
+static bool context_holds_part(cl_context context, cl_device_id device) {
+    cl_device_id whole = NULL;
+    if (clGetDeviceInfo(device, CL_DEVICE_PARENT_DEVICE, sizeof whole, &whole, NULL) != CL_SUCCESS || !whole)
+        return false;
+    cl_int code = CL_SUCCESS;
+    cl_command_queue queue = clCreateCommandQueue(context, device, 0, &code);
+    if (queue) clReleaseCommandQueue(queue);
+    return queue != NULL;
+}
+
 static clattn_status take_opencl(clattn_context *c, cl_context given) {
     bool holds = false;
-    cl_int code = context_holds_device(given, c->device, &holds);
+    cl_int code = context_lists_device(given, c->device, &holds);
     if (code == CL_INVALID_CONTEXT)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given cl_context");
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clGetContextInfo", code);
-    if (!holds)
+    if (!holds && !context_holds_part(given, c->device))
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT,
                       "the given cl_context does not hold the given device");
     code = clRetainContext(given);
@@ -113,6 +125,9 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->device = params->device;
     c->no_measurements = params->no_measurements;
     TRY(describe(c));
+    const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
+    if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
+    c->device_retained = true;
     if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
@@ -144,6 +159,7 @@ void clattn_context_destroy(clattn_context *context) {
     cla_programs_release(context);
     cla_projector_destroy(context); // CLBlast's programs must go before the context does
     if (context->opencl) clReleaseContext(context->opencl);
+    if (context->device_retained) clReleaseDevice(context->device);
     cla_cache_close(context->cache);
     cla_probe_state_destroy(context);
     cla_planner_destroy(context);

@@ -135,7 +135,8 @@ for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--c
 done
 echo 'not JSON' >"$work/bad.json"
 echo '{"format_version": 1, "rows": [{"case": 3}]}' >"$work/odd.json"
-for wrong in "$work/bad.json" "$work/odd.json" "$work/absent.json" ""; do
+echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 1e300, "time_ns_spread": 0}]}' >"$work/huge.json"
+for wrong in "$work/bad.json" "$work/odd.json" "$work/huge.json" "$work/absent.json" ""; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" compare "$work/a.json" $wrong
     one_line "compare $wrong"

@@ -44,6 +44,20 @@ refuse -DWORK_GROUP=3 cl/softmax.cl
 refuse -DTYPE_KV=7 cl/scores.cl
 refuse -DSCORE_OPS=16 cl/scores.cl
 refuse -DLANES=6 cl/linear_lanes.cl
+refuse -DREDUCTION_TILE=100 cl/linear_lanes.cl
+refuse -DCOLUMN_BLOCK=5 cl/linear_lanes.cl
+refuse -DCOLUMN_BLOCK=64 cl/linear_lanes.cl
+refuse -DROW_PANELS=3 cl/linear_lanes.cl
+refuse -DREDUCTION_TILE=65536 cl/linear_lanes.cl
+refuse -DROW_BLOCK=9 cl/linear_few_lanes.cl
+refuse -DCOLUMN_BLOCK=32 cl/linear_few_lanes.cl
+refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear_few_lanes.cl
+refuse -DTILE_Q=4096 cl/flash.cl
+refuse -DHEAD_DIM=577 cl/flash.cl
+refuse -DKEY_BLOCK=65 cl/flash_lanes.cl
+refuse -DWORK_GROUP=0 cl/softmax.cl
+refuse -DCOMBINE_COLUMNS=0 cl/combine.cl
+refuse -DTYPE_OUT=4 cl/merge.cl
 for lanes in 4 8 16; do
     lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done

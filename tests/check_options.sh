@@ -48,6 +48,9 @@ refused 2 'whole number' bench --case plain --repeat 5x
 refused 2 'list such as' bench -n 99999999999999999999
 
 # Without effect, or of two one.
+refused 2 'too many' --version attend
+refused 2 'no command' help nonesuch
+[ "$("$clattn" help attend)" = "$("$clattn" attend --help)" ] || complain "help attend"
 no 'given twice' --q x.npy
 no 'without --scores' --scores-at raw
 no 'without --dropout' --seed 5
@@ -131,6 +134,8 @@ save("bf16.json", [row(case=rows[0]["case"].replace("f32", "bf16"), dtype="bf16"
 save("unsupported.json", [row(status="unsupported", time_ns=None)])
 save("broken.json", [row(status="fail", time_ns=None)])
 save("spread.json", [row(time_ns_spread=-1e30)])
+save("escape.json", [row(case="\x1b[2Jcase")])
+open("escape_bad.json", "w").write("{\x1b[2J")
 PYTHON
 compare() { # $1 exit status, then the arguments
     want=$1
@@ -154,6 +159,9 @@ compare 2 same.json spread.json
 compare 2 same.json same.json --fail-above 0%%
 compare 2 same.json same.json --fail-above 1e-400
 compare 2 same.json same.json --allow-missing
+escape=$(printf '\033')
+"$clattn" compare escape.json escape.json | grep -q "$escape" && complain "compare prints what steers a terminal"
+"$clattn" compare escape_bad.json escape.json 2>&1 | grep -q "$escape" && complain "an error line holds what steers a terminal"
 refused_some 'not in the second' compare two.json same.json --fail-above 5%
 
 # A layer by its tensors' names alone is another model's where names do not tell how it attends.
@@ -212,6 +220,7 @@ model("parameters", rope_theta="absent", rope_parameters={"rope_type": "default"
 model("linear", rope_scaling={"type": "linear", "factor": 1})
 model("window", sliding_window=1000000, use_sliding_window=True)
 model("no_window", sliding_window=2, use_sliding_window=False)
+model("layer_types", sliding_window=2, layer_types=["full_attention"] + ["sliding_attention"] * 29)
 model("base", rope_theta=10000)
 model("linear4", rope_scaling={"rope_type": "linear", "factor": 4.0})
 model("window2", sliding_window=2)
@@ -249,6 +258,11 @@ model() { # $1 folder, then options
 }
 for folder in whole sharded parameters linear window no_window; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
+# A sliding window of 2 keys is the row's own and the one before it.
+model window2 && complain "a window hides nothing"
+"$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 --window 1,-1 \
+    --x "$data/smollm2_layer0_x.npy" --out a.npy --projection native --quiet --expect z.npy --tolerance 0 || complain "the window of config.json"
+model layer_types || complain "--model layer_types: $(cat stderr)"
 no_model() { # $1 word, $2 folder, then options
     word=$1 folder=$2
     shift 2

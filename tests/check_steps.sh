@@ -41,6 +41,20 @@ queued=$(
     finish | tail -n 1
 )
 [ "$queued" = '1 passed, 2 failed, 1 skipped' ] || complain "queued steps: $queued"
+# A script that counts itself: its lines count, and one without any has failed.   $1 the script, $2 wanted result
+scripted() {
+    got=$(
+        . "$top/tests/steps.sh"
+        steps_of "name" sh -c "$1" >/dev/null 2>&1
+        finish | tail -n 1
+    )
+    [ "$got" = "$2" ] || complain "a script '$1': $got, not $2"
+}
+scripted 'echo ok    a; echo ok    b' '2 passed, 0 failed, 0 skipped'
+scripted 'echo ok    a; echo FAIL  b; exit 123' '1 passed, 1 failed, 0 skipped'
+scripted 'echo ok    a; exit 1' '1 passed, 1 failed, 0 skipped'
+scripted 'true' '0 passed, 1 failed, 0 skipped'
+scripted 'echo no clang; exit 77' '0 passed, 0 failed, 1 skipped'
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
 # A build folder without tests and program.

@@ -18,7 +18,8 @@ typedef struct fields {
     cl_mem *workspace;
     clattn_score *score;
     clattn_rope *rope;
-    int required; /* the first of tensors */
+    int required;     /* the first of tensors */
+    unsigned written; /* a bit for each of tensors */
     int tensor_count, int_count, float_count, bool_count;
     unsigned arrays; /* host arrays that are given, a bit for each */
 } fields;
@@ -43,11 +44,6 @@ static void add_score(fields *f, clattn_score *s, clattn_rope *r) {
     f->bools[f->bool_count++] = &s->causal, f->bools[f->bool_count++] = &s->window;
 }
 
-static cl_mem handle(fuzz_bytes *b) {
-    const int chosen = fuzz_below(b, BUFFERS + 1);
-    return chosen < BUFFERS ? fuzz_buffers[chosen] : NULL;
-}
-
 static void change_tensor(clattn_tensor *t, fuzz_bytes *b) {
     const int what = fuzz_below(b, 12), axis = what & 3;
     if (what < 4)
@@ -61,7 +57,7 @@ static void change_tensor(clattn_tensor *t, fuzz_bytes *b) {
     else if (what == 10)
         t->rank = (int)fuzz_number(b);
     else
-        t->buffer = handle(b);
+        t->buffer = fuzz_handle(b);
 }
 
 static void change_rope(clattn_rope *r, fuzz_bytes *b) {
@@ -89,7 +85,7 @@ static void change(fields *f, fuzz_bytes *b) {
     else if (what == 14 && f->rope)
         change_rope(f->rope, b);
     else if (f->workspace)
-        *f->workspace = handle(b);
+        *f->workspace = fuzz_handle(b);
 }
 
 /* A host array of exactly `count` numbers; NULL where it would be too long to make. */
@@ -185,6 +181,18 @@ static void show(const fields *f, const hidden *h) {
     for (int i = 0; i < f->tensor_count; i++) f->tensors[i]->rank = h->ranks[i];
 }
 
+/* What was taken must not have been refused. */
+static bool end(const fields *f, const fuzz_launch *at, clattn_status status, bool right) {
+    const bool done = fuzz_finish(at, status, right);
+    for (int i = 0; done && i < f->tensor_count; i++) {
+        const bool written = f->written >> i & 1;
+        fuzz_check_access(f->tensors[i], !written, written);
+        for (int k = 0; written && k < f->tensor_count; k++)
+            if (k != i) fuzz_check_apart(f->tensors[i], f->tensors[k]);
+    }
+    return done;
+}
+
 static bool run_attention(const clattn_attention_params *p, fields *f, fuzz_launch *at) {
     clattn_plan plan = {.workspace_bytes = 0};
     clattn_family families[16];
@@ -201,9 +209,9 @@ static bool run_attention(const clattn_attention_params *p, fields *f, fuzz_laun
     FUZZ_CHECK(clattn_attention_families(fuzz_context, p, families, 16, &count) == status);
     show(f, &h);
     if (planned && fit && !attention_may_run(p, &plan)) return true;
-    return fuzz_finish(
-        at, clattn_attention_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
-        planned && fit && !at->wrong);
+    return end(f, at,
+               clattn_attention_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
+               planned && fit && !at->wrong);
 }
 
 static bool layer_may_run(const clattn_layer_params *p, const clattn_plan *plan) {
@@ -232,9 +240,8 @@ static bool run_layer(const clattn_layer_params *p, fields *f, fuzz_launch *at) 
     FUZZ_CHECK(clattn_layer_workspace(fuzz_context, p, &bytes) == status);
     show(f, &h);
     if (planned && fit && !layer_may_run(p, &plan)) return true;
-    return fuzz_finish(
-        at, clattn_layer_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
-        planned && fit && !at->wrong);
+    return end(f, at, clattn_layer_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
+               planned && fit && !at->wrong);
 }
 
 static bool run_linear(const clattn_linear_params *p, fields *f, fuzz_launch *at) {
@@ -256,9 +263,9 @@ static bool run_linear(const clattn_linear_params *p, fields *f, fuzz_launch *at
         (choice.projection != CLATTN_PROJECTION_NATIVE ||
          work_of(&x, p->x.shape[2], p->w.shape[0]) > MOST_WORK || !fuzz_kernel_may_run(of, sizeof of)))
         return true;
-    return fuzz_finish(
-        at, clattn_linear_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
-        planned && fit && !at->wrong);
+    return end(f, at,
+               clattn_linear_enqueue(fuzz_context, at->queue, p, at->wait_count, at->wait_list, at->to),
+               planned && fit && !at->wrong);
 }
 
 static void change_all(fields *f, fuzz_bytes *b) {
@@ -278,7 +285,7 @@ static bool attention(fuzz_bytes *b) {
     const clattn_type q = fuzz_float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
     const unsigned with = fuzz_byte(b) & fuzz_byte(b);
     clattn_attention_params p = {.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT)};
-    fields f = {.required = 4, .workspace = &p.workspace};
+    fields f = {.required = 4, .written = 15 << 3, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.q, q, 4, (int64_t[]){l.batch, l.heads, l.n_q, l.d});
@@ -320,7 +327,7 @@ static bool layer(fuzz_bytes *b) {
     clattn_layer_params p = {.heads = (int32_t)(uint64_t)l.heads,
                              .kv_heads = (int32_t)(uint64_t)l.kv_heads,
                              .projection = CLATTN_PROJECTION_NATIVE};
-    fields f = {.required = 6, .workspace = &p.workspace};
+    fields f = {.required = 6, .written = 1 << 1 | 3 << 7, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.x, type, 3, (int64_t[]){l.batch, l.n_q, width});
@@ -355,7 +362,7 @@ static bool linear(fuzz_bytes *b) {
     const int64_t n = l.n_q, k = l.n_kv, m = l.d;
     const clattn_type x = fuzz_float_type(b), w = fuzz_below(b, 3) ? x : fuzz_float_type(b);
     clattn_linear_params p = {.projection = CLATTN_PROJECTION_NATIVE};
-    fields f = {.required = 3, .workspace = &p.workspace};
+    fields f = {.required = 3, .written = 1 << 1, .workspace = &p.workspace};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.x, x, 3, (int64_t[]){l.batch, n, k});
@@ -374,15 +381,14 @@ static bool merge(fuzz_bytes *b) {
     const int64_t shape[4] = {l.batch, l.heads, l.n_q, l.dv};
     const clattn_type type = fuzz_float_type(b);
     clattn_merge_params p;
-    fields f = {.required = 4, .workspace = NULL};
+    fields f = {.required = 4, .written = 3, .workspace = NULL};
     fuzz_launch at;
     fuzz_launch_choose(&at, b);
     add_view(&f, &p.out_a, type, 4, shape), add_view(&f, &p.lse_a, CLATTN_TYPE_F32, 3, shape);
     add_view(&f, &p.out_b, type, 4, shape), add_view(&f, &p.lse_b, CLATTN_TYPE_F32, 3, shape);
     change_all(&f, b);
-    return fuzz_finish(&at,
-                       clattn_merge_enqueue(fuzz_context, at.queue, &p, at.wait_count, at.wait_list, at.to),
-                       all_fit(&f) && !at.wrong);
+    return end(&f, &at, clattn_merge_enqueue(fuzz_context, at.queue, &p, at.wait_count, at.wait_list, at.to),
+               all_fit(&f) && !at.wrong);
 }
 
 bool fuzz_one(const uint8_t *data, size_t size) {

@@ -88,6 +88,56 @@ bool fuzz_fits(const clattn_tensor *t) {
            (last + 1) * (__int128)clattn_type_size(t->type) <= (__int128)bytes_of(t->buffer);
 }
 
+cl_mem fuzz_handle(fuzz_bytes *b) {
+    const int chosen = fuzz_below(b, BUFFERS + 1);
+    return chosen < BUFFERS ? fuzz_buffers[chosen] : NULL;
+}
+
+/* Each element's bytes are marked with `mark`; true where one had the mark `found`. An axis that repeats counts once. Views
+ * of more elements than a buffer has bytes are passed over. */
+static bool walk(const clattn_tensor *t, uint8_t marks[BUFFER_BYTES], uint8_t mark, uint8_t found) {
+    const size_t size = clattn_type_size(t->type);
+    int64_t count[CLATTN_MAX_RANK] = {1, 1, 1, 1}, total = 1, at[CLATTN_MAX_RANK] = {0};
+    for (int i = 0; i < t->rank; i++) {
+        count[i] = t->stride[i] ? t->shape[i] : 1;
+        if (count[i] > BUFFER_BYTES / total) return false;
+        total *= count[i];
+    }
+    bool any = false;
+    for (int64_t n = 0; n < total; n++) {
+        int64_t element = t->offset;
+        for (int i = 0; i < t->rank; i++) element += at[i] * t->stride[i];
+        for (size_t byte = 0; byte < size; byte++) {
+            uint8_t *to = &marks[(size_t)element * size + byte];
+            any = any || *to == found;
+            *to = mark;
+        }
+        for (int i = t->rank - 1; i >= 0 && ++at[i] == count[i]; i--) at[i] = 0;
+    }
+    return any;
+}
+
+static bool is_empty(const clattn_tensor *t) {
+    for (int i = 0; i < t->rank; i++)
+        if (t->shape[i] == 0) return true;
+    return !t->buffer;
+}
+
+void fuzz_check_apart(const clattn_tensor *written, const clattn_tensor *other) {
+    static uint8_t marks[BUFFER_BYTES];
+    if (written->buffer != other->buffer || is_empty(written) || is_empty(other)) return;
+    memset(marks, 0, sizeof marks);
+    (void)walk(written, marks, 1, 2);
+    FUZZ_CHECK(!walk(other, marks, 2, 1));
+}
+
+void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written) {
+    if (is_empty(t)) return;
+    FUZZ_CHECK(t->buffer != fuzz_buffers[FOREIGN]);
+    FUZZ_CHECK(!is_read || t->buffer != fuzz_buffers[WRITE_ONLY]);
+    FUZZ_CHECK(!is_written || t->buffer != fuzz_buffers[READ_ONLY]);
+}
+
 bool fuzz_answered(clattn_status status) {
     char text[1024] = "";
     if (status == CLATTN_OK) return true;

@@ -15,8 +15,15 @@ extern clattn_context *fuzz_context;
 /* On the device that CLATTN_TEST_DEVICE says, else a CPU; kernels are kept in the folder FUZZ_CACHE. */
 void fuzz_device_open(void);
 
+/* Any of the buffers, or none. */
+cl_mem fuzz_handle(fuzz_bytes *b);
+
 /* Whether a view lies in its buffer, reckoned in 128 bits. */
 bool fuzz_fits(const clattn_tensor *t);
+
+/* Of a call that was taken: a view that is written shares no byte with another, and neither lies where it must not. */
+void fuzz_check_apart(const clattn_tensor *written, const clattn_tensor *other);
+void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written);
 
 /* Whether it is OK. A refusal is the request's or this build's, never the driver's, and says why in one line. */
 bool fuzz_answered(clattn_status status);

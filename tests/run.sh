@@ -37,6 +37,7 @@ later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 later "no OpenCL platform" sh tests/check_no_platform.sh build
 run_queued
 suite "device, default" build device
+suite "guard pages around every buffer" build pages
 step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled
 suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false

@@ -71,13 +71,14 @@ later() {
     printf '%s\n' "$@" >"$queue/$queued.words"
 }
 run_queued() {
-    find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c '
+    # The outer shell outlives one that is killed: xargs would then start no more.
+    find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
         place=${1%.words} start=$(date +%s)
         set --
         while read -r word; do set -- "$@" "$word"; done <"$place.words"
         shift
         "$@" >"$place.log" 2>&1
-        echo "$? $(($(date +%s) - start))" >"$place.status"' run '{}'
+        echo "$? $(($(date +%s) - start))" >"$place.status"' '{}'
     for words in "$queue"/*.words; do
         place=${words%.words}
         read -r status seconds <"$place.status" || status=1 seconds=0

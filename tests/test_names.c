@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "evidence/case_data.h"
+#include "evidence/choose_device.h"
 #include "evidence/hard_cases.h"
 #include "evidence/names.h"
 
@@ -189,6 +190,32 @@ START_TEST(refused_names) {
 }
 END_TEST
 
+// --device: a number, a kind, a whole name before a part of one; a part that devices of two names have means none.
+START_TEST(names_of_devices) {
+    static clattn_capabilities all[5];
+    static const struct {
+        const char *spec;
+        int chosen, other;
+    } wanted[] = {{NULL, 2, -1},          {"0", 0, -1},      {"4", 4, -1},    {"5", -1, -1},
+                  {"01", -1, -1},         {"gpu", 2, -1},    {"CPU", 0, -1},  {"amd epyc", 1, -1},
+                  {"epyc", -1, 1},        {"e", -1, 1},      {"pocl", 0, -1}, {"nvidia", 2, -1},
+                  {"nvidia h100", 2, -1}, {"radeon", -1, -1}};
+    const char *const names[] = {"cpu-AMD EPYC", "AMD EPYC", "NVIDIA H100", "NVIDIA H100", ""};
+    const char *const platforms[] = {"PoCL", "Intel", "CUDA", "CUDA", "none"};
+    for (int i = 0; i < 5; i++) {
+        snprintf(all[i].name, sizeof all[i].name, "%s", names[i]);
+        snprintf(all[i].platform, sizeof all[i].platform, "%s", platforms[i]);
+        all[i].is_cpu = i < 2, all[i].is_gpu = i >= 2;
+    }
+    for (size_t n = 0; n < sizeof wanted / sizeof wanted[0]; n++) {
+        int other = 7;
+        const int chosen = choose_capabilities(all, 5, wanted[n].spec, &other);
+        ck_assert_msg(chosen == wanted[n].chosen && other == wanted[n].other, "%s: %d, other %d",
+                      wanted[n].spec ? wanted[n].spec : "no spec", chosen, other);
+    }
+}
+END_TEST
+
 // A name is enough: the same numbers again, other numbers with another seed.
 START_TEST(same_inputs_again) {
     const char *const names[] = {"attend-f16-b2-h4-n7-d12-causal-maskqk-alibi-kvlen",
@@ -213,8 +240,8 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {
-        hard_names,    standing_names, random_names,     every_token_changes_the_case,
-        refused_names, large_numbers,  same_inputs_again};
+        hard_names,    standing_names, random_names,      every_token_changes_the_case,
+        refused_names, large_numbers,  same_inputs_again, names_of_devices};
     Suite *suite = suite_create("names of cases");
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);

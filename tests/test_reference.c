@@ -7,6 +7,7 @@
 
 #include "evidence/budget.h"
 #include "evidence/case_check.h"
+#include "evidence/storage.h"
 
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n9-nkv33-d12-dv20-causal-lse-softcap2-window20:0-maskb1qk-biashqk-alibi-sinks",
@@ -57,6 +58,55 @@ START_TEST(samples_are_the_whole) {
 }
 END_TEST
 
+// What a right device computes of turned q and k in 16-bit storage, which it rounds once more.
+static struct test_case turned_case(struct random *r, clattn_type type) {
+    static const int64_t sizes[] = {16, 40, 64, 80, 96, 128};
+    struct test_case t = {
+        .name = "turned", .batch = 1, .heads = 2, .q_type = type, .kv_type = type, .out_type = type};
+    t.n_q = 8 + (int64_t)random_uniform(r, 0, 24), t.n_kv = 16 + (int64_t)random_uniform(r, 0, 40);
+    t.head_dim = sizes[(int)random_uniform(r, 0, 6)];
+    t.rope.layout = random_uniform(r, 0, 2) < 1 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED;
+    t.weights = true, t.weights_type = (clattn_type)random_uniform(r, 0, 3);
+    t.seed = 1 + (uint64_t)random_uniform(r, 0, 1e9);
+    return t;
+}
+// Weights of `computed` beside results that are exact.
+static bool agrees_as_stored(const struct case_data *right, const struct case_data *computed,
+                             clattn_type type, char why[512]) {
+    const struct test_case *t = &right->test;
+    struct case_result got = case_reference(right, CLATTN_TYPE_F32, NULL),
+                       stored = case_reference(computed, type, NULL);
+    for (int64_t n = 0; n < t->heads * t->n_q * t->n_kv; n++)
+        got.weights[n] = storage_round(t->weights_type, stored.weights[n]);
+    const bool good = case_agrees(right, &got, why, 512);
+    case_result_free(&got);
+    case_result_free(&stored);
+    return good;
+}
+
+// Right results hold in every case; a kernel that leaves out the last term of each product, or rounds k to bfloat16 on
+// the way to weights of float16 or float32, is found in every one.
+START_TEST(turned_and_rounded) {
+    struct random r = {35};
+    for (int n = 0; n < 120; n++) {
+        char why[512] = "", name[CASE_NAME_SIZE];
+        const clattn_type type = n % 2 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F16;
+        const struct test_case test = turned_case(&r, type);
+        struct case_data *data = case_make(&test), *wrong = case_make(&test);
+        const int64_t count = test.heads * test.n_kv * test.head_dim;
+        ck_assert_msg(agrees_as_stored(data, data, type, why), "%s: %s", case_name(&data->test, name), why);
+        for (int64_t i = test.head_dim - 1; i < count; i += test.head_dim) wrong->k[i] = 0;
+        ck_assert_msg(!agrees_as_stored(data, wrong, type, why), "%s: a term may be missing",
+                      case_name(&data->test, name));
+        for (int64_t i = 0; i < count; i++) wrong->k[i] = storage_round(CLATTN_TYPE_BF16, data->k[i]);
+        if (type == CLATTN_TYPE_F16 && test.weights_type != CLATTN_TYPE_BF16)
+            ck_assert_msg(!agrees_as_stored(data, wrong, type, why), "%s: k may be bfloat16",
+                          case_name(&data->test, name));
+        case_free(data), case_free(wrong);
+    }
+}
+END_TEST
+
 // Any one element of out that is off, NaN or not written is found.
 START_TEST(one_wrong_element_is_found) {
     static const double wrong[] = {1e-3, NAN, INFINITY, 1e300};
@@ -85,6 +135,7 @@ int main(void) {
     Suite *suite = suite_create("reference");
     TCase *group = tcase_create("reference");
     tcase_add_test(group, samples_are_the_whole);
+    tcase_add_test(group, turned_and_rounded);
     tcase_add_test(group, one_wrong_element_is_found);
     suite_add_tcase(suite, group);
     SRunner *runner = srunner_create(suite);

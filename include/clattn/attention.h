@@ -211,8 +211,10 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
 /* Enqueue one attention call on the caller's queue, in-order or out-of-order.
  *   wait_list  events[wait_count] of the same OpenCL context that the call waits for, or NULL and 0; one that has
  *              already ended with an error is refused; whether one that does so later stops the call is the driver's
- *   event      NULL, or receives an event that completes when every output is written; the caller releases it
- * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty.
+ *   event      NULL, or receives an event that completes when every output is written, and NULL where the call fails;
+ *              the caller releases it
+ * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty; D or Dv of 0 is refused, and
+ * so is Hkv of 0 where H is not. Of q, k, v and out those without elements need no buffer.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
  * Threads   any, one queue a thread.
  * Blocking  never for the result; a kernel not yet compiled is compiled now, and the first bf16 call of a context
@@ -229,6 +231,7 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
  *   lse = ln(exp(lse_a) + exp(lse_b)),  out = out_a exp(lse_a - lse) + out_b exp(lse_b - lse)
  * A part that saw no key (lse = -inf) changes nothing; its out may hold anything but is normally 0.
  * out_a, out_b [B, H, Nq, Dv] of one type (f32, f16, bf16), lse_a, lse_b f32 [B, H, Nq].
+ * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Dv of 0 merges lse alone.
  * Lifetime, threads, blocking, returns: as clattn_attention_enqueue.
  * Source    Dao et al. 2022, section 3.1 */
 typedef struct clattn_merge_params {

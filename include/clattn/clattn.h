@@ -17,10 +17,15 @@
  *     device is not available, that a queue which it knew is none, or that a kernel touched a bad address. A launch
  *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
  *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
- *     count of the contexts that use CLBlast, which has its own ways (clattn_projection).
+ *     count of the contexts that use CLBlast. Drivers have their own ways, and so has CLBlast (clattn_projection).
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
  *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
  *     that is being compiled, or a probe that is running.
+ *   - Processes: where nothing of OpenCL was called yet, by whomever, a process may fork and use the library in parent
+ *     and children. Later a child lacks the driver's threads: names, versions and views are all that it may ask for,
+ *     and contexts are the parent's. A library that was loaded by hand may be unloaded once its contexts are
+ *     destroyed, and loaded again. Two copies of it in one process share CLBlast and nothing else.
+ *   - A handle or pointer that is needed and NULL is INVALID_ARGUMENT; where it is the context, there is no line.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
 #ifndef CLATTN_CLATTN_H

@@ -15,10 +15,11 @@ extern "C" {
  * of the context's tuned_rows decides; else what clattn_context_measure found; else the shipped rows. Where CLBlast
  * fails in a call with AUTO (but for DEVICE_LOST), the call is done again by clattn's own kernel, and so are later ones
  * of the context.
- * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it prints
- * a line on stderr when an OpenCL call of its own fails, it reads the environment variable CLBLAST_BUILD_OPTIONS when
- * it compiles, and what it compiled stays until the last context that has used it is destroyed. That drops all that it
- * keeps for the process, also what the application had it compile itself. */
+ * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it takes
+ * scratch memory of its own for large products, which no workspace counts, it prints a line on stderr when an OpenCL
+ * call of its own fails, it reads the environment variable CLBLAST_BUILD_OPTIONS when it compiles, and what it compiled
+ * stays until the last context that has used it is destroyed. That drops all that it keeps for the process, also what
+ * the application had it compile itself. */
 typedef enum clattn_projection {
     CLATTN_PROJECTION_AUTO = 0, /* the faster one */
     CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
@@ -54,7 +55,7 @@ typedef struct clattn_layer_params {
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none but a
-     * few words a batch item, head or frequency. Otherwise as in clattn_attention_params. */
+     * few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_layer_params;
 
@@ -71,7 +72,8 @@ CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. `params->workspace`, where given, holds at least clattn_layer_workspace()
- * bytes.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
+ * bytes. Sizes of zero: B or Nq of 0 does nothing and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
+ * head sizes of 0 are refused.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
  * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
                                               const clattn_layer_params *params, cl_uint wait_count,
@@ -88,7 +90,7 @@ typedef struct clattn_linear_params {
     clattn_tensor w;   /* [M, K], dense rows (last stride 1), as frameworks store it */
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
-    /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none.
+    /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none but CLBlast's own.
      * Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_linear_params;

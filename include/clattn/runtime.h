@@ -69,14 +69,14 @@ CLATTN_API int clattn_version_number(void);
 /* --------------------------------------------------------------------------------------------- log --- */
 
 typedef enum clattn_log_level {
-    CLATTN_LOG_ERROR = 0,
-    CLATTN_LOG_INFO = 1,
-    CLATTN_LOG_DEBUG = 2
+    CLATTN_LOG_ERROR = 0, /* why a call failed, and the log of a build that did */
+    CLATTN_LOG_INFO = 1,  /* kernels built or loaded, rows, probes, measurements, an unused cache folder */
+    CLATTN_LOG_DEBUG = 2  /* nothing yet */
 } clattn_log_level;
 
 /* Receives one message (a line, except a build log) without a newline at its end.
- * Lifetime: `message` is valid during the call.   Threads: called on the thread that made the failing call,
- * so it must be safe to call from several at once.   It must not call back into the same context. */
+ * Lifetime: `message` is valid during the call.   Threads: called on the thread whose call it is about, so it must be
+ * safe to call from several at once.   It must not call back into the same context. */
 typedef void (*clattn_log_fn)(void *user, clattn_log_level level, const char *message);
 
 typedef struct clattn_log {
@@ -126,7 +126,8 @@ typedef struct clattn_capabilities {
  *   count     receives the number of devices there are, which may be more than capacity
  *   log       may be NULL
  * Threads: any.   Blocking: may load drivers.
- * Returns   UNSUPPORTED    no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
+ * Returns   INVALID_ARGUMENT  count is NULL, or devices is where capacity is not 0
+ *           UNSUPPORTED       no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
  *           OUT_OF_MEMORY, DRIVER  the loader failed, or every platform that could have had a device; count is 0
  * A platform that fails beside others is left out, with a line in the log (CLATTN_LOG_INFO).
  * Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
@@ -143,7 +144,7 @@ CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capa
 typedef struct clattn_context clattn_context;
 
 typedef struct clattn_context_params {
-    cl_device_id device; /* required */
+    cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context
         context; /* NULL: clattn makes its own; else the caller's, which must hold `device`; it is retained */
     clattn_log log;
@@ -166,7 +167,7 @@ typedef struct clattn_context_params {
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
  * binaries are kept there.
- * Lifetime  destroy it with clattn_context_destroy.
+ * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
  * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, or a line of tuned_rows is no row or asks
@@ -194,18 +195,19 @@ CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
 /* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:
  * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
- * it was first asked for). Threads: any; the queues that used the context are finished.   Blocking: on the
- * file system. */
+ * it was first asked for). NULL is allowed. Threads: any; the queues that used the context are finished.
+ * Blocking: on the file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 
-/* The OpenCL context and device, for creating queues and buffers.   Lifetime: the context's; not retained. */
+/* The OpenCL context and device, for creating queues and buffers; NULL of NULL.   Lifetime: the context's; not
+ * retained. */
 CLATTN_API cl_context clattn_context_opencl(const clattn_context *context);
 CLATTN_API cl_device_id clattn_context_device(const clattn_context *context);
 CLATTN_API const clattn_capabilities *clattn_context_capabilities(const clattn_context *context);
 
 /* Copy the message of the last call that failed on this context (of any thread; the log callback tells
- * threads apart) into text[size], cut to fit and always terminated; "" when none failed. Returns the full
- * length. */
+ * threads apart) into text[size], cut to fit and always terminated; "" when none failed. A call that goes well leaves
+ * it. Returns the full length; text may be NULL to ask for that alone. */
 CLATTN_API size_t clattn_context_last_error(clattn_context *context, char *text, size_t size);
 
 /* What the context has done so far, for start-up measurements. */

@@ -15,6 +15,7 @@ struct projector;
 struct clattn_context {
     cl_context opencl;
     cl_device_id device;
+    bool device_retained;
     clattn_capabilities capabilities;
     clattn_log log;
     cache *cache;

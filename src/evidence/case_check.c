@@ -124,6 +124,43 @@ static clattn_type score_type(const struct test_case *t) {
     return t->rope.layout == CLATTN_ROPE_NONE ? CLATTN_TYPE_F32 : storage_coarser(t->q_type, t->kv_type);
 }
 
+// The longest row of q or k. One of a table that repeats may begin anywhere in it.
+static double longest_row(const double *x, int64_t count, int64_t size) {
+    double longest = 0, largest = 0;
+    const bool repeats = count > GUARDED_PERIOD;
+    for (int64_t n = 0; !repeats && n + size <= count; n += size) {
+        double squares = 0;
+        for (int64_t d = 0; d < size; d++) squares += x[n + d] * x[n + d];
+        longest = fmax(longest, squares); // not of a row with a NaN
+    }
+    for (int64_t n = 0; repeats && n < GUARDED_PERIOD; n++) largest = fmax(largest, fabs(x[n]));
+    return repeats ? largest * sqrt((double)size) : sqrt(longest);
+}
+
+// How far weights may be off because q and k are stored once more after they were turned, each number with a
+// relative error of at most the roundoff of its type, u_q and u_k: a score, and softcap's slope is at most 1, is then off by
+//   e <= scale * sum_d |q_d| |k_d| (u_q + u_k + u_q u_k) <= scale * |q| |k| (u_q + u_k + u_q u_k)
+// (Cauchy and Schwarz; turning keeps lengths). The logit ln(w / (1 - w)) of a weight then moves by at most 2 e, and the
+// weight, a logistic function of it, by at most tanh(e / 2), which is reached around w = 1/2.
+static double weights_moved(const struct case_data *data) {
+    const struct test_case *t = &data->test;
+    if (t->rope.layout == CLATTN_ROPE_NONE || case_projects(t)) return 0;
+    const double u_q = storage_roundoff(t->q_type), u_k = storage_roundoff(t->kv_type);
+    const float *const scales = t->score.head_scales;
+    double scale = t->score.scale != 0.0f ? fabs((double)t->score.scale) : 1 / sqrt((double)t->head_dim);
+    for (int64_t h = 0; scales && h < t->heads; h++) scale = fmax(h ? scale : 0, fabs((double)scales[h]));
+    const double q = longest_row(data->q, t->batch * t->heads * t->n_q * t->head_dim, t->head_dim),
+                 k = longest_row(data->k, t->batch * t->kv_heads * t->n_kv * t->head_dim, t->head_dim);
+    return tanh(scale * q * k * (u_q + u_k + u_q * u_k) / 2);
+}
+
+// What a single weight may be off: its own rounding, twice, and what moves it before.
+static double weights_limit(const struct case_data *data) {
+    const struct test_case *t = &data->test;
+    if (t->weights_type == CLATTN_TYPE_F32) return 0;
+    return 2 * storage_roundoff(t->weights_type) + weights_moved(data);
+}
+
 static bool scores_agree(const struct case_data *data, const struct case_result *got,
                          const struct case_result *ref, int64_t rows, char *why, size_t size) {
     const struct test_case *t = &data->test;
@@ -133,8 +170,7 @@ static bool scores_agree(const struct case_data *data, const struct case_result 
         .what = "weights", .type = weights_type, .got = got->weights, .ref = ref->weights};
     struct budget scores = {.what = "scores", .type = type, .got = got->scores, .ref = ref->scores};
     weights.count = scores.count = rows * t->n_kv;
-    if (t->weights_type == CLATTN_TYPE_F16) weights.max_error = 1.0 / 1024;
-    if (t->weights_type == CLATTN_TYPE_BF16) weights.max_error = 1.0 / 128;
+    weights.max_error = weights_limit(data);
     if (t->scores_at == CLATTN_TAP_SOFTMAX) scores.ref = ref->weights;
     if (got->lse != NULL && !budget_holds(&lse, why, size)) return false;
     if (got->scores != NULL && !budget_holds(&scores, why, size)) return false;

@@ -3,6 +3,7 @@
 
 #include <ctype.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static bool contains(const char *text, const char *part) {
@@ -31,23 +32,33 @@ int choose_device_score(const char *spec, size_t index, const clattn_capabilitie
     return contains(c->name, spec) || contains(c->platform, spec);
 }
 
+int choose_capabilities(const clattn_capabilities *all, size_t count, const char *spec, int *other) {
+    const bool by_name = spec && !same_letters("gpu", spec) && !same_letters("cpu", spec);
+    int chosen = -1, best = 0;
+    *other = -1;
+    for (size_t i = 0; i < count; i++) {
+        const clattn_capabilities *c = &all[i], *first = chosen < 0 ? NULL : &all[chosen];
+        const int score = c->name[0] || c->platform[0] ? choose_device_score(spec, i, c) : 0;
+        if (score == 0 || score < best) continue;
+        if (score > best)
+            best = score, chosen = (int)i, *other = -1;
+        else if (by_name && *other < 0 &&
+                 (strcmp(c->name, first->name) || strcmp(c->platform, first->platform)))
+            *other = (int)i;
+    }
+    return *other < 0 ? chosen : -1;
+}
+
 const clattn_device *choose_device(const clattn_device *devices, size_t count, const char *spec,
                                    const clattn_device **other) {
-    const bool by_name = spec && !same_letters("gpu", spec) && !same_letters("cpu", spec);
-    const clattn_device *chosen = NULL, *second = NULL;
-    clattn_capabilities of_chosen;
-    int best = 0;
-    for (size_t i = 0; i < count; i++) {
-        clattn_capabilities c;
-        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
-        const int score = choose_device_score(spec, i, &c);
-        const bool alike =
-            chosen && !strcmp(c.name, of_chosen.name) && !strcmp(c.platform, of_chosen.platform);
-        if (score == 0 || score < best || (score == best && alike)) continue;
-        if (score == best && !second) second = &devices[i];
-        if (score == best) continue;
-        best = score, chosen = &devices[i], of_chosen = c, second = NULL;
-    }
-    if (other) *other = by_name ? second : NULL;
-    return by_name && second ? NULL : chosen;
+    clattn_capabilities *all = calloc(count ? count : 1, sizeof *all);
+    int chosen = -1, second = -1;
+    // One that tells nothing of itself has no names.
+    for (size_t i = 0; i < count && all; i++)
+        if (clattn_device_describe(devices[i].device, &all[i]) != CLATTN_OK)
+            all[i].name[0] = all[i].platform[0] = '\0';
+    if (all) chosen = choose_capabilities(all, count, spec, &second);
+    free(all);
+    if (other) *other = second < 0 ? NULL : &devices[second];
+    return chosen < 0 ? NULL : &devices[chosen];
 }

@@ -9,6 +9,8 @@
 // names the first; NULL: none matches, or devices of different names do, and *other (unless NULL) is then the second.
 const clattn_device *choose_device(const clattn_device *devices, size_t count, const char *spec,
                                    const clattn_device **other);
+// The same of what devices tell of themselves: an index, or -1.
+int choose_capabilities(const clattn_capabilities *all, size_t count, const char *spec, int *other);
 // 0: the device is not what spec means, else the better the higher.
 int choose_device_score(const char *spec, size_t index, const clattn_capabilities *c);
 #endif

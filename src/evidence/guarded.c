@@ -57,12 +57,26 @@ static struct guarded prepare(struct place *place, const struct guarded_shape *s
     return tensor;
 }
 
+// The place's own memory is the buffer's.
+static struct guarded use_memory(struct guarded tensor) {
+    cl_int code = CL_OUT_OF_HOST_MEMORY;
+    tensor.memory = tensor.place->memory(tensor.bytes);
+    if (tensor.memory != NULL) {
+        memcpy(tensor.memory, tensor.image, tensor.bytes);
+        tensor.view.buffer = clCreateBuffer(tensor.place->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
+                                            tensor.bytes, tensor.memory, &code);
+    }
+    if (code != CL_SUCCESS) place_broken(tensor.place, "clCreateBuffer", code);
+    return tensor;
+}
+
 // In a bare place written by a command and not by CL_MEM_COPY_HOST_PTR, which may keep a second copy alive; elsewhere
 // not, since a suite may hold the queue back.
 static struct guarded upload(struct guarded tensor) {
     struct place *place = tensor.place;
     cl_int code = CL_SUCCESS;
     if (tensor.image == NULL) return tensor;
+    if (place->memory != NULL) return use_memory(tensor);
     tensor.view.buffer =
         clCreateBuffer(place->opencl, CL_MEM_READ_WRITE | (place->bare ? 0 : CL_MEM_COPY_HOST_PTR),
                        tensor.bytes, place->bare ? NULL : tensor.image, &code);
@@ -174,6 +188,7 @@ bool guarded_intact(const struct guarded *tensor, cl_command_queue queue) {
 
 void guarded_release(struct guarded *tensor) {
     if (tensor->view.buffer != NULL) clReleaseMemObject(tensor->view.buffer);
+    if (tensor->memory != NULL) tensor->place->release_memory(tensor->memory);
     free(tensor->image);
     *tensor = (struct guarded){0};
 }

@@ -18,6 +18,7 @@ struct guarded {
     clattn_tensor view;
     struct place *place;
     size_t bytes;   // of the buffer
+    void *memory;   // the place's, where it has some
     uint8_t *image; // what the buffer held when it was made; NULL in a bare place
 };
 

@@ -12,6 +12,9 @@ struct place {
     cl_command_queue queue; // with profiling, where times are taken
     int64_t guard;          // elements behind every view
     bool bare;              // keep no copy of what a buffer held: nothing tells whether it is intact
+    // Memory for the buffers of cases where the caller wants it to lie; NULL: the driver's own.
+    void *(*memory)(size_t bytes);
+    void (*release_memory)(void *memory);
     void (*broken)(const char *what, cl_int code); // NULL: the line is kept, the rest is skipped
     char error[256];                               // of the first call that failed, else ""
 };

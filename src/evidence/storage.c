@@ -99,6 +99,13 @@ void storage_poison(clattn_type type, void *base, int64_t count) {
     }
 }
 
+double storage_roundoff(clattn_type type) {
+    return type == CLATTN_TYPE_F32    ? 0x1p-24
+           : type == CLATTN_TYPE_F16  ? 0x1p-11
+           : type == CLATTN_TYPE_BF16 ? 0x1p-8
+                                      : 0.0;
+}
+
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
     // The numbers of an i8 row are what its scale says, exactly.
     if (a == CLATTN_TYPE_I8 || b == CLATTN_TYPE_I8) return a == CLATTN_TYPE_I8 ? b : a;

@@ -19,6 +19,8 @@ void storage_store(clattn_type type, void *base, int64_t index, double x);
 void storage_poison(clattn_type type, void *base, int64_t count);
 
 // The coarser of two floating-point types: f32 < f16 < bf16.
+// The most that rounding moves a number, relative to it: 2^-24, 2^-11, 2^-8; of another type 0.
+double storage_roundoff(clattn_type type);
 clattn_type storage_coarser(clattn_type a, clattn_type b);
 
 #endif

@@ -17,6 +17,10 @@ static clattn_status find_sizes(layer *l) {
                                 p->wq.rank != 2   ? "wq"
                                 : p->wv.rank != 2 ? "wv"
                                                   : "wo");
+    if (p->wq.shape[0] > INT32_MAX || p->wv.shape[0] > INT32_MAX)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most 2^31-1 are possible",
+                                p->wq.shape[0] > INT32_MAX ? "wq" : "wv",
+                                (long long)(p->wq.shape[0] > INT32_MAX ? p->wq.shape[0] : p->wv.shape[0]));
     if (p->wq.shape[0] < 1 || p->wq.shape[0] % l->heads)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "wq: %lld rows are not a multiple of H = %d",
                                 (long long)p->wq.shape[0], l->heads);

@@ -51,13 +51,16 @@ static double number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
+// A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
+static bool is_time(const json_t *row, const char *key, double least) {
+    return json_is_number(json_object_get(row, key)) && number(row, key) >= least && number(row, key) <= 1e18;
+}
+
 static bool valid_rows(const json_t *rows) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
-        const bool timed = json_is_number(json_object_get(row, "time_ns")) && number(row, "time_ns") > 0.0 &&
-                           json_is_number(json_object_get(row, "time_ns_spread")) &&
-                           number(row, "time_ns_spread") >= 0.0;
+        const bool timed = is_time(row, "time_ns", 1.0) && is_time(row, "time_ns_spread", 0.0);
         if (!text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
             !text(row, "status")[0])
             return false;
@@ -83,7 +86,8 @@ static int load(const char *path, json_t **file) {
                           path, BENCH_FORMAT_VERSION);
     if (valid_rows(json_object_get(*file, "rows"))) return -1;
     return tool_wrong("compare",
-                      "%s: rows lack case, device, status or times: a file of clattn bench --save is needed",
+                      "%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
+                      "--save is needed",
                       path);
 }
 
@@ -112,14 +116,23 @@ static int judge(const json_t *a, const json_t *b) {
     return time_b < time_a ? FASTER : SLOWER;
 }
 
+// A text of a file for the terminal, which control characters would steer.
+static const char *shown(const json_t *row, const char *key, char buffer[256]) {
+    snprintf(buffer, 256, "%s", text(row, key));
+    for (char *at = buffer; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    return buffer;
+}
+
 static void print_pair(const compare *c, const json_t *a, const json_t *b, int verdict) {
+    char one[256], two[256];
     if (c->json || c->quiet) return;
-    printf("%-12s  %s on %s", verdicts[verdict], text(a, "case"), text(a, "device"));
+    printf("%-12s  %s on %s", verdicts[verdict], shown(a, "case", one), shown(a, "device", two));
     if (verdict <= SLOWER)
         printf(": %.3f +- %.3f ms, then %.3f +- %.3f ms, ratio %.3f", number(a, "time_ns") / 1e6,
                number(a, "time_ns_spread") / 1e6, number(b, "time_ns") / 1e6,
                number(b, "time_ns_spread") / 1e6, number(b, "time_ns") / number(a, "time_ns"));
-    if (verdict == BROKEN) printf(": %s: %s", text(b, "status"), text(b, "why"));
+    if (verdict == BROKEN) printf(": %s: %s", shown(b, "status", one), shown(b, "why", two));
     printf("\n");
 }
 
@@ -141,9 +154,11 @@ static void compare_pair(compare *c, const json_t *a, const json_t *b) {
 
 static void tell_missing(compare *c, const json_t *row, int file) {
     static const char *const where[] = {"only in the second", "only in the first"};
+    char one[256], two[256];
     c->missing[file]++;
     if (!c->json && !c->quiet)
-        printf("%-12s  %s on %s: %s\n", "missing", text(row, "case"), text(row, "device"), where[file]);
+        printf("%-12s  %s on %s: %s\n", "missing", shown(row, "case", one), shown(row, "device", two),
+               where[file]);
     json_array_append_new(c->rows,
                           json_pack("{s:s, s:s, s:s, s:s}", "case", text(row, "case"), "device",
                                     text(row, "device"), "verdict", "missing", "where", where[file]));

@@ -39,25 +39,32 @@ static int finish_output(int status) {
     return status == EXIT_DONE ? EXIT_FAILED : status;
 }
 
+static int run_command(int argc, char **argv) {
+    for (size_t i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[0], commands[i].name)) return commands[i].run(argc, argv);
+    fprintf(stderr,
+            "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see "
+            "clattn --help\n",
+            argv[0]);
+    return EXIT_WRONG;
+}
+
 static int run(int argc, char **argv) {
     if (argc < 2) {
         print_help(stderr);
         return EXIT_WRONG;
     }
-    if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help")) {
-        print_help(stdout);
+    const bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
+    const bool version = !strcmp(argv[1], "--version");
+    if (!help && !version) return run_command(argc - 1, argv + 1);
+    if (argc == 2) {
+        if (help) print_help(stdout);
+        if (version) printf("clattn %s\n", clattn_version());
         return EXIT_DONE;
     }
-    if (!strcmp(argv[1], "--version")) {
-        printf("clattn %s\n", clattn_version());
-        return EXIT_DONE;
-    }
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr,
-            "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see "
-            "clattn --help\n",
-            argv[1]);
+    char option[] = "--help";
+    if (help && argc == 3) return run_command(2, (char *[]){argv[2], option, NULL});
+    fprintf(stderr, "clattn %s: %s: is one argument too many; see clattn --help\n", argv[1], argv[argc - 1]);
     return EXIT_WRONG;
 }
 

@@ -9,10 +9,13 @@
 #include "evidence/number.h"
 #include "tool/tool.h"
 
+// One line whatever it quotes: names in files may hold what steers a terminal.
 static void print_line(const char *command, const char *format, va_list list) {
-    fprintf(stderr, "clattn %s: ", command);
-    vfprintf(stderr, format, list);
-    fputc('\n', stderr);
+    char line[2048];
+    vsnprintf(line, sizeof line, format, list);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    fprintf(stderr, "clattn %s: %s\n", command, line);
 }
 
 int tool_wrong(const char *command, const char *format, ...) {

@@ -72,15 +72,15 @@ static int find_device(session *s) {
     if (found) s->device = *chosen;
     free(devices);
     if (found) return -1;
+    const char *option = s->options.device ? "--device" : "$CLATTN_DEVICE";
     if (second)
-        return tool_wrong(
-            s->command,
-            "--device %s: means device %zu and others: a number or a whole name from clattn devices", spec,
-            second);
+        return tool_wrong(s->command,
+                          "%s %s: means device %zu and others: a number or a whole name from clattn devices",
+                          option, spec, second);
     return tool_wrong(s->command,
-                      "--device %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
+                      "%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
                       "clattn devices",
-                      spec, count - 1);
+                      option, spec, count - 1);
 }
 
 // A folder that was asked for and cannot be one: the library would keep nothing, and say so in its log alone.

@@ -149,6 +149,18 @@ def make_api():
         write(f"api/good_with_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 1 << bit, 1 << bit, 0]))
     for bit in range(6):
         write(f"api/arrays_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1 << bit, 0]) + bytes([1] * 8))
+    # One change of a call: the first eight bytes are sizes, then types, options, kernel, queue, no host arrays.
+    call = bytes([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1])
+    for tensor in (0, 1, 3):
+        for what in range(11):
+            write(f"api/tensor_{tensor}_{what}", call + bytes([1, 0, tensor, what, 49 if what < 9 else 6]))
+        for handle in (0, 16, 17, 18, 19, 20):
+            write(f"api/tensor_{tensor}_buffer_{handle}", call + bytes([1, 0, tensor, 11, handle]))
+        write(f"api/tensor_{tensor}_past_its_end", call + bytes([1, 0, tensor, 8, 128, 192]))
+        write(f"api/tensor_{tensor}_steps_of_0", call + bytes([2, 0, tensor, 4, 0, 0, tensor, 0, 14]))
+    for change in (8, 9, 10, 11, 14, 15):
+        for field in range(8):
+            write(f"api/change_{change}_{field}", call + bytes([1, change, field, 50, field]))
     for launch in range(12, 16):
         write(f"api/launch_{launch}", bytes([7, 0, 0, 0, 0, 0, launch]))
 

@@ -1,0 +1,166 @@
+// test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
+// inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
+// been run. Leaves out devices that do not work in the host's memory.
+#include "case_assert.h"
+#include "pages.h"
+#include "random_case.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 204, LONGEST = 4096 };
+
+static char at_work[CASE_NAME_SIZE] = "nothing yet";
+static const char *name_at_work(void) {
+    return at_work;
+}
+
+// What has been run, by path or projection and type of q, k and v.
+static int ran[CLATTN_KERNEL_COUNT][CLATTN_TYPE_COUNT][CLATTN_TYPE_COUNT], longest;
+static int projected[CLATTN_TYPE_COUNT], layers;
+
+// Whether a kernel reads and writes where the host's memory is: the guard pages are then around what it works on.
+static bool works_in_place(void) {
+    cl_int code;
+    int *memory = pages_memory(16), *seen = NULL;
+    ck_assert_ptr_nonnull(memory);
+    cl_mem buffer =
+        clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 16, memory, &code);
+    harness_expect(code, "clCreateBuffer");
+    const int word = 77;
+    harness_expect(clEnqueueFillBuffer(harness()->queue, buffer, &word, sizeof word, 0, 16, 0, NULL, NULL),
+                   "fill");
+    harness_finish(harness()->queue);
+    seen = memory;
+    const bool in_place = seen[3] == word;
+    clReleaseMemObject(buffer);
+    pages_release(memory);
+    return in_place;
+}
+
+static cl_mem *workspace_of(struct case_arrays *a, size_t *bytes) {
+    clattn_context *c = harness()->context;
+    *bytes = 0;
+    clattn_status status;
+    if (a->op == CASE_LAYER)
+        status = clattn_layer_workspace(c, &a->layer, bytes);
+    else if (a->op == CASE_LINEAR)
+        status = clattn_linear_workspace(c, &a->linear, bytes);
+    else
+        status = clattn_attention_workspace(c, &a->params, bytes);
+    if (status != CLATTN_OK) *bytes = 0;
+    return a->op == CASE_LAYER    ? &a->layer.workspace
+           : a->op == CASE_LINEAR ? &a->linear.workspace
+                                  : &a->params.workspace;
+}
+
+static void note(const struct test_case *t, const struct case_arrays *a) {
+    clattn_plan plan;
+    if (t->op == CASE_ATTEND && clattn_attention_plan(harness()->context, &a->params, &plan) == CLATTN_OK)
+        ran[plan.kernel][t->q_type][t->kv_type]++;
+    if (t->op == CASE_LAYER || t->op == CASE_LINEAR)
+        projected[t->matrix_type]++, layers += t->op == CASE_LAYER;
+    if (t->n_q > longest) longest = (int)t->n_q;
+    if (t->n_kv > longest) longest = (int)t->n_kv;
+}
+
+// UNSUPPORTED is an answer, too: it is not counted.
+static void run(const struct test_case *test, int number) {
+    struct place place = *harness_place();
+    struct case_data *data = case_make(test);
+    struct case_arrays arrays;
+    struct case_verdict verdict = {.good = true};
+    size_t bytes;
+    void *memory = NULL;
+    case_name(&data->test, at_work);
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    pages_turn(number / RANDOM_KINDS % 2);
+    case_bind(data, &place, &arrays);
+    cl_mem *workspace = workspace_of(&arrays, &bytes);
+    if (bytes > 0) {
+        cl_int code;
+        pages_turn(0);
+        memory = pages_memory(bytes);
+        *workspace =
+            clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &code);
+        harness_expect(code, "clCreateBuffer");
+    }
+    const clattn_status status = case_enqueue(place.context, place.queue, &arrays, NULL);
+    harness_finish(place.queue);
+    if (status == CLATTN_OK) {
+        note(&data->test, &arrays);
+        case_judge(data, &arrays, place.queue, &verdict);
+    }
+    if (bytes > 0) clReleaseMemObject(*workspace);
+    case_unbind(&arrays);
+    if (memory) pages_release(memory);
+    char text[256];
+    ck_assert_msg(status == CLATTN_OK || status == CLATTN_UNSUPPORTED, "%s: %s", at_work,
+                  place_message(&place, status, text));
+    ck_assert_msg(verdict.good, "%s: %s", at_work, verdict.why);
+    case_free(data);
+}
+
+START_TEST(random_cases) {
+    struct random r = {.state = 1 + (uint64_t)_i};
+    pages_watch(name_at_work);
+    if (!works_in_place()) return;
+    for (int n = _i; n < CASES; n += RANDOM_KINDS) {
+        const bool large = n / RANDOM_KINDS % 4 == 0;
+        const struct test_case test = random_case(&r, _i, large ? LONGEST : 300, large ? 3e7 : 3e6);
+        run(&test, n);
+    }
+}
+END_TEST
+
+START_TEST(all_were_seen) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16, CLATTN_TYPE_I8};
+    if (!works_in_place()) return;
+    for (int path = CLATTN_KERNEL_UNFUSED; path < CLATTN_KERNEL_COUNT; path++)
+        for (int i = 0; i < 4; i++) {
+            int as_q = 0, as_kv = 0;
+            for (int j = 0; j < 4; j++)
+                as_q += ran[path][types[i]][types[j]], as_kv += ran[path][types[j]][types[i]];
+            ck_assert_msg(as_kv > 0 && (as_q > 0 || i == 3), "%s never ran with %s",
+                          clattn_kernel_name((clattn_kernel)path), clattn_type_name(types[i]));
+        }
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(projected[types[i]] > 0, "no projection with matrices of %s",
+                      clattn_type_name(types[i]));
+    ck_assert_msg(layers > 2, "%d layers", layers);
+    ck_assert_msg(longest > LONGEST / 2, "at most %d rows or keys", longest);
+}
+END_TEST
+
+// Two partial results, at both ends.
+START_TEST(merges) {
+    if (!works_in_place()) return;
+    for (int n = 0; n < 6; n++) {
+        struct place place = *harness_place();
+        const clattn_type type = (clattn_type)(n / 2);
+        const struct guarded_shape out = {type, 4, {2, 3, 65, 33}, LAYOUT_DENSE},
+                                   lse = {CLATTN_TYPE_F32, 3, {2, 3, 65}, LAYOUT_DENSE};
+        double *numbers = calloc(2 * 3 * 65 * 33, sizeof *numbers);
+        snprintf(at_work, sizeof at_work, "merge of %s", clattn_type_name(type));
+        place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+        pages_turn(n % 2);
+        struct guarded all[4] = {guarded_in_out(&place, &out, numbers), guarded_in_out(&place, &lse, numbers),
+                                 guarded_input(&place, &out, numbers), guarded_input(&place, &lse, numbers)};
+        const clattn_merge_params p = {all[0].view, all[1].view, all[2].view, all[3].view};
+        ck_assert_int_eq(clattn_merge_enqueue(place.context, place.queue, &p, 0, NULL, NULL), CLATTN_OK);
+        harness_finish(place.queue);
+        for (int i = 0; i < 4; i++) guarded_release(&all[i]);
+        free(numbers);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const seen[] = {merges, all_were_seen, NULL};
+    Suite *suite = suite_create("pages");
+    TCase *group = harness_add(suite, "random", (const TTest *const[]){NULL});
+    tcase_add_loop_test(group, random_cases, 0, RANDOM_KINDS);
+    harness_add(suite, "after them", seen);
+    return harness_run(suite);
+}
