@@ -1,12 +1,11 @@
 // test_events.c: whose events are whose: one that comes back is the caller's, those of a wait list stay the caller's, all
 // of them are waited for, and a call that fails or does nothing keeps to that, too; of attention, layer, linear and merge.
-// Leaves out results (every other suite).
+// Leaves out results (every other suite); what is kept too long is seen by the layer that counts objects (cl_layer.h).
 #include "case_assert.h"
 #include "harness.h"
 
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 // The calls, each on small tensors of its own.
 enum { ATTENTION, UNFUSED, LAYER, LAYER_CLBLAST, LINEAR, LINEAR_CLBLAST, MERGE, CALLS };
@@ -85,16 +84,6 @@ static cl_int state(cl_event event) {
     return status;
 }
 
-// Drivers let go of an event some time after it is complete.
-static void assert_last_reference(cl_event event, int call) {
-    cl_uint count = references(event);
-    for (int n = 0; n < 2000 && count != 1; n++) {
-        nanosleep(&(struct timespec){.tv_nsec = 1000000}, NULL);
-        count = references(event);
-    }
-    ck_assert_msg(count == 1, "%s: %u references to an event of the wait list", names[call], count);
-}
-
 // Both queues, two gates, twice over: full calls and calls of no rows. The event comes after both gates.
 static void held_back(int call, cl_command_queue queue, bool nothing) {
     struct ready r;
@@ -111,7 +100,6 @@ static void held_back(int call, cl_command_queue queue, bool nothing) {
     harness_expect(clSetUserEventStatus(gates[1], CL_COMPLETE), "clSetUserEventStatus");
     harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
     harness_finish(queue);
-    for (int n = 0; n < 2; n++) assert_last_reference(gates[n], call);
     clReleaseEvent(done);
     for (int n = 0; n < 2; n++) clReleaseEvent(gates[n]);
     ready_close(&r);

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static char folder[] = "/tmp/clattn-measure-XXXXXX";
@@ -78,13 +79,51 @@ END_TEST
 
 // Whatever the machine did meanwhile: that the rounds agree decides whether the next call looks again.
 static bool unsure;
+
+// The first line holds its thread in the middle of measuring until others have made their calls.
+static struct {
+    pthread_mutex_t lock;
+    pthread_cond_t changed;
+    bool inside, over, timed_out;
+} middle = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
+
+static void hold_middle(void) {
+    struct timespec end;
+    clock_gettime(CLOCK_REALTIME, &end);
+    end.tv_sec += 60;
+    pthread_mutex_lock(&middle.lock);
+    middle.inside = true;
+    pthread_cond_broadcast(&middle.changed);
+    while (!middle.over && !middle.timed_out)
+        middle.timed_out = pthread_cond_timedwait(&middle.changed, &middle.lock, &end) != 0;
+    pthread_mutex_unlock(&middle.lock);
+}
+
 static void note_unsure(void *user, clattn_log_level level, const char *text) {
     if (strstr(text, "not sure")) unsure = true;
     count_measurements(user, level, text);
+    if (strstr(text, "measured")) hold_middle();
 }
 
 static void *measure_in_thread(void *context) {
     return clattn_context_measure(context) == CLATTN_OK ? context : NULL;
+}
+
+// What needs no answer of the measurement: plans as before, and what compiles.
+static void call_meanwhile(clattn_context *context) {
+    clattn_layer_params p = layer_of(CLATTN_TYPE_F32, 1);
+    p.projection = CLATTN_PROJECTION_NATIVE;
+    pthread_mutex_lock(&middle.lock);
+    while (!middle.inside) pthread_cond_wait(&middle.changed, &middle.lock);
+    pthread_mutex_unlock(&middle.lock);
+    const clattn_linear_choice choice = plan_linear(context);
+    const clattn_status status = clattn_layer_prepare(context, &p);
+    pthread_mutex_lock(&middle.lock);
+    middle.over = true;
+    pthread_cond_broadcast(&middle.changed);
+    pthread_mutex_unlock(&middle.lock);
+    ck_assert_int_eq(status, CLATTN_OK);
+    ck_assert_msg(strstr(choice.why, "nothing was measured"), "%s", choice.why);
 }
 
 START_TEST(once_a_device) {
@@ -100,11 +139,13 @@ START_TEST(once_a_device) {
     ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
     for (int i = 0; i < 4; i++)
         ck_assert_int_eq(pthread_create(&threads[i], NULL, measure_in_thread, context), 0);
+    call_meanwhile(context);
     for (int i = 0; i < 4; i++) {
         void *result = NULL;
         pthread_join(threads[i], &result);
         ck_assert_ptr_nonnull(result);
     }
+    ck_assert_msg(!middle.timed_out, "calls of another thread waited for the measurement");
     ck_assert_int_ge(measurements, 2); // few rows and many
     ck_assert_msg(unsure || measurements == 2, "%d measurements, and all were sure", measurements);
     const clattn_linear_choice choice = plan_linear(context);

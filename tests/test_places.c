@@ -80,7 +80,7 @@ START_TEST(part_of_a_device) {
     for (cl_uint n = 0; n < count; n++) {
         ck_assert_int_eq(clattn_device_describe(parts[n], &facts), CLATTN_OK);
         ck_assert_uint_eq(facts.compute_units, 1);
-        clattn_context *c = n < 2 ? open_context(parts[n], NULL) : NULL;
+        clattn_context *c = n < 1 ? open_context(parts[n], NULL) : NULL;
         clReleaseDevice(parts[n]);
         if (!c) continue;
         ck_assert_uint_eq(clattn_context_capabilities(c)->compute_units, 1);
@@ -133,9 +133,10 @@ static void share_context(const cl_device_id devices[2], const char *where) {
     for (int n = 0; n < 2; n++) on[n] = open_context(devices[n], both);
     const cl_uint held = references(both);
     ck_assert_uint_gt(held, before); // clattn has references of its own
-    for (int n = 0; n < 2; n++) {
+    for (int n = 0; n < 2; n++)
         ck_assert(clattn_context_opencl(on[n]) == both && clattn_context_device(on[n]) == devices[n]);
-        ck_assert_uint_eq(references(both), held); // what the functions hand out is not retained
+    ck_assert_uint_eq(references(both), held); // what the functions hand out is not retained
+    for (int n = 0; n < 2; n++) {
         cl_command_queue other = open_queue(both, devices[1 - n]);
         assert_other_queue_refused(on[n], other);
         clReleaseCommandQueue(other);

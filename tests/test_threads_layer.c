@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { THREADS = 4, ROUNDS = 8 };
+enum { THREADS = 4 };
 
 // Each thread begins with another one, so that first uses meet.
 static const char *const names[] = {
@@ -20,7 +20,7 @@ static const char *const names[] = {
 
 struct worker {
     pthread_t thread;
-    int number;
+    int number, rounds;
     clattn_context *shared; // NULL: a context of its own each round
     pthread_barrier_t *start;
     char why[512]; // "" when all went well
@@ -74,7 +74,7 @@ static void *work(void *argument) {
     cl_command_queue queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &code);
     harness_expect(code, "clCreateCommandQueue");
     pthread_barrier_wait(w->start);
-    for (int round = 0; round < ROUNDS && good; round++) {
+    for (int round = 0; round < w->rounds && good; round++) {
         clattn_context *c = w->shared ? w->shared : open_context();
         good = c && one_call(w, c, queue, names[(w->number * 3 + round) % NAMES]);
         if (!w->shared) clattn_context_destroy(c);
@@ -85,12 +85,12 @@ static void *work(void *argument) {
 }
 
 // Check's assertions belong to the main thread, so a worker only notes what went wrong.
-static void run_workers(clattn_context *shared) {
+static void run_workers(clattn_context *shared, int rounds) {
     struct worker workers[THREADS] = {0};
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, THREADS);
     for (int n = 0; n < THREADS; n++) {
-        workers[n].number = n;
+        workers[n].number = n, workers[n].rounds = rounds;
         workers[n].shared = shared;
         workers[n].start = &start;
         harness_expect(pthread_create(&workers[n].thread, NULL, work, &workers[n]), "pthread_create");
@@ -105,14 +105,14 @@ static void run_workers(clattn_context *shared) {
 START_TEST(one_context) {
     clattn_context *c = open_context();
     ck_assert_ptr_nonnull(c);
-    run_workers(c);
+    run_workers(c, NAMES);
     clattn_context_destroy(c);
 }
 END_TEST
 
 // The last to go drops what CLBlast keeps, while others begin.
 START_TEST(contexts_come_and_go) {
-    run_workers(NULL);
+    run_workers(NULL, 3);
 }
 END_TEST
 
