@@ -111,6 +111,7 @@ static cl_int took_event(cl_int code, const cl_event *event, const char *call) {
 
 typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, void *);
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
+typedef void(CL_CALLBACK *memory_notify)(cl_mem, void *);
 typedef void(CL_CALLBACK *event_notify)(cl_event, cl_int, void *);
 typedef void(CL_CALLBACK *memory_notify)(cl_mem, void *);
 
@@ -142,6 +143,7 @@ PLAIN(clBuildProgram,
       (cl_program p, cl_uint n, const cl_device_id *d, const char *o, program_notify f, void *user),
       (p, n, d, o, f, user))
 PLAIN(clSetUserEventStatus, (cl_event e, cl_int status), (e, status))
+PLAIN(clSetMemObjectDestructorCallback, (cl_mem m, memory_notify f, void *user), (m, f, user))
 PLAIN(clSetEventCallback, (cl_event e, cl_int status, event_notify f, void *user), (e, status, f, user))
 PLAIN(clSetMemObjectDestructorCallback, (cl_mem m, memory_notify f, void *user), (m, f, user))
 

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define DRIVER_GONE (-9999) // NVIDIA's, for a kernel that touched a bad address
-#define MOST_SECONDS 12.0   // of a subject that compiles
+#define MOST_SECONDS 8.0    // of a subject that compiles
 
 static const int codes[] = {CL_OUT_OF_RESOURCES,
                             CL_MEM_OBJECT_ALLOCATION_FAILURE,
@@ -245,7 +245,7 @@ static void restore_errors(int kept) {
 // How many codes a call fails with, besides a loss.
 static int codes_of(const struct subject *s, bool first) {
     if (s->compiles) return s->most_calls > 0 ? 1 : 2;
-    return first ? FIRST_LOSS : s->through_clblast ? 3 : 8;
+    return first ? FIRST_LOSS : s->through_clblast ? 2 : 4;
 }
 
 // Of the faults of a use that takes so long, every how-manieth fits into the time of a subject.

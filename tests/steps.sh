@@ -76,6 +76,7 @@ run_queued() {
         place=${1%.words} start=$(date +%s)
         set --
         while read -r word; do set -- "$@" "$word"; done <"$place.words"
+        echo "      begins: $1"
         shift
         "$@" >"$place.log" 2>&1
         echo "$? $(($(date +%s) - start))" >"$place.status"' '{}'
