@@ -113,7 +113,6 @@ typedef void(CL_CALLBACK *context_notify)(const char *, const void *, size_t, vo
 typedef void(CL_CALLBACK *program_notify)(cl_program, void *);
 typedef void(CL_CALLBACK *memory_notify)(cl_mem, void *);
 typedef void(CL_CALLBACK *event_notify)(cl_event, cl_int, void *);
-typedef void(CL_CALLBACK *memory_notify)(cl_mem, void *);
 
 PLAIN(clGetPlatformIDs, (cl_uint n, cl_platform_id *p, cl_uint *count), (n, p, count))
 PLAIN(clGetDeviceIDs, (cl_platform_id p, cl_device_type t, cl_uint n, cl_device_id *d, cl_uint *count),
@@ -145,7 +144,6 @@ PLAIN(clBuildProgram,
 PLAIN(clSetUserEventStatus, (cl_event e, cl_int status), (e, status))
 PLAIN(clSetMemObjectDestructorCallback, (cl_mem m, memory_notify f, void *user), (m, f, user))
 PLAIN(clSetEventCallback, (cl_event e, cl_int status, event_notify f, void *user), (e, status, f, user))
-PLAIN(clSetMemObjectDestructorCallback, (cl_mem m, memory_notify f, void *user), (m, f, user))
 
 static cl_uint pretended;
 static const void *pretended_bytes;
