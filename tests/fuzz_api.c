@@ -141,8 +141,8 @@ static bool attention_may_run(const clattn_attention_params *p, const clattn_pla
         int64_t numbers[20];
     } of = {"",
             {p->q.type, p->kv.k.type, p->out.type, p->q.shape[3], p->kv.v.shape[3], plan->tile_q,
-             plan->tile_kv, plan->splits > 1, p->weights.rank ? 1 + (int)p->weights.type : 0,
-             s->bias.rank ? 1 + (int)s->bias.type : 0, s->mask.rank != 0, s->softcap != 0.0f,
+             plan->tile_kv, plan->splits > 1, p->weights.rank ? 1 + (int64_t)p->weights.type : 0,
+             s->bias.rank ? 1 + (int64_t)s->bias.type : 0, s->mask.rank != 0, s->softcap != 0.0f,
              s->alibi_slopes != NULL, s->causal, s->window, s->sinks != NULL, p->rope.layout,
              s->head_scales != NULL}};
     memcpy(of.name, plan->kernel_name, sizeof of.name);
@@ -256,7 +256,7 @@ static bool run_linear(const clattn_linear_params *p, fields *f, fuzz_launch *at
     FUZZ_CHECK(bare || fewer || !planned);
     FUZZ_CHECK(clattn_linear_workspace(fuzz_context, p, &bytes) == status &&
                (!planned || bytes == choice.workspace_bytes));
-    const int64_t of[] = {p->x.type, p->w.type, p->b.rank ? 1 + (int)p->b.type : 0, choice.kernel_name[7],
+    const int64_t of[] = {p->x.type, p->w.type, p->b.rank ? 1 + (int64_t)p->b.type : 0, choice.kernel_name[7],
                           p->x.shape[1] > 8};
     const clattn_tensor x = {.shape = {1, p->x.shape[0], p->x.shape[1]}};
     if (planned && fit &&
