@@ -13,8 +13,8 @@ extern "C" {
 
 /* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
  * of the context's tuned_rows decides; else what clattn_context_measure found; else the shipped rows. Where CLBlast
- * fails in a call with AUTO (but for DEVICE_LOST), the call is done again by clattn's own kernel, and so are later ones
- * of the context.
+ * fails (but for DEVICE_LOST), AUTO does the call again by clattn's own kernel, and takes that one in the context's later
+ * calls.
  * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it takes
  * scratch memory of its own for large products, which no workspace counts, it prints a line on stderr when an OpenCL
  * call of its own fails, it reads the environment variable CLBLAST_BUILD_OPTIONS when it compiles, and what it compiled
