@@ -75,13 +75,11 @@ static clattn_status open_opencl(clattn_context *c, const clattn_context_params 
 }
 
 static bool init_locks(clattn_context *c) {
-    const bool errors = cla_os_mutex_init(&c->error_lock), programs = cla_os_mutex_init(&c->program_lock);
-    const bool built = cla_os_condition_init(&c->program_built);
-    c->locks_ready = errors && programs && built;
+    if (!cla_os_mutex_init_two(&c->error_lock, &c->program_lock)) return false;
+    c->locks_ready = cla_os_condition_init(&c->program_built);
     if (c->locks_ready) return true;
-    if (errors) cla_os_mutex_destroy(&c->error_lock);
-    if (programs) cla_os_mutex_destroy(&c->program_lock);
-    if (built) cla_os_condition_destroy(&c->program_built);
+    cla_os_mutex_destroy(&c->error_lock);
+    cla_os_mutex_destroy(&c->program_lock);
     return false;
 }
 

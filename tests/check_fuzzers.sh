@@ -7,6 +7,8 @@
 # that were reached, against a floor. An input that ends a fuzzer stays in build/fuzz/TARGET and is named.
 set -u
 top=$(pwd)
+. tests/driver.sh
+[ -n "${OCL_ICD_VENDORS:-}" ] || choose_driver || { echo "no driver: install pocl-opencl-icd or give CLATTN_DRIVERS"; exit 77; }
 work=$top/build/fuzz
 seconds=${1:-20}
 [ $# -gt 0 ] && shift

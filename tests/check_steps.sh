@@ -55,6 +55,29 @@ scripted 'echo ok    a; echo FAIL  b; exit 123' '1 passed, 1 failed, 0 skipped'
 scripted 'echo ok    a; exit 1' '1 passed, 1 failed, 0 skipped'
 scripted 'true' '0 passed, 1 failed, 0 skipped'
 scripted 'echo no clang; exit 77' '0 passed, 0 failed, 1 skipped'
+# A suite whose leak checker gave up is run again; one that said anything else is not.   $1 what it says, $2 wanted "runs status"
+gave_up='==7==LeakSanitizer has encountered a fatal error.'
+cat >"$work/program" <<'END'
+echo run >>"$RUNS"
+[ "$(wc -l <"$RUNS")" = 2 ] && echo '100%: Checks: 3, Failures: 0, Errors: 0' && exit 0
+echo "$SAYS"
+exit 1
+END
+looked() {
+    rm -f "$work/runs"
+    SAYS=$1 RUNS=$work/runs sh "$top/tests/look_again.sh" sh "$work/program" >"$work/said"
+    status=$?
+    got="$(wc -l <"$work/runs") $status"
+    [ "$got" = "$2" ] || complain "look_again of '$1': $got, not $2"
+}
+looked "$gave_up" '2 0'
+[ "$(grep -c Checks: "$work/said")" = 0 ] || complain "look_again counts checks twice"
+looked "$gave_up
+t.c:7:F:core:name:0: Assertion failed" '1 1'
+looked "$gave_up
+==8==ERROR: AddressSanitizer: heap-use-after-free" '1 1'
+looked 'killed by signal 11' '1 1'
+
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
 # A build folder without tests and program.

@@ -1,6 +1,7 @@
 /* fuzz_device.c: see fuzz_device.h. */
 #define _GNU_SOURCE
 #include "fuzz_device.h"
+#include "evidence/choose_device.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -39,23 +40,14 @@ static void make_buffers(cl_context own, cl_context foreign) {
 /* Without a measurement of CLBlast: it would take minutes. */
 static const char rows[] = "linear_few_lanes cpu=1 nq=..40 :\nlinear_lanes cpu=1 :\n";
 
-static const clattn_device *find_device(const clattn_device *devices, size_t count) {
-    const char *wanted = getenv("CLATTN_TEST_DEVICE");
-    clattn_capabilities c;
-    for (size_t i = 0; i < count; i++) {
-        if (clattn_device_describe(devices[i].device, &c) != CLATTN_OK) continue;
-        if (wanted && *wanted ? strstr(c.name, wanted) || strstr(c.platform, wanted) : c.is_cpu)
-            return &devices[i];
-    }
-    return NULL;
-}
-
 void fuzz_device_open(void) {
     clattn_device devices[16];
     size_t count = 0;
     cl_int code = CL_SUCCESS;
     FUZZ_CHECK(clattn_device_list(devices, 16, &count, NULL) == CLATTN_OK);
-    const clattn_device *device = find_device(devices, count < 16 ? count : 16);
+    const char *wanted = getenv("CLATTN_TEST_DEVICE");
+    const clattn_device *device =
+        choose_device(devices, count < 16 ? count : 16, wanted && *wanted ? wanted : "cpu", NULL);
     FUZZ_CHECK(device);
     const clattn_context_params params = {
         .device = device->device, .cache_dir = getenv("FUZZ_CACHE"), .tuned_rows = rows};

@@ -132,6 +132,14 @@ void harness_stop(void) {
     the_harness = (struct harness){0};
 }
 
+clattn_context *harness_open(clattn_context_params params) {
+    clattn_context *context = NULL;
+    params.device = the_harness.device;
+    const clattn_status status = clattn_context_create(&params, &context);
+    ck_assert_msg(status == CLATTN_OK, "clattn_context_create: %s", clattn_status_name(status));
+    return context;
+}
+
 int harness_run(Suite *suite) {
     harness_start();
     SRunner *runner = srunner_create(suite);

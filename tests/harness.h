@@ -41,6 +41,8 @@ void harness_set_guard(int64_t elements);
 // Choose the device, create the context and the queues. Without a device the program ends with HARNESS_SKIP.
 void harness_start(void);
 void harness_stop(void);
+// Another context on the harness' device; the rest is `params`'. Fails the Check test where there is none.
+clattn_context *harness_open(clattn_context_params params);
 // The part of harness_start that follows a context of the suite's own making.
 void harness_adopt(clattn_context *context);
 

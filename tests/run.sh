@@ -9,6 +9,7 @@
 set -u
 cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
+. tests/driver.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
     pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils

@@ -1,4 +1,6 @@
 /* Host tensors: sizes that overflow, conversion between the 16-bit types and float32. Pure C. */
+#include "run_suite.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdlib.h>
@@ -91,9 +93,5 @@ int main(void) {
     tcase_add_test(group, measure_refuses_what_overflows);
     tcase_add_test(group, conversion_follows_the_type);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

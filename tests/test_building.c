@@ -14,11 +14,7 @@
 #define SHAPES 6 // that are compiled meanwhile
 
 static clattn_context *open_context(clattn_log log) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {
-        .device = harness()->device, .context = harness()->opencl, .log = log};
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open((clattn_context_params){.context = harness()->opencl, .log = log});
 }
 
 static cl_command_queue open_queue(void) {

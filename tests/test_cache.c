@@ -6,6 +6,8 @@
 #include "core/os.h"
 #include "core/sha256.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -308,9 +310,5 @@ int main(void) {
     tcase_add_test(cases, four_at_one_key);
     tcase_set_timeout(cases, 30);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -3,6 +3,8 @@
 #define _XOPEN_SOURCE 700
 #include "cache_fixture.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -130,9 +132,5 @@ int main(void) {
     tcase_add_test(cases, temporaries_of_the_dead);
     tcase_add_test(cases, what_is_told);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -6,6 +6,8 @@
 //              CLATTN_TEST_CACHE         folder of compiled kernels; unset: none
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast
 #define _GNU_SOURCE
+#include "run_suite.h"
+
 #include <check.h>
 #include <clattn/clattn.h>
 #include <dlfcn.h>
@@ -256,10 +258,5 @@ int main(void) {
     tcase_set_timeout(group, 0);
     for (int n = 0; n < 4; n++) tcase_add_test(group, tests[n]);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_NOFORK);
 }

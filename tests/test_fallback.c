@@ -22,6 +22,7 @@ static struct {
     bool busy;           // every other pair of clFinish takes a second, as the clock has it
     int skew_s;
     bool slow_launch;   // wait_in_launch
+    bool greedy;        // every kernel wants more local memory than there is
     int refused, gemms; // launches that failed here
     int finishes;
 } driver;
@@ -41,6 +42,8 @@ CL_API_ENTRY cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_de
     if (code == CL_SUCCESS && what == CL_KERNEL_WORK_GROUP_SIZE && driver.allowed && value &&
         *(size_t *)value > driver.allowed)
         *(size_t *)value = driver.allowed;
+    if (code == CL_SUCCESS && what == CL_KERNEL_LOCAL_MEM_SIZE && driver.greedy && value)
+        *(cl_ulong *)value = (cl_ulong)1 << 40;
     return code;
 }
 
@@ -117,22 +120,19 @@ int clock_gettime(clockid_t clock, struct timespec *now) {
     return result;
 }
 
-static int measurements, unsure;
+static int measurements, unsure, refusals;
 static void count_lines(void *user, clattn_log_level level, const char *text) {
     (void)user, (void)level;
     measurements += strstr(text, "measured:") != NULL;
     unsure += strstr(text, "not sure") != NULL;
+    refusals += strstr(text, "-2046") != NULL;
 }
 
 static clattn_context *open_context(const char *rows, const char *cache) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {.device = harness()->device,
-                                          .context = harness()->opencl,
-                                          .tuned_rows = rows,
-                                          .cache_dir = cache,
-                                          .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}};
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open((clattn_context_params){.context = harness()->opencl,
+                                                .tuned_rows = rows,
+                                                .cache_dir = cache,
+                                                .log = {.fn = count_lines, .level = CLATTN_LOG_INFO}});
 }
 
 // Run the case on a context of its own and compare.
@@ -215,6 +215,27 @@ START_TEST(clblast_may_fail) {
         ck_assert_int_eq(driver.gemms, 1); // after the first one it is not tried again
         clattn_context_destroy(c);
     }
+}
+END_TEST
+
+// What it refuses by a code of its own, -2046 (kernels that take too much local memory), before anything is launched.
+START_TEST(clblast_may_refuse) {
+    if (!harness_has_clblast()) return;
+    clattn_context *c = open_context(clblast_first, NULL);
+    clattn_linear_choice choice;
+    const int64_t x[] = {1, 20, 32}, w[] = {64, 32}, y[] = {1, 20, 64};
+    const clattn_linear_params p = {.x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, y)};
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_int_eq(choice.projection, CLATTN_PROJECTION_CLBLAST);
+    driver.greedy = true, refusals = 0;
+    assert_case(c, "linear-f32-b1-h2-n20-d32-m64-full");
+    driver.greedy = false;
+    ck_assert_int_eq(refusals, 1);
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_int_eq(choice.projection, CLATTN_PROJECTION_NATIVE);
+    clattn_context_destroy(c);
 }
 END_TEST
 
@@ -332,6 +353,7 @@ int main(void) {
     const TTest *const tests[] = {a_smaller_tile_is_taken,
                                   a_layer_is_laid_out_again,
                                   clblast_may_fail,
+                                  clblast_may_refuse,
                                   clblast_as_asked_fails,
                                   clblast_is_cleared_by_the_last,
                                   a_slow_launch_holds_up_nobody,

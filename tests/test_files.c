@@ -1,8 +1,10 @@
 /* Whole-file writes of the tool: a file is written whole or not at all, whatever stands in its place and whoever ends
  * the program. Pure C, so Check may fork. */
 #define _XOPEN_SOURCE 700
+#include "run_suite.h"
+#include "temporary_folder.h"
+
 #include <check.h>
-#include <dirent.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -15,37 +17,7 @@
 
 #include "../src/tool/file.h"
 
-static char folder[] = "test-files-XXXXXX";
 static char error[512];
-
-static void enter(void) {
-    if (!mkdtemp(folder)) ck_abort_msg("no temporary folder");
-}
-
-static int entries(bool remove_them) {
-    int count = 0;
-    DIR *open_folder = opendir(folder);
-    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));) {
-        char path[512];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        count++;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (remove_them) unlink(path);
-    }
-    if (open_folder) closedir(open_folder);
-    return count;
-}
-
-static void leave(void) {
-    entries(true);
-    rmdir(folder);
-}
-
-static const char *in_folder(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 /* A file that cannot be written whole leaves the old one and nothing beside it. */
 START_TEST(a_failed_write_leaves_the_old_file) {
@@ -201,9 +173,5 @@ int main(void) {
     tcase_add_test(group, outputs_are_known_before_they_are_made);
     tcase_add_test(group, a_signal_leaves_no_temporary_file);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -2,8 +2,10 @@
  * Needs the folder of test data in CLATTN_TEST_DATA, "tests/data" where that is not set. Pictures are
  * test_heatmap.c's. */
 #define _XOPEN_SOURCE 700
+#include "run_suite.h"
+#include "temporary_folder.h"
+
 #include <check.h>
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -20,37 +22,7 @@
 
 #define BYTES(text) (const unsigned char *)(text)
 
-static char folder[] = "test-formats-XXXXXX";
 static char error[512];
-
-static void enter(void) {
-    if (!mkdtemp(folder)) ck_abort_msg("no temporary folder");
-}
-
-static int entries(bool remove_them) {
-    int count = 0;
-    DIR *open_folder = opendir(folder);
-    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));) {
-        char path[512];
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        count++;
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        if (remove_them) unlink(path);
-    }
-    if (open_folder) closedir(open_folder);
-    return count;
-}
-
-static void leave(void) {
-    entries(true);
-    rmdir(folder);
-}
-
-static const char *in_folder(const char *name) {
-    static char path[512];
-    snprintf(path, sizeof path, "%s/%s", folder, name);
-    return path;
-}
 
 static const char *data_file(const char *name) {
     static char path[1024];
@@ -336,9 +308,5 @@ int main(void) {
     tcase_add_test(group, real_files);
     tcase_add_test(group, errors_are_one_line);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -2,8 +2,10 @@
  * runs it. Pure C, so Check may fork: each test has a process and its standard streams to itself. Needs
  * CLATTN_TEST_DATA. */
 #define _XOPEN_SOURCE 700
+#include "run_suite.h"
+#include "temporary_folder.h"
+
 #include <check.h>
-#include <dirent.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,32 +23,8 @@
 #include "../src/tool/picture_canvas.h"
 #include "../src/tool/tokens.h"
 
-static char folder[] = "test-heatmap-XXXXXX";
 static char error[512];
 static char output[65536], complaint[4096]; /* of the last run */
-
-static void enter(void) {
-    if (!mkdtemp(folder)) ck_abort_msg("no temporary folder");
-}
-
-static void leave(void) {
-    DIR *open_folder = opendir(folder);
-    for (struct dirent *entry; open_folder && (entry = readdir(open_folder));) {
-        char path[512];
-        snprintf(path, sizeof path, "%s/%s", folder, entry->d_name);
-        remove(path);
-    }
-    if (open_folder) closedir(open_folder);
-    rmdir(folder);
-}
-
-static char *in_folder(const char *name) {
-    static char paths[64][512];
-    static int next;
-    char *path = paths[next++ % 64];
-    snprintf(path, sizeof paths[0], "%s/%s", folder, name);
-    return path;
-}
 
 static char *data_file(const char *name) {
     static char paths[4][1024];
@@ -340,9 +318,5 @@ int main(void) {
     tcase_add_test(group, files_and_reports);
     tcase_add_loop_test(group, refusals_say_what_is_accepted, 0, sizeof refusals / sizeof *refusals);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

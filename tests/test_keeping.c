@@ -43,14 +43,10 @@ static int entries(uint64_t *bytes) {
 }
 
 static clattn_context *open_context(uint64_t max_bytes) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {.device = harness()->device,
-                                          .context = harness()->opencl,
-                                          .cache_dir = folder,
-                                          .cache_max_bytes = max_bytes,
-                                          .log = harness_log()};
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open((clattn_context_params){.context = harness()->opencl,
+                                                .cache_dir = folder,
+                                                .cache_max_bytes = max_bytes,
+                                                .log = harness_log()});
 }
 
 static clattn_attention_params call_of(int64_t head_dim) {

@@ -21,14 +21,10 @@ static void count_measurements(void *user, clattn_log_level level, const char *t
 }
 
 static clattn_context *open_context(const char *cache, const char *rows, int *measurements) {
-    clattn_context *context = NULL;
-    const clattn_context_params params = {
-        .device = harness()->device,
+    return harness_open((clattn_context_params){
         .cache_dir = cache,
         .tuned_rows = rows,
-        .log = {.fn = count_measurements, .user = measurements, .level = CLATTN_LOG_INFO}};
-    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_OK);
-    return context;
+        .log = {.fn = count_measurements, .user = measurements, .level = CLATTN_LOG_INFO}});
 }
 
 static clattn_layer_params layer_of(clattn_type type, int64_t batch) {

@@ -25,14 +25,11 @@ static void receive(void *user, clattn_log_level level, const char *message) {
 }
 
 static clattn_context *open_context(struct received *r, clattn_log_level level) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {.device = harness()->device,
-                                          .context = harness()->opencl,
-                                          .cache_dir = "/nonexistent/folder/cache",
-                                          .log = {.fn = r ? receive : NULL, .user = r, .level = level}};
     if (r) r->expected = pthread_self();
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open(
+        (clattn_context_params){.context = harness()->opencl,
+                                .cache_dir = "/nonexistent/folder/cache",
+                                .log = {.fn = r ? receive : NULL, .user = r, .level = level}});
 }
 
 // A good call that builds, and one that is refused.

@@ -1,6 +1,8 @@
 // test_names.c: the names of cases (evidence/case.h): what is printed is read again as the same case, for the hard
 // list, for the bench's standing names and for a random sample; what is not a name is refused with one line. Leaves
 // out running them (test_case.c). Needs no device.
+#include "run_suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -246,9 +248,5 @@ int main(void) {
     TCase *group = tcase_create("names");
     for (size_t n = 0; n < sizeof tests / sizeof tests[0]; n++) tcase_add_test(group, tests[n]);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite, CK_FORK_GETENV);
 }

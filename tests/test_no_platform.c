@@ -2,6 +2,8 @@
 // Leaves out everything else. It sets the loader's own variable before the library looks for one.
 #include <clattn/clattn.h>
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,10 +42,5 @@ int main(void) {
     tcase_add_test(group, no_platform);
     tcase_add_test(group, no_platform_and_no_log);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_set_fork_status(runner, CK_NOFORK);
-    srunner_run_all(runner, CK_NORMAL);
-    int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite, CK_NOFORK);
 }

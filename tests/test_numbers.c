@@ -1,5 +1,7 @@
 // test_numbers.c: numbers as options, lists and names of cases take them: what is not wholly understood, or would
 // become another number, is refused. No device.
+#include "run_suite.h"
+
 #include <check.h>
 #include <float.h>
 #include <stdlib.h>
@@ -97,9 +99,5 @@ int main(void) {
     tcase_add_test(group, real_numbers);
     tcase_add_test(group, floats);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite, CK_FORK_GETENV);
 }

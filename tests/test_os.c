@@ -5,6 +5,8 @@
 #include "cache_fixture.h"
 #include "core/os.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <pthread.h>
 #include <signal.h>
@@ -211,9 +213,5 @@ int main(void) {
     tcase_add_test(rest, library);
     suite_add_tcase(suite, folders);
     suite_add_tcase(suite, rest);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

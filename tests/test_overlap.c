@@ -3,6 +3,8 @@
 #include "attention/tensor.h"
 #include "evidence/random.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <stdlib.h>
 #include <string.h>
@@ -103,9 +105,5 @@ int main(void) {
     tcase_add_test(group, large_views);
     tcase_add_test(group, steps_end);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner), run = srunner_ntests_run(runner);
-    srunner_free(runner);
-    return failed != 0 || run == 0;
+    return run_suite(suite, CK_FORK_GETENV);
 }

@@ -5,6 +5,8 @@
 #include "linear_args.h"
 #include "plan/family.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -366,10 +368,7 @@ int main(void) {
     tcase_set_timeout(group, 60);
     for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
+    const int status = run_suite(suite, CK_FORK_GETENV);
     cla_tuned_free(&shipped);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return status;
 }

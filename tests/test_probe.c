@@ -11,10 +11,7 @@
 #define ALL (~0u)
 
 static clattn_context *open_context(const char *cache_dir) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {.device = harness()->device, .cache_dir = cache_dir};
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
 // What is proven has a rate, what is not has none; only what was asked for ran.

@@ -11,10 +11,7 @@
 #include <unistd.h>
 
 static clattn_context *open_context(const char *cache_dir) {
-    clattn_context *c = NULL;
-    const clattn_context_params params = {.device = harness()->device, .cache_dir = cache_dir};
-    ck_assert_int_eq(clattn_context_create(&params, &c), CLATTN_OK);
-    return c;
+    return harness_open((clattn_context_params){.cache_dir = cache_dir});
 }
 
 static clattn_context_stats stats_of(clattn_context *c) {

@@ -1,5 +1,7 @@
 // test_reference.c: the reference of sampled rows, which large cases are judged by, is the whole reference at those
 // rows, with every option; and a judgement finds one wrong element. Needs no device.
+#include "run_suite.h"
+
 #include <check.h>
 #include <math.h>
 #include <stdio.h>
@@ -138,9 +140,5 @@ int main(void) {
     tcase_add_test(group, turned_and_rounded);
     tcase_add_test(group, one_wrong_element_is_found);
     suite_add_tcase(suite, group);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_NORMAL);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    return run_suite(suite, CK_FORK_GETENV);
 }

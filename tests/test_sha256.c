@@ -2,6 +2,8 @@
  */
 #include "core/sha256.h"
 
+#include "run_suite.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,9 +74,5 @@ int main(void) {
     tcase_add_test(cases, sha256_million);
     tcase_add_test(cases, sha256_pieces);
     suite_add_tcase(suite, cases);
-    SRunner *runner = srunner_create(suite);
-    srunner_run_all(runner, CK_ENV);
-    const int failed = srunner_ntests_failed(runner);
-    srunner_free(runner);
-    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+    return run_suite(suite, CK_FORK_GETENV);
 }

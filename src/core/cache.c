@@ -75,9 +75,29 @@ static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key
     return memcmp(entry, expected, HEADER_BYTES) == 0;
 }
 
-static bool ends_with(const char *name, const char *end) {
-    const size_t a = strlen(name), b = strlen(end);
-    return a > b && !strcmp(name + a - b, end);
+static bool is_entry(const char *name) {
+    const char *end = strrchr(name, '.');
+    return end && !strcmp(end, ".clattn");
+}
+
+typedef struct entries {
+    os_file *files;
+    size_t count, capacity;
+    uint64_t bytes;
+} entries;
+
+/* One that finds no memory is counted, and stays for now. */
+static void collect(void *user, const os_file *file) {
+    entries *all = user;
+    if (!is_entry(file->name)) return;
+    all->bytes += file->bytes;
+    if (all->count == all->capacity) {
+        const size_t capacity = all->capacity ? 2 * all->capacity : 64;
+        os_file *more = realloc(all->files, capacity * sizeof *more);
+        if (!more) return;
+        all->files = more, all->capacity = capacity;
+    }
+    all->files[all->count++] = *file;
 }
 
 static int by_age(const void *a, const void *b) {
@@ -87,33 +107,26 @@ static int by_age(const void *a, const void *b) {
 
 /* Keep to the size, oldest first; `stays` has just been stored. */
 static void make_room(const cache *c, const char *stays) {
-    os_file *files = NULL;
-    size_t count = 0, gone = 0;
-    uint64_t total = 0;
-    if (!cla_os_folder_list(c->folder, &files, &count)) return;
-    for (size_t i = 0; i < count; i++)
-        if (ends_with(files[i].name, ".clattn")) total += files[i].bytes;
-    if (total > c->params.max_bytes) qsort(files, count, sizeof *files, by_age);
-    for (size_t i = 0; i < count && total > c->params.max_bytes; i++) {
-        if (!ends_with(files[i].name, ".clattn") || !strcmp(files[i].name, stays)) continue;
-        cla_os_folder_remove(c->folder, files[i].name);
-        total -= files[i].bytes;
+    entries all = {0};
+    size_t gone = 0;
+    cla_os_folder_visit(c->folder, collect, &all);
+    if (all.bytes > c->params.max_bytes) qsort(all.files, all.count, sizeof *all.files, by_age);
+    for (size_t i = 0; i < all.count && all.bytes > c->params.max_bytes; i++) {
+        if (!strcmp(all.files[i].name, stays)) continue;
+        cla_os_folder_remove(c->folder, all.files[i].name);
+        all.bytes -= all.files[i].bytes;
         gone++;
     }
-    free(files);
+    free(all.files);
     if (gone)
         tell(&c->params, "cache: %zu entries unused for longest were removed: at most %llu MiB are kept",
              gone, (unsigned long long)(c->params.max_bytes >> 20));
 }
 
-static void remove_stale(const cache *c) {
-    os_file *files = NULL;
-    size_t count = 0;
-    if (!cla_os_folder_list(c->folder, &files, &count)) return;
-    for (size_t i = 0; i < count; i++)
-        if (!strncmp(files[i].name, OS_TEMPORARY, strlen(OS_TEMPORARY)) && files[i].age_ns > STALE_NS)
-            cla_os_folder_remove(c->folder, files[i].name);
-    free(files);
+static void remove_stale(void *user, const os_file *file) {
+    const cache *c = user;
+    if (!strncmp(file->name, OS_TEMPORARY, strlen(OS_TEMPORARY)) && file->age_ns > STALE_NS)
+        cla_os_folder_remove(c->folder, file->name);
 }
 
 cache *cla_cache_open(const cache_params *params) {
@@ -130,7 +143,7 @@ cache *cla_cache_open(const cache_params *params) {
     *c = (cache){.folder = folder, .params = *params};
     c->params.dir = NULL; /* the caller's */
     if (!c->params.max_bytes) c->params.max_bytes = CACHE_DEFAULT_BYTES;
-    remove_stale(c);
+    cla_os_folder_visit(folder, remove_stale, c);
     return c;
 }
 

@@ -27,6 +27,14 @@ void cla_os_mutex_lock(os_mutex *mutex);
 void cla_os_mutex_unlock(os_mutex *mutex);
 void cla_os_mutex_destroy(os_mutex *mutex);
 
+/* Two, or none. */
+static inline bool cla_os_mutex_init_two(os_mutex *first, os_mutex *second) {
+    if (!cla_os_mutex_init(first)) return false;
+    if (cla_os_mutex_init(second)) return true;
+    cla_os_mutex_destroy(first);
+    return false;
+}
+
 /* What threads wait for while they hold a lock. Waiting lets go of the lock and takes it again; it may end for no
  * reason, so what was waited for is looked at again. */
 typedef struct os_condition {
@@ -78,9 +86,9 @@ typedef struct os_file {
     uint64_t age_ns; /* since it was written or touched; 0 where the clock was set back */
 } os_file;
 
-/* The folder's plain files, those of longer names left out, in no order; free(*files), which may be NULL. False: it cannot
- * be read, or no memory. */
-bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count);
+/* Show the folder's plain files, those of longer names left out, in no order. `see` may remove the file that it sees. A
+ * folder that cannot be read has none. */
+void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user);
 
 /* NULL is allowed. */
 void cla_os_folder_close(os_folder *folder);

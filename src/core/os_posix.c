@@ -238,37 +238,21 @@ static bool describe(const os_folder *folder, const char *name, const struct tim
     return true;
 }
 
-static bool append(os_file **files, size_t *count, const os_file *file) {
-    if ((*count & (*count - 1)) == 0) { /* full at every power of two */
-        os_file *more = realloc(*files, (*count ? 2 * *count : 1) * sizeof *more);
-        if (!more) return false;
-        *files = more;
-    }
-    (*files)[(*count)++] = *file;
-    return true;
-}
-
-bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count) {
+void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user) {
     struct timespec now = {0};
-    bool ok = true;
-    *files = NULL, *count = 0;
     (void)clock_gettime(CLOCK_REALTIME, &now);
     /* A descriptor of its own: reading moves its position. */
     const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
     if (!entries) {
         if (fd >= 0) (void)close(fd);
-        return false;
+        return;
     }
-    for (struct dirent *e = readdir(entries); ok && e; e = readdir(entries)) {
+    for (struct dirent *e = readdir(entries); e; e = readdir(entries)) {
         os_file file;
-        if (describe(folder, e->d_name, &now, &file)) ok = append(files, count, &file);
+        if (describe(folder, e->d_name, &now, &file)) see(user, &file);
     }
     (void)closedir(entries);
-    if (ok) return true;
-    free(*files);
-    *files = NULL, *count = 0;
-    return false;
 }
 
 bool cla_os_cpu_has_dot_bf16(void) {

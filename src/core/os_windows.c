@@ -258,35 +258,19 @@ static bool describe(const WIN32_FIND_DATAW *found, uint64_t now, os_file *file)
            0;
 }
 
-static bool append(os_file **files, size_t *count, const os_file *file) {
-    if ((*count & (*count - 1)) == 0) { /* full at every power of two */
-        os_file *more = realloc(*files, (*count ? 2 * *count : 1) * sizeof *more);
-        if (!more) return false;
-        *files = more;
-    }
-    (*files)[(*count)++] = *file;
-    return true;
-}
-
-bool cla_os_folder_list(os_folder *folder, os_file **files, size_t *count) {
+void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user) {
     WIN32_FIND_DATAW found;
     FILETIME now;
-    bool ok = true;
     wchar_t *pattern = path_of_file(folder, "*");
-    *files = NULL, *count = 0;
     const HANDLE search = pattern ? FindFirstFileW(pattern, &found) : INVALID_HANDLE_VALUE;
     free(pattern);
-    if (search == INVALID_HANDLE_VALUE) return false;
+    if (search == INVALID_HANDLE_VALUE) return;
     GetSystemTimeAsFileTime(&now);
     do {
         os_file file;
-        if (describe(&found, hundreds_of_ns(now), &file)) ok = append(files, count, &file);
-    } while (ok && FindNextFileW(search, &found));
+        if (describe(&found, hundreds_of_ns(now), &file)) see(user, &file);
+    } while (FindNextFileW(search, &found));
     (void)FindClose(search);
-    if (ok) return true;
-    free(*files);
-    *files = NULL, *count = 0;
-    return false;
 }
 
 bool cla_os_cpu_has_dot_bf16(void) {

@@ -19,13 +19,10 @@ struct probe_state {
 
 bool cla_probe_state_create(clattn_context *context) {
     struct probe_state *s = calloc(1, sizeof *s);
-    const bool lock = s && cla_os_mutex_init(&s->lock), running = s && cla_os_mutex_init(&s->running);
-    if (lock && running) {
+    if (s && cla_os_mutex_init_two(&s->lock, &s->running)) {
         context->probes = s;
         return true;
     }
-    if (lock) cla_os_mutex_destroy(&s->lock);
-    if (running) cla_os_mutex_destroy(&s->running);
     free(s);
     return false;
 }

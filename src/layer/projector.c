@@ -16,13 +16,10 @@ struct projector {
 
 bool cla_projector_create(clattn_context *context) {
     struct projector *p = calloc(1, sizeof *p);
-    const bool lock = p && cla_os_mutex_init(&p->lock), measuring = p && cla_os_mutex_init(&p->measuring);
-    if (lock && measuring) {
+    if (p && cla_os_mutex_init_two(&p->lock, &p->measuring)) {
         context->projector = p;
         return true;
     }
-    if (lock) cla_os_mutex_destroy(&p->lock);
-    if (measuring) cla_os_mutex_destroy(&p->measuring);
     free(p);
     return false;
 }

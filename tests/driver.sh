@@ -1,0 +1,11 @@
+# driver.sh: which OpenCL driver tests run on. Sourced from the top folder.
+
+# The driver that the tests run on, in a folder of its own, so that others that are installed are not loaded beside it: one
+# that leaks or fails in a query would fail a suite. CLATTN_DRIVERS, a folder of .icd files, takes another one.
+choose_driver() {
+    drivers=${CLATTN_DRIVERS:-$PWD/build/drivers/pocl}
+    mkdir -p build/drivers/pocl
+    cp /etc/OpenCL/vendors/pocl.icd build/drivers/pocl/ 2>/dev/null
+    ls "$drivers"/*.icd >/dev/null 2>&1 || return 1
+    export OCL_ICD_VENDORS="$drivers/"
+}
