@@ -210,14 +210,26 @@ clattn_status cla_call_program(const call *c, const program_spec *spec, int work
     return ENTRY_PLAN_AGAIN;
 }
 
+// RoPE's copies are dense. What a layer moves later lies at whole multiples of 256 bytes.
+static void fill_alignments(call *c) {
+    const clattn_attention_params *p = &c->params;
+    problem *m = &c->problem;
+    const int dense = (m->head_dim | 16) & -(m->head_dim | 16);
+    m->align_q = c->turns ? dense : cla_tensor_row_alignment(&p->q);
+    m->align_k = c->turns ? dense : cla_tensor_row_alignment(&p->kv.k);
+    m->align_v = cla_tensor_row_alignment(&p->kv.v);
+    m->align_out = cla_tensor_row_alignment(&p->out);
+}
+
 static clattn_status plan(call *c) {
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
+    fill_alignments(c);
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
         char why[256];
         cla_variant_refusal(&c->variant, why);
         return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "%s", why);
     }
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
     lay_out_workspace(c);
     return CLATTN_OK;
 }

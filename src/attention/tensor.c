@@ -202,3 +202,10 @@ clattn_status cla_tensor_check_broadcast(clattn_context *c, const clattn_tensor 
 args_view cla_tensor_view(const clattn_tensor *t) {
     return (args_view){t->offset, t->stride[0], t->stride[1], t->stride[2], t->rank > 3 ? 1 : 0};
 }
+
+int cla_tensor_row_alignment(const clattn_tensor *t) {
+    uint64_t places = 16 | (uint64_t)t->offset;
+    for (int i = 0; i < 3; i++)
+        if (t->shape[i] > 1) places |= (uint64_t)t->stride[i];
+    return (int)(places & (~places + 1));
+}

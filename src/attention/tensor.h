@@ -24,6 +24,9 @@ int64_t cla_tensor_count(const clattn_tensor *t);
 // One past the last element of a checked view, in elements from the start of its buffer.
 int64_t cla_tensor_end(const clattn_tensor *t);
 
+// The largest power of two, at most 16, that divides where the rows of a view of rank 4 begin, in elements.
+int cla_tensor_row_alignment(const clattn_tensor *t);
+
 // Check everything about a view that does not depend on other views or on its buffer (views.h); its rank must be `rank`.
 clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule);
 
