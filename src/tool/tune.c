@@ -90,7 +90,8 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
         char why[256];
         if (!without_extras(&c)) continue;
         c.q_type = c.kv_type = c.out_type = type;
-        const verify_result result = verify_run(s, &c, kernel, why);
+        verify_family ran;
+        const verify_result result = verify_run(s, &c, kernel, NULL, &ran, why);
         passed += result == VERIFY_PASS;
         if (result == VERIFY_FAIL) {
             fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
