@@ -85,6 +85,8 @@ const absent_problem absent_problems[] = {
     {"long-row", {SIZES(1, 1, 1, 1 << 24, 1 << 24, 64, 64), TYPES(F16, F16, F16), ALIGNED(16)}},
     {"many-items", {SIZES(4096, 12, 12, 64, 64, 64, 64), TYPES(F16, F16, F16), ALIGNED(16)}},
     {"many-heads", {SIZES(1, 32768, 32768, 16, 16, 64, 64), ALIGNED(16)}},
+    {"70000-items", {SIZES(70000, 1, 1, 64, 64, 64, 64), ALIGNED(16)}},
+    {"70000-heads", {SIZES(1, 70000, 70000, 1, 64, 64, 64), ALIGNED(16)}},
     {"huge-decode", {SIZES(1024, 128, 8, 1, 1 << 20, 128, 128), TYPES(F16, I8, F16), ALIGNED(16)}},
 };
 const int absent_problem_count = (int)(sizeof absent_problems / sizeof absent_problems[0]);
