@@ -127,6 +127,15 @@ ARGS_SIZE(convert_args, 80);
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
 
+// How a device spells sub-groups, the bits of the knob SUBGROUP_WAYS: those of clattn_capabilities.subgroup_ways.
+#define SUBGROUPS_KHR 1
+#define SUBGROUPS_INTEL 2
+#define SUBGROUPS_SHUFFLE_KHR 4
+#define SUBGROUPS_SHUFFLE_QCOM 8
+#define SUBGROUPS_SIZE_INTEL 16
+#define SUBGROUPS_SIZE_QCOM 32
+#define SUBGROUP_PROBE_ITEMS 64 // work-items of the group that probes them
+
 // What the arrays of any work-item may take of it: a tile far beyond builds, and overruns a stack.
 #define PRIVATE_BYTES_MOST (4 << 20)
 
