@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/entry.h"
 #include "core/kernels.h"
 #include "core/sha256.h"
 
@@ -67,8 +68,9 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
     const char *const parts[] = {"projection rounds", of->name,     of->driver,
                                  of->version,         of->platform, CLATTN_VERSION_STRING};
-    const struct kernel_source *sources[] = {&clattn_kernel_sources[KERNEL_LINEAR_LANES],
-                                             &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
+    const struct kernel_source *sources[] = {
+        &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
+        &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
     const uint32_t units = of->compute_units;
     sha256_state h;
     cla_sha256_begin(&h);
@@ -80,13 +82,15 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     cla_sha256_end(&h, key);
 }
 
+// Compiled: a kernel may allow fewer work-items than its device, which the next choice knows.
 static linear projection_of(const trial *t, int64_t rows, bool native) {
     const int64_t w[2] = {WIDTH, WIDTH};
     linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
                 .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
                 .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
                 .native = native};
-    cla_linear_choose(t->context, &l);
+    do cla_linear_choose(t->context, &l);
+    while (native && cla_linear_native_prepare(t->context, &l) == ENTRY_PLAN_AGAIN);
     return l;
 }
 

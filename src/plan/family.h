@@ -68,6 +68,9 @@ const char *cla_family_dot_refusal(const plan_input *in, const problem *p);
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
 
+// Whether the device holds any tile of linear_tiles; linear_rows runs everywhere.
+bool cla_family_linear_tiles_fit(const plan_input *in);
+
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);
 bool cla_family_is_vector(int lanes);

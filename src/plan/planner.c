@@ -25,8 +25,11 @@ void cla_planner_destroy(clattn_context *context) {
     context->planner = NULL;
 }
 
-const plan_input *cla_planner_linear_input(const clattn_context *context) {
-    return &context->planner->input;
+plan_input cla_planner_linear_input(const clattn_context *context) {
+    plan_input in = context->planner->input;
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+    return in;
 }
 
 // Sub-groups are probed for a kernel that may use them: on a CPU, whose own kernels do not, only where a row of the caller's
@@ -44,9 +47,7 @@ static bool wants_subgroups(const plan_input *in) {
 
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
-    plan_input in = context->planner->input;
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+    plan_input in = cla_planner_linear_input(context);
     const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
     const unsigned wanted =
         (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 : 0) | (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);

@@ -21,5 +21,5 @@ plan_input cla_planner_input(clattn_context *context, const problem *p);
 // A compiled kernel allows no more work-items than this: plans from now on keep to it.
 void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items);
 // The input for a projection; what was measured of them is added by src/layer.
-const plan_input *cla_planner_linear_input(const clattn_context *context);
+plan_input cla_planner_linear_input(const clattn_context *context);
 #endif
