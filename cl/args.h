@@ -122,6 +122,25 @@ ARGS_SIZE(convert_args, 80);
 #define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                           \
     ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
 
+// Local memory of a work-group of flash_tiles.cl: a chunk of Q and of K, or after them weights and values of group_columns
+// keys; partial results of the rows; two numbers a row; and a flag. Lines of rows are four floats longer. The planner
+// and the kernel share it.
+#define FLASH_TILES_PITCH(micro_rows, group_rows) ((micro_rows) * (group_rows) + 4)
+#define FLASH_TILES_QUADS(group_columns, dv) (((dv) + 4 * (group_columns)-1) / (4 * (group_columns)))
+#define FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                     \
+    ((chunk)*FLASH_TILES_PITCH(micro_rows, group_rows) + 4 * (group_columns) * ((chunk) + 4))
+#define FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                        \
+    ((group_columns) *                                                                                       \
+     (FLASH_TILES_PITCH(micro_rows, group_rows) + 4 * (group_columns)*FLASH_TILES_QUADS(group_columns, dv)))
+#define FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv)                                 \
+    (FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk) >                                      \
+             FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                   \
+         ? FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                  \
+         : FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv))
+#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv)                           \
+    (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv) +                                  \
+     (group_columns)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+
 // Private memory of a work-item of flash_lanes.cl: tiles of Q, of the output, of scores and of their options, and what is
 // packed of K and V. The planner and the kernel share it, too.
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \

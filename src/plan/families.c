@@ -1,4 +1,4 @@
-// families.c: the table of kernel families in order of preference, and what they share: what a family cannot do, how
+// families.c: the table of kernel families (families.def), and what they share: what a family cannot do, how
 // keys are split, how a grid of tiles is laid out. A family stands before those that it beats where both fit.
 #include "plan/family.h"
 
@@ -9,15 +9,14 @@
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
 
-extern const family cla_family_decode_lanes_dot, cla_family_decode_lanes, cla_family_decode_portable,
-    cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash, cla_family_unfused,
-    cla_family_linear_few_lanes, cla_family_linear_lanes, cla_family_linear_rows, cla_family_linear_tiles;
+#define FAMILY(name) extern const family cla_family_##name;
+#include "plan/families.def"
+#undef FAMILY
 
 const family *const cla_families[] = {
-    &cla_family_decode_lanes_dot, &cla_family_decode_lanes,     &cla_family_decode_portable,
-    &cla_family_flash_lanes_dot,  &cla_family_flash_lanes,      &cla_family_flash,
-    &cla_family_unfused,          &cla_family_linear_few_lanes, &cla_family_linear_lanes,
-    &cla_family_linear_rows,      &cla_family_linear_tiles,
+#define FAMILY(name) &cla_family_##name,
+#include "plan/families.def"
+#undef FAMILY
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 
