@@ -146,6 +146,42 @@ ARGS_SIZE(convert_args, 80);
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
 
+// decode_groups.cl: work-items that share a row of K or V of d numbers, eight each; keys that a group reads at once, four a
+// work-item; keys of a chunk, which are about as many as the group has items.
+#define DECODE_GROUPS_LANES(d) (((d) + 7) / 8)
+#define DECODE_GROUPS_BLOCK(group, d) ((group) / DECODE_GROUPS_LANES(d) * 4)
+#define DECODE_GROUPS_CHUNK(group, d)                                                                        \
+    (DECODE_GROUPS_BLOCK(group, d) < (group)                                                                 \
+         ? (group) / DECODE_GROUPS_BLOCK(group, d) * DECODE_GROUPS_BLOCK(group, d)                           \
+         : DECODE_GROUPS_BLOCK(group, d))
+// Lanes whose partial sums of a score meet in registers: the power of two that divides those of a row and fits the
+// sub-group; 1 without shuffles. The others meet in local memory, an odd number of places apart.
+#define DECODE_GROUPS_DIVIDES(d, subgroup, n) (DECODE_GROUPS_LANES(d) % (n) == 0 && (subgroup) >= (n))
+#define DECODE_GROUPS_SHARE(d, subgroup)                                                                     \
+    (DECODE_GROUPS_DIVIDES(d, subgroup, 32)   ? 32                                                           \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 16) ? 16                                                           \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 8)  ? 8                                                            \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 4)  ? 4                                                            \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 2)  ? 2                                                            \
+                                              : 1)
+#define DECODE_GROUPS_PARTS(d, subgroup) (DECODE_GROUPS_LANES(d) / DECODE_GROUPS_SHARE(d, subgroup))
+#define DECODE_GROUPS_PITCH(d, subgroup)                                                                     \
+    (DECODE_GROUPS_PARTS(d, subgroup) < 4 ? DECODE_GROUPS_PARTS(d, subgroup)                                 \
+                                          : DECODE_GROUPS_PARTS(d, subgroup) | 1)
+#define DECODE_GROUPS_PARTIAL(group, rows, d, subgroup)                                                      \
+    (DECODE_GROUPS_PARTS(d, subgroup) > 1                                                                    \
+         ? DECODE_GROUPS_BLOCK(group, d) * (rows)*DECODE_GROUPS_PITCH(d, subgroup)                           \
+         : 0)
+// Its local memory: the pass's rows of q; weights of a chunk; partial scores, in whose place sums of the group and, at the
+// end, of the output meet; sixteen partial sums a row; and what the rows are.
+#define DECODE_GROUPS_SCRATCH(group, rows, d, subgroup)                                                      \
+    (DECODE_GROUPS_PARTIAL(group, rows, d, subgroup) > 8 * (group)                                           \
+         ? DECODE_GROUPS_PARTIAL(group, rows, d, subgroup)                                                   \
+         : 8 * (group))
+#define DECODE_GROUPS_LOCAL_FLOATS(group, rows, d, subgroup)                                                 \
+    ((rows) * (8 * DECODE_GROUPS_LANES(d) + DECODE_GROUPS_CHUNK(group, d) + 16 + 5) +                        \
+     DECODE_GROUPS_SCRATCH(group, rows, d, subgroup))
+
 // How a device spells sub-groups, the bits of the knob SUBGROUP_WAYS: those of clattn_capabilities.subgroup_ways.
 #define SUBGROUPS_KHR 1
 #define SUBGROUPS_INTEL 2
