@@ -1,4 +1,4 @@
-// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list goes in front of it;
+// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list, where there is one, goes in front of it;
 // inside a call it orders its own kernels by events. It only knows one product at a time: rows, columns,
 // inner size.
 #include "layer/clblast.h"
@@ -32,9 +32,11 @@ void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
 static clattn_status enqueue_barrier(chain *c) {
     cl_uint count;
     const cl_event *list;
-    cl_event event = NULL;
+    cl_event event;
+    TRY(cla_chain_write_tables(c));
     cla_chain_waits(c, &count, &list);
-    const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, &event);
+    if (count == 0) return CLATTN_OK;
+    const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
     cla_chain_took(c, event);
     return CLATTN_OK;
@@ -44,12 +46,13 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
                                    const int64_t size[3]) {
     TRY(enqueue_barrier(c));
     become_user(c->context);
-    cl_event event = NULL;
+    cl_event event;
     cl_command_queue queue = c->queue;
-    const CLBlastStatusCode code = CLBlastSgemm(
-        CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0], (size_t)size[1],
-        (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride, w->buffer, (size_t)w->offset,
-        (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset, (size_t)y->stride, &queue, &event);
+    const CLBlastStatusCode code =
+        CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0],
+                     (size_t)size[1], (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride,
+                     w->buffer, (size_t)w->offset, (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset,
+                     (size_t)y->stride, &queue, cla_chain_event(c, &event));
     if (code == CLBlastOpenCLBuildProgramFailure)
         return cla_context_fail(c->context, CLATTN_BUILD_FAILED,
                                 "CLBlast: the driver's compiler refused its GEMM kernel");

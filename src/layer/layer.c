@@ -140,7 +140,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_zero(l, offsetof(layer, q));
     l->context = context;
     l->purpose = purpose;
-    l->call.arrays = NULL, l->call.table = l->call.workspace = NULL; // what a release looks at
+    l->call.arrays = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
     if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
@@ -170,21 +170,21 @@ static clattn_status enqueue_inputs(layer *l, chain *steps) {
 }
 
 // Everything that can refuse happens here, before the first command.
-static clattn_status ready(layer *l) {
+static clattn_status ready(layer *l, chain *steps) {
     TRY(prepare(l));
-    TRY(cla_workspace_take(l->context, l->params.workspace, l->workspace_bytes, &l->workspace));
+    TRY(cla_workspace_take(steps, l->params.workspace, l->workspace_bytes, &l->workspace));
     l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
     cla_call_bind(&l->call, l->workspace);
-    TRY(cla_call_table(&l->call));
+    TRY(cla_call_table(&l->call, steps));
     if (l->o.has_lengths) l->o.lengths = l->call.table;
-    if (l->turns) TRY(cla_rope_make_turns(&l->call, &l->turn_words));
+    if (l->turns || l->call.turns) TRY(cla_rope_frequencies(&l->call, steps));
     l->q.rope.table = l->q.rope.flags ? l->call.table : NULL;
-    l->q.rope.turns = l->k.rope.turns = l->turn_words;
+    l->q.rope.turns = l->k.rope.turns = l->turns ? l->call.frequencies : NULL;
     return CLATTN_OK;
 }
 
 static clattn_status run_once(layer *l, chain *steps) {
-    TRY(ready(l));
+    TRY(ready(l, steps));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
     return cla_linear_enqueue(steps, &l->o, l->workspace, l->scratch);
@@ -193,9 +193,7 @@ static clattn_status run_once(layer *l, chain *steps) {
 static void release(void *job) {
     layer *l = job;
     cla_call_release(&l->call);
-    if (l->turn_words) clReleaseMemObject(l->turn_words);
-    if (l->workspace) clReleaseMemObject(l->workspace);
-    l->turn_words = l->workspace = NULL;
+    l->workspace = NULL;
 }
 
 // Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast: what was enqueued

@@ -98,7 +98,7 @@ static linear projection_of(const trial *t, int64_t rows, bool native) {
 static uint64_t time_once(const trial *t, const linear *l) {
     chain steps;
     const uint64_t start = cla_os_time_ns();
-    cla_chain_begin(&steps, t->context, t->queue, 0, NULL);
+    if (cla_chain_begin(&steps, t->context, t->queue, 0, NULL) != CLATTN_OK) return 0;
     const clattn_status status = cla_linear_enqueue(&steps, l, NULL, 0);
     if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
     return cla_os_time_ns() - start + 1;
