@@ -132,6 +132,31 @@ START_TEST(cpus_keep_theirs) {
 }
 END_TEST
 
+// CLBlast's parameters are whole and right, or refused; and no row for who projects.
+START_TEST(parameters_of_clblast) {
+    static const char text[] = "clblast_xgemm cpu=0 : GEMMK=0 KREG=1 KWG=16 KWI=2 MDIMA=16 MDIMC=16 MWG=128 "
+                               "NDIMB=16 NDIMC=16 NWG=128 SA=1 SB=1 "
+                               "STRM=0 STRN=0 VWM=4 VWN=4\nclblast_xgemm_direct : KWID=2 MDIMAD=8 MDIMCD=8 "
+                               "NDIMBD=8 NDIMCD=8 PADA=1 PADB=1 "
+                               "VWMD=4 VWND=4 WGD=32\nclblast_gemm lanes=1 : XGEMM_MIN_INDIRECT_SIZE=0\n";
+    const clattn_capabilities gpu = device_of(32768, 256, 8);
+    const linear_problem few = problem_of(4, 768, 768, CLATTN_TYPE_F32);
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    ck_assert_msg(cla_tuned_parse(text, &own, why, sizeof why), "%s", why);
+    ck_assert_int_eq(own.count, 3);
+    const plan_input in = {.device = &gpu, .own = &own, .has_clblast = true};
+    ck_assert(cla_variant_linear_is_open(&in, &few) && cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 256, 16384));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 255, 16384));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 256, 16383));
+    ck_assert(cla_clblast_fits(CLBLAST_XGEMM_DIRECT, own.rows[1].clblast, 64, 8448));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM_DIRECT, own.rows[1].clblast, 64, 8447));
+    cla_tuned_free(&own);
+}
+END_TEST
+
 // Aligned loads only where the rows begin at them: 16 bytes of few rows, four elements of many.
 START_TEST(alignment) {
     const clattn_capabilities gpu = device_of(32768, 256, 8);
@@ -149,7 +174,8 @@ END_TEST
 
 int main(void) {
     char why[256];
-    const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, alignment};
+    const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
+                                  alignment};
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
         return 1;
