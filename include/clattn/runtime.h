@@ -193,14 +193,14 @@ CLATTN_API clattn_status clattn_context_create(const clattn_context_params *para
  * Threads: no other thread uses the context any more. */
 CLATTN_API void clattn_context_destroy(clattn_context *context);
 
-/* Measure on the device what plans ask of it: which of CLBlast and clattn's own kernel projects faster (on CPU devices),
- * and the rates of engines beyond plain OpenCL C. cache_dir keeps the answers; those that are there already are not
+/* Measure on the device what plans ask of it: which of CLBlast and clattn's own kernels projects faster with float32
+ * weights, and the rates of engines beyond plain OpenCL C. cache_dir keeps the answers; those that are there already are not
  * measured again, but for a comparison whose rounds disagreed because the machine had other work. Nothing else in this
- * library measures projections: without this call tuned rows decide. Plans and workspace sizes may be others afterwards.
+ * library measures projections: without this call tuned rows decide, and what the library prefers. Plans and workspace sizes may be others afterwards.
  * Threads   any; calls of other threads go on meanwhile.
  * Blocking  for seconds, because CLBlast compiles. A quiet machine answers best.
  * Returns   INVALID_ARGUMENT  the context was created with no_measurements
- *           OUT_OF_MEMORY     no memory on the device for three matrices of up to 768 x 768 float32
+ *           OUT_OF_MEMORY     no memory on the device for three matrices of up to 2048 x 2048 float32
  *           DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
 

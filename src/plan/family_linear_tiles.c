@@ -99,6 +99,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
         set_shape(k, &shapes[SHAPES - 1], &none); // the driver will say what it lacks
     choice->work_group = k->group_rows * k->group_columns;
     choice->row_tile = (int)rows_of(k);
+    choice->local_bytes = (size_t)local_bytes(k);
     choice->column_tile = (int)columns_of(k);
 }
 

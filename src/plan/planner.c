@@ -66,3 +66,11 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
                  "kernel %s: compiled, it allows %u work-items: smaller tiles are taken",
                  clattn_kernel_sources[id].name, limit);
 }
+
+const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
+    const clattn_capabilities *of = &context->capabilities;
+    const tuned_key key = {.cpu = of->is_cpu, .lanes = (int)of->float_vector_width};
+    const tuned_row *row =
+        cla_tuned_find(&context->planner->own, NULL, 1u << (TUNED_CLBLAST_KERNELS + kernel), &key);
+    return row ? row->clblast : NULL;
+}
