@@ -133,7 +133,7 @@ class Intel:
     def version(self):
         self.tools.run([self.ocloc, "query", "OCL_DRIVER_VERSION"], self.tools.folder)
         with open(f"{self.tools.folder}/OCL_DRIVER_VERSION", encoding="utf-8") as f:
-            return "ocloc " + f.read().strip()
+            return "ocloc " + f.read().strip("\0 \n")
 
     def compile(self, folder, kernel, text, options, group):
         for old in glob.glob(f"{folder}/*"):
@@ -149,7 +149,9 @@ class Intel:
         # A second try replaces the first where it spills less.
         spilled = {number(r"^//\.spill size (\d+)", t) + number(r"^//\.private memory size (\d+)", t): t for t in tried}
         least = min(spilled)
-        private = 4 if "private_base_stateless" in info else 0  # a private array in memory; its size is not told
+        # A private array that stayed in global memory; its size is not told.
+        code = "".join(open(p, encoding="utf-8").read() for p in glob.glob(f"{folder}/*_codegen.ll"))
+        private = 4 if re.search(r"^(?!define).*%privateBase", code, re.M) else 0
         wide = number(r"simd_size: +(\d+)", info)
         note = f"SIMD{wide}, private array" if private else f"SIMD{wide}"
         return Result(number(r"grf_count: +(\d+)", info), least + private, number(r"slm_size: +(\d+)", info),
