@@ -7,10 +7,14 @@
 typedef struct absent_device {
     const char *word; // of plans.c and of the offline table
     clattn_capabilities is;
+    unsigned subgroups; // sizes that it runs, or-ed, as published or assumed
 } absent_device;
 
 extern const absent_device absent_devices[];
 extern const int absent_device_count;
+
+// The probes that the device would pass, as bits.
+unsigned absent_device_proves(const absent_device *device);
 
 typedef struct absent_problem {
     const char *word;

@@ -91,7 +91,9 @@ const absent_problem absent_problems[] = {
 };
 const int absent_problem_count = (int)(sizeof absent_problems / sizeof absent_problems[0]);
 
-#define PRODUCT(m, n, k, x, w) .rows = m, .columns = n, .reduction = k, .type_x = x, .type_w = w, .type_y = x
+#define PRODUCT(m, n, k, x, w)                                                                               \
+    .rows = m, .columns = n, .reduction = k, .type_x = x, .type_w = w, .type_y = x, .align_x = 16,           \
+    .align_w = 16
 const absent_projection absent_projections[] = {
     {"token", {PRODUCT(1, 4096, 4096, F32, F32)}},
     {"token-f16", {PRODUCT(1, 4096, 4096, F16, F16)}},
@@ -104,7 +106,9 @@ const absent_projection absent_projections[] = {
     {"bert-f16", {PRODUCT(512, 768, 768, F16, F16)}},
     {"llama", {PRODUCT(2048, 4096, 4096, F16, F16), .rope_head = 128}},
     {"llama-bf16", {PRODUCT(2048, 1024, 4096, BF16, BF16), .rope_head = 128}},
-    {"odd", {PRODUCT(33, 77, 131, F32, F16)}},
+    {"odd", {.rows = 33, .columns = 77, .reduction = 131, .type_w = F16, .align_x = 1, .align_w = 1}},
+    {"token-odd",
+     {.rows = 1, .columns = 77, .reduction = 131, .type_x = F16, .type_w = F16, .align_x = 1, .align_w = 1}},
     {"one", {PRODUCT(1, 1, 1, F32, F32)}},
     {"none", {PRODUCT(0, 64, 64, F32, F32)}},
     {"tall", {PRODUCT((int64_t)1 << 31, 64, 64, F16, F16)}},

@@ -19,10 +19,16 @@ static bool is_of_cpus(enum kernel_id id) {
     return end && end[6] == '\0';
 }
 
-// What a device without its probes, and one that passed all, and kernels that allow fewer work-items look like.
-static plan_input make_input(const absent_device *device, bool probed, uint32_t limit) {
-    plan_input in = {.device = &device->is, .shipped = &shipped};
-    if (probed) in.probes.ran = in.probes.proven = (1u << PROBE_COUNT) - 1;
+// A device without probes, with those that it would pass, or with all that there are.
+enum { NOT_PROBED, PROBED, ALL_PROVEN };
+
+// Its kernels allow `limit` work-items, 0: not known.
+static plan_input make_input(const absent_device *device, int probes, uint32_t limit) {
+    plan_input in = {.device = &device->is, .shipped = &shipped, .has_clblast = true};
+    in.probes.proven = probes == ALL_PROVEN ? (1u << PROBE_COUNT) - 1
+                       : probes == PROBED   ? absent_device_proves(device)
+                                            : 0;
+    in.probes.ran = in.probes.proven;
     for (int id = 0; id < KERNEL_COUNT; id++) in.group_limit[id] = limit;
     return in;
 }
@@ -88,16 +94,16 @@ static bool plan(const plan_input *in, const problem *p, variant *v, const char 
 }
 
 // All problems on all devices.
-static void check_all(bool probed, uint32_t limit) {
+static void check_all(int probes, uint32_t limit) {
     char what[200];
     int planned = 0;
     for (int d = 0; d < absent_device_count; d++)
         for (int i = 0; i < absent_problem_count; i++) {
-            const plan_input in = make_input(&absent_devices[d], probed, limit);
+            const plan_input in = make_input(&absent_devices[d], probes, limit);
             const problem *p = &absent_problems[i].is;
             variant v;
-            snprintf(what, sizeof what, "%s on %s%s, kernels of %u", absent_problems[i].word,
-                     absent_devices[d].word, probed ? " (probed)" : "", limit);
+            snprintf(what, sizeof what, "%s on %s, probes %d, kernels of %u", absent_problems[i].word,
+                     absent_devices[d].word, probes, limit);
             if (!plan(&in, p, &v, what)) continue;
             check_plan(&in, p, &v, what);
             planned++;
@@ -108,12 +114,16 @@ static void check_all(bool probed, uint32_t limit) {
 START_TEST(every_device) {
     ck_assert_int_ge(absent_problem_count, 40);
     ck_assert_int_ge(absent_device_count, 12);
-    check_all(false, 0);
+    check_all(NOT_PROBED, 0);
 }
 END_TEST
 
-START_TEST(every_probe_passed) {
-    check_all(true, 0);
+START_TEST(probes_passed) {
+    int with = 0;
+    for (int d = 0; d < absent_device_count; d++) with += absent_device_proves(&absent_devices[d]) != 0;
+    ck_assert_int_ge(with, 6);
+    check_all(PROBED, 0);
+    check_all(ALL_PROVEN, 0);
 }
 END_TEST
 
@@ -121,8 +131,8 @@ END_TEST
 START_TEST(kernels_that_allow_less) {
     static const uint32_t limits[] = {512, 128, 100, 64, 32, 8, 1};
     for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
-        check_all(false, limits[i]);
-        check_all(true, limits[i]);
+        check_all(NOT_PROBED, limits[i]);
+        check_all(PROBED, limits[i]);
     }
 }
 END_TEST
@@ -135,8 +145,8 @@ START_TEST(names_decide_nothing) {
             snprintf(other.is.name, sizeof other.is.name, "CPU");
             snprintf(other.is.vendor, sizeof other.is.vendor, "another");
             snprintf(other.is.driver, sizeof other.is.driver, "0");
-            const plan_input in = make_input(&absent_devices[d], true, 0),
-                             in_other = make_input(&other, true, 0);
+            const plan_input in = make_input(&absent_devices[d], PROBED, 0),
+                             in_other = make_input(&other, PROBED, 0);
             variant a, b;
             const clattn_status status = cla_variant_choose(&in, &absent_problems[i].is, &a);
             ck_assert_int_eq(cla_variant_choose(&in_other, &absent_problems[i].is, &b), status);
@@ -151,7 +161,7 @@ END_TEST
 START_TEST(every_family_explains) {
     for (int d = 0; d < absent_device_count; d++)
         for (int i = 0; i < absent_problem_count; i++) {
-            const plan_input in = make_input(&absent_devices[d], true, 0);
+            const plan_input in = make_input(&absent_devices[d], PROBED, 0);
             const problem *p = &absent_problems[i].is;
             const family *f;
             char why[256];
@@ -173,26 +183,35 @@ static void check_projection(const plan_input *in, const absent_projection *p, b
     linear_choice c = {.id = KERNEL_COUNT};
     char options[1024];
     if (!cla_variant_choose_linear(in, &p->is, forced, &c)) {
-        ck_assert_msg(!forced, "%s on %s: no kernel, and it was asked for", p->word, device);
+        ck_assert_msg(!forced && in->has_clblast, "%s on %s: no kernel", p->word, device);
         return;
     }
+    const uint64_t most = cla_family_group_limit(in, c.id);
     ck_assert_msg(in->device->is_cpu || !is_of_cpus(c.id), "%s on %s%s: %s", p->word, device,
                   forced ? ", asked for" : "", clattn_kernel_sources[c.id].name);
+    ck_assert_msg(c.work_group >= 0 && (uint64_t)c.work_group <= most && c.column_tile > 0,
+                  "%s on %s: a work-group of %d, at most %llu", p->word, device, c.work_group,
+                  (unsigned long long)most);
     ck_assert(cla_knobs_print(&c.knobs, options, sizeof options));
+    ck_assert_int_gt(strlen(cla_variant_linear_why(in, &p->is, true)), 12);
 }
 
+// With and without CLBlast, as the planner likes and as it must; and compiled kernels that allow less.
 START_TEST(projections) {
+    static const uint32_t limits[] = {0, 128, 64, 32, 1};
     for (int d = 0; d < absent_device_count; d++)
-        for (int i = 0; i < absent_projection_count; i++) {
-            const plan_input in = make_input(&absent_devices[d], false, 0);
-            check_projection(&in, &absent_projections[i], false, absent_devices[d].word);
-        }
+        for (int i = 0; i < absent_projection_count; i++)
+            for (int n = 0; n < 4 * 5; n++) {
+                plan_input in = make_input(&absent_devices[d], PROBED, limits[n / 4]);
+                in.has_clblast = n & 2;
+                check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word);
+            }
 }
 END_TEST
 
 int main(void) {
     char why[256];
-    const TTest *const tests[] = {every_device,         every_probe_passed,    kernels_that_allow_less,
+    const TTest *const tests[] = {every_device,         probes_passed,         kernels_that_allow_less,
                                   names_decide_nothing, every_family_explains, projections};
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
