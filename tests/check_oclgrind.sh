@@ -14,7 +14,9 @@ lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'
-for rows in "$lanes" "$portable"; do
+tiles='flash_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16'
+tiles8='flash_tiles : MICRO_ROWS=8 GROUP_ROWS=1 GROUP_COLUMNS=8 CHUNK=8'
+for rows in "$lanes" "$portable" "$tiles" "$tiles8"; do
     CLATTN_TEST_ROWS=$rows OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"
