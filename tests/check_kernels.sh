@@ -37,7 +37,7 @@ for kernel in $kernels; do
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_lanes decode_lanes; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
+    for kernel in scores values flash flash_tiles flash_lanes decode_lanes; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
 done
 refuse -DKEY_BLOCK=3 cl/decode_lanes.cl
 refuse -DROWS=9 cl/decode_lanes.cl
@@ -66,6 +66,16 @@ refuse -DTYPE_KV=4 cl/linear_tiles.cl
 refuse -DCHUNK=6 cl/linear_tiles.cl
 refuse -DCHUNK=4 -DGROUP_ROWS=32 cl/linear_tiles.cl
 refuse -DTILE_Q=4096 cl/flash.cl
+refuse -DMICRO_ROWS=2 cl/flash_tiles.cl
+refuse -DGROUP_COLUMNS=4 cl/flash_tiles.cl
+refuse -DCHUNK=6 cl/flash_tiles.cl
+refuse -DWIDE=2 cl/flash_tiles.cl
+refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/flash_tiles.cl
+for rows in 4 8; do
+    for columns in 8 16 32 64; do
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 cl/flash_tiles.cl
+    done
+done
 refuse -DHEAD_DIM=577 cl/flash.cl
 refuse -DKEY_BLOCK=65 cl/flash_lanes.cl
 refuse -DWORK_GROUP=0 cl/softmax.cl

@@ -9,11 +9,14 @@
 
 static tuned_rows none;
 
-// The portable kernel on a device with 32 KiB of local memory.
-static variant choose(int head_dim, int head_dim_v) {
+// The kernel that a row names, on a device with 32 KiB of local memory.
+static variant choose(const char *row, int head_dim, int head_dim_v) {
     const clattn_capabilities small = {
         .max_work_group = 256, .max_work_item = {256, 256, 64}, .local_memory_bytes = 32768};
-    const plan_input in = {.device = &small, .shipped = &none};
+    tuned_rows own;
+    char why[256];
+    ck_assert(cla_tuned_parse(row, &own, why, sizeof why));
+    const plan_input in = {.device = &small, .own = &own, .shipped = &none};
     const problem p = {.batch = 1,
                        .heads = 8,
                        .kv_heads = 8,
@@ -23,7 +26,8 @@ static variant choose(int head_dim, int head_dim_v) {
                        .head_dim_v = head_dim_v};
     variant v;
     ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
-    ck_assert_int_eq(v.family->id, KERNEL_FLASH);
+    ck_assert_int_eq(v.family->id, own.rows[0].id);
+    cla_tuned_free(&own);
     return v;
 }
 
@@ -51,10 +55,11 @@ static void compare(enum kernel_id id, const knobs *k, size_t planned) {
 }
 
 START_TEST(local_memory_as_the_driver_says) {
+    static const char *const rows[] = {"flash :", "flash_tiles :"};
     static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}};
-    for (int i = 0; i < 3; i++) {
-        const variant v = choose(heads[i][0], heads[i][1]);
-        compare(KERNEL_FLASH, &v.knobs, v.local_bytes);
+    for (int i = 0; i < 6; i++) {
+        const variant v = choose(rows[i / 3], heads[i % 3][0], heads[i % 3][1]);
+        compare(v.family->id, &v.knobs, v.local_bytes);
     }
 }
 END_TEST
