@@ -14,7 +14,10 @@ lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'
-for rows in "$lanes" "$portable"; do
+groups='decode_groups : WORK_GROUP=16'
+for rows in "$lanes" "$portable" "$groups"; do
+    # Of the last, what a decode call can be.
+    if [ "$rows" = "$groups" ]; then export CK_RUN_CASE=decode; fi
     CLATTN_TEST_ROWS=$rows OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"

@@ -40,6 +40,16 @@ static void partial_views(const call *c, attention_args *a) {
     a->flags |= ARGS_LSE;
 }
 
+#define COMBINE_GROUP 32 // work-items of a group; the kernel leaves those past the columns idle
+
+static size_t combine_group(const call *c, const program *p, size_t items) {
+    const clattn_capabilities *device = &c->context->capabilities;
+    size_t most = COMBINE_GROUP;
+    if (device->max_work_item[0] < most) most = (size_t)device->max_work_item[0];
+    if (p->group_limit && p->group_limit < most) most = p->group_limit;
+    return items < most ? items : most;
+}
+
 static clattn_status enqueue_combine(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
@@ -65,7 +75,12 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     cla_launch_buffer(&l, &p->lse.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
-    l.global[0] = divide_up((size_t)c->problem.head_dim_v, k.combine_columns ? (size_t)k.combine_columns : 4);
+    // A size of its own: a prime number of columns might be cut into groups of one by the driver.
+    const size_t items =
+        divide_up((size_t)c->problem.head_dim_v, k.combine_columns ? (size_t)k.combine_columns : 4);
+    l.local[0] = combine_group(c, l.program, items);
+    l.local[1] = l.local[2] = 1;
+    l.global[0] = divide_up(items, l.local[0]) * l.local[0];
     l.global[1] = (size_t)c->problem.n_q;
     l.global[2] = (size_t)c->problem.batch * (size_t)c->problem.heads;
     return cla_launch_enqueue(steps, &l);
