@@ -24,7 +24,7 @@
 // The largest, or the sum, of all work-items' numbers, the same bits in all of them.
 #if SUBGROUP
 #define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                                   \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
         __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
         FOR_ROWS(of_subgroup)                                                                                \
         if (SUBGROUP_LANE == 0) parts[SUBGROUP_NUMBER] = x;                                                  \
@@ -37,7 +37,7 @@
 #define SUBGROUP_SUM(r, c) x c = subgroup_sum(x c);
 #else
 #define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                                   \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
         __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
         parts[g->item] = x;                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
@@ -61,7 +61,7 @@ typedef struct pass_state {
 } pass_state;
 
 // The chunk's scores become weights.
-void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
+STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
     ROW_FLOATS most = (ROW_FLOATS)(-INFINITY);
     for (int key = g->item; key < count; key += WORK_GROUP) most = fmax(most, g->weights[key]);
     most = fmax(x->m, group_max(g, most));
@@ -95,8 +95,8 @@ ROW_FLOATS weights_of(const decode_group *g, int key, int count) {
 }
 
 // acc += P V for the work-item's eight columns of the output.
-void add_values(row_eights *acc, const decode_group *g, const kv_head *values, int c0, int count,
-                bool partial) {
+STEP_INLINE void add_values(row_eights *acc, const decode_group *g, const kv_head *values, int c0, int count,
+                            bool partial) {
     const int lane = g->item % LANES_V, four = g->item / LANES_V;
     const int end = four < BLOCK_V / 4 ? c0 + count : 0;
     for (int key = 4 * four; key < count; key += BLOCK_V) {
@@ -118,9 +118,9 @@ void add_values(row_eights *acc, const decode_group *g, const kv_head *values, i
 }
 
 // The parts of row r's output that the work-items have meet, and are stored; 0 where the row saw nothing.
-void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
-               __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table, int split,
-               int r, bool exists) {
+STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
+                           __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
+                           int split, int r, bool exists) {
     const attention_args *a = g->args;
     const pass_row at = g->rows[r];
     const int lane = g->item % LANES_V, four = g->item / LANES_V;
@@ -203,5 +203,6 @@ decode_groups(FUSED_ARGUMENTS) {
 
     barrier(CLK_LOCAL_MEM_FENCE); // the last numbers in scratch have been read
     x.l = group_sum(&g, x.l);
+#pragma unroll 1 // once in the code
     for (int r = 0; r < ROWS; r++) store_row(&g, &acc, &x, out, lse, table, split, r, row + r < total);
 }

@@ -105,7 +105,7 @@ END_TEST
 
 // Of decode: rows below, at and above a pass, keys of no whole block and chunk, rows that are aligned and that are not.
 START_TEST(decode_options) {
-    static const int32_t q_lengths[] = {3, 1}, kv_lengths[] = {11, 40};
+    static const int32_t q_lengths[] = {3, 1}, kv_lengths[] = {11, 33};
     static const int64_t heads[][2] = {{8, 16}, {16, 8}, {24, 5}, {5, 24}};
     for (int n = 0; n < 8; n++) {
         struct test_case test = base("decode", CLATTN_KERNEL_DECODE);
