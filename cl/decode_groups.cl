@@ -5,13 +5,14 @@
 // A row of K or V is read by neighbouring work-items, eight numbers each in loads of 16 bytes (of 8, of int8), so that a
 // wave reads whole lines, and each work-item has four rows on their way before it uses the first. A chunk of keys, about as
 // many as the group has work-items, passes three steps: the partial products of a score meet in local memory, or through
-// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V. Only
-// the second step needs barriers, and, without shuffles, two each block of keys.
+// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V.
+// Barriers stand between the steps, and, where partial sums meet in local memory, twice in each block of keys.
 //
-// Bytes read from global memory by a launch, in numbers of their storage types, of keys that the mask leaves:
-//   passes * (K + V) + splits * q, and 4 * splits * rows * (Dv + 1) bytes written; passes = ceil(group * Nq / ROWS)
-// each number once: more than four rows make passes that read K and V again, side by side in the grid, so that what the first
-// brings into a cache serves the others. check_decode_loads.sh counts the loads of compiled code.
+// What a launch reads from global memory, of the keys that some row sees, each number once in its storage type:
+//   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
+// and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
+// that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
+// tests/check_decode_loads.sh counts the loads that compiled code makes.
 //
 // Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
 // weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).
