@@ -171,6 +171,11 @@ START_TEST(for_devices_that_are_no_cpu) {
     cla_tuned_free(&own);
     in.own = &none, cpu.float_vector_width = 1;
     ck_assert_int_eq(plan(&in, &p).family->id, KERNEL_DECODE_GROUPS);
+    // A row that names another kernel of the path has it, on any device.
+    ck_assert(cla_tuned_parse("flash :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert_str_eq(plan(&in, &p).family->name, "decode_portable");
+    cla_tuned_free(&own);
 }
 END_TEST
 
