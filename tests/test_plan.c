@@ -96,7 +96,7 @@ START_TEST(capabilities_decide) {
     }
     p.n_q = 1;
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_LANES);
-    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->path, CLATTN_KERNEL_DECODE);
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_GROUPS);
     // The dot product needs proof, and bfloat16 in all three.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
@@ -171,6 +171,10 @@ static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
     {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
+    {"decode_groups : ROWS=3", "ROWS"},
+    {"decode_groups : WORK_GROUP=24", "WORK_GROUP"},
+    {"decode_groups : SUBGROUP=12", "SUBGROUP"},
+    {"decode_groups : WORK_GROUP=16 SUBGROUP=32", "WORK_GROUP"},
     {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
     {"flash_lanes : TILE_KV=7", "TILE_KV"},
     {"flash_lanes : KEY_BLOCK=5", "KEY_BLOCK"},

@@ -28,6 +28,8 @@ static const struct {
     {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
     {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
     {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
+    {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
     {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
     {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
     {"planner", CLATTN_KERNEL_AUTO, NULL},
