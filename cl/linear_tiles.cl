@@ -63,25 +63,29 @@ void place_tile(const linear_args *a, bias_pointer bias, __global const int *tab
     }
 }
 
-// Four elements of a row of x from element d on, in pieces where its heads lie apart.
-float x_element(const linear_args *a, x_pointer row, int d) {
-    if (d >= a->reduction) return 0.0f;
-    return LOAD(TYPE_Q, row, d / a->x_head_columns * a->x_head + d % a->x_head_columns);
-}
-float4 x_four(const linear_args *a, x_pointer row, int d) {
-    if (a->x_head_columns == a->reduction) return LOAD_ROW_FOUR(TYPE_Q, row, d, a->reduction);
-    return (float4)(x_element(a, row, d), x_element(a, row, d + 1), x_element(a, row, d + 2),
-                    x_element(a, row, d + 3));
-}
-
 typedef struct source {
     const linear_args *args;
     x_pointer x;
     w_pointer w;
     __local const tile_places *at;
 } source;
-#define FETCH_X(from, row, d) x_four(from.args, from.x + from.at->x[row], d)
+
+// The d-th element of a row of x, whose heads may lie apart.
+float x_element(source from, int row, int d) {
+    const linear_args *a = from.args;
+    if (d >= a->reduction) return 0.0f;
+    return LOAD(TYPE_Q, from.x, from.at->x[row] + d / a->x_head_columns * a->x_head + d % a->x_head_columns);
+}
+
+// Chunks that a row holds whole, in one piece; and any chunk.
+#define FETCH_WHOLE_X(from, row, d) LOAD_FOUR(TYPE_Q, from.x + from.at->x[row], d)
+#define FETCH_WHOLE_W(from, row, d) LOAD_FOUR(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_X(from, row, d)                                                                                \
+    (float4)(x_element(from, row, d), x_element(from, row, d + 1), x_element(from, row, d + 2),              \
+             x_element(from, row, d + 3))
 #define FETCH_W(from, row, d) LOAD_ROW_FOUR(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, CHUNK / 4)
+TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, CHUNK / 4)
 TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 
@@ -116,8 +120,16 @@ linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_
     tiles_sums sums;
     tiles_clear(&sums);
     place_tile(&args, bias, table, first_row, first_column, &at);
-    for (int k = 0; k < args.reduction; k += CHUNK) {
+    const int whole = args.x_head_columns == args.reduction ? args.reduction / CHUNK * CHUNK : 0;
+    for (int k = 0; k < whole; k += CHUNK) {
         barrier(CLK_LOCAL_MEM_FENCE); // the places are there; what lay in the tile has been read
+        load_whole_x(x_tile, from, 0, TILES_ROWS - 1, k);
+        load_whole_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole
+        tiles_multiply(&sums, x_tile, w_tile, ty, tx, CHUNK / 4);
+    }
+    for (int k = whole; k < args.reduction; k += CHUNK) {
+        barrier(CLK_LOCAL_MEM_FENCE); // as above
         load_x(x_tile, from, 0, TILES_ROWS - 1, k);
         load_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
         barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole

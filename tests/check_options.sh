@@ -67,6 +67,7 @@ refused 2 'one is accepted' verify --only flash/plain --case plain
 refused 2 'took no case: of decode_portable' verify --only decode --family flash
 refused 2 'took no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --json
+refused 2 'linear case' tune --projection --case plain
 "$clattn" devices --device 0 | grep -q '^0  ' || complain "devices --device 0"
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"
 

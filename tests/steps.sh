@@ -130,7 +130,7 @@ suite() {
     log=$folder/meson-logs/testlog.txt
     rm -f "$log" # that of another suite
     case $kind in
-    layer-only) set -- layer errors_layer linear errors_linear ;;
+    layer-only) set -- layer errors_layer linear errors_linear linear_linear_rows layer_linear_tiles ;;
     device-once) set -- --suite device --no-suite variants ;; # what the variants have of host code is there already
     *) set -- --suite "$kind" ;;
     esac

@@ -180,9 +180,21 @@ START_TEST(layers) {
 }
 END_TEST
 
+// Of devices without vector lanes: `rows` of few and many.
+static void check_other_kernels(clattn_context *context, const clattn_linear_params *p, int trial) {
+    clattn_linear_choice choice;
+    ck_assert_msg(clattn_linear_plan(context, p, &choice) == CLATTN_OK, "linear %d: %s", trial,
+                  harness_log_text());
+    const int64_t rows = p->x.shape[0] * p->x.shape[1];
+    ck_assert_str_eq(choice.kernel_name, rows <= 16 ? "linear_rows" : "linear_tiles");
+    ck_assert_uint_eq(choice.workspace_bytes, 0);
+}
+
 START_TEST(projections) {
     struct random r = {.state = 33};
     int good = 0;
+    clattn_context *other = harness_open((clattn_context_params){
+        .context = harness()->opencl, .tuned_rows = "linear_rows nq=..16 :\nlinear_tiles :\n"});
     for (int i = 0; i < TRIALS; i++) {
         const int64_t b = size(&r), n = size(&r), k = size(&r), m = size(&r);
         const clattn_type x = float_type(&r);
@@ -199,8 +211,10 @@ START_TEST(projections) {
         const wide most = p.projection == CLATTN_PROJECTION_NATIVE ? 0 : (wide)1 << 34;
         ck_assert_msg(choice.workspace_bytes <= most, "linear %d: %zu bytes planned", i,
                       choice.workspace_bytes);
+        if (p.projection == CLATTN_PROJECTION_NATIVE) check_other_kernels(other, &p, i);
         good++;
     }
+    clattn_context_destroy(other);
     ck_assert_msg(good > TRIALS / 50, "%d planned", good);
 }
 END_TEST

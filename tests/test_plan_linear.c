@@ -49,18 +49,24 @@ static void check_fits(const plan_input *in, const linear_problem *p, const line
 START_TEST(never_lanes) {
     static const uint64_t local[] = {1024, 8192, 16384, 32768, 49152, 65536},
                           groups[] = {1, 8, 64, 128, 256, 1024};
-    static const int64_t sizes[][3] = {{1, 4096, 4096},  {16, 768, 768},      {17, 64, 5},
-                                       {512, 768, 3072}, {4096, 11008, 4096}, {0, 8, 8}};
+    static const int64_t sizes[][3] = {{1, 4096, 4096},
+                                       {16, 768, 768},
+                                       {17, 64, 5},
+                                       {512, 768, 3072},
+                                       {4096, 11008, 4096},
+                                       {0, 8, 8},
+                                       {(int64_t)1 << 46, 1 << 30, 1},
+                                       {5, INT32_MAX - 65536, INT32_MAX - 65536}};
     tuned_rows own;
     char why[256];
     ck_assert(cla_tuned_parse("linear_lanes :\nlinear_few_lanes :\n", &own, why, sizeof why));
-    for (int n = 0; n < 6 * 6 * 6 * 3 * 8; n++) {
+    for (int n = 0; n < 6 * 6 * 8 * 3 * 8; n++) {
         const clattn_capabilities gpu = device_of(local[n % 6], groups[n / 6 % 6], n % 2 ? 1 : 132);
-        const int64_t *size = sizes[n / 36 % 6];
-        linear_problem p = problem_of(size[0], size[1], size[2], (clattn_type)(n / 216 % 3));
-        plan_input in = {.device = &gpu, .shipped = &shipped, .own = n / 648 % 2 ? &own : NULL};
-        in.has_clblast = n / 1296 % 2;
-        p.rope_head = n / 2592 % 2 ? 8 : 0;
+        const int64_t *size = sizes[n / 36 % 8];
+        linear_problem p = problem_of(size[0], size[1], size[2], (clattn_type)(n / 288 % 3));
+        plan_input in = {.device = &gpu, .shipped = &shipped, .own = n / 864 % 2 ? &own : NULL};
+        in.has_clblast = n / 1728 % 2;
+        p.rope_head = n / 3456 % 2 ? 8 : 0;
         p.align_w = n % 5 ? 16 : 1;
         linear_choice c;
         ck_assert(cla_variant_choose_linear(&in, &p, true, &c));

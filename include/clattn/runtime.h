@@ -170,7 +170,10 @@ typedef struct clattn_context_params {
     /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
     uint64_t cache_max_bytes;
     /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
-     * Copied. */
+     * Copied. Rows with parameters of CLBlast's kernels (clblast_xgemm, clblast_xgemm_direct, clblast_gemm) are given to
+     * CLBlast when the context first uses it; CLBlast then has them for the device in the whole process, until other
+     * rows take their place. Parameters that need more work-items or local memory than the device has are left out,
+     * and the log says so. */
     const char *tuned_rows;
     /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
      * plan is the same on every day. */

@@ -73,7 +73,10 @@ static clattn_status lay_out_parts(layer *l) {
     // does not pay for; without lanes, neighbours read whole rows.
     const bool heads_apart = native && l->o.choice.id == KERNEL_LINEAR_LANES;
     l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
-    cla_linear_choose(l->context, &l->o); // its rows may be aligned otherwise
+    l->o.x.buffer =
+        p->workspace; // its rows may be aligned otherwise, and the caller's memory may begin anywhere
+    cla_linear_choose(l->context, &l->o);
+    l->o.x.buffer = NULL;
     if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
 }

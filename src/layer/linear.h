@@ -16,6 +16,8 @@ typedef struct linear {
     linear_choice choice; // that kernel and the shape of its work (linear_choose)
     cl_mem lengths;       // optional table of args.h (ARGS_BATCH_ROWS): rows past q_length are not written
     bool has_lengths;
+    int align_x,
+        align_w; // elements to which rows are aligned, at most 16; found by cla_linear_choose where it matters
     rope_rows
         rope; // rotary_dim 0: none. Only the native kernel turns, and only where choice.knobs.rope says so
 } linear;

@@ -7,20 +7,32 @@
 #include "linear_args.h"
 #include "plan/planner.h"
 
-// Rows of W and of x, and the heads that a row of x is made of.
-static int weight_alignment(const linear *l) {
-    clattn_tensor w = {.buffer = l->w.buffer, .type = l->w.type, .rank = 4, .offset = l->w.offset};
-    w.shape[2] = l->w.shape[0], w.stride[2] = l->w.stride[0];
-    return cla_tensor_row_alignment(&w);
-}
 static bool joined_heads(const linear *l) {
     return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
 }
-static int row_alignment(const linear *l) {
-    clattn_tensor x = l->x;
+
+// Elements to which a buffer's first byte is aligned, at most 16: as it lies where its memory is the caller's, else all. A
+// driver that does not say it may have put it anywhere.
+static int buffer_alignment(const clattn_tensor *t) {
+    const size_t size = clattn_type_size(t->type);
+    void *host = NULL;
+    int elements = 16;
+    if (!t->buffer) return elements;
+    if (clGetMemObjectInfo(t->buffer, CL_MEM_HOST_PTR, sizeof host, &host, NULL) != CL_SUCCESS) return 1;
+    while (elements > 1 && (uintptr_t)host % (size * (size_t)elements) != 0) elements /= 2;
+    return elements;
+}
+
+// Rows of x, with the heads that a row is made of, and rows of W.
+static void find_alignments(linear *l) {
+    clattn_tensor x = l->x, w = {.rank = 4, .offset = l->w.offset};
+    w.shape[2] = l->w.shape[0], w.stride[2] = l->w.stride[0];
     if (joined_heads(l)) x.shape[1] = 1;
-    const int64_t places = (joined_heads(l) ? 0 : x.shape[3]) | cla_tensor_row_alignment(&x);
-    return (int)(places & -places);
+    const int64_t heads = joined_heads(l) ? 0 : x.shape[3],
+                  in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
+                  in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
+    l->align_x = (int)(in_x & -in_x);
+    l->align_w = (int)(in_w & -in_w);
 }
 
 static linear_problem problem_of(const linear *l) {
@@ -33,8 +45,8 @@ static linear_problem problem_of(const linear *l) {
                             .reduction = l->w.shape[1],
                             .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
                             .rope_interleaved = l->rope.interleaved,
-                            .align_x = row_alignment(l),
-                            .align_w = weight_alignment(l)};
+                            .align_x = l->align_x,
+                            .align_w = l->align_w};
 }
 
 static plan_input input_of(const clattn_context *context) {
@@ -43,9 +55,14 @@ static plan_input input_of(const clattn_context *context) {
     return in;
 }
 
+// Kernels in lanes read at any place: what their calls would be asked for in vain is not.
 void cla_linear_choose(const clattn_context *context, linear *l) {
-    const linear_problem p = problem_of(l);
     const plan_input in = input_of(context);
+    linear_problem p = problem_of(l);
+    cla_variant_choose_linear(&in, &p, true, &l->choice);
+    if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
+    find_alignments(l);
+    p.align_x = l->align_x, p.align_w = l->align_w;
     cla_variant_choose_linear(&in, &p, true, &l->choice);
 }
 
