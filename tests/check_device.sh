@@ -48,7 +48,7 @@ if [ -f "$library" ]; then
 exec "$build/clattn" "\$@"
 END
     chmod +x "$work/bad/clattn" # a build without tests, so that this takes no longer than it must
-    OCL_ICD_VENDORS="$work/none/" measure --build "$work/bad" --driver "$library" --out "$work/c" || fail "a driver by its path: exit status $?"
+    OCL_ICD_VENDORS="$work/none/" measure --steps verify,suites --build "$work/bad" --driver "$library" --out "$work/c" || fail "a driver by its path: exit status $?"
     grep -q '"suites": \[\]' "$work/c.json" || fail "suites of a build that has none"
 fi
 
@@ -63,17 +63,19 @@ exec "$build/clattn" "\$@"
 END
 chmod +x "$work/bad/clattn"
 status=0
-measure --build "$work/bad" --out "$work/d" || status=$?
+measure --steps verify --build "$work/bad" --out "$work/d" || status=$?
 [ $status = 1 ] || fail "a kernel that is wrong: exit status $status"
 python3 -c 'import json, sys
 d = json.load(open(sys.argv[1]))
 assert d["status"] == "fail" and d["devices"][0]["bad"] == ["verify"] and len(d["devices"][0]["verify"]["failures"]) == 1, d["devices"][0]["verify"]' "$work/d.json"
 grep -q 'failed: ' "$work/d.md" || fail "the page does not name what failed"
-# Nothing is left of a run that could not write both; requests that are wrong end with one word of why.
-status=0
-measure --build "$work/bad" --out "$work/no-folder/e" || status=$?
-[ $status != 0 ] && [ ! -e "$work/no-folder" ] || fail "written where there is no folder"
-for wrong in "--build $work/none" "--driver $work/absent.so --build $build" "--minutes 0 --build $build" "--nonsense"; do
+# Nothing is left of a run that was ended; requests that are wrong end with one word of why.
+sh bench/device.sh --quick --device cpu --build "$build" --out "$work/e" >"$work/said" 2>&1 &
+sleep 2
+kill $! && wait $! || true
+[ -z "$(find "$work" -name 'e.*')" ] || fail "a run that was ended left $(find "$work" -name 'e.*')"
+for wrong in "--build $work/none" "--driver $work/absent.so --build $build" "--minutes 0 --build $build" "--build $build --out $work/no-folder/f" \
+    "--build $build --steps verify,none" "--nonsense"; do
     status=0
     # shellcheck disable=SC2086
     sh bench/device.sh $wrong >"$work/said" 2>&1 || status=$?
