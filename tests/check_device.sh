@@ -43,13 +43,22 @@ if [ -f "$library" ]; then
     status=0
     OCL_ICD_VENDORS="$work/none/" sh bench/device.sh --quick --build "$build" --out "$work/b" >"$work/said" 2>&1 || status=$?
     [ $status != 0 ] || fail "without a driver there was a device"
+    # As if it were no CPU, and a build without tests.
     cat >"$work/bad/clattn" <<END
 #!/bin/sh
+if [ "\$1" = devices ]; then
+    "$build/clattn" "\$@" | sed 's/"type": "cpu"/"type": "gpu"/'
+    exit
+fi
 exec "$build/clattn" "\$@"
 END
-    chmod +x "$work/bad/clattn" # a build without tests, so that this takes no longer than it must
-    OCL_ICD_VENDORS="$work/none/" measure --steps verify,suites --build "$work/bad" --driver "$library" --out "$work/c" || fail "a driver by its path: exit status $?"
-    grep -q '"suites": \[\]' "$work/c.json" || fail "suites of a build that has none"
+    chmod +x "$work/bad/clattn"
+    OCL_ICD_VENDORS="$work/none/" measure --device 0 --steps verify,suites --build "$work/bad" --driver "$library" --out "$work/c" ||
+        fail "a driver by its path: exit status $?"
+    python3 -c 'import json, sys
+d = json.load(open(sys.argv[1]))["devices"][0]
+assert d["suites"]["status"] == "absent" and d["verify"]["pass"] > 0, d
+assert {"flash", "unfused"} <= set(d["verify"]["families"]) and not any("lanes" in f for f in d["verify"]["families"]), d["verify"]' "$work/c.json"
 fi
 
 # A kernel that is wrong: verify says so with its report and its exit status.
