@@ -169,7 +169,7 @@ ARGS_SIZE(convert_args, 80);
     (DECODE_GROUPS_PARTS(d, subgroup) < 4 ? DECODE_GROUPS_PARTS(d, subgroup)                                 \
                                           : DECODE_GROUPS_PARTS(d, subgroup) | 1)
 #define DECODE_GROUPS_PARTIAL(group, rows, d, subgroup)                                                      \
-    (DECODE_GROUPS_PARTS(d, subgroup) > 1                                                                    \
+    (DECODE_GROUPS_PARTS(d, subgroup) > 1 || DECODE_GROUPS_SHARE(d, subgroup) == 1                           \
          ? DECODE_GROUPS_BLOCK(group, d) * (rows)*DECODE_GROUPS_PITCH(d, subgroup)                           \
          : 0)
 // Its local memory: the pass's rows of q; weights of a chunk; partial scores, in whose place sums of the group and, at the

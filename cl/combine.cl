@@ -1,7 +1,7 @@
 // combine.cl: the results of `splits` disjoint key ranges of one attention call become one.
 //   lse = ln(sum_s exp(lse_s)),  out = sum_s exp(lse_s - lse) out_s
 // Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode
-// kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS), Nq, B*H), any local size.
+// kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
 #include "table.clh"
 
 // The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.

@@ -5,13 +5,14 @@
 // A row of K or V is read by neighbouring work-items, eight numbers each in loads of 16 bytes (of 8, of int8), so that a
 // wave reads whole lines, and each work-item has four rows on their way before it uses the first. A chunk of keys, about as
 // many as the group has work-items, passes three steps: the partial products of a score meet in local memory, or through
-// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V. Only
-// the second step needs barriers, and, without shuffles, two each block of keys.
+// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V.
+// Barriers stand between the steps, and, where partial sums meet in local memory, twice in each block of keys.
 //
-// Bytes read from global memory by a launch, in numbers of their storage types, of keys that the mask leaves:
-//   passes * (K + V) + splits * q, and 4 * splits * rows * (Dv + 1) bytes written; passes = ceil(group * Nq / ROWS)
-// each number once: more than four rows make passes that read K and V again, side by side in the grid, so that what the first
-// brings into a cache serves the others. check_decode_loads.sh counts the loads of compiled code.
+// What a launch reads from global memory, of the keys that some row sees, each number once in its storage type:
+//   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
+// and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
+// that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
+// tests/check_decode_loads.sh counts the loads that compiled code makes.
 //
 // Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
 // weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).
@@ -24,7 +25,7 @@
 // The largest, or the sum, of all work-items' numbers, the same bits in all of them.
 #if SUBGROUP
 #define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                                   \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
         __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
         FOR_ROWS(of_subgroup)                                                                                \
         if (SUBGROUP_LANE == 0) parts[SUBGROUP_NUMBER] = x;                                                  \
@@ -37,7 +38,7 @@
 #define SUBGROUP_SUM(r, c) x c = subgroup_sum(x c);
 #else
 #define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
-    ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                                   \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
         __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
         parts[g->item] = x;                                                                                  \
         barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
@@ -61,7 +62,7 @@ typedef struct pass_state {
 } pass_state;
 
 // The chunk's scores become weights.
-void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
+STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
     ROW_FLOATS most = (ROW_FLOATS)(-INFINITY);
     for (int key = g->item; key < count; key += WORK_GROUP) most = fmax(most, g->weights[key]);
     most = fmax(x->m, group_max(g, most));
@@ -95,8 +96,8 @@ ROW_FLOATS weights_of(const decode_group *g, int key, int count) {
 }
 
 // acc += P V for the work-item's eight columns of the output.
-void add_values(row_eights *acc, const decode_group *g, const kv_head *values, int c0, int count,
-                bool partial) {
+STEP_INLINE void add_values(row_eights *acc, const decode_group *g, const kv_head *values, int c0, int count,
+                            bool partial) {
     const int lane = g->item % LANES_V, four = g->item / LANES_V;
     const int end = four < BLOCK_V / 4 ? c0 + count : 0;
     for (int key = 4 * four; key < count; key += BLOCK_V) {
@@ -118,9 +119,9 @@ void add_values(row_eights *acc, const decode_group *g, const kv_head *values, i
 }
 
 // The parts of row r's output that the work-items have meet, and are stored; 0 where the row saw nothing.
-void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
-               __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table, int split,
-               int r, bool exists) {
+STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
+                           __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
+                           int split, int r, bool exists) {
     const attention_args *a = g->args;
     const pass_row at = g->rows[r];
     const int lane = g->item % LANES_V, four = g->item / LANES_V;
@@ -203,5 +204,6 @@ decode_groups(FUSED_ARGUMENTS) {
 
     barrier(CLK_LOCAL_MEM_FENCE); // the last numbers in scratch have been read
     x.l = group_sum(&g, x.l);
+#pragma unroll 1 // once in the code
     for (int r = 0; r < ROWS; r++) store_row(&g, &acc, &x, out, lse, table, split, r, row + r < total);
 }

@@ -37,8 +37,22 @@ for kernel in $kernels; do
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_lanes decode_lanes; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
+    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
 done
+# Every way in which partial sums of a score meet, with sub-groups and without.
+for head in 8 64 80 96 128 256 576; do
+    for rows in 1 2 4; do
+        lint -DEIGHTS=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/decode_groups.cl
+        for size in 8 32 64; do
+            lint -cl-std=CL3.0 -Wno-ignored-pragmas -DHEAD_DIM=$head -DROWS=$rows -DSUBGROUP=$size -DSUBGROUP_WAYS=5 cl/decode_groups.cl
+        done
+    done
+done
+refuse -DROWS=3 cl/decode_groups.cl
+refuse -DWORK_GROUP=24 cl/decode_groups.cl
+refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/decode_groups.cl
+refuse -DEIGHTS=1 -DHEAD_DIM=20 cl/decode_groups.cl
+refuse -cl-std=CL3.0 -DWORK_GROUP=16 -DSUBGROUP=32 -DSUBGROUP_WAYS=5 cl/decode_groups.cl
 refuse -DKEY_BLOCK=3 cl/decode_lanes.cl
 refuse -DROWS=9 cl/decode_lanes.cl
 refuse -DKEY_TILE=64 cl/decode_lanes.cl
@@ -66,6 +80,16 @@ refuse -DTYPE_KV=4 cl/linear_tiles.cl
 refuse -DCHUNK=6 cl/linear_tiles.cl
 refuse -DCHUNK=4 -DGROUP_ROWS=32 cl/linear_tiles.cl
 refuse -DTILE_Q=4096 cl/flash.cl
+refuse -DMICRO_ROWS=2 cl/flash_tiles.cl
+refuse -DGROUP_COLUMNS=4 cl/flash_tiles.cl
+refuse -DCHUNK=6 cl/flash_tiles.cl
+refuse -DWIDE=2 cl/flash_tiles.cl
+refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/flash_tiles.cl
+for rows in 4 8; do
+    for columns in 8 16 32 64; do
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 cl/flash_tiles.cl
+    done
+done
 refuse -DHEAD_DIM=577 cl/flash.cl
 refuse -DKEY_BLOCK=65 cl/flash_lanes.cl
 refuse -DWORK_GROUP=0 cl/softmax.cl

@@ -14,9 +14,14 @@ lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'
+# Attention in register tiles of few work-items.
+tiles='flash_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16'
+tiles8='flash_tiles : MICRO_ROWS=8 GROUP_ROWS=1 GROUP_COLUMNS=8 CHUNK=8'
 # Projections of devices without lanes: work-items that share the reduction, and tiles of few work-items.
 few='linear_rows : WORK_GROUP=8 ROW_ITEMS=4 ROW_BLOCK=8'
-tiles='linear_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=4 CHUNK=8'
+many='linear_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=4 CHUNK=8'
+# Decode by groups: of the suite, what a decode call can be.
+groups='decode_groups : WORK_GROUP=16'
 # $1 program, $2 rows, $3 what of it
 grind() {
     CLATTN_TEST_ROWS=$2 OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" $3 || status=$?
@@ -25,7 +30,11 @@ grind() {
         status=1
     fi
 }
-for rows in "$lanes" "$portable"; do grind "$1" "$rows" ""; done
-for rows in "$few" "$tiles"; do grind "$1" "$rows" projections; done
+for rows in "$lanes" "$portable" "$tiles" "$tiles8"; do grind "$1" "$rows" ""; done
+CK_RUN_CASE=decode
+export CK_RUN_CASE
+grind "$1" "$groups" ""
+unset CK_RUN_CASE
+for rows in "$few" "$many"; do grind "$1" "$rows" projections; done
 rm -f "$log"
 exit $status

@@ -22,6 +22,7 @@ step "build" build_folder build
 suite "host" build host
 later "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
 later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
+later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
 later "bench and compare" sh tests/check_bench.sh build

@@ -104,6 +104,43 @@ START_TEST(split_decode) {
 }
 END_TEST
 
+// Of decode: rows below, at and above a pass, keys of no whole block and chunk, rows that are aligned and that are not.
+START_TEST(decode_options) {
+    static const int32_t q_lengths[] = {3, 1}, kv_lengths[] = {11, 33};
+    static const int64_t heads[][2] = {{8, 16}, {16, 8}, {24, 5}, {5, 24}};
+    for (int n = 0; n < 8; n++) {
+        struct test_case test = base("decode", CLATTN_KERNEL_DECODE);
+        test.n_q = n % 4 + 1, test.n_kv = n < 4 ? 40 : 33;
+        test.head_dim = heads[n % 4][0], test.head_dim_v = heads[n % 4][1];
+        test.score.causal = n % 2, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        if (n >= 4) {
+            test.batch = 2;
+            test.n_q = 3, test.splits = n - 4;
+            test.mask.rank = 2, test.bias.rank = 3;
+            test.hosts = CASE_HOST_BIT(CASE_ALIBI) | CASE_HOST_BIT(CASE_SINKS);
+            test.score.window = true, test.score.window_left = 12, test.score.window_right = 5;
+            test.score.softcap = 3;
+            case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+            case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
+        }
+        case_assert(&test);
+    }
+}
+END_TEST
+
+START_TEST(decode_types) {
+    static const clattn_type types[] = {CLATTN_TYPE_F16, CLATTN_TYPE_BF16, CLATTN_TYPE_I8};
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = base("decode, 16-bit", CLATTN_KERNEL_DECODE);
+        test.n_q = 2;
+        test.kv_type = types[n % 3];
+        test.q_type = test.out_type = types[n % 3] == CLATTN_TYPE_I8 ? CLATTN_TYPE_F32 : types[n % 3];
+        test.layout = n < 3 ? LAYOUT_DENSE : LAYOUT_PADDED;
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(merge) {
     struct test_case test = base("merge", CLATTN_KERNEL_FLASH);
     struct case_data *data = case_make(&test);
@@ -149,12 +186,16 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const attention[] = {
-        plain_and_causal,   every_option, sixteen_bit_types, scaled_rows_and_heads,
-        outputs_of_unfused, rotary,       split_decode,      NULL};
+        plain_and_causal, every_option, sixteen_bit_types, scaled_rows_and_heads, outputs_of_unfused,
+        rotary,           NULL};
+    const TTest *const decode[] = {decode_options, decode_types, split_decode, NULL};
     const TTest *const others[] = {merge, native_layer, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
-    if (argc < 2 || strcmp(argv[1], "projections") != 0) harness_add(suite, "attention", attention);
+    if (argc < 2 || strcmp(argv[1], "projections") != 0) {
+        harness_add(suite, "attention", attention);
+        harness_add(suite, "decode", decode);
+    }
     harness_add(suite, "merge and layer", others);
     int status = harness_run(suite);
     printf("decode: %d cases were not run\n", case_decode_skipped());

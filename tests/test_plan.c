@@ -51,20 +51,28 @@ static variant choose(const clattn_capabilities *device, const problem *p, clatt
     return v;
 }
 
+static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
+#define HEADS (sizeof heads / sizeof heads[0])
+
+// The plain kernel, which a row names here: other GPUs get tiles.
 START_TEST(fits_small_devices) {
-    static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
-    for (size_t i = 0; i < sizeof heads / sizeof heads[0]; i++)
-        for (size_t j = 0; j < sizeof heads / sizeof heads[0]; j++) {
-            const problem p = make_problem(100, heads[i], heads[j]);
-            const variant v = choose(&small_gpu, &p, CLATTN_OK);
-            ck_assert_int_eq(v.family->id, KERNEL_FLASH);
-            ck_assert_uint_le(v.local_bytes, 32768);
-            ck_assert_int_le(v.work_group, 256);
-            ck_assert_int_eq(v.work_group, v.knobs.tile_q * v.knobs.row_items);
-            ck_assert_uint_eq(v.local_bytes,
-                              sizeof(float) * (size_t)FLASH_LOCAL_FLOATS(v.knobs.tile_q, v.knobs.tile_kv,
-                                                                         heads[i], heads[j]));
-        }
+    tuned_rows own;
+    char why[256];
+    ck_assert(cla_tuned_parse("flash :", &own, why, sizeof why));
+    const plan_input in = {.device = &small_gpu, .own = &own, .shipped = &shipped};
+    for (size_t i = 0; i < HEADS * HEADS; i++) {
+        const int d = heads[i / HEADS], dv = heads[i % HEADS];
+        const problem p = make_problem(100, d, dv);
+        variant v;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_int_eq(v.family->id, KERNEL_FLASH);
+        ck_assert_uint_le(v.local_bytes, 32768);
+        ck_assert_int_le(v.work_group, 256);
+        ck_assert_int_eq(v.work_group, v.knobs.tile_q * v.knobs.row_items);
+        ck_assert_uint_eq(v.local_bytes,
+                          sizeof(float) * (size_t)FLASH_LOCAL_FLOATS(v.knobs.tile_q, v.knobs.tile_kv, d, dv));
+    }
+    cla_tuned_free(&own);
     const problem huge = make_problem(100, 1000, 64); // no tile holds such a head: the unfused path does
     ck_assert_int_eq(choose(&small_gpu, &huge, CLATTN_OK).family->path, CLATTN_KERNEL_UNFUSED);
 }
@@ -83,12 +91,12 @@ START_TEST(capabilities_decide) {
         clattn_capabilities cpu = wide_cpu;
         cpu.float_vector_width = width;
         const variant v = choose(&cpu, &p, CLATTN_OK);
-        ck_assert_int_eq(v.family->id, width < 4 ? KERNEL_FLASH : KERNEL_FLASH_LANES);
+        ck_assert_int_eq(v.family->id, width < 4 ? KERNEL_FLASH_TILES : KERNEL_FLASH_LANES);
         if (width >= 4) ck_assert_int_eq(v.knobs.lanes, (int)width);
     }
     p.n_q = 1;
     ck_assert_int_eq(choose(&wide_cpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_LANES);
-    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->path, CLATTN_KERNEL_DECODE);
+    ck_assert_int_eq(choose(&small_gpu, &p, CLATTN_OK).family->id, KERNEL_DECODE_GROUPS);
     // The dot product needs proof, and bfloat16 in all three.
     p = make_problem(1024, 64, 64);
     p.type_q = p.type_kv = p.type_out = CLATTN_TYPE_BF16;
@@ -146,7 +154,7 @@ START_TEST(families_review) {
                           "%s: %s", f->name, why);
         }
         ck_assert_int_eq(chosen, 1);
-        ck_assert_int_eq(seen, 7);
+        ck_assert_int_eq(seen, 8);
     }
 }
 END_TEST
@@ -163,6 +171,10 @@ static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
     {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
+    {"decode_groups : ROWS=3", "ROWS"},
+    {"decode_groups : WORK_GROUP=24", "WORK_GROUP"},
+    {"decode_groups : SUBGROUP=12", "SUBGROUP"},
+    {"decode_groups : WORK_GROUP=16 SUBGROUP=32", "WORK_GROUP"},
     {"flash_lanes : TILE_KV=65536 ROW_VECTORS=8 KEY_BLOCK=4", "TILE_KV"},
     {"flash_lanes : TILE_KV=7", "TILE_KV"},
     {"flash_lanes : KEY_BLOCK=5", "KEY_BLOCK"},
@@ -178,6 +190,13 @@ static const char *const bad_rows[][2] = {
     {"flash_lanes type=bool2 :", "not a row"},
     {"flash_lanes size=3 :", "not a row"},
     {"flash : TILE_Q=3", "not a row"},
+    {"flash_tiles : WIDE=1", "not a row"},
+    {"flash_tiles : MICRO_ROWS=6", "MICRO_ROWS"},
+    {"flash_tiles : GROUP_COLUMNS=4", "GROUP_COLUMNS"},
+    {"flash_tiles : GROUP_ROWS=65", "GROUP_ROWS"},
+    {"flash_tiles : GROUP_ROWS=33 GROUP_COLUMNS=32", "GROUP_ROWS"},
+    {"flash_tiles : CHUNK=10", "CHUNK"},
+    {"flash_tiles : CHUNK=68", "CHUNK"},
     {"softmax :", "not a row"},
     {"clblast : LANES=4", "not a row"},
     {"linear_lanes : REDUCTION_TILE=17", "REDUCTION_TILE"},

@@ -208,20 +208,30 @@ clattn_status cla_call_program(const call *c, const program_spec *spec, int work
     return ENTRY_PLAN_AGAIN;
 }
 
-// RoPE's copies are dense. What a layer moves later lies at whole multiples of 256 bytes.
-static void fill_alignments(call *c) {
+// Elements to which all rows of a tensor are aligned. RoPE's copies are dense, and they and a layer's parts lie at whole
+// multiples of 256 bytes in the workspace.
+static clattn_status find_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
+                                    int *rows) {
+    const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);
+    cl_mem buffer = copied || !t->buffer ? c->params.workspace : t->buffer;
+    int first;
+    TRY(cla_views_alignment(c->context, name, buffer, clattn_type_size(t->type), &first));
+    *rows = first < own ? first : own;
+    return CLATTN_OK;
+}
+
+static clattn_status fill_alignments(call *c) {
     const clattn_attention_params *p = &c->params;
     problem *m = &c->problem;
-    const int dense = (m->head_dim | 16) & -(m->head_dim | 16);
-    m->align_q = c->turns ? dense : cla_tensor_row_alignment(&p->q);
-    m->align_k = c->turns ? dense : cla_tensor_row_alignment(&p->kv.k);
-    m->align_v = cla_tensor_row_alignment(&p->kv.v);
-    m->align_out = cla_tensor_row_alignment(&p->out);
+    TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
+    TRY(find_alignment(c, "k", &p->kv.k, c->turns, &m->align_k));
+    TRY(find_alignment(c, "v", &p->kv.v, false, &m->align_v));
+    return find_alignment(c, "out", &p->out, false, &m->align_out);
 }
 
 static clattn_status plan(call *c) {
     c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
-    fill_alignments(c);
+    TRY(fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
         char why[256];

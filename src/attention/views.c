@@ -50,6 +50,22 @@ static cl_int find_space(view_memory *m) {
     return code;
 }
 
+static clattn_status refuse_buffer(clattn_context *c, const char *name, cl_int code) {
+    if (code != CL_INVALID_MEM_OBJECT) return cla_context_fail_opencl(c, code, "clGetMemObjectInfo");
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", name);
+}
+
+clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,
+                                  int *elements) {
+    void *host = NULL;
+    *elements = 16;
+    if (!buffer) return CLATTN_OK;
+    const cl_int code = ask(buffer, CL_MEM_HOST_PTR, &host, sizeof host);
+    if (code != CL_SUCCESS) return refuse_buffer(c, name, code);
+    while (*elements > 1 && (uintptr_t)host % (size * (size_t)*elements)) *elements /= 2;
+    return CLATTN_OK;
+}
+
 static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer, view_memory *m) {
     cl_mem_object_type type = 0;
     cl_context of = NULL;
@@ -68,9 +84,7 @@ static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer
     if (code == CL_SUCCESS) code = ask(buffer, CL_MEM_FLAGS, &m->access, sizeof m->access);
     if (code == CL_SUCCESS) code = find_space(m);
     m->bytes = bytes;
-    if (code == CL_INVALID_MEM_OBJECT)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", name);
-    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetMemObjectInfo");
+    return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
 static clattn_status check_access(clattn_context *c, const char *name, view_use use, const view_memory *m) {

@@ -41,4 +41,9 @@ void cla_views_add(call_views *v, const char *name, const clattn_tensor *t, view
 clattn_status cla_views_check(call_views *v);
 // Then the caller's workspace, of which the call takes so many bytes; NULL is allowed.
 clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes);
+
+// The elements of `size` bytes to which a buffer's first byte is aligned, at most 16: as it lies where its memory is the
+// caller's (CL_MEM_USE_HOST_PTR), else all, which OpenCL aligns to 16 floats. NULL: all.
+clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,
+                                  int *elements);
 #endif

@@ -34,6 +34,7 @@ static clattn_status check_attention(layer *l) {
     a->score = p->score, a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
     a->cu_seqlens_q = p->cu_seqlens_q;
+    a->workspace = p->workspace; // where the parts will be
     return cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call);
 }
 

@@ -132,7 +132,8 @@ const char *cla_family_tile_grid(const problem *p, int rows, variant *v) {
 }
 
 const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id) {
-    if (!cla_device_has_lanes(in->device) || (row && row->id == id)) return NULL;
+    if (row && row->id != id) return "a tuned row names another kernel";
+    if (row || !cla_device_has_lanes(in->device)) return NULL;
     return "for devices that are no CPU, or where a tuned row names its kernel";
 }
 

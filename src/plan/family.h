@@ -55,8 +55,8 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
 const char *cla_family_tile_grid(const problem *p, int rows, variant *v);
 uint64_t cla_family_tiles(const problem *p, int rows);
 
-// Why a kernel for devices that are no CPU is not for this one: a CPU device whose work-items own vector registers has
-// kernels of its own, and takes this one where a tuned row names it; or NULL.
+// Why a kernel for devices that are no CPU is not for this problem: the row for it names another one, or no row does and the
+// device is a CPU whose work-items own vector registers, which has kernels of its own; or NULL.
 const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id);
 // The size of the sub-groups that a kernel uses: what the row asks for (its knob SUBGROUP; 1 asks for none), else the first
 // of 16, 32, 64, 8 that was probed right and divides the work-group; 0: none. Fills the knobs and options for it.

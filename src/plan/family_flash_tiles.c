@@ -9,9 +9,9 @@
     256 // of the output: eight groups of four a work-item where a tile has the fewest columns
 #define MOST_GROUP 1024
 #define MOST_CHUNK 64
-#define MOST_SUMS 128 // of a work-item, in registers: with as many again for all else they are what GPUs have
-#define FEW_SUMS                                                                                             \
-    64 // where the compiled kernel allowed fewer work-items than it was to have: it is short of registers
+#define MOST_SUMS 144 // of a work-item, in registers: with as many again for all else they are what GPUs have
+// Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
+#define FEW_SUMS 48
 #define LARGE_LOCAL (64 << 10)
 
 typedef struct shape {
@@ -52,15 +52,20 @@ static bool suits(const plan_input *in, const problem *p, const shape *s) {
                                cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
 }
 
-// The first that suits, or else the first that fits.
+// The first that suits, or else of those that fit the one with the fewest sums.
 static bool choose_shape(const plan_input *in, const problem *p, shape *s) {
-    for (int any = 0; any < 2; any++)
-        for (size_t i = 0; i < SHAPES; i++)
-            if (fits_device(in, p, &shapes[i]) && (any || suits(in, p, &shapes[i]))) {
-                *s = shapes[i];
-                return true;
-            }
-    return false;
+    const shape *least = NULL;
+    for (size_t i = 0; i < SHAPES; i++) {
+        const shape *x = &shapes[i];
+        if (!fits_device(in, p, x)) continue;
+        if (suits(in, p, x)) {
+            *s = *x;
+            return true;
+        }
+        if (!least || sums_of(x, p->head_dim_v) < sums_of(least, p->head_dim_v)) least = x;
+    }
+    if (least) *s = *least;
+    return least != NULL;
 }
 
 static bool row_has_shape(const knobs *row) {

@@ -47,8 +47,10 @@ static bool take_path(const plan_input *in, const problem *p, clattn_kernel path
 
 // Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster
 // where the keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
-static bool prefers_decode(const problem *p) {
-    return !p->wants_weights && p->n_q <= FAMILY_FEW_ROWS / 2 && p->n_kv > 0;
+// Elsewhere a tile of 64 rows would be a quarter full with sixteen, and decode has no idle rows (an estimate: not measured).
+static bool prefers_decode(const plan_input *in, const problem *p) {
+    const int most = cla_device_has_lanes(in->device) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
+    return !p->wants_weights && p->n_q <= most && p->n_kv > 0;
 }
 
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {
@@ -59,7 +61,7 @@ clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant
     }
     if (p->kernel != CLATTN_KERNEL_AUTO)
         return take_path(in, p, p->kernel, v) ? CLATTN_OK : CLATTN_UNSUPPORTED;
-    if (prefers_decode(p) && take_path(in, p, CLATTN_KERNEL_DECODE, v)) return CLATTN_OK;
+    if (prefers_decode(in, p) && take_path(in, p, CLATTN_KERNEL_DECODE, v)) return CLATTN_OK;
     if (take_path(in, p, CLATTN_KERNEL_FLASH, v)) return CLATTN_OK;
     const char *refusal = v->refusal;
     if (!take_path(in, p, CLATTN_KERNEL_UNFUSED, v)) return CLATTN_UNSUPPORTED;
@@ -94,8 +96,8 @@ static const char *why_not(const plan_input *in, const problem *p, const variant
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
     const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path), &v);
     if (refusal) return refusal;
-    if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(p))
-        return "fits, but more than 8 query rows, or weights, take the flash path";
+    if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(in, p))
+        return "fits, but so many query rows, or weights, take the flash path";
     return NULL;
 }
 

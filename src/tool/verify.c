@@ -16,6 +16,10 @@ static const struct {
 } variants[] = {
     {"unfused", CLATTN_KERNEL_UNFUSED, NULL},
     {"flash", CLATTN_KERNEL_FLASH, "flash :"},
+    {"flash-tiles-8", CLATTN_KERNEL_FLASH,
+     "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
+    {"flash-tiles-4", CLATTN_KERNEL_FLASH,
+     "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"},
     {"flash-lanes-4", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
     {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64"},
     {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
@@ -24,6 +28,8 @@ static const struct {
     {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
     {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
     {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
+    {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
     {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
     {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
     {"planner", CLATTN_KERNEL_AUTO, NULL},

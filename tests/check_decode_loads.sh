@@ -1,0 +1,34 @@
+#!/bin/sh
+# decode_groups reads each number of K and V once: the bytes that its compiled code loads from global memory, as Oclgrind counts
+# them while it runs, are those of the formula at the top of cl/decode_groups.cl, and the loads are as wide as they can be.
+#   $1 build folder
+set -eu
+command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
+export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable # see check_oclgrind.sh
+status=0
+checked=0
+# reads CASE BYTES LOADS: the case agrees with the reference, and its kernel loads so many bytes so many times.
+reads() {
+    out=$(CLATTN_TEST_ROWS='decode_groups : WORK_GROUP=64' oclgrind --inst-counts "$1/tests/test_case" "$2")
+    got=$(echo "$out" | sed -n "/kernel 'decode_groups'/,/^\$/s/^ *\([0-9]*\) - load global (\([0-9]*\) bytes)\$/\2 bytes in \1 loads/p")
+    [ "$got" = "$3 bytes in $4 loads" ] || { echo "$2: $got and not $3 bytes in $4 loads"; status=1; }
+    checked=$((checked + 1))
+}
+# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and of int8 the scales, which each lane of a row reads.
+kv() { echo $(($1 * $2 * $3 * $4 * 2 * $5)); }
+
+# Two key/value heads of four query heads each: one pass of four rows.
+reads "$1" decode-bf16-b1-h8-hkv2-n1-nkv100-d64-full-decode-lse $(($(kv 2 100 64 2 1) + 2 * 4 * 64 * 2)) $(($(kv 2 100 64 2 1) / 16 + 2 * 4 * 64))
+# Twelve rows of one head: three passes, each of which reads K and V.
+reads "$1" decode-bf16-b1-h4-hkv1-n3-nkv70-d32-full-decode-lse $(($(kv 1 70 32 2 3) + 12 * 32 * 2)) $(($(kv 1 70 32 2 3) / 16 + 12 * 32))
+# Three ranges of the keys: q for each, K and V once together.
+reads "$1" decode-f32-b2-h2-hkv1-n1-nkv90-d64-full-decode-lse-splits3 $(($(kv 2 90 64 4 1) + 3 * 2 * 2 * 64 * 4)) $(($(kv 2 90 64 4 1) / 16 + 3 * 2 * 2 * 64))
+# A window of ten keys: the others are not read.
+reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1 10 64 4 1) + 64 * 4)) $(($(kv 1 10 64 4 1) / 16 + 64))
+# Rows that are not aligned: as many bytes, each number a load.
+reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 40 41 4 1) + 2 * 41 * 4)) $(($(kv 1 40 41 4 1) / 4 + 2 * 41))
+# int8: eight bytes a load, and a scale of four with each.
+reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
+[ $checked = 6 ] || status=1
+[ $status = 0 ] && echo "$checked calls load what the formula says"
+exit $status

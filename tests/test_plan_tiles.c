@@ -1,0 +1,118 @@
+// test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by what the compiled kernel
+// allowed and by how rows lie. The planner's order of families is test_plan.c's.
+#include "args.h"
+#include "plan/family.h"
+
+#include "run_suite.h"
+
+#include <check.h>
+#include <string.h>
+
+static tuned_rows none;
+static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
+#define HEADS (sizeof heads / sizeof heads[0])
+
+static problem make_problem(int n, int d, int dv) {
+    return (problem){
+        .batch = 1, .heads = 8, .kv_heads = 8, .n_q = n, .n_kv = n, .head_dim = d, .head_dim_v = dv};
+}
+
+static const clattn_capabilities *sized_gpu(int kib, int items) {
+    static clattn_capabilities gpu;
+    gpu = (clattn_capabilities){.is_gpu = true, .compute_units = 8, .float_vector_width = 1};
+    gpu.local_memory_bytes = (uint64_t)kib << 10;
+    gpu.max_work_group = gpu.max_work_item[0] = (uint64_t)items;
+    return &gpu;
+}
+
+static variant choose(const clattn_capabilities *gpu, const problem *p, int learned) {
+    plan_input in = {.device = gpu, .shipped = &none};
+    variant v;
+    in.group_limit[KERNEL_FLASH_TILES] = (uint32_t)learned;
+    ck_assert_int_eq(cla_variant_choose(&in, p, &v), CLATTN_OK);
+    return v;
+}
+
+// What the kernel's own text refuses, and what the device has.
+static void check_tile(const variant *v, const clattn_capabilities *gpu, const problem *p) {
+    const knobs *k = &v->knobs;
+    ck_assert_int_eq(v->family->id, KERNEL_FLASH_TILES);
+    ck_assert_uint_le(v->local_bytes, gpu->local_memory_bytes);
+    ck_assert_uint_le((uint64_t)v->work_group, gpu->max_work_group);
+    ck_assert_int_eq(v->work_group, k->group_rows * k->group_columns);
+    ck_assert_int_eq(v->rows_per_group, k->micro_rows * k->group_rows);
+    ck_assert_int_le(v->rows_per_group, v->work_group);
+    ck_assert_uint_eq(v->local_bytes, sizeof(float) * (size_t)FLASH_TILES_LOCAL_FLOATS(
+                                                          k->micro_rows, k->group_rows, k->group_columns,
+                                                          k->chunk, p->head_dim_v));
+    ck_assert_int_le(FLASH_TILES_QUADS(k->group_columns, p->head_dim_v), 8);
+}
+
+// 16 KiB and 64 work-items are enough for a tile of any head size.
+START_TEST(tiles_fit_small_devices) {
+    static const int kib[] = {16, 32, 48, 64, 128}, items[] = {64, 128, 256, 1024},
+                     rows[] = {9, 17, 33, 100, 4096};
+    for (int i = 0; i < 5 * 4 * 5; i++)
+        for (size_t n = 0; n < HEADS * HEADS; n++) {
+            const problem p = make_problem(rows[i % 5], heads[n / HEADS], heads[n % HEADS]);
+            const clattn_capabilities *gpu = sized_gpu(kib[i / 5 % 5], items[i / 25]);
+            const variant v = choose(gpu, &p, 0);
+            check_tile(&v, gpu, &p);
+            if (p.n_q < 32) ck_assert_int_lt(v.rows_per_group, 2 * p.n_q);
+        }
+    // A head that no work-item has registers for, and local memory for no tile at all.
+    const problem wide = make_problem(100, 64, 320), narrow = make_problem(100, 64, 64);
+    ck_assert_int_eq(choose(sized_gpu(32, 256), &wide, 0).family->id, KERNEL_FLASH);
+    ck_assert_int_eq(choose(sized_gpu(4, 64), &narrow, 0).family->id, KERNEL_FLASH);
+}
+END_TEST
+
+// Which tile: by local memory, work-items and registers; half the rows once the compiled kernel has allowed less.
+START_TEST(tiles_by_limits) {
+    static const struct {
+        int kib, items, learned, n, dv, rows, columns, micro_rows;
+    } wants[] = {
+        {64, 256, 0, 1024, 64, 128, 16, 8},  {48, 256, 0, 1024, 64, 64, 16, 8},
+        {32, 1024, 0, 1024, 128, 64, 16, 8}, {32, 256, 0, 1024, 256, 64, 16, 4},
+        {16, 256, 0, 1024, 64, 64, 8, 8},    {32, 64, 0, 1024, 64, 64, 8, 8},
+        {32, 256, 128, 1024, 64, 32, 16, 4}, {32, 256, 64, 1024, 64, 16, 16, 4},
+        {48, 256, 0, 30, 64, 32, 16, 4},     {48, 256, 0, 10, 64, 16, 16, 4},
+    };
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        const clattn_capabilities *gpu = sized_gpu(wants[i].kib, wants[i].items);
+        const problem p = make_problem(wants[i].n, 64, wants[i].dv);
+        const variant v = choose(gpu, &p, wants[i].learned);
+        check_tile(&v, gpu, &p);
+        ck_assert_msg(v.rows_per_group == wants[i].rows && v.knobs.group_columns == wants[i].columns &&
+                          v.knobs.micro_rows == wants[i].micro_rows,
+                      "%d: %d rows, %d columns, %d", (int)i, v.rows_per_group, v.knobs.group_columns,
+                      v.knobs.micro_rows);
+        if (wants[i].learned) ck_assert_int_le(v.work_group, wants[i].learned);
+    }
+}
+END_TEST
+
+// Rows are read by fours where those of q, k and v all lie so; the plan says which.
+START_TEST(tiles_by_alignment) {
+    for (int i = 0; i < 8; i++) {
+        problem p = make_problem(100, 64, 64);
+        char why[256];
+        const clattn_capabilities *gpu = sized_gpu(32, 256);
+        const plan_input in = {.device = gpu, .shipped = &none};
+        p.align_q = i & 1 ? 4 : 2, p.align_k = i & 2 ? 16 : 1, p.align_v = i & 4 ? 8 : 2;
+        const variant v = choose(gpu, &p, 0);
+        cla_variant_explain(&in, &p, &v, why);
+        ck_assert_int_eq(v.knobs.wide, i == 7);
+        ck_assert_msg((strstr(why, "by fours") != NULL) == (i == 7), "%s", why);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {tiles_fit_small_devices, tiles_by_limits, tiles_by_alignment};
+    Suite *suite = suite_create("plan_tiles");
+    TCase *group = tcase_create("pure");
+    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
+    suite_add_tcase(suite, group);
+    return run_suite(suite, CK_FORK_GETENV);
+}
