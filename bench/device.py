@@ -5,6 +5,7 @@ import datetime
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 import tempfile
@@ -15,9 +16,11 @@ TOP = os.path.dirname(HERE)
 sys.path.insert(0, HERE)
 from device_table import markdown  # noqa: E402
 
-# Suites that ask a device, its driver and its compiler something, most telling first; --quick takes two.
+STEPS = ("verify", "suites", "bench", "torch")
+# Suites that ask a device, its driver and its compiler something, most telling first; --quick takes the short ones.
 SUITES = ("case_portable", "linear", "attention_portable", "hostile_portable", "limits_portable", "views_portable", "merge", "rope",
           "queue", "memory", "attention", "case", "layer_rope", "models")
+QUICK_SUITES = ("merge", "rope")
 # Lists of `clattn bench`, each a run of its own: name, words, words in place of them with --quick.
 BENCHES = (
     ("prefill", "--op attend -b 1 --heads 16 -n 1k,4k -d 64,128 --causal both --dtype f16,bf16,f32",
@@ -42,6 +45,7 @@ def parse():
     p.add_argument("--device", help="only devices whose number is this, or whose name or type has it")
     p.add_argument("--out", metavar="PREFIX", help="PREFIX.json and PREFIX.md; default bench/results/DATE-NAME-device")
     p.add_argument("--quick", action="store_true", help="small cases: under a minute on two cores")
+    p.add_argument("--steps", default=",".join(STEPS), help="some of verify,suites,bench,torch; default all")
     p.add_argument("--minutes", type=float, default=9.0, help="the time for everything; default 9")
     p.add_argument("--python", default=sys.executable, help="a Python that has PyTorch; default this one")
     o = p.parse_args()
@@ -53,6 +57,12 @@ def parse():
             p.error(f"no such driver: {library}")
     if not o.minutes > 0:
         p.error("--minutes must be above 0")
+    o.steps = o.steps.split(",")
+    if set(o.steps) - set(STEPS):
+        p.error(f"--steps takes some of {','.join(STEPS)}")
+    folder = os.path.dirname(os.path.abspath(o.out or f"{HERE}/results/x"))
+    if not os.access(folder, os.W_OK):
+        p.error(f"no folder to write to: {folder}")
     return o
 
 
@@ -126,7 +136,7 @@ def verify(run, device, seconds):
         words = ["verify", "--device", str(device["index"]), "--json", *small, *(["--family", family] if family else [])]
         status, text, why = run.clattn(words, max(seconds - (time.monotonic() - started), 1.0))
         found = parsed(text)
-        if found is None and family and status == 1 and "no case" in why:
+        if found is None and family and status in (1, 2) and "no case" in why:
             result["families"][family] = "no case"
             continue
         if found is None:
@@ -151,7 +161,7 @@ def suites(run, device, seconds):
     with open(listed, encoding="utf-8") as f:
         known = {t["name"]: t for t in json.load(f)}
     end, rows = time.monotonic() + seconds, []
-    for name in SUITES[:2] if run.options.quick else SUITES:
+    for name in QUICK_SUITES if run.options.quick else SUITES:
         if name not in known or not os.access(known[name]["cmd"][0], os.X_OK):
             continue
         started = time.monotonic()
@@ -199,25 +209,26 @@ def torch(run, device, rows, seconds):
     return found
 
 
+LEFT_OUT = {"verify": {"status": "left out", "why": "", "pass": 0, "fail": 0, "unsupported": 0, "failures": [], "families": {}, "seconds": 0},
+            "suites": {"status": "left out", "why": "", "suites": []},
+            "bench": {"status": "left out", "why": "", "rows": [], "limits": {}},
+            "torch": {"status": "left out", "why": "", "rows": []}}
+
+
 def measure(run, device, seconds):
-    say(f"{device['device']}: verify")
-    end = time.monotonic() + seconds
-
-    def part(step):
-        return max((end - time.monotonic()) * SHARES[step], 1.0)
-
-    found = {"verify": verify(run, device, part("verify"))}
-    say(f"{device['device']}: {found['verify']['pass']} pass, {found['verify']['fail']} fail; suites")
-    found["suites"] = suites(run, device, part("suites"))
-    say(f"{device['device']}: bench")
-    found["bench"] = bench(run, device, part("bench"))
-    say(f"{device['device']}: {len(found['bench']['rows'])} cases; PyTorch")
-    found["torch"] = torch(run, device, found["bench"]["rows"], part("torch"))
+    """Everything that was asked of one device; a step that failed, or a verify that did not end, is bad."""
+    end, found = time.monotonic() + seconds, dict(LEFT_OUT)
+    steps = {"verify": verify, "suites": suites, "bench": bench, "torch": lambda r, d, s: torch(r, d, found["bench"]["rows"], s)}
+    for name in STEPS:
+        if name not in run.options.steps:
+            continue
+        started = time.monotonic()
+        found[name] = steps[name](run, device, max((end - started) * SHARES[name], 1.0))
+        say(f"{device['device']}: {name} {found[name]['status']} {found[name]['why']} ({time.monotonic() - started:.0f} s)")
     kept = ("index", "device", "type", "vendor", "driver", "platform", "version", "compute_units", "local_bytes", "max_work_group",
             "memory_bytes", "half", "subgroups")
-    bad = [step for step in ("verify", "suites", "bench") if found[step]["status"] == "fail"]
-    bad += ["verify"] if found["verify"]["status"] == "unfinished" else []
-    return dict({key: device.get(key) for key in kept}, status="fail" if bad else "ok", bad=sorted(set(bad)), **found)
+    bad = [step for step in STEPS if found[step]["status"] == "fail" or (step == "verify" and found[step]["status"] == "unfinished")]
+    return dict({key: device.get(key) for key in kept}, status="fail" if bad else "ok", bad=bad, **found)
 
 
 def wanted(device, spec):
@@ -242,6 +253,7 @@ def default_prefix(report):
 
 def main():
     options, started = parse(), time.monotonic()
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # so that what it started ends, too
     with tempfile.TemporaryDirectory() as folder:
         run = Run(options, folder)
         status, text, why = run.clattn(["devices", "--json"], 60)

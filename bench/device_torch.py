@@ -20,21 +20,29 @@ def say(result):
     sys.exit(0)
 
 
+def likeness(name, architecture, asked):
+    """How much a device of PyTorch's is the one asked for: 0 not at all. Words with a digit tell chips of one maker apart."""
+    if name == asked or (architecture and architecture == asked.split(":")[0]):
+        return 100
+    return len({w for w in set(name.lower().split()) & set(asked.lower().split()) if any(c.isdigit() for c in w)})
+
+
 def find_device(torch, asked):
     """PyTorch's device of that name, (device, its name), or None: a graphics card that PyTorch does not have."""
     if asked["type"] == "cpu":
         return torch.device("cpu"), "the host's CPU"
+    best = (0, None, "")
     for kind in "cuda", "xpu":
         part = getattr(torch, kind, None)
         if not part or not part.is_available():
             continue
         for i in range(part.device_count()):
             name = part.get_device_name(i)
-            words = set(name.lower().split()) & set(asked["device"].lower().split())
             architecture = getattr(part.get_device_properties(i), "gcnArchName", "").split(":")[0]
-            if words - {"nvidia", "amd", "intel(r)", "graphics"} or (architecture and architecture == asked["device"].split(":")[0]):
-                return torch.device(kind, i), name
-    return None
+            like = likeness(name, architecture, asked["device"])
+            if like > best[0]:
+                best = (like, torch.device(kind, i), name)
+    return best[1:] if best[0] else None
 
 
 class Timer:

@@ -52,6 +52,7 @@ scripted() {
 }
 scripted 'echo ok    a; echo ok    b' '2 passed, 0 failed, 0 skipped'
 scripted 'echo ok    a; echo FAIL  b; exit 123' '1 passed, 1 failed, 0 skipped'
+scripted 'echo ok    a; echo SKIP  b: no compiler' '1 passed, 0 failed, 1 skipped'
 scripted 'echo ok    a; exit 1' '1 passed, 1 failed, 0 skipped'
 scripted 'true' '0 passed, 1 failed, 0 skipped'
 scripted 'echo no clang; exit 77' '0 passed, 0 failed, 1 skipped'

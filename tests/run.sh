@@ -3,8 +3,8 @@
 #   sh tests/run.sh
 # CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
-# something, which takes ten minutes more. CLATTN_INSTALL=off installs no Debian packages. CLATTN_DRIVERS=FOLDER runs on the
-# OpenCL driver whose .icd file lies in that folder, in place of PoCL.
+# something, which takes ten minutes more. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
 cd "$(dirname "$0")/.." || exit 2
@@ -26,6 +26,7 @@ later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
 later "bench and compare" sh tests/check_bench.sh build
+later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "static library for Windows" sh tests/check_mingw.sh
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
@@ -39,6 +40,7 @@ later "formatting" sh tests/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 later "no OpenCL platform" sh tests/check_no_platform.sh build
 run_queued
+steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
 suite "device, default" build device
 suite "guard pages around every buffer" build pages
 step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled

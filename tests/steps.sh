@@ -82,7 +82,7 @@ run_queued() {
     rm -f "$queue"/*
 }
 
-# A script that counts its own checks, a line that begins with "ok" or "FAIL" for each; none is a failure.
+# A script that counts its own checks, a line that begins with "ok", "FAIL" or "SKIP" for each; none is a failure.
 steps_of() {
     name=$1
     shift
@@ -100,7 +100,7 @@ steps_of() {
             bad=1
             echo "FAIL  $name: exit status $status after $good checks"
         fi
-        passed=$((passed + good)) failed=$((failed + bad))
+        passed=$((passed + good)) failed=$((failed + bad)) skipped=$((skipped + $(grep -c '^SKIP ' "$log")))
         echo "      $name: $good checks, $bad failed ($(($(date +%s) - start)) s)"
     fi
     took $(($(date +%s) - start)) "$name"
