@@ -151,8 +151,8 @@ typedef struct clattn_attention_params {
 
     const int32_t *cu_seqlens_q; /* [B+1]: ragged batches; not built yet, UNSUPPORTED when set */
 
-    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates none but
-     * a few words a batch item, head or frequency. It must not be used by another command until this one has
+    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call takes none of
+     * the context's but a few words a batch item, head or frequency. It must not be used by another command until this one has
      * finished, and the call's tensors lie behind those bytes where they share its buffer. */
     cl_mem workspace;
 } clattn_attention_params;

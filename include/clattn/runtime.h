@@ -166,7 +166,10 @@ typedef struct clattn_context_params {
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there.
+ * binaries are kept there. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
+ * buffer: scratch memory of calls without a workspace, at most 16 buffers and the lesser of 512 MiB and an eighth of the
+ * device's memory; tables of lengths, of what differs from head to head and of RoPE's frequencies, at most 128 buffers and
+ * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
