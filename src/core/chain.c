@@ -99,9 +99,11 @@ static clattn_status write_table(chain *c, pool_slot *slot) {
     c->started = true;
     if (!cla_chain_event(c, &unused)) return CLATTN_OK;
     code = clRetainEvent(slot->written);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clRetainEvent");
-    cla_chain_took(c, slot->written);
-    return CLATTN_OK;
+    if (code == CL_SUCCESS || !c->in_order) cla_chain_took(c, slot->written);
+    if (code == CL_SUCCESS) return CLATTN_OK;
+    if (!c->in_order)
+        slot->written = NULL, slot->word_bytes = 0; // the chain's alone, which hands it to the pool
+    return cla_context_fail_opencl(c->context, code, "clRetainEvent");
 }
 
 clattn_status cla_chain_write_tables(chain *c) {
@@ -240,7 +242,19 @@ static size_t size_at(size_t all, size_t at, size_t step) {
     return all - at < step ? all - at : step;
 }
 
+// A device may take no more than what every device must.
+static clattn_status check_arguments(const chain *c, const launch *l) {
+    const uint64_t most = c->context->capabilities.max_argument_bytes;
+    uint64_t bytes = 0;
+    for (int i = 0; i < l->count; i++) bytes += l->args[i].bytes;
+    if (bytes <= most) return CLATTN_OK;
+    return cla_context_fail(
+        c->context, CLATTN_UNSUPPORTED, "kernel %s: its arguments have %llu bytes, the device takes %llu",
+        clattn_kernel_sources[l->program->spec.id].name, (unsigned long long)bytes, (unsigned long long)most);
+}
+
 clattn_status cla_launch_enqueue(chain *c, const launch *l) {
+    TRY(check_arguments(c, l));
     clattn_status status = cla_chain_write_tables(c);
     const size_t *all = l->global;
     const double most = cla_pace_most(c->context, l->program->spec.id, c->progress != NULL);
