@@ -64,6 +64,8 @@ refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
 refused 2 'one is accepted' bench --case plain --json -o csv
 refused 2 'one is accepted' verify --only flash/plain --case plain
+refused 2 'took no case: of decode_portable' verify --only decode --family flash
+refused 2 'took no case' verify --family nonesuch --case plain
 refused 2 'no effect' tune --json
 "$clattn" devices --device 0 | grep -q '^0  ' || complain "devices --device 0"
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"

@@ -90,6 +90,10 @@ const struct hard_case hard_cases[] = {
     {"layer", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-biases-kvlen9:4-ropehalf"},
     {"cross-layer-bf16", "layer-bf16-b2-h4-n9-nkv21-d16-m31-full-native-my40-mo57-biasesqv-padded-qlen9:5"},
     {"linear", "linear-f16-b2-h1-n9-d45-m67-full-native-matrixbf16-biases"},
+    {"linear-row", "linear-bf16-b1-h1-n1-d131-m67-full-native-biases"},
+    {"linear-rows", "linear-f32-b2-h1-n8-d64-m130-full-native-matrixbf16"},
+    {"linear-many", "linear-f32-b1-h1-n70-d96-m131-full-native-biases"},
+    {"linear-many-f16", "linear-f16-b2-h1-n45-d45-m64-full-native"},
     {"bf16-rope-decode",
      "decode-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-lse-sinks-kvlen300:17-ropehalf-hiddennan"},
 };

@@ -7,6 +7,8 @@
 #include <clblast_c.h>
 #include <stdatomic.h>
 
+#include "plan/planner.h"
+
 bool cla_clblast_available(void) {
     return true;
 }
@@ -14,8 +16,29 @@ bool cla_clblast_available(void) {
 // so that waits for the last of them; until then a cl_context that only the cache knows stays alive in it.
 static atomic_int users;
 
+// Give CLBlast the parameters of a tuned row, which it then has for the device in the whole process and until it ends; with
+// its next product it compiles anew.
+static void set_parameters(clattn_context *context, int kernel) {
+    const clblast_kernel *of = &cla_clblast_kernels[kernel];
+    const clattn_capabilities *device = &context->capabilities;
+    const int *row = cla_planner_clblast_row(context, kernel);
+    const char *names[CLBLAST_MOST_PARAMETERS];
+    size_t values[CLBLAST_MOST_PARAMETERS];
+    if (!row) return;
+    for (int i = 0; i < of->count; i++) names[i] = of->names[i], values[i] = (size_t)row[i];
+    const bool fits = cla_clblast_fits(kernel, row, device->max_work_group, device->local_memory_bytes);
+    const CLBlastStatusCode code =
+        fits ? CLBlastOverrideParameters(context->device, of->kernel, CLBlastPrecisionSingle,
+                                         (size_t)of->count, names, values)
+             : CLBlastInvalidLocalMemUsage;
+    if (code != CLBlastSuccess)
+        cla_log_send(&context->log, CLATTN_LOG_ERROR,
+                     "tuned rows: %s: CLBlast does not take it on this device (%d)", of->word, (int)code);
+}
+
 static void become_user(clattn_context *context) {
     cla_os_mutex_lock(&context->program_lock);
+    for (int i = 0; !context->clblast_used && i < CLBLAST_KERNELS; i++) set_parameters(context, i);
     if (!context->clblast_used) atomic_fetch_add(&users, 1);
     context->clblast_used = true;
     cla_os_mutex_unlock(&context->program_lock);

@@ -68,9 +68,11 @@ static clattn_status lay_out_parts(layer *l) {
     l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
     l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->score.q_lengths != NULL};
     for (int i = 0; i < 4; i++) all[i]->native = native, cla_linear_choose(l->context, all[i]);
-    // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
-    const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
+    // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
+    // does not pay for; without lanes, neighbours read whole rows.
+    const bool heads_apart = native && l->o.choice.id == KERNEL_LINEAR_LANES;
     l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
+    cla_linear_choose(l->context, &l->o); // its rows may be aligned otherwise
     if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
 }

@@ -24,15 +24,19 @@ static const struct {
     {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
     {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
     {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
+    {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
     {"planner", CLATTN_KERNEL_AUTO, NULL},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
-enum { VERIFY_ONLY = 500, VERIFY_CASE };
+enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY };
 
 typedef struct verify {
     const char *only;      // VARIANT or VARIANT/CASE
     const char *named;     // in place of the hard cases
+    const char *family;    // cases that another one takes are passed over
+    char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
     int counts[3];
@@ -44,6 +48,10 @@ static bool take_verify(void *target, int id, const char *value, char why[256]) 
     const int hard = hard_case_find(value);
     if (id == VERIFY_ONLY) {
         v->only = value;
+        return true;
+    }
+    if (id == VERIFY_FAMILY) {
+        v->family = value;
         return true;
     }
     v->named = value;
@@ -60,15 +68,25 @@ static bool wanted(const verify *v, const char *variant, const char *name) {
     return hard >= 0 && !strcmp(hard_cases[hard].alias, name);
 }
 
+// Each family's name once, for whoever asks for one that took nothing.
+static void remember(verify *v, const char *family) {
+    char word[40];
+    const size_t n = strlen(v->seen);
+    snprintf(word, sizeof word, "%s,", family);
+    if (family[0] && !strstr(v->seen, word) && n + strlen(word) < sizeof v->seen)
+        snprintf(v->seen + n, sizeof v->seen - n, "%s", word);
+}
+
 static void tell(verify *v, const session *s, const char *variant, const struct test_case *test,
-                 verify_result result, const char *why) {
+                 const verify_family *ran, verify_result result, const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
     char text[CASE_NAME_SIZE];
     const char *full = case_name(test, text), *name = test->name ? test->name : full;
     v->counts[result]++;
     if (v->common.json)
-        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s, s:s}", "variant", variant, "case",
-                                                 name, "name", full, "status", words[result], "why", why));
+        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "variant", variant, "case",
+                                                 name, "name", full, "family", ran->name, "status",
+                                                 words[result], "why", why));
     else if (!v->common.quiet)
         printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
     if (result == VERIFY_FAIL && !v->common.json)
@@ -79,9 +97,20 @@ static void tell(verify *v, const session *s, const char *variant, const struct 
 static void run_case(verify *v, session *s, int i, const struct test_case *test) {
     char why[256];
     if (isatty(2)) fprintf(stderr, "\r%s/%s\033[K", variants[i].name, test->name ? test->name : v->named);
-    const verify_result result = verify_run(s, test, variants[i].kernel, why);
+    verify_family ran;
+    const verify_result result = verify_run(s, test, variants[i].kernel, v->family, &ran, why);
     if (isatty(2)) fprintf(stderr, "\r\033[K");
-    tell(v, s, variants[i].name, test, result, why);
+    remember(v, ran.name);
+    if (!v->family || !strcmp(v->family, ran.name)) tell(v, s, variants[i].name, test, &ran, result, why);
+}
+
+// Projections have variants of their own; a layer has both.
+static bool suits(int i, const struct test_case *test) {
+    const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
+    const bool linear = variants[i].rows && !strncmp(variants[i].rows, "linear_", 7);
+    if (linear || test->op == CASE_LINEAR)
+        return case_projects(test) && (linear || !variants[i].rows) && kernel == CLATTN_KERNEL_AUTO;
+    return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
 }
 
 static int run_variant(verify *v, session *s, int i) {
@@ -89,8 +118,7 @@ static int run_variant(verify *v, session *s, int i) {
     if (status >= 0) return status;
     for (int c = 0; c < (v->named ? 1 : hard_case_count); c++) {
         const struct test_case test = v->named ? v->test : hard_case(c);
-        const clattn_kernel own = test.kernel, kernel = variants[i].kernel;
-        if (own != CLATTN_KERNEL_AUTO && kernel != CLATTN_KERNEL_AUTO && own != kernel) continue;
+        if (!suits(i, &test)) continue;
         if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test);
     }
     session_close(s);
@@ -101,6 +129,9 @@ static int run_variant(verify *v, session *s, int i) {
 static int finish(const verify *v) {
     const int *n = v->counts;
     int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
+    if (v->family && n[VERIFY_PASS] + n[VERIFY_FAIL] + n[VERIFY_UNSUPPORTED] == 0)
+        return tool_wrong("verify", "--family %s: took no case: of %.*s one is accepted", v->family,
+                          v->seen[0] ? (int)strlen(v->seen) - 1 : 0, v->seen);
     if (v->common.json) {
         const int told =
             report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", n[VERIFY_PASS], "fail", n[VERIFY_FAIL],
@@ -116,12 +147,14 @@ static int finish(const verify *v) {
 int tool_verify(int argc, char **argv) {
     static const option_row rows[] = {
         {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
+        {"family", "NAME", VERIFY_FAMILY,
+         "the cases alone that this kernel family takes, in every variant that has it"},
         {"case", "NAME", VERIFY_CASE,
          "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
          "tune name it: "
          "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
     verify v = {0};
-    const option_group groups[] = {{"verify", rows, 2, take_verify, &v}, common_group(&v.common)};
+    const option_group groups[] = {{"verify", rows, 3, take_verify, &v}, common_group(&v.common)};
     command_line line = {"verify",
                          "is this device right? every kernel variant on hard cases",
                          "clattn verify --device cpu",
@@ -146,7 +179,7 @@ int tool_verify(int argc, char **argv) {
     if (status < 0 && ran == 0)
         status =
             tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
-    if (status < 0 && v.counts[0] + v.counts[1] + v.counts[2] == 0)
+    if (status < 0 && !v.family && v.counts[0] + v.counts[1] + v.counts[2] == 0)
         status =
             tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
                        v.only, variants[0].name);

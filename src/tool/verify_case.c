@@ -2,17 +2,43 @@
 #include "tool/verify_case.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "evidence/case_check.h"
 #include "tool/place.h"
 
-static verify_result judge(const struct case_data *data, session *s, struct place *place, char why[256]) {
+enum { MOST_FAMILIES = 64 };
+
+// What the plan takes, before it runs.
+static verify_family plan_family(session *s, const struct case_arrays *a) {
+    clattn_family all[MOST_FAMILIES];
+    clattn_linear_choice choice;
+    verify_family f = {""};
+    size_t count = 0;
+    if (a->op == CASE_LAYER) return f;
+    if (a->op == CASE_LINEAR) {
+        if (clattn_linear_plan(s->context, &a->linear, &choice) == CLATTN_OK)
+            snprintf(f.name, sizeof f.name, "%s", choice.kernel_name);
+        return f;
+    }
+    if (clattn_attention_families(s->context, &a->params, all, MOST_FAMILIES, &count) != CLATTN_OK) return f;
+    for (size_t i = 0; i < count && i < MOST_FAMILIES; i++)
+        if (all[i].taken) snprintf(f.name, sizeof f.name, "%.31s", all[i].name);
+    return f;
+}
+
+static verify_result judge(const struct case_data *data, session *s, struct place *place, const char *family,
+                           verify_family *ran, char why[256]) {
     struct case_arrays arrays;
     struct case_verdict verdict = {0};
     case_bind(data, place, &arrays);
     verify_result result = VERIFY_FAIL;
+    *ran = plan_family(s, &arrays);
     if (place->error[0] != '\0') {
         snprintf(why, 256, "%s", place->error);
+    } else if (family && strcmp(family, ran->name)) {
+        snprintf(why, 256, "%s takes it", ran->name[0] ? ran->name : "no single family");
+        result = VERIFY_UNSUPPORTED;
     } else {
         const clattn_status status = case_enqueue(s->context, s->queue, &arrays, NULL);
         if (status == CLATTN_OK) case_judge(data, &arrays, s->queue, &verdict);
@@ -25,7 +51,9 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
     return result;
 }
 
-verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, char why[256]) {
+verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, const char *family,
+                         verify_family *ran, char why[256]) {
+    *ran = (verify_family){""};
     struct place place = session_place(s);
     if (test->composed) {
         snprintf(why, 256, "clblast: the composition of CLBlast's products is a baseline of bench alone");
@@ -34,7 +62,7 @@ verify_result verify_run(session *s, const struct test_case *test, clattn_kernel
     struct case_data *data = case_make(test);
     why[0] = '\0';
     if (kernel != CLATTN_KERNEL_AUTO) data->test.kernel = kernel;
-    const verify_result result = judge(data, s, &place, why);
+    const verify_result result = judge(data, s, &place, family, ran, why);
     case_free(data);
     return result;
 }

@@ -7,7 +7,14 @@
 
 typedef enum verify_result { VERIFY_PASS, VERIFY_FAIL, VERIFY_UNSUPPORTED } verify_result;
 
-// Run on the session's context with this kernel; AUTO leaves the case its own. A line of why in why[256] unless it
-// passed.
-verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, char why[256]);
+// What ran: the kernel family of attention, the kernel or "clblast" of a projection; empty where it is not known, as of
+// the several in a layer.
+typedef struct verify_family {
+    char name[32];
+} verify_family;
+
+// Run on the session's context with this kernel; AUTO leaves the case its own. Only where `family` takes it, if that is
+// not NULL, else UNSUPPORTED with the name of the one that would. A line of why in why[256] unless it passed.
+verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, const char *family,
+                         verify_family *ran, char why[256]);
 #endif
