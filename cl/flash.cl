@@ -37,7 +37,7 @@ void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const
         const float qv = q_row[d];
         for (int x = 0; x < ITEM_KEYS; x++) {
             const int key = min(c + x * ROW_ITEMS, keys - 1); // rows past `keys` hold nothing
-            s[x] = fma(qv, tile_kv[key * KV_PITCH + d], s[x]);
+            s[x] = MULTIPLY_ADD(qv, tile_kv[key * KV_PITCH + d], s[x]);
         }
     }
 }
@@ -60,7 +60,7 @@ void add_values(float acc[ITEM_COLUMNS], __local const float *p_row, __local con
         if (partial && p == HIDDEN) continue; // a hidden NaN in V must not be multiplied by 0
         for (int x = 0; x < ITEM_COLUMNS; x++) {
             const int d = min(c + x * ROW_ITEMS, HEAD_DIM_V - 1);
-            acc[x] = fma(p, tile_kv[key * KV_PITCH + d], acc[x]);
+            acc[x] = MULTIPLY_ADD(p, tile_kv[key * KV_PITCH + d], acc[x]);
         }
     }
 }

@@ -48,7 +48,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __glo
         for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d);
         for (int r = 0; r < BLOCK_ROWS; r++) {
             const float qv = LOAD(TYPE_Q, q_row[r], d);
-            for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = fma(qv, kv[c], sum[r][c]);
+            for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = MULTIPLY_ADD(qv, kv[c], sum[r][c]);
         }
     }
     const score_call call = SCORE_CALL;

@@ -40,7 +40,7 @@ __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS, __global ELEME
         for (int r = 0; r < BLOCK_ROWS; r++) {
             const score_place at = {b, h, j, rows.item.shift, i0 + r};
             const bool seen = j >= first[r] && j < last[r] && score_kept(&call, &at);
-            if (seen) sum[r] = fma(p[view_at(&args.weights, b, h, i0 + r, j)], x, sum[r]);
+            if (seen) sum[r] = MULTIPLY_ADD(p[view_at(&args.weights, b, h, i0 + r, j)], x, sum[r]);
         }
     }
     for (int r = 0; r < BLOCK_ROWS && i0 + r < i_end; r++)

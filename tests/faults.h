@@ -22,6 +22,8 @@ struct subject {
     const char *const *spared; // calls that may fail without the use failing, NULL-terminated
     const struct test_case *test;
     bool borrows; // of what its context keeps
+    bool
+        writes; // tables, whose events the context keeps for a while: what is left is seen when it is destroyed
     bool out_of_order;
     bool through_clblast;
     bool never_ran; // its contexts have enqueued nothing, so that no device can have been lost

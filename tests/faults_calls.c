@@ -67,11 +67,12 @@ static void take_event(const struct subject *s, struct attempt *a, cl_event even
         faults_wrong(a, "the last event does not tell: status %d", (int)status);
 }
 
-static void run_case(const struct subject *s, struct attempt *a) {
+static void run_with(const struct subject *s, struct attempt *a, const clattn_progress *progress) {
     struct case_data *data = case_make(s->test);
     struct case_arrays arrays;
     cl_event event = NULL;
     case_bind(data, harness_place(), &arrays);
+    arrays.params.progress = progress;
     faults_begin(a);
     const clattn_status status = case_enqueue(harness()->context, queue_of(s), &arrays, &event);
     faults_end(a, status);
@@ -82,6 +83,18 @@ static void run_case(const struct subject *s, struct attempt *a) {
         a->right = false;
     case_unbind(&arrays);
     case_free(data);
+}
+
+static void run_case(const struct subject *s, struct attempt *a) {
+    run_with(s, a, NULL);
+}
+
+static bool go_on(void *user, double done) {
+    (void)user;
+    return done > 0.0;
+}
+static void run_heard(const struct subject *s, struct attempt *a) {
+    run_with(s, a, &(clattn_progress){.fn = go_on});
 }
 
 // A table of new words, when the context has as many as it keeps: they are written over old ones.
@@ -194,9 +207,22 @@ static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRet
 
 const struct subject faults_calls[] = {
     BOTH("flash", run_case, flash, false, spared),
-    BOTH("tables of new words", run_tables, flash, false, spared),
+    {.name = "tables of new words",
+     .run = run_tables,
+     .test = &flash,
+     .borrows = true,
+     .writes = true,
+     .spared = spared},
+    {.name = "tables of new words, out of order",
+     .run = run_tables,
+     .test = &flash,
+     .borrows = true,
+     .writes = true,
+     .spared = spared,
+     .out_of_order = true},
     BOTH("split keys", run_case, splits, false, spared),
     BOTH("unfused with RoPE and weights", run_case, unfused, false, spared),
+    BOTH("unfused with progress", run_heard, unfused, false, spared),
     BOTH("no rows", run_case, empty, false, spared),
     BOTH("the caller's workspace and event", run_given, unfused, false, spared),
     BOTH("merge", run_merge, flash, false, spared),

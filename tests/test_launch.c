@@ -159,9 +159,26 @@ START_TEST(grids) {
 }
 END_TEST
 
+// The bytes of a launch's arguments are held to what the device takes.
+START_TEST(arguments) {
+    program p = {.spec = {.id = KERNEL_MERGE}};
+    launch l = {.program = &p, .global = {0, 1, 1}, .local = {1, 1, 1}};
+    static const char bytes[1024];
+    chain c;
+    ck_assert_int_eq(cla_chain_begin(&c, context, harness()->queue, 0, NULL), CLATTN_OK);
+    context->capabilities.max_argument_bytes = 1024;
+    cla_launch_value(&l, bytes, 1000);
+    cla_launch_value(&l, bytes, 24);
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_OK); // no work-item, so that nothing is launched
+    cla_launch_value(&l, bytes, 1);
+    ck_assert_int_eq(cla_launch_enqueue(&c, &l), CLATTN_UNSUPPORTED);
+    ck_assert_int_eq(cla_chain_end(&c, CLATTN_OK, NULL), CLATTN_OK);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        to_its_queue_again, after_its_event, tables_by_their_words, limits, groups, grids, NULL};
+        to_its_queue_again, after_its_event, tables_by_their_words, limits, groups, grids, arguments, NULL};
     Suite *suite = suite_create("launch");
     tcase_add_checked_fixture(harness_add(suite, "launch", tests), setup, teardown);
     return harness_run(suite);

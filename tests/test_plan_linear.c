@@ -1,7 +1,8 @@
 // test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
-// one of the lanes kernels, and CLBlast only for float32 weights and many rows. CPU devices are test_plan.c's subject.
+// one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
 #include "plan/family.h"
 
+#include "linear_args.h"
 #include "run_suite.h"
 
 #include <check.h>
@@ -9,6 +10,15 @@
 #include <string.h>
 
 static tuned_rows shipped;
+static const clattn_capabilities wide_cpu = {.name = "GPU",
+                                             .is_cpu = true,
+                                             .compute_units = 2,
+                                             .float_vector_width = 16,
+                                             .max_work_group = 4096,
+                                             .max_work_item = {4096, 4096, 4096},
+                                             .local_memory_bytes = 1 << 20,
+                                             .global_memory_bytes = 1u << 30,
+                                             .max_allocation_bytes = 1u << 28};
 
 static clattn_capabilities device_of(uint64_t local, uint64_t group, uint32_t units) {
     return (clattn_capabilities){.name = "made up",
@@ -178,10 +188,64 @@ START_TEST(alignment) {
 }
 END_TEST
 
+// The caller's rows, then what was measured, then the library's rows; and what is forced anyway.
+START_TEST(who_projects) {
+    const linear_problem many = {.rows = 512, .columns = 768, .reduction = 768};
+    const linear_problem few = {.rows = 4, .columns = 768, .reduction = 768};
+    plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+    ck_assert(cla_variant_linear_is_open(&in, &many));
+    in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
+    in.measured[PLAN_FEW_ROWS] = PLAN_NATIVE_FASTER;
+    ck_assert(!cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &many, true, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(!cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(!cla_variant_linear_is_open(&in, &many) && !cla_variant_linear_is_open(&in, &few));
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// Heads that RoPE turns in a projection are whole in its tile.
+START_TEST(whole_heads) {
+    const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    for (int head = 1; head <= 512; head++) {
+        linear_problem p = {.rows = 512, .columns = 8 * head, .reduction = 512, .rope_head = head};
+        linear_choice c;
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+        if (c.knobs.rope) ck_assert_int_eq(c.column_tile % head, 0);
+        ck_assert_int_eq(c.column_tile % c.knobs.lanes + c.column_tile % c.knobs.column_block, 0);
+        ck_assert(c.column_tile > 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
+        if (head % 2) ck_assert_int_eq(c.knobs.rope, 0);
+        if (head % 16 == 0) ck_assert_int_eq(c.knobs.rope, 1);
+        p.rope_interleaved = true;
+        p.rows = 3;
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+        ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
+    }
+    // A head that no tile holds, at the end of what an int counts; and no rows at all.
+    linear_problem vast = {.rows = (int64_t)1 << 46, .columns = 1 << 30, .reduction = 1};
+    linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
+                   none = huge;
+    linear_choice c;
+    none.rows = 0, none.rope_head = 64;
+    ck_assert(cla_variant_choose_linear(&in, &vast, false, &c) && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
+}
+END_TEST
+
 int main(void) {
     char why[256];
     const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
-                                  alignment};
+                                  alignment,   who_projects,       whole_heads};
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
         fprintf(stderr, "the shipped rows: %s\n", why);
         return 1;

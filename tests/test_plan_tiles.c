@@ -13,8 +13,14 @@ static const int heads[] = {1, 5, 32, 40, 64, 80, 96, 128, 192, 256};
 #define HEADS (sizeof heads / sizeof heads[0])
 
 static problem make_problem(int n, int d, int dv) {
-    return (problem){
-        .batch = 1, .heads = 8, .kv_heads = 8, .n_q = n, .n_kv = n, .head_dim = d, .head_dim_v = dv};
+    return (problem){.batch = 1,
+                     .heads = 8,
+                     .kv_heads = 8,
+                     .n_q = n,
+                     .n_kv = n,
+                     .head_dim = d,
+                     .head_dim_v = dv,
+                     .kernel = CLATTN_KERNEL_FLASH};
 }
 
 static const clattn_capabilities *sized_gpu(int kib, int items) {

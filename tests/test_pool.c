@@ -30,12 +30,12 @@ static long live(void) {
 
 // Tables, RoPE's frequencies, scratch memory of each kind: of turned copies, partial results, scores, conversions, a layer.
 static const char *const names[] = {
-    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-padded-alibi-sinks",
+    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-alibi-sinks-qlen-kvlen",
     "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-flash-lse-ropehalf",
-    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-unfused-padded-lse",
+    "attend-f32-b2-h4-hkv2-n20-nkv33-d32-causal-unfused-lse-qlen",
     "decode-f16-b2-h4-hkv2-n1-nkv300-d32-full-decode-splits3",
     "layer-bf16-b1-h4-hkv2-n9-d16-m48-causal-native-biases",
-    "layer-f32-b2-h2-n20-d32-m64-full-native-padded-ropehalf",
+    "layer-f32-b2-h2-n20-d32-m64-full-native-qlen-ropehalf",
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 

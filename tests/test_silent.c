@@ -137,6 +137,12 @@ static clattn_context *open_context(const char *rows, const char *cache) {
     return c;
 }
 
+static bool cancel(void *user, double done) {
+    (void)user, (void)done;
+    return false;
+}
+static const clattn_progress cancelling = {.fn = cancel}, *progress; // of the next calls
+
 // One case: all functions of its op. The status of the enqueue.
 static clattn_status call(clattn_context *c, const char *name) {
     struct test_case test;
@@ -164,6 +170,7 @@ static clattn_status call(clattn_context *c, const char *name) {
         (void)clattn_attention_families(c, &a.params, families, 4, &count);
         (void)clattn_attention_prepare(c, &a.params);
     }
+    a.params.progress = progress;
     const clattn_status status = case_enqueue(c, harness()->queue, &a, NULL);
     harness_finish(harness()->queue);
     case_unbind(&a);
@@ -187,6 +194,9 @@ static unsigned make_calls(const char *folder) {
     statuses |= 1u << clattn_attention_enqueue(c, NULL, NULL, 1, NULL, NULL);
     statuses |= 1u << clattn_merge_enqueue(c, harness()->queue, &(clattn_merge_params){0}, 0, NULL, NULL);
     statuses |= 1u << call(c, "attend-f32-b1-h2-n9-d32-full-flash-scoresraw");
+    progress = &cancelling;
+    statuses |= 1u << call(c, names[0]);
+    progress = NULL;
     clattn_context_save_kernels(c);
     clattn_context_destroy(c);
     clattn_context_destroy(open_context(NULL, folder));

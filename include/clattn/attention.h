@@ -151,10 +151,13 @@ typedef struct clattn_attention_params {
 
     const int32_t *cu_seqlens_q; /* [B+1]: ragged batches; not built yet, UNSUPPORTED when set */
 
-    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call allocates none but
-     * a few words a batch item, head or frequency. It must not be used by another command until this one has
+    /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call takes none of
+     * the context's but a few words a batch item, head or frequency. It must not be used by another command until this one has
      * finished, and the call's tensors lie behind those bytes where they share its buffer. */
     cl_mem workspace;
+
+    /* Optional: the call tells of its work, can be cancelled, and blocks until it is done. */
+    const clattn_progress *progress;
 } clattn_attention_params;
 
 /* Which kernel a call will take, and why. */
@@ -217,11 +220,13 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  * so is Hkv of 0 where H is not. Of q, k, v and out those without elements need no buffer.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
  * Threads   any, one queue a thread.
- * Blocking  never for the result; a kernel not yet compiled is compiled now, and the first bf16 call of a context
- *           runs small probes, as for clattn_attention_plan.
+ * Blocking  never for the result, unless with `progress`: then until all is done, also for what wait_list holds; a kernel
+ *           not yet compiled is compiled now, and the first bf16 call of a context runs small probes, as for
+ *           clattn_attention_plan.
  * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, length, buffer or handle is wrong; nothing enqueued
  *           UNSUPPORTED       an option that is not built, or a kernel that cannot do this call; likewise
  *           OUT_OF_MEMORY     scratch memory, or what the driver needs for the launch
+ *           CANCELLED         by params->progress
  *           BUILD_FAILED, DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                                   const clattn_attention_params *params, cl_uint wait_count,

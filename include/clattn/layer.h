@@ -55,8 +55,8 @@ typedef struct clattn_layer_params {
     /* Kept for QK-norm (RMS a head, before RoPE): not built yet, UNSUPPORTED when set. */
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
-    /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call allocates none but a
-     * few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
+    /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call takes none of the
+     * context's but a few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
 } clattn_layer_params;
 

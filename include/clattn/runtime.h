@@ -43,7 +43,8 @@ extern "C" {
     X(OUT_OF_MEMORY, 3, "the host or the device is out of memory: ask for less or free some")                \
     X(BUILD_FAILED, 4, "the driver refused a kernel: report its build log, try another device")              \
     X(DEVICE_LOST, 5, "the device is gone: destroy the context and create a new one")                        \
-    X(DRIVER, 6, "an OpenCL call failed: the message has its error code")
+    X(DRIVER, 6, "an OpenCL call failed: the message has its error code")                                    \
+    X(CANCELLED, 7, "the caller's progress callback cancelled it: what it wrote so far is undefined")
 
 typedef enum clattn_status {
 #define CLATTN_X(name, value, text) CLATTN_##name = value,
@@ -84,6 +85,23 @@ typedef struct clattn_log {
     void *user;
     clattn_log_level level; /* the most detailed level that is sent; 0 sends errors only */
 } clattn_log;
+
+/* ---------------------------------------------------------------------------------------- progress --- */
+
+/* How a long call tells of its work, and how it is cancelled. A call with one runs in slices of about a quarter of a
+ * second, at the rate that the context has seen of its kernel (before, of cautious guesses from compute units and clock),
+ * and waits for each slice: it blocks until all is done.
+ *   fn      is called after each slice with the share that is done, above 0 and growing, and with 1 when all is; a call that
+ *           has nothing to do does not call it. Returning false cancels: no further slice is enqueued, nothing of the call is
+ *           running any more, and the call returns CANCELLED. After 1 the answer is not looked at.
+ * What a cancelled call was to write is undefined: some rows may be written, in no order.
+ * Without one, a call never waits; on devices that are no CPU it is cut into the same slices, so that no launch holds a
+ * display for long.
+ * Threads   fn is called on the thread of the call, which holds no lock of the context's: it may call the library. */
+typedef struct clattn_progress {
+    bool (*fn)(void *user, double done);
+    void *user;
+} clattn_progress;
 
 /* ----------------------------------------------------------------------------------------- devices --- */
 
@@ -181,7 +199,10 @@ typedef struct clattn_context_params {
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
- * binaries are kept there.
+ * binaries are kept there. What calls borrow, a context keeps for later ones, so that a call like one before it creates no
+ * buffer: scratch memory of calls without a workspace, at most 16 buffers and the lesser of 512 MiB and an eighth of the
+ * device's memory; tables of lengths, of what differs from head to head and of RoPE's frequencies, at most 128 buffers and
+ * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.

@@ -46,14 +46,15 @@ clattn_status cla_attention_prepare_call(call *c) {
 }
 
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
+    const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
     if (c->empty) return CLATTN_OK;
     TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    cla_chain_hear(steps, c->params.progress, fused ? cla_flash_flops(c) : cla_unfused_flops(c));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
-    return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_enqueue(c, steps)
-                                                            : cla_flash_enqueue(c, steps);
+    return fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps);
 }
 
 static clattn_status run(void *job, chain *steps) {

@@ -41,6 +41,8 @@ void cla_call_release(call *c);
 // A call's small table, where it has one and it is not there yet, until the chain ends. All that a call borrows it borrows
 // before its first command: asking whether something may be lent again must not come between its commands.
 clattn_status cla_call_table(call *c, chain *steps);
+// The table of a launch of the rows from `first` on, so many, which it counts from 0; NULL where there is none.
+clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table);
 
 // The options of clattn_score (score.c): those without code, their values, the host arrays, which are copied first where
 // the call will run; then what kernels see of them.
@@ -62,8 +64,10 @@ clattn_status cla_call_program(const call *c, const program_spec *spec, int work
 // The kernels of a call, for prepare and for the enqueue.
 clattn_status cla_flash_prepare(call *c);
 clattn_status cla_flash_enqueue(call *c, chain *chain);
+double cla_flash_flops(const call *c); // of all launches that count theirs
 clattn_status cla_unfused_prepare(call *c);
 clattn_status cla_unfused_enqueue(call *c, chain *chain);
+double cla_unfused_flops(const call *c);
 
 // Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
 void cla_call_leave_rope(call *c);

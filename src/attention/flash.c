@@ -72,15 +72,15 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     return cla_launch_enqueue(steps, &l);
 }
 
-static void set_grid(const variant *v, launch *l) {
+static void set_grid(const variant *v, launch *l, size_t tiles) {
     for (int i = 0; i < 3; i++) {
         l->local[i] = i == 0 ? (size_t)v->work_group : 1;
-        l->global[i] = v->groups[i] * l->local[i];
+        l->global[i] = (i == 0 && tiles ? tiles * (size_t)v->splits : v->groups[i]) * l->local[i];
     }
 }
 
 // The arguments of every fused kernel, in the order of fused.clh.
-static void set_arguments(const call *c, const attention_args *a, launch *l) {
+static void set_arguments(const call *c, const attention_args *a, const cl_mem *table, launch *l) {
     const clattn_attention_params *p = &c->params;
     const bool split = c->variant.splits > 1;
     const knobs *k = &c->variant.knobs;
@@ -89,24 +89,61 @@ static void set_arguments(const call *c, const attention_args *a, launch *l) {
     cla_kv_value_arguments(c, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
-    cla_launch_buffer(l, &c->table);
+    cla_launch_buffer(l, table);
     if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
     if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
     if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
     cla_launch_value(l, a, sizeof *a);
 }
 
+static double row_flops(const call *c) {
+    return 2.0 * c->problem.n_kv * ((double)c->problem.head_dim + c->problem.head_dim_v);
+}
+double cla_flash_flops(const call *c) {
+    return row_flops(c) * c->problem.batch * c->problem.heads * c->problem.n_q;
+}
+
+// Rows of a launch: a kernel whose groups of a head are tiles of rows takes fewer where those of one head are too many
+// for a launch; the pace cuts heads and batch items.
+static int rows_of_launch(const call *c, const chain *steps, program *p, bool *tiled) {
+    const variant *v = &c->variant;
+    const size_t tiles = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group);
+    *tiled = v->family->path == CLATTN_KERNEL_FLASH && v->groups[0] == tiles * (size_t)v->splits;
+    if (!*tiled) return c->problem.n_q;
+    const double most = cla_pace_most(c->context, p->spec.id, steps->progress != NULL);
+    return cla_pace_rows(c->problem.n_q, v->rows_per_group, row_flops(c), most);
+}
+
+// The arguments of a launch of some rows, which it counts from 0: they stand further down among the keys.
+static void take_rows(attention_args *a, int first, int rows) {
+    args_view *const views[] = {&a->q, &a->out, &a->lse, &a->mask, &a->bias, &a->weights};
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) views[i]->offset += first * views[i]->row;
+    a->n_q = rows;
+    a->shift += first;
+}
+
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const variant *v = &c->variant;
-    const bool split = v->splits > 1;
-    attention_args a = c->args;
-    launch l = {0};
-    TRY(main_program(c, &l.program));
-    a.splits = v->splits;
-    a.split_keys = v->split_keys;
-    if (split) partial_views(c, &a);
-    set_arguments(c, &a, &l);
-    set_grid(v, &l);
-    TRY(cla_launch_enqueue(steps, &l));
-    return split ? enqueue_combine(c, steps) : CLATTN_OK;
+    const int all = c->problem.n_q;
+    bool tiled;
+    program *p = NULL;
+    attention_args whole = c->args;
+    TRY(main_program(c, &p));
+    whole.splits = v->splits;
+    whole.split_keys = v->split_keys;
+    if (v->splits > 1) partial_views(c, &whole);
+    const int most = rows_of_launch(c, steps, p, &tiled);
+    for (int first = 0, rows; first < all; first += rows) {
+        launch l = {.program = p};
+        attention_args a = whole;
+        cl_mem table = c->table;
+        rows = all - first < most ? all - first : most;
+        if (rows < all) TRY(cla_call_table_of(c, steps, first, rows, &table));
+        take_rows(&a, first, rows);
+        set_arguments(c, &a, &table, &l);
+        set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
+        l.flops = row_flops(c) * c->problem.batch * c->problem.heads * rows;
+        TRY(cla_launch_enqueue(steps, &l));
+    }
+    return v->splits > 1 ? enqueue_combine(c, steps) : CLATTN_OK;
 }

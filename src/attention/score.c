@@ -175,13 +175,19 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->flags |= cla_score_flags(s);
 }
 
-// The words of args.h's table.
-static void fill_table(const call *c, int32_t *words, size_t row_words, size_t head_words) {
+static int within(int x, int most) {
+    return x < 0 ? 0 : x < most ? x : most;
+}
+
+// The words of args.h's table, for the query rows from `first` on.
+static void fill_table(const call *c, int32_t *words, size_t row_words, size_t head_words, int first,
+                       int rows) {
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(s, m, b);
-        words[ARGS_ITEM_WORDS * (size_t)b + 1] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(s, m, b) + first;
+        words[ARGS_ITEM_WORDS * (size_t)b + 1] =
+            within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
         words[ARGS_ITEM_WORDS * (size_t)b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
     }
     for (int h = 0; head_words && h < m->heads; h++) {
@@ -192,15 +198,19 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     }
 }
 
-clattn_status cla_call_table(call *c, chain *steps) {
-    const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
+clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
+    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
-    if (rows + heads == 0 || c->table) return CLATTN_OK;
-    int32_t *words = calloc(rows + heads, sizeof *words);
+    if (items + heads == 0) return CLATTN_OK;
+    int32_t *words = calloc(items + heads, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
-    fill_table(c, words, rows, heads);
-    const clattn_status status = cla_chain_table(steps, words, (rows + heads) * sizeof *words, &c->table);
+    fill_table(c, words, items, heads, first, rows);
+    const clattn_status status = cla_chain_table(steps, words, (items + heads) * sizeof *words, table);
     free(words);
     return status;
+}
+
+clattn_status cla_call_table(call *c, chain *steps) {
+    return c->table ? CLATTN_OK : cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table);
 }

@@ -7,6 +7,8 @@ _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + (LAUNCH_MAX_ARGS - 
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device; no other attention kernel has more");
 
+#define SOFTMAX_FLOPS 16.0 // of a score, about
+
 typedef struct unfused {
     program *scores, *softmax, *softmax_out, *values;
 } unfused;
@@ -45,6 +47,8 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     launch l = {.program = u->scores};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_items(&l, c->context, grid, (const size_t[3]){16, 4, 1});
+    l.cuts_first = true;
+    l.flops = 2.0 * a->head_dim * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &c->q);
     cla_kv_key_arguments(c, &l);
     cla_launch_buffer(&l, &s);
@@ -71,7 +75,10 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
                                .window_left = a->window_left,
                                .window_right = a->window_right,
                                .flags = a->flags};
-    launch l = {.program = p, .global = {group, (size_t)chunk->rows, (size_t)items}, .local = {group, 1, 1}};
+    launch l = {.program = p,
+                .global = {group, (size_t)chunk->rows, (size_t)items},
+                .local = {group, 1, 1},
+                .flops = SOFTMAX_FLOPS * a->n_kv * chunk->rows * items};
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &w);
     cla_launch_buffer(&l, &c->params.lse.buffer);
@@ -86,6 +93,8 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     const size_t grid[3] = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items};
     launch l = {.program = u->values};
     cla_launch_items(&l, c->context, grid, (const size_t[3]){64, 1, 1});
+    l.cuts_first = true;
+    l.flops = 2.0 * a->head_dim_v * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &s);
     cla_kv_value_arguments(c, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);
@@ -131,6 +140,16 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
                             cla_tensor_view(&p->weights), items));
     TRY(enqueue_softmax(c, steps, u->softmax, &a, chunk, s, s, a.weights, items));
     return enqueue_values(c, steps, u, &a, chunk, s, items);
+}
+
+double cla_unfused_flops(const call *c) {
+    const problem *m = &c->problem;
+    const bool tapped = m->wants_scores && c->params.scores_at == CLATTN_TAP_SOFTMAX,
+               copied = m->wants_weights && m->type_weights != CLATTN_TYPE_F32,
+               again = m->wants_scores && !tapped;
+    const double score = 2.0 * m->head_dim * (again ? 2 : 1) + 2.0 * m->head_dim_v +
+                         SOFTMAX_FLOPS * (1 + (tapped ? 1 : 0) + (copied ? 1 : 0));
+    return score * m->batch * m->heads * m->n_q * m->n_kv;
 }
 
 // 64-bit counters: the last step may pass what 32 bits count.

@@ -64,7 +64,7 @@ void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
 
 cl_event *cla_chain_event(const chain *c, cl_event *event) {
     *event = NULL;
-    return c->wants_event || !c->in_order ? event : NULL;
+    return c->wants_event || !c->in_order || c->progress ? event : NULL;
 }
 
 void cla_chain_took(chain *c, cl_event event) {
@@ -99,9 +99,11 @@ static clattn_status write_table(chain *c, pool_slot *slot) {
     c->started = true;
     if (!cla_chain_event(c, &unused)) return CLATTN_OK;
     code = clRetainEvent(slot->written);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clRetainEvent");
-    cla_chain_took(c, slot->written);
-    return CLATTN_OK;
+    if (code == CL_SUCCESS || !c->in_order) cla_chain_took(c, slot->written);
+    if (code == CL_SUCCESS) return CLATTN_OK;
+    if (!c->in_order)
+        slot->written = NULL, slot->word_bytes = 0; // the chain's alone, which hands it to the pool
+    return cla_context_fail_opencl(c->context, code, "clRetainEvent");
 }
 
 clattn_status cla_chain_write_tables(chain *c) {
@@ -126,6 +128,22 @@ clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
     return CLATTN_OK;
 }
 
+void cla_chain_hear(chain *c, const clattn_progress *progress, double total) {
+    if (!progress || !progress->fn) return;
+    c->progress = progress;
+    c->done = 0.0;
+    c->total = total;
+}
+
+// The end of a call that is heard of: what came after its last slice, too, is done.
+static clattn_status hear_end(chain *c) {
+    if (!c->progress || !c->last) return CLATTN_OK;
+    const cl_int code = clWaitForEvents(1, &c->last);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clWaitForEvents");
+    c->progress->fn(c->progress->user, 1.0);
+    return CLATTN_OK;
+}
+
 static void return_loans(chain *c) {
     const pool_user user = user_of(c);
     for (pool_slot *slot = c->loans, *next; slot; slot = next) {
@@ -137,6 +155,7 @@ static void return_loans(chain *c) {
 
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
     if (event) *event = NULL;
+    if (status == CLATTN_OK) status = hear_end(c);
     return_loans(c);
     if (status == CLATTN_OK && event && !c->last) {
         cl_uint count;
@@ -164,10 +183,6 @@ void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
 
-// GPUs take at most 65,535 groups in the second and third dimension, where the kernels find their place by get_global_id:
-// larger grids are enqueued in parts of so many work-items, by a global offset. A power of two: whole groups.
-#define MAX_GRID_PART ((size_t)32768)
-
 typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
@@ -184,8 +199,8 @@ static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const
     }
     *call = "clEnqueueNDRangeKernel";
     return clEnqueueNDRangeKernel(c->queue, kernel, 3,
-                                  part->offset[1] || part->offset[2] ? part->offset : NULL, part->size,
-                                  l->local, wait_count, wait_list, cla_chain_event(c, event));
+                                  part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
+                                  part->size, l->local, wait_count, wait_list, cla_chain_event(c, event));
 }
 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
@@ -197,22 +212,63 @@ static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *pa
     cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
     cla_chain_took(c, event);
+    if (l->flops == 0.0) c->waited_ns = 0;
     cla_context_mark_run(c->context);
     return CLATTN_OK;
 }
 
-static size_t part_of(size_t all, size_t at) {
-    return all - at < MAX_GRID_PART ? all - at : MAX_GRID_PART;
+// Only a launch right after one that was waited for shows its rate: others may wait for the queue.
+static clattn_status tell(chain *c, const launch *l, double flops) {
+    if (!c->progress || l->flops == 0.0) return CLATTN_OK;
+    const uint64_t start = c->waited_ns;
+    const cl_int code = clWaitForEvents(1, &c->last);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clWaitForEvents");
+    c->waited_ns = cla_os_time_ns();
+    if (start) cla_pace_learn(c->context, l->program->spec.id, flops, (double)(c->waited_ns - start) * 1e-9);
+    c->done += flops;
+    const double done = c->done / c->total;
+    if (!(done < 1.0) || c->progress->fn(c->progress->user, done)) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_CANCELLED,
+                            "progress: the caller cancelled after %.0f %% of the work", 100.0 * done);
+}
+
+static double flops_of(const launch *l, const grid_part *part) {
+    double flops = l->flops;
+    for (int i = 0; i < 3; i++) flops *= (double)part->size[i] / (double)l->global[i];
+    return flops;
+}
+
+static size_t size_at(size_t all, size_t at, size_t step) {
+    return all - at < step ? all - at : step;
+}
+
+// A device may take no more than what every device must.
+static clattn_status check_arguments(const chain *c, const launch *l) {
+    const uint64_t most = c->context->capabilities.max_argument_bytes;
+    uint64_t bytes = 0;
+    for (int i = 0; i < l->count; i++) bytes += l->args[i].bytes;
+    if (bytes <= most) return CLATTN_OK;
+    return cla_context_fail(
+        c->context, CLATTN_UNSUPPORTED, "kernel %s: its arguments have %llu bytes, the device takes %llu",
+        clattn_kernel_sources[l->program->spec.id].name, (unsigned long long)bytes, (unsigned long long)most);
 }
 
 clattn_status cla_launch_enqueue(chain *c, const launch *l) {
+    TRY(check_arguments(c, l));
     clattn_status status = cla_chain_write_tables(c);
-    for (size_t z = 0; status == CLATTN_OK && z < l->global[2]; z += MAX_GRID_PART)
-        for (size_t y = 0; status == CLATTN_OK && y < l->global[1]; y += MAX_GRID_PART) {
-            const grid_part part = {{0, y, z},
-                                    {l->global[0], part_of(l->global[1], y), part_of(l->global[2], z)}};
-            status = enqueue_part(c, l, &part);
-        }
+    const size_t *all = l->global;
+    const double most = cla_pace_most(c->context, l->program->spec.id, c->progress != NULL);
+    size_t step[3];
+    cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
+    for (size_t z = 0; z < all[2]; z += step[2])
+        for (size_t y = 0; y < all[1]; y += step[1])
+            for (size_t x = 0; status == CLATTN_OK && x < all[0]; x += step[0]) {
+                const grid_part part = {
+                    {x, y, z},
+                    {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
+                status = enqueue_part(c, l, &part);
+                if (status == CLATTN_OK) status = tell(c, l, flops_of(l, &part));
+            }
     return status;
 }
 

@@ -3,6 +3,7 @@
 // kernel.
 #ifndef CLATTN_CORE_CHAIN_H
 #define CLATTN_CORE_CHAIN_H
+#include "core/pace.h"
 #include "core/pool.h"
 #include "core/program.h"
 
@@ -11,11 +12,14 @@ typedef struct chain {
     cl_command_queue queue;
     cl_uint wait_count;
     const cl_event *wait_list;
-    cl_event last;    // of the newest command, where events are needed (cla_chain_event)
-    bool in_order;    // the queue itself orders the commands: only the first needs a wait list
-    bool wants_event; // the caller does; false at first
-    bool started;     // a command was enqueued
-    pool_slot *loans; // what the call has borrowed
+    cl_event last;                   // of the newest command, where events are needed (cla_chain_event)
+    bool in_order;                   // the queue itself orders the commands: only the first needs a wait list
+    bool wants_event;                // the caller does; false at first
+    bool started;                    // a command was enqueued
+    pool_slot *loans;                // what the call has borrowed
+    const clattn_progress *progress; // the caller's, who hears of each launch that has `flops`; NULL: none
+    double done, total;              // operations of such launches
+    uint64_t waited_ns;              // when the newest command was one of them and was waited for, else 0
 } chain;
 
 #define LAUNCH_MAX_ARGS 13
@@ -31,6 +35,8 @@ typedef struct launch {
         const void *value;
     } args[LAUNCH_MAX_ARGS];
     size_t global[3], local[3]; // work-items of all and of a group
+    double flops;               // operations of all; 0: too few to count
+    bool cuts_first;            // the kernel finds its place in the first dimension by get_global_id, too
 } launch;
 
 // Begin a chain, after queue and wait list were checked: the queue is of the context's own cl_context and device.
@@ -48,6 +54,9 @@ void cla_chain_took(chain *c, cl_event event);
 // scratch memory.
 clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table);
 clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
+
+// From here on the chain waits for each launch that has `flops` and tells of it, after which the caller may cancel.
+void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
 
 // End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status` passes
 // through.

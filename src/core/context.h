@@ -7,6 +7,7 @@
 #include "core/os.h"
 #include "core/try.h"
 
+struct pace;
 struct pool;
 struct program;
 struct probe_state;
@@ -33,6 +34,7 @@ struct clattn_context {
     bool no_measurements;
     bool clblast_used; // another library holds programs of this cl_context
 
+    struct pace *pace;           // core/pace.h
     struct pool *pool;           // core/pool.h
     struct probe_state *probes;  // core/probe.h
     struct planner *planner;     // plan/planner.h

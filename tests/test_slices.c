@@ -1,0 +1,246 @@
+// test_slices.c: work that is cut into slices, from inside the library (core/pace.h): how grids and rows are cut, at which
+// rate, that a call in many slices gives what it gives in one, and what a caller hears of it and cancels. Leaves out what a
+// call computes (every other suite).
+#include "case_assert.h"
+#include "harness.h"
+#include "layer_client.h"
+
+#include "core/pace.h"
+#include "evidence/random.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+START_TEST(grids_are_cut) {
+    static const struct {
+        size_t global[3], local[3];
+        bool first;
+        double flops, most;
+        size_t want[3];
+    } cases[] = {
+        {{128, 4, 2}, {128, 1, 1}, false, 1000, 1000, {128, 4, 2}},
+        {{128, 4, 2}, {128, 1, 1}, false, 1000, INFINITY, {128, 4, 2}},
+        {{128, 4, 2}, {128, 1, 1}, false, 1000, 500, {128, 4, 1}},
+        {{128, 4, 2}, {128, 1, 1}, false, 1000, 400, {128, 3, 1}},
+        {{128, 4, 2}, {128, 1, 1}, false, 1000, 1, {128, 1, 1}},
+        {{128, 4, 2}, {16, 2, 1}, true, 1000, 1, {16, 2, 1}},
+        {{128, 4, 2}, {16, 2, 1}, true, 1000, 100, {48, 2, 1}},
+        {{128, 70000, 40000}, {64, 1, 1}, false, 0, 1, {128, PACE_GRID, PACE_GRID}},
+        {{128, 0, 2}, {64, 1, 1}, true, 1000, 1, {128, 0, 2}},
+    };
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        size_t got[3];
+        cla_pace_cut(cases[n].global, cases[n].local, cases[n].first, cases[n].flops, cases[n].most, got);
+        for (int i = 0; i < 3; i++)
+            ck_assert_msg(got[i] == cases[n].want[i], "case %zu: %zu in dimension %d", n, got[i], i);
+    }
+}
+END_TEST
+
+// For any grid: no part is above the limit unless it is one group, and at least half of the limit where that can be.
+START_TEST(any_grid_is_cut) {
+    struct random random = {_i + 1};
+    for (int n = 0; n < 1000; n++) {
+        size_t local[3], global[3], step[3];
+        const bool first = n % 2;
+        double all = 1.0, part = 1.0;
+        for (int i = 0; i < 3; i++) {
+            local[i] = (size_t)1 << (int)random_uniform(&random, 0, i ? 3 : 7);
+            global[i] = local[i] * (size_t)exp(random_uniform(&random, 0, i ? 5 : 9));
+            all *= (double)global[i];
+        }
+        const double most = all * exp(random_uniform(&random, -12, 1));
+        cla_pace_cut(global, local, first, all, most, step);
+        bool least = true;
+        for (int i = 0; i < 3; i++) {
+            ck_assert(step[i] >= local[i] && step[i] <= global[i] && step[i] % local[i] == 0);
+            part *= (double)step[i];
+            least = least && (step[i] == local[i] || (i == 0 && !first));
+        }
+        ck_assert_msg(part <= most * (1 + 1e-9) || least, "%g of %g", part, most);
+        const bool whole = step[0] == global[0] && step[1] == global[1] && step[2] == global[2];
+        ck_assert_msg(part >= most / 2.0001 || whole || !first, "%g of %g: too little", part, most);
+    }
+}
+END_TEST
+
+START_TEST(rows_are_cut) {
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 10.0, 1e9), 1000);
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 10.0, INFINITY), 1000);
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 10.0, 5000), 496);
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 10.0, 9999), 992);
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 10.0, 10.0), 16);
+    ck_assert_int_eq(cla_pace_rows(10, 16, 10.0, 10.0), 10);
+    ck_assert_int_eq(cla_pace_rows(1000, 16, 0.0, 0.0), 1000);
+}
+END_TEST
+
+static clattn_context *context;
+// The kernel of all devices but CPUs, whose tiles have few rows.
+static void setup(void) {
+    context = harness_open((clattn_context_params){
+        .context = harness()->opencl, .log = harness_log(), .tuned_rows = "flash :\n"});
+}
+static void teardown(void) {
+    clattn_context_destroy(context);
+}
+
+// A rate is learned from what took long enough; it falls at once, and rises by half.
+START_TEST(rates_are_learned) {
+    clattn_capabilities unknown = {.name = ""}, known = {.compute_units = 10, .clock_mhz = 1000};
+    ck_assert_double_eq(cla_pace_start_rate(&known), 10 * 1e9 * PACE_START_FLOPS);
+    ck_assert_double_gt(cla_pace_start_rate(&unknown), 0.0);
+    const double start = cla_pace_start_rate(&context->capabilities);
+    const enum kernel_id id = KERNEL_FLASH;
+    struct pace *p = context->pace;
+    p->cuts_all = true;
+    ck_assert_double_eq_tol(cla_pace_most(context, id, false), start * PACE_SECONDS, 1e-3 * start);
+    cla_pace_learn(context, id, start * 1e-6, 1e-3); // too short to tell that it is slow
+    ck_assert_double_eq(p->rate[id], 0.0);
+    cla_pace_learn(context, id, start, 2.0);
+    ck_assert_double_eq_tol(p->rate[id], start / 2, 1e-3 * start);
+    cla_pace_learn(context, id, start, 0.5);
+    ck_assert_double_eq_tol(p->rate[id], start * 1.25, 1e-3 * start);
+    cla_pace_learn(context, id, start, 10.0);
+    ck_assert_double_eq_tol(p->rate[id], start * 0.1, 1e-3 * start);
+    cla_pace_learn(context, id, 0.0, 1.0);
+    cla_pace_learn(context, id, 1.0, 0.0);
+    ck_assert_double_eq_tol(p->rate[id], start * 0.1, 1e-3 * start);
+    ck_assert_double_eq(p->rate[KERNEL_SCORES], 0.0);
+}
+END_TEST
+
+// A CPU device is cut only for who wants to hear; others always.
+START_TEST(who_is_cut) {
+    context->capabilities.is_cpu = true;
+    ck_assert(isinf(cla_pace_most(context, KERNEL_FLASH, false)));
+    ck_assert(!isinf(cla_pace_most(context, KERNEL_FLASH, true)));
+    context->capabilities.is_cpu = false;
+    ck_assert(!isinf(cla_pace_most(context, KERNEL_FLASH, false)));
+}
+END_TEST
+
+static const char *const names[] = {
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-padded-lse-alibi-sinks-qlen-kvlen-ropehalf",
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-lse-maskbhqk-biasqk",
+    "attend-f32-b1-h2-n70-nkv83-d32-full-flash-bottomright-window9:3",
+    "attend-bf16-b1-h2-n70-nkv83-d40-dv24-causal-flash-bshd-lse-biasbhqk",
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-unfused-padded-lse-weights-biasqk-qlen",
+    "attend-f32-b2-h2-n70-nkv83-d32-full-unfused-weights-scoresraw-alibi",
+    "attend-f16-b2-h2-n70-nkv83-d32-full-unfused-weights-scoressoftmax",
+    "decode-f16-b2-h4-hkv2-n3-nkv300-d32-full-decode-splits3",
+    "layer-f32-b2-h2-n70-d32-m64-causal-native-padded-ropehalf",
+};
+#define NAMES ((int)(sizeof names / sizeof names[0]))
+
+static int launches(void) {
+    int count = 0;
+    const struct layer_armed armed = layer_client()->disarm();
+    for (int n = 1; n <= armed.calls; n++)
+        count += strcmp(layer_client()->call(n), "clEnqueueNDRangeKernel") == 0;
+    return count;
+}
+
+static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
+    struct test_case test;
+    char why[512] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), arrays);
+    return data;
+}
+
+// The case in a context that cuts into slices of so many operations; how many launches that were.
+static int run(const char *name, double most, cl_command_queue queue) {
+    struct case_arrays arrays;
+    char why[512] = "";
+    struct case_data *data = open_case(name, &arrays);
+    context->pace->cuts_all = true;
+    context->pace->seconds = most / cla_pace_start_rate(&context->capabilities);
+    layer_client()->arm(0, 0);
+    const clattn_status status = case_enqueue(context, queue, &arrays, NULL);
+    const int count = launches();
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", name, harness_log_text());
+    ck_assert_msg(case_holds(data, &arrays, queue, why, sizeof why), "%s in %d launches: %s", name, count,
+                  why);
+    case_unbind(&arrays);
+    case_free(data);
+    return count;
+}
+
+START_TEST(slices_give_the_same) {
+    cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
+    for (int n = 0; n < 2 && queues[n]; n++) {
+        (void)run(names[_i], INFINITY, queues[n]); // may probe
+        const int one = run(names[_i], INFINITY, queues[n]), few = run(names[_i], 2e5, queues[n]),
+                  most = run(names[_i], 1.0, queues[n]);
+        ck_assert_msg(one < few || one < most, "%s: %d, %d and %d launches", names[_i], one, few, most);
+        ck_assert_int_ge(most, few);
+    }
+}
+END_TEST
+
+struct heard {
+    int calls, cancel_at;
+    double last;
+    bool grows;
+};
+static bool hear(void *user, double done) {
+    struct heard *h = user;
+    h->grows = h->grows && done > h->last && done <= 1.0;
+    h->last = done;
+    return ++h->calls != h->cancel_at;
+}
+
+static clattn_status attend(struct case_arrays *arrays, struct heard *h, int cancel_at, cl_event *event) {
+    const clattn_progress progress = {hear, h};
+    *h = (struct heard){.cancel_at = cancel_at, .grows = true};
+    arrays->params.progress = &progress;
+    harness_log_clear();
+    return clattn_attention_enqueue(context, harness()->queue, &arrays->params, 0, NULL, event);
+}
+
+// A caller hears of every slice and of the end, when nothing of the call runs any more; a call that is cancelled starts no
+// further slice.
+START_TEST(progress) {
+    struct case_arrays arrays;
+    struct heard h;
+    char why[512] = "";
+    cl_event event = NULL;
+    if (strncmp(names[_i], "layer", 5) == 0) return;
+    struct case_data *data = open_case(names[_i], &arrays);
+    context->pace->seconds = 1.0 / cla_pace_start_rate(&context->capabilities);
+    ck_assert_int_eq(attend(&arrays, &h, 0, &event), CLATTN_OK);
+    cl_int state = CL_QUEUED;
+    clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof state, &state, NULL);
+    ck_assert_int_eq(state, CL_COMPLETE);
+    clReleaseEvent(event);
+    ck_assert(h.grows && h.last == 1.0);
+    ck_assert_int_ge(h.calls, 2);
+    const int all = h.calls;
+    ck_assert(case_holds(data, &arrays, harness()->queue, why, sizeof why));
+    for (int at = 1; at < all; at += 1 + all / 5) {
+        ck_assert_int_eq(attend(&arrays, &h, at, &event), CLATTN_CANCELLED);
+        ck_assert(h.calls == at && h.grows && h.last < 1.0 && event == NULL);
+        ck_assert_ptr_nonnull(strstr(harness_log_text(), "progress"));
+    }
+    ck_assert_int_eq(attend(&arrays, &h, all, NULL), CLATTN_OK); // too late
+    ck_assert_int_eq(attend(&arrays, &h, 0, NULL), CLATTN_OK);
+    ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "after a cancelled one: %s",
+                  why);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const alone[] = {grids_are_cut, rows_are_cut, rates_are_learned, who_is_cut, NULL};
+    Suite *suite = suite_create("slices");
+    TCase *group = harness_add(suite, "slices", alone);
+    tcase_add_checked_fixture(group, setup, teardown);
+    tcase_add_loop_test(group, any_grid_is_cut, 0, 3);
+    tcase_add_loop_test(group, slices_give_the_same, 0, NAMES);
+    tcase_add_loop_test(group, progress, 0, NAMES);
+    return harness_run(suite);
+}
