@@ -14,7 +14,11 @@ lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'
-for rows in "$lanes" "$portable"; do
+# Tiles take bfloat16, so that the cases are run as that.
+matrix='flash_matrix :'
+for rows in "$lanes" "$portable" "$matrix"; do
+    unset CLATTN_TEST_TYPE CLATTN_TEST_TAKEN
+    [ "$rows" != "$matrix" ] || export CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN='flash_matrix 8'
     CLATTN_TEST_ROWS=$rows OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"

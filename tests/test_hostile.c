@@ -172,6 +172,7 @@ END_TEST
 START_TEST(ones_give_one) {
     struct case_data *data = make("V = 1");
     fill(data->v, 4 * KEYS * SIZE, 1);
+    case_retype(data);
     for (int n = 0; n < 3; n++) {
         data->test.kernel = case_kernel(n);
         struct case_result got = case_run(data, harness()->queue);
@@ -214,6 +215,7 @@ START_TEST(same_bits_fifty_times) {
         test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
         struct case_data *data = case_make(&test);
+        case_retype(data);
         struct case_result first = case_run(data, harness()->queue);
         ck_assert_int_eq(first.status, CLATTN_OK);
         const size_t rows = 3 * (size_t)test.n_q;

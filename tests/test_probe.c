@@ -2,6 +2,7 @@
 // kept in the cache folder.
 #include "harness.h"
 
+#include "args.h"
 #include "core/probe.h"
 
 #include <stdio.h>
@@ -72,6 +73,36 @@ START_TEST(wrong_is_not_proven) {
 }
 END_TEST
 
+static knobs knobs_emulated(const clattn_capabilities *device) {
+    knobs k = cla_probes[PROBE_AMX].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    return k;
+}
+static void expect_one_off_tile(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_AMX].expect(k, out);
+    out[PROBE_WORDS - 1] ^= 1u;
+}
+
+// What tiles must compute is what the emulation computes, on any device; a context that did not ask for the engine has none.
+START_TEST(tiles) {
+    clattn_context *c = open_context(NULL);
+    probe emulated = cla_probes[PROBE_AMX];
+    bool answered = false;
+    emulated.knobs = knobs_emulated;
+    ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
+    emulated.expect = expect_one_off_tile;
+    ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+    ck_assert_uint_eq(c->engines, 0);
+    ck_assert(!(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u));
+    clattn_context_destroy(c);
+    c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
+    const bool granted = clattn_context_capabilities(c)->is_cpu && cla_os_request_amx();
+    ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
+    ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 static knobs knobs_refused(const clattn_capabilities *device) {
     (void)device;
     return (knobs){.lanes = 5}; // no kernel compiles with it
@@ -100,8 +131,8 @@ START_TEST(only_answers_are_kept) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {proven_means_a_rate, answers_are_kept, wrong_is_not_proven,
-                                  only_answers_are_kept, NULL};
+    const TTest *const tests[] = {
+        proven_means_a_rate, answers_are_kept, wrong_is_not_proven, tiles, only_answers_are_kept, NULL};
     Suite *suite = suite_create("probe");
     harness_add(suite, "probe", tests);
     return harness_run(suite);

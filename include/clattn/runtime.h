@@ -143,6 +143,15 @@ CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capa
 
 typedef struct clattn_context clattn_context;
 
+/* Engines that change the process they run in, and so are used only where the caller asks for them (clattn_context_params). A
+ * process that did not get what an engine needs never runs, nor builds, a kernel for it. Others need no asking.
+ *   AMX  x86's matrix tiles, for bfloat16 attention on CPU devices (Linux alone). The process asks its system for the tile
+ *        registers when the context is created (arch_prctl, ARCH_REQ_XCOMP_PERM), for all of its threads and for good:
+ *        what a signal saves on the stack of a thread that used tiles is 8 KiB more, so that stacks made for
+ *        signals (sigaltstack) must hold it; the system refuses where one is too small. */
+#define CLATTN_ENGINE_AMX 1u
+#define CLATTN_ENGINES_ALL CLATTN_ENGINE_AMX
+
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context
@@ -163,6 +172,7 @@ typedef struct clattn_context_params {
     /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
      * plan is the same on every day. */
     bool no_measurements;
+    unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -170,8 +180,9 @@ typedef struct clattn_context_params {
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, or a line of tuned_rows is no row or asks
- *                             for what its kernel cannot do; the log has the number of the line
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, engines has a bit that is none of
+ *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
+ *                             cannot do; the log has the number of the line
  *           UNSUPPORTED       the device has no compiler, is not available, is not little-endian, or takes fewer than
  *                             1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */

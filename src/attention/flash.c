@@ -23,6 +23,7 @@ clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
     TRY(main_program(c, &p));
+    TRY(cla_pack_prepare(c));
     if (c->variant.splits == 1) return CLATTN_OK;
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
@@ -83,7 +84,10 @@ static void set_arguments(const call *c, const attention_args *a, launch *l) {
     const knobs *k = &c->variant.knobs;
     cla_launch_buffer(l, &c->q);
     cla_kv_key_arguments(c, l);
-    cla_kv_value_arguments(c, l);
+    if (c->variant.packed_bytes)
+        cla_launch_buffer(l, &c->workspace);
+    else
+        cla_kv_value_arguments(c, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, &c->table);
@@ -102,6 +106,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     a.splits = v->splits;
     a.split_keys = v->split_keys;
     if (split) partial_views(c, &a);
+    TRY(cla_pack_enqueue(c, steps, &a.v));
     set_arguments(c, &a, &l);
     set_grid(v, &l);
     TRY(cla_launch_enqueue(steps, &l));

@@ -146,7 +146,7 @@ static float find_rate(clattn_context *c, const probe *p) {
     unsigned char *kept = NULL;
     size_t count = 0;
     float rate = 0.0f;
-    if (!p->applies(&c->capabilities)) return 0.0f;
+    if ((p->engine & ~c->engines) || !p->applies(&c->capabilities)) return 0.0f;
     probe_key(c, p, key);
     if (cla_cache_load(c->cache, key, &kept, &count)) {
         const bool whole = count == sizeof rate;

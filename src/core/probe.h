@@ -14,6 +14,7 @@ enum { PROBE_WORDS = 64 }; // of a probe's input and of its result
 // compared, else `round_flops` operations a round, as many as keep the engine busy.
 typedef struct probe {
     const char *name;
+    unsigned engine; // CLATTN_ENGINE_...: asked only where the context has it; 0: always
     enum kernel_id kernel;
     bool (*applies)(
         const clattn_capabilities *device); // asked first: a compiler that meets an instruction its

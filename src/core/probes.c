@@ -2,6 +2,7 @@
 // numbers: every product and sum is exact, so the answer is known to the bit.
 #include <string.h>
 
+#include "args.h"
 #include "core/probe.h"
 
 #define WORDS 16
@@ -70,9 +71,43 @@ static double dot_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
+// AMX: the context has asked for its registers, and only then has the engine's bit.
+static bool amx_applies(const clattn_capabilities *device) {
+    return device->is_cpu;
+}
+static knobs amx_knobs(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .matrix_engine = MATRIX_ENGINE_AMX};
+}
+// Word i of 32 of A, then of B: the first and the second number of a pair.
+static int amx_number(int word, int second) {
+    return word < 32 ? (word * 5 + second * 3) % 17 - 8 : (word * 7 + second * 2) % 13 - 6;
+}
+static void amx_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < PROBE_WORDS; i++) in[i] = bf16_pair((float)amx_number(i, 0), (float)amx_number(i, 1));
+}
+static void amx_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    int sums[PROBE_WORDS] = {0};
+    (void)k;
+    for (int r = 0; r < 16; r++)
+        for (int n = 0; n < 16; n++)
+            for (int x = 0; x < 32; x++) { // element x of A's row and of B's column
+                const int a = amx_number((r + x / 2) % 32, x % 2);
+                const int b = amx_number(32 + (x / 2 * 3 + n) % 32, x % 2);
+                sums[16 * (r % 4) + n] += (r + 1) * a * b;
+            }
+    for (int i = 0; i < PROBE_WORDS; i++) out[i] = float_bits((float)sums[i]);
+}
+static double amx_flops(const knobs *k) {
+    (void)k;
+    return 4.0 * 2.0 * 16 * 16 * 32;
+}
+
 const probe cla_probes[PROBE_COUNT] = {
-    [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops},
-    [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
+    [PROBE_FMA] = {"multiply-add in vectors", 0, KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill,
+                   fma_expect, fma_flops},
+    [PROBE_DOT_BF16] = {"bfloat16 dot product", 0, KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
                         dot_expect, dot_flops},
+    [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", CLATTN_ENGINE_AMX, KERNEL_PROBE_AMX, amx_applies, amx_knobs,
+                   amx_fill, amx_expect, amx_flops},
 };

@@ -9,13 +9,20 @@
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
 
 extern const family cla_family_decode_lanes_dot, cla_family_decode_lanes, cla_family_decode_portable,
-    cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash, cla_family_unfused,
-    cla_family_linear_few_lanes, cla_family_linear_lanes;
+    cla_family_flash_matrix, cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash,
+    cla_family_unfused, cla_family_linear_few_lanes, cla_family_linear_lanes;
 
 const family *const cla_families[] = {
-    &cla_family_decode_lanes_dot, &cla_family_decode_lanes,     &cla_family_decode_portable,
-    &cla_family_flash_lanes_dot,  &cla_family_flash_lanes,      &cla_family_flash,
-    &cla_family_unfused,          &cla_family_linear_few_lanes, &cla_family_linear_lanes,
+    &cla_family_decode_lanes_dot,
+    &cla_family_decode_lanes,
+    &cla_family_decode_portable,
+    &cla_family_flash_matrix,
+    &cla_family_flash_lanes_dot,
+    &cla_family_flash_lanes,
+    &cla_family_flash,
+    &cla_family_unfused,
+    &cla_family_linear_few_lanes,
+    &cla_family_linear_lanes,
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 

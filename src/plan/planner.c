@@ -32,7 +32,7 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
     if (p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16)
-        in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_DOT_BF16);
+        in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX);
     return in;
 }
 

@@ -82,7 +82,9 @@ static void print_device(size_t index, const clattn_capabilities *c, const examp
     printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions %s\n",
            c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no",
            c->subgroups ? "yes" : "no",
-           e[PREFILL_BF16].plan.matrix_instructions ? "bfloat16 dot product (self-tested)" : "none found");
+           !e[PREFILL_BF16].plan.matrix_instructions                  ? "none found"
+           : strcmp(e[PREFILL_BF16].plan.kernel_name, "flash_matrix") ? "bfloat16 dot product (self-tested)"
+                                                                      : "AMX (self-tested)");
     for (int i = 0; i < EXAMPLES; i++) {
         printf("   %-10s %s\n", e[i].label, e[i].plan.why);
         for (size_t f = 0; f < e[i].count; f++)
