@@ -1,6 +1,7 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
 #include "case_assert.h"
+#include "evidence/storage.h"
 #include "harness.h"
 
 #include <math.h>
@@ -111,6 +112,23 @@ START_TEST(one_dominant_key) {
     for (int64_t j = 0; j < KEYS; j++) fill_row(data->k, KEYS, j, -(double)j);
     fill_row(data->k, KEYS, 20, 50);
     finish(data);
+}
+END_TEST
+
+// Maxima that grow or fall from block to block of keys, so that what was summed is rescaled time and again, or never.
+START_TEST(rising_scores) {
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct case_data *data =
+            case_make(&(struct test_case){.name = sign > 0 ? "rising scores" : "falling scores",
+                                          .heads = 2,
+                                          .n_q = ROWS,
+                                          .n_kv = 300,
+                                          .head_dim = SIZE});
+        fill(data->q, 2 * ROWS * SIZE, 1);
+        for (int64_t n = 0; n < 2 * 300 * SIZE; n++)
+            data->k[n] = storage_round(CLATTN_TYPE_BF16, 0.05 * sign * (double)(n / SIZE % 300));
+        finish(data);
+    }
 }
 END_TEST
 
@@ -233,8 +251,8 @@ END_TEST
 
 int main(void) {
     const TTest *const nan[] = {nan_beyond_lengths, nan_in_hidden_keys, nan_in_seen_keys, NULL};
-    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, infinite_bias, huge_sinks,
-                                  denormals,         half_denormals,   NULL};
+    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, rising_scores,  infinite_bias,
+                                  huge_sinks,        denormals,        half_denormals, NULL};
     const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);
