@@ -7,6 +7,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ALL (~0u)
@@ -103,6 +104,26 @@ START_TEST(tiles) {
 }
 END_TEST
 
+// The public list says what the planner goes by, no more entries than there is room for.
+START_TEST(listed) {
+    clattn_context *c = open_context(NULL);
+    clattn_engine engines[PROBE_COUNT];
+    size_t count = 0;
+    memset(engines, 0x5a, sizeof engines);
+    ck_assert_int_eq(clattn_context_engines(c, engines, 1, &count), CLATTN_OK);
+    ck_assert_uint_eq(count, PROBE_COUNT - 1);
+    ck_assert_int_eq(engines[1].name[0], 0x5a);
+    ck_assert_int_eq(clattn_context_engines(c, engines, PROBE_COUNT, &count), CLATTN_OK);
+    const probe_results found = cla_probe_results(c, ALL);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        ck_assert_str_eq(engines[id - 1].name, cla_probes[id].name);
+        ck_assert_int_eq(engines[id - 1].works, found.proven >> id & 1u);
+        ck_assert(engines[id - 1].gflops == found.rate[id]);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
 static knobs knobs_refused(const clattn_capabilities *device) {
     (void)device;
     return (knobs){.lanes = 5}; // no kernel compiles with it
@@ -131,8 +152,13 @@ START_TEST(only_answers_are_kept) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        proven_means_a_rate, answers_are_kept, wrong_is_not_proven, tiles, only_answers_are_kept, NULL};
+    const TTest *const tests[] = {proven_means_a_rate,
+                                  answers_are_kept,
+                                  wrong_is_not_proven,
+                                  tiles,
+                                  listed,
+                                  only_answers_are_kept,
+                                  NULL};
     Suite *suite = suite_create("probe");
     harness_add(suite, "probe", tests);
     return harness_run(suite);

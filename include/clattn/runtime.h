@@ -203,6 +203,26 @@ CLATTN_API void clattn_context_destroy(clattn_context *context);
  *           DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
 
+/* What a device may compute with, and what a small kernel found of it. */
+typedef struct clattn_engine {
+    char name[48];
+    bool
+        works; /* it was asked, compiled, and right to the bit; false: there is none, or `engines` left it out */
+    float
+        gflops; /* billion operations a second of one work-item, so far as it was timed; 0 where it does not work */
+} clattn_engine;
+
+/* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed
+ * again. The planner takes a family for an engine that works and is fast enough beside the others.
+ *   engines   room for `capacity` of them, or NULL with capacity 0 to ask for the number alone, which probes nothing
+ *   count     receives how many there are, which may be more than capacity
+ * Threads   any.
+ * Blocking  about 30 ms an engine where a kernel must be compiled.
+ * Returns   INVALID_ARGUMENT  context or count is NULL, or engines is where capacity is not 0
+ *           DEVICE_LOST */
+CLATTN_API clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines,
+                                                size_t capacity, size_t *count);
+
 /* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:
  * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when

@@ -1,6 +1,7 @@
 // probe.c: see probe.h. A compiler that refuses is an answer here and not an error, and nobody is told.
 #include "core/probe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -190,4 +191,22 @@ probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
     results = known_results(s);
     cla_os_mutex_unlock(&s->running);
     return results;
+}
+
+clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines, size_t capacity,
+                                     size_t *count) {
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (!count) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "count: is NULL");
+    if (capacity && !engines)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "engines: is NULL with a capacity");
+    TRY(cla_context_check(context));
+    *count = PROBE_COUNT - 1;
+    if (!capacity) return CLATTN_OK;
+    const probe_results found = cla_probe_results(context, ~0u);
+    for (size_t i = 0; i < *count && i < capacity; i++) {
+        const size_t id = i + 1;
+        engines[i] = (clattn_engine){.works = found.proven >> id & 1u, .gflops = found.rate[id]};
+        snprintf(engines[i].name, sizeof engines[i].name, "%s", cla_probes[id].name);
+    }
+    return CLATTN_OK;
 }
