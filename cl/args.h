@@ -132,6 +132,25 @@ ARGS_SIZE(convert_args, 80);
 #define FLASH_LOCAL_FLOATS(tile_q, tile_kv, d, dv)                                                           \
     ((tile_q) * ((d) + 1) + (tile_kv) * (FLASH_KV_WIDTH(d, dv) + 1) + (tile_q) * ((tile_kv) + 1))
 
+// Local memory of a work-group of flash_tiles.cl: a chunk of Q and of K, or after them weights and values of group_columns
+// keys; partial results of the rows; two numbers a row; and a flag. Lines of rows are four floats longer. The planner
+// and the kernel share it.
+#define FLASH_TILES_PITCH(micro_rows, group_rows) ((micro_rows) * (group_rows) + 4)
+#define FLASH_TILES_QUADS(group_columns, dv) (((dv) + 4 * (group_columns)-1) / (4 * (group_columns)))
+#define FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                     \
+    ((chunk)*FLASH_TILES_PITCH(micro_rows, group_rows) + 4 * (group_columns) * ((chunk) + 4))
+#define FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                        \
+    ((group_columns) *                                                                                       \
+     (FLASH_TILES_PITCH(micro_rows, group_rows) + 4 * (group_columns)*FLASH_TILES_QUADS(group_columns, dv)))
+#define FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv)                                 \
+    (FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk) >                                      \
+             FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                   \
+         ? FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                  \
+         : FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv))
+#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv)                           \
+    (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv) +                                  \
+     (group_columns)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+
 // Private memory of a work-item of flash_lanes.cl: tiles of Q, of the output, of scores and of their options, and what is
 // packed of K and V. The planner and the kernel share it, too.
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
@@ -140,6 +159,51 @@ ARGS_SIZE(convert_args, 80);
 // The values of the knob MATRIX_ENGINE.
 #define MATRIX_ENGINE_EMULATION 1
 #define MATRIX_ENGINE_AMX 2
+
+// decode_groups.cl: work-items that share a row of K or V of d numbers, eight each; keys that a group reads at once, four a
+// work-item; keys of a chunk, which are about as many as the group has items.
+#define DECODE_GROUPS_LANES(d) (((d) + 7) / 8)
+#define DECODE_GROUPS_BLOCK(group, d) ((group) / DECODE_GROUPS_LANES(d) * 4)
+#define DECODE_GROUPS_CHUNK(group, d)                                                                        \
+    (DECODE_GROUPS_BLOCK(group, d) < (group)                                                                 \
+         ? (group) / DECODE_GROUPS_BLOCK(group, d) * DECODE_GROUPS_BLOCK(group, d)                           \
+         : DECODE_GROUPS_BLOCK(group, d))
+// Lanes whose partial sums of a score meet in registers: the power of two that divides those of a row and fits the
+// sub-group; 1 without shuffles. The others meet in local memory, an odd number of places apart.
+#define DECODE_GROUPS_DIVIDES(d, subgroup, n) (DECODE_GROUPS_LANES(d) % (n) == 0 && (subgroup) >= (n))
+#define DECODE_GROUPS_SHARE(d, subgroup)                                                                     \
+    (DECODE_GROUPS_DIVIDES(d, subgroup, 32)   ? 32                                                           \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 16) ? 16                                                           \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 8)  ? 8                                                            \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 4)  ? 4                                                            \
+     : DECODE_GROUPS_DIVIDES(d, subgroup, 2)  ? 2                                                            \
+                                              : 1)
+#define DECODE_GROUPS_PARTS(d, subgroup) (DECODE_GROUPS_LANES(d) / DECODE_GROUPS_SHARE(d, subgroup))
+#define DECODE_GROUPS_PITCH(d, subgroup)                                                                     \
+    (DECODE_GROUPS_PARTS(d, subgroup) < 4 ? DECODE_GROUPS_PARTS(d, subgroup)                                 \
+                                          : DECODE_GROUPS_PARTS(d, subgroup) | 1)
+#define DECODE_GROUPS_PARTIAL(group, rows, d, subgroup)                                                      \
+    (DECODE_GROUPS_PARTS(d, subgroup) > 1                                                                    \
+         ? DECODE_GROUPS_BLOCK(group, d) * (rows)*DECODE_GROUPS_PITCH(d, subgroup)                           \
+         : 0)
+// Its local memory: the pass's rows of q; weights of a chunk; partial scores, in whose place sums of the group and, at the
+// end, of the output meet; sixteen partial sums a row; and what the rows are.
+#define DECODE_GROUPS_SCRATCH(group, rows, d, subgroup)                                                      \
+    (DECODE_GROUPS_PARTIAL(group, rows, d, subgroup) > 8 * (group)                                           \
+         ? DECODE_GROUPS_PARTIAL(group, rows, d, subgroup)                                                   \
+         : 8 * (group))
+#define DECODE_GROUPS_LOCAL_FLOATS(group, rows, d, subgroup)                                                 \
+    ((rows) * (8 * DECODE_GROUPS_LANES(d) + DECODE_GROUPS_CHUNK(group, d) + 16 + 5) +                        \
+     DECODE_GROUPS_SCRATCH(group, rows, d, subgroup))
+
+// How a device spells sub-groups, the bits of the knob SUBGROUP_WAYS: those of clattn_capabilities.subgroup_ways.
+#define SUBGROUPS_KHR 1
+#define SUBGROUPS_INTEL 2
+#define SUBGROUPS_SHUFFLE_KHR 4
+#define SUBGROUPS_SHUFFLE_QCOM 8
+#define SUBGROUPS_SIZE_INTEL 16
+#define SUBGROUPS_SIZE_QCOM 32
+#define SUBGROUP_PROBE_ITEMS 64 // work-items of the group that probes them
 
 // What the arrays of any work-item may take of it: a tile far beyond builds, and overruns a stack.
 #define PRIVATE_BYTES_MOST (4 << 20)

@@ -9,6 +9,7 @@ __kernel void convert(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_
                       const convert_args args) {
     const long column = (long)get_global_id(0) % args.columns, row = (long)get_global_id(0) / args.columns;
     const long b = (long)get_global_id(1);
+    if (row >= args.rows || b >= args.batch) return;
     if ((args.flags & ARGS_BATCH_ROWS) && row >= table[ARGS_ITEM_WORDS * b + 1]) return;
     float value = LOAD(TYPE_Q, x, args.x_offset + b * args.x_batch + row * args.x_row + column);
     if (args.flags & ARGS_BIAS) value += LOAD(TYPE_BIAS, bias, args.bias_offset + column);

@@ -21,26 +21,6 @@
 #define P_PITCH (TILE_KV + 1)
 #define HIDDEN (-1.0f) // in place of a weight: weights are never negative
 
-// What a work-item's row sees, and what its tile of rows does.
-typedef struct row_bounds {
-    int first, last;         // keys that the row sees
-    int begin, end;          // keys that some row of the tile sees
-    int all_first, all_last; // keys that all of them see, but for the boolean mask
-} row_bounds;
-
-// The intervals move right with the row, so the first and the last row, i0 and i_last, bound the keys that the tile
-// visits.
-row_bounds find_bounds(const attention_args *a, const mask_rows *rows, int split, int i, int i0, int i_last) {
-    const long begin = (long)split * a->split_keys; // the last range may end far beyond the keys
-    const int split_first = (int)min(begin, (long)a->n_kv),
-              split_last = (int)min(begin + a->split_keys, (long)a->n_kv);
-    const row_bounds r = {
-        max(mask_first_key(rows, i), split_first),      min(mask_last_key(rows, i), split_last),
-        max(mask_first_key(rows, i0), split_first),     min(mask_last_key(rows, i_last), split_last),
-        max(mask_first_key(rows, i_last), split_first), min(mask_last_key(rows, i0), split_last)};
-    return r;
-}
-
 // The group brings rows [k0, k0 + keys) of K or of V into local memory, `width` numbers each.
 void load_tile(__local float *tile, const kv_head *rows, int k0, int keys, const int width) {
     for (int x = (int)get_local_id(0); x < keys * width; x += GROUP) {
@@ -64,10 +44,10 @@ void multiply_keys(float s[ITEM_KEYS], __local const float *q_row, __local const
 
 // Products become scores in SCORE_UNIT.
 void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *call, score_place *at,
-                   const row_bounds *r, int k0, int c) {
+                   int first, int last, int k0, int c) {
     for (int x = 0; x < ITEM_KEYS; x++) {
         at->j = k0 + c + x * ROW_ITEMS;
-        seen[x] = at->j >= r->first && at->j < r->last;
+        seen[x] = at->j >= first && at->j < last;
         s[x] = score_step(call, at, s[x] * (score_scale(call, at->h) * SCORE_UNIT), &seen[x]);
     }
 }
@@ -107,7 +87,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     if (i0 >= rows_end) return; // uniform: the whole group leaves
 
     const int i = min(i0 + r, rows_end - 1), i_last = min(i0 + TILE_Q, rows_end) - 1;
-    const row_bounds bounds = find_bounds(&args, &rows, split, i, i0, i_last);
+    const mask_tile bounds = mask_tile_of(&args, &rows, split, i0, i_last);
+    const int first = max(mask_first_key(&rows, i), bounds.begin), // of the keys that the row sees
+        last = min(mask_last_key(&rows, i), bounds.end);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
@@ -124,7 +106,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
 
     for (int k0 = bounds.begin; k0 < bounds.end; k0 += TILE_KV) {
         const int count = min(TILE_KV, bounds.end - k0);
-        const bool partial = k0 < bounds.all_first || k0 + TILE_KV > bounds.all_last || SCORE_MASKED;
+        const bool partial = k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || SCORE_MASKED;
 
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
         load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
@@ -133,7 +115,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         float s[ITEM_KEYS];
         bool seen[ITEM_KEYS];
         multiply_keys(s, tile_q + r * Q_PITCH, tile_kv, c, count);
-        finish_scores(s, seen, &call, &at, &bounds, k0, c);
+        finish_scores(s, seen, &call, &at, first, last, k0, c);
         for (int x = 0; x < ITEM_KEYS; x++) p_row[c + x * ROW_ITEMS] = s[x];
         barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there; K has been read
 

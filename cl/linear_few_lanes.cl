@@ -85,15 +85,6 @@ typedef struct row_block {
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
 } row_block;
 
-// Which column the n-th of the walk is: with RoPE the two of a pair follow one another.
-int walk_column(const linear_args *a, int n) {
-#if ROPE == 1
-    const int d = n % a->y_head_columns, head = n - d;
-    if (d < a->rotary_dim) return head + (d % 2 ? rope_pair_second(a, d / 2) : rope_pair_first(d / 2));
-#endif
-    return n;
-}
-
 typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 
 column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {

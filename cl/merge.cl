@@ -7,7 +7,7 @@ __kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,
                     __global const ELEMENT(TYPE_OUT) * out_b, __global const float *lse_b,
                     const merge_args args) {
     const int i = (int)get_global_id(0), h = (int)get_global_id(1), b = (int)get_global_id(2);
-    if (i >= args.n_q) return;
+    if (i >= args.n_q || h >= args.heads || b >= args.batch) return;
     const long at_a = view_row(&args.out_a, b, h, i), at_b = view_row(&args.out_b, b, h, i);
     const long at_lse = view_row(&args.lse_a, b, h, i);
     const float la = lse_a[at_lse], lb = lse_b[view_row(&args.lse_b, b, h, i)];

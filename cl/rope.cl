@@ -5,13 +5,14 @@
 #include "common.clh"
 
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
-// limit the others to 65,535 groups.
+// limit the others to 65,535 groups. Work-items past the end do nothing, as in every kernel of independent ones.
 __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                    __global const ulong *turns, __global const int *table, const rope_args args) {
     const int pairs = args.rotary_dim / 2;
     const long width = args.head_dim - pairs;
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
     const int b = (int)get_global_id(1) / args.heads, h = (int)get_global_id(1) % args.heads;
+    if ((long)get_global_id(0) >= width * args.n || b >= args.batch) return;
     const long from = view_row(&args.x, b, h, n), to = view_row(&args.y, b, h, n);
     if (pair >= pairs) {
         const int d = pair + pairs;

@@ -130,7 +130,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
-    if (!init_locks(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
+    if (!init_locks(c) || !cla_pool_create(c) || !cla_probe_state_create(c) || !cla_projector_create(c))
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
     c->cache = cla_cache_open(&(cache_params){
@@ -159,6 +159,7 @@ void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
     if (context->locks_ready) clattn_context_save_kernels(context);
     cla_programs_release(context);
+    cla_pool_destroy(context);
     cla_projector_destroy(context); // CLBlast's programs must go before the context does
     if (context->opencl) clReleaseContext(context->opencl);
     if (context->device_retained) clReleaseDevice(context->device);

@@ -34,6 +34,12 @@ done
 # Without the engine no such instruction, whatever the CPU has.
 ! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
     cl/flash_matrix.cl | grep -q tdpbf16ps
+# Sub-groups as Khronos spells them; of Intel's spelling clang has no declarations.
+for ways in 1 5 17 21; do
+    for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probe_subgroups.cl; done
+done
+refuse -DSUBGROUP=12 -DSUBGROUP_WAYS=18 cl/probe_subgroups.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=4 cl/probe_subgroups.cl
 kernels=$(ls cl/*.cl | grep -v probe_)
 [ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
 for kernel in $kernels; do
@@ -74,12 +80,30 @@ refuse -DREDUCTION_TILE=65536 cl/linear_lanes.cl
 refuse -DROW_BLOCK=9 cl/linear_few_lanes.cl
 refuse -DCOLUMN_BLOCK=32 cl/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear_few_lanes.cl
+refuse -DROW_BLOCK=3 cl/linear_rows.cl
+refuse -DWORK_GROUP=96 cl/linear_rows.cl
+refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear_rows.cl
+refuse -DTYPE_KV=4 cl/linear_rows.cl
+refuse -DTYPE_KV=4 cl/linear_tiles.cl
+refuse -DCHUNK=6 cl/linear_tiles.cl
+refuse -DCHUNK=4 -DGROUP_ROWS=32 cl/linear_tiles.cl
 refuse -DTILE_Q=4096 cl/flash.cl
 refuse -DHEAD_DIM=577 cl/flash.cl
 refuse -DKEY_BLOCK=65 cl/flash_lanes.cl
 refuse -DWORK_GROUP=0 cl/softmax.cl
 refuse -DCOMBINE_COLUMNS=0 cl/combine.cl
 refuse -DTYPE_OUT=4 cl/merge.cl
+for rope in 0 1 2; do
+    for wide in 0 1; do
+        for type in 0 1 2; do
+            options="-DROPE=$rope -DWIDE=$wide -DTYPE_KV=$type"
+            lint $options -DTYPE_Q=$(((type + wide) % 3)) -DROW_BLOCK=$((1 << type)) cl/linear_rows.cl
+            lint $options -DROW_BLOCK=16 -DTYPE_OUT=$type cl/linear_rows.cl
+            lint $options -DTYPE_Q=$(((type + wide) % 3)) cl/linear_tiles.cl
+            lint $options -DMICRO_ROWS=4 -DGROUP_COLUMNS=8 cl/linear_tiles.cl
+        done
+    done
+done
 for lanes in 4 8 16; do
     lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done

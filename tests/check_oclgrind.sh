@@ -14,16 +14,21 @@ lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'
-# Tiles take bfloat16, so that the cases are run as that.
-matrix='flash_matrix :'
-for rows in "$lanes" "$portable" "$matrix"; do
-    unset CLATTN_TEST_TYPE CLATTN_TEST_TAKEN
-    [ "$rows" != "$matrix" ] || export CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN='flash_matrix 8'
-    CLATTN_TEST_ROWS=$rows OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" || status=$?
+# Projections of devices without lanes: work-items that share the reduction, and tiles of few work-items.
+few='linear_rows : WORK_GROUP=8 ROW_ITEMS=4 ROW_BLOCK=8'
+tiles='linear_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=4 CHUNK=8'
+# $1 program, $2 rows, $3 what of it
+grind() {
+    CLATTN_TEST_ROWS=$2 OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" $3 || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"
         status=1
     fi
-done
+}
+for rows in "$lanes" "$portable"; do grind "$1" "$rows" ""; done
+for rows in "$few" "$tiles"; do grind "$1" "$rows" projections; done
+# Tiles of a matrix engine take bfloat16, so that the cases are run as that.
+export CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN='flash_matrix 8'
+grind "$1" 'flash_matrix :' ""
 rm -f "$log"
 exit $status

@@ -21,6 +21,7 @@ struct subject {
     void (*run)(const struct subject *subject, struct attempt *attempt);
     const char *const *spared; // calls that may fail without the use failing, NULL-terminated
     const struct test_case *test;
+    bool borrows; // of what its context keeps
     bool out_of_order;
     bool through_clblast;
     bool never_ran; // its contexts have enqueued nothing, so that no device can have been lost

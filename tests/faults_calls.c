@@ -84,6 +84,30 @@ static void run_case(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
+// A table of new words, when the context has as many as it keeps: they are written over old ones.
+static void run_tables(const struct subject *s, struct attempt *a) {
+    static float unlike;
+    struct case_data *data = case_make(s->test);
+    struct case_arrays arrays;
+    cl_event event = NULL;
+    clattn_status status = CLATTN_OK;
+    case_bind(data, harness_place(), &arrays);
+    for (int n = 0; n < 10; n++) {
+        const bool last = n == 9;
+        data->floats[CASE_SINKS][0] = unlike += 1e-3f;
+        if (last) faults_begin(a);
+        status = case_enqueue(harness()->context, queue_of(s), &arrays, last ? &event : NULL);
+        if (last) faults_end(a, status);
+        if (last) take_event(s, a, event);
+        harness_finish(queue_of(s));
+    }
+    if (status == CLATTN_OK && a->code != LAYER_FAILED_EVENT &&
+        !case_holds(data, &arrays, queue_of(s), a->why, sizeof a->why))
+        a->right = false;
+    case_unbind(&arrays);
+    case_free(data);
+}
+
 // Merging a result with itself gives it back.
 static void run_merge(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
@@ -92,6 +116,7 @@ static void run_merge(const struct subject *s, struct attempt *a) {
     case_bind(data, harness_place(), &one);
     case_bind(data, harness_place(), &two);
     case_enqueue(harness()->context, queue_of(s), &one, NULL);
+    harness_finish(queue_of(s)); // so that both borrow the same
     case_enqueue(harness()->context, queue_of(s), &two, NULL);
     harness_finish(queue_of(s));
     const clattn_merge_params params = {one.params.out, one.params.lse, two.params.out, two.params.lse};
@@ -149,18 +174,27 @@ static void run_plans(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
-// Whether the queue is in order is a question whose answer is only for speed.
-static const char *const spared[] = {"clGetCommandQueueInfo", NULL};
-static const char *const clblast_spared[] = {"clGetCommandQueueInfo", NULL};
+// CLBlast asks the queue for what it has a default for.
+static const char *const clblast_spared[] = {"clGetCommandQueueInfo", "clGetEventInfo", "clWaitForEvents",
+                                             "clRetainEvent", NULL};
+// Of what a call borrowed before, only whether it may be lent again at once; of what it borrows now, only who has it.
+static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRetainEvent", NULL};
 
 #define BOTH(text, function, case_of, clblast, list)                                                         \
-    {.name = text, .run = function, .test = &(case_of), .through_clblast = clblast, .spared = list}, {       \
-        .name = text ", out of order", .run = function, .test = &(case_of), .through_clblast = clblast,      \
-        .spared = list, .out_of_order = true                                                                 \
+    {.name = text,                                                                                           \
+     .run = function,                                                                                        \
+     .test = &(case_of),                                                                                     \
+     .borrows = true,                                                                                        \
+     .through_clblast = clblast,                                                                             \
+     .spared = list},                                                                                        \
+    {                                                                                                        \
+        .name = text ", out of order", .run = function, .test = &(case_of), .borrows = true,                 \
+        .through_clblast = clblast, .spared = list, .out_of_order = true                                     \
     }
 
 const struct subject faults_calls[] = {
     BOTH("flash", run_case, flash, false, spared),
+    BOTH("tables of new words", run_tables, flash, false, spared),
     BOTH("split keys", run_case, splits, false, spared),
     BOTH("unfused with RoPE and weights", run_case, unfused, false, spared),
     BOTH("no rows", run_case, empty, false, spared),

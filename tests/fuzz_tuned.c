@@ -10,7 +10,7 @@
 static void check_rows(const tuned_rows *rows) {
     FUZZ_CHECK(rows->count >= 0 && (rows->count == 0) == (rows->rows == NULL));
     for (int i = 0; i < rows->count; i++) {
-        FUZZ_CHECK((unsigned)rows->rows[i].id <= TUNED_CLBLAST);
+        FUZZ_CHECK((unsigned)rows->rows[i].id < TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS);
         for (int k = 0; k < CONDITION_COUNT; k++)
             FUZZ_CHECK(rows->rows[i].when[k].least <= rows->rows[i].when[k].most);
     }

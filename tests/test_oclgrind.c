@@ -7,6 +7,7 @@
 #include "case_assert.h"
 
 #include <stdio.h>
+#include <string.h>
 
 static struct test_case base(const char *name, int kernel) {
     struct test_case test = {.name = name, .heads = 2, .kv_heads = 1, .n_q = 9, .n_kv = 19, .head_dim = 8};
@@ -146,14 +147,14 @@ START_TEST(native_layer) {
 }
 END_TEST
 
-int main(void) {
+int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,   every_option, sixteen_bit_types, scaled_rows_and_heads,
         outputs_of_unfused, rotary,       split_decode,      NULL};
     const TTest *const others[] = {merge, native_layer, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
-    harness_add(suite, "attention", attention);
+    if (argc < 2 || strcmp(argv[1], "projections") != 0) harness_add(suite, "attention", attention);
     harness_add(suite, "merge and layer", others);
     int status = harness_run(suite);
     printf("decode: %d cases were not run\n", case_decode_skipped());

@@ -28,34 +28,56 @@ static variant choose(int head_dim, int head_dim_v) {
 }
 
 // The formula that planner and kernel share is what the driver counts, up to its rounding.
-START_TEST(local_memory_as_the_driver_says) {
-    const struct kernel_source *source = &clattn_kernel_sources[KERNEL_FLASH];
+static void compare(enum kernel_id id, const knobs *k, size_t planned) {
+    const struct kernel_source *source = &clattn_kernel_sources[id];
     const char *text = (const char *)source->text;
+    char options[512];
+    cl_int code;
+    cl_ulong bytes = 0;
+    ck_assert(cla_knobs_print(k, options, sizeof options));
+    cl_program program = clCreateProgramWithSource(harness()->opencl, 1, &text, &source->bytes, &code);
+    harness_expect(code, "clCreateProgramWithSource");
+    harness_expect(clBuildProgram(program, 1, &harness()->device, options, NULL, NULL), "clBuildProgram");
+    cl_kernel kernel = clCreateKernel(program, source->name, &code);
+    harness_expect(code, "clCreateKernel");
+    harness_expect(clGetKernelWorkGroupInfo(kernel, harness()->device, CL_KERNEL_LOCAL_MEM_SIZE, sizeof bytes,
+                                            &bytes, NULL),
+                   "local size");
+    ck_assert_msg(bytes >= planned && bytes <= planned + 3 * 256,
+                  "%s %s: %zu bytes of local memory, %zu planned", source->name, options, (size_t)bytes,
+                  planned);
+    clReleaseKernel(kernel);
+    clReleaseProgram(program);
+}
+
+START_TEST(local_memory_as_the_driver_says) {
     static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}};
     for (int i = 0; i < 3; i++) {
-        char options[256];
-        cl_int code;
-        cl_ulong bytes = 0;
         const variant v = choose(heads[i][0], heads[i][1]);
-        ck_assert(cla_knobs_print(&v.knobs, options, sizeof options));
-        cl_program program = clCreateProgramWithSource(harness()->opencl, 1, &text, &source->bytes, &code);
-        harness_expect(code, "clCreateProgramWithSource");
-        harness_expect(clBuildProgram(program, 1, &harness()->device, options, NULL, NULL), "clBuildProgram");
-        cl_kernel kernel = clCreateKernel(program, "flash", &code);
-        harness_expect(code, "clCreateKernel");
-        harness_expect(clGetKernelWorkGroupInfo(kernel, harness()->device, CL_KERNEL_LOCAL_MEM_SIZE,
-                                                sizeof bytes, &bytes, NULL),
-                       "local size");
-        ck_assert_uint_ge(bytes, v.local_bytes);
-        ck_assert_uint_le(bytes, v.local_bytes + 3 * 256);
-        clReleaseKernel(kernel);
-        clReleaseProgram(program);
+        compare(KERNEL_FLASH, &v.knobs, v.local_bytes);
+    }
+}
+END_TEST
+
+START_TEST(local_memory_of_projections) {
+    static const uint64_t local[] = {4096, 16384, 32768, 65536};
+    for (int i = 0; i < 8; i++) {
+        const clattn_capabilities gpu = {.max_work_group = 256,
+                                         .max_work_item = {256, 256, 64},
+                                         .compute_units = 4,
+                                         .local_memory_bytes = local[i / 2]};
+        const plan_input in = {.device = &gpu, .shipped = &none};
+        const linear_problem p = {
+            .rows = i % 2 ? 5000 : 5, .columns = 5000, .reduction = 500, .rope_head = i % 4 < 2 ? 64 : 0};
+        linear_choice choice;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &choice));
+        compare(choice.id, &choice.knobs, choice.local_bytes);
     }
 }
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {local_memory_as_the_driver_says, NULL};
+    const TTest *const tests[] = {local_memory_as_the_driver_says, local_memory_of_projections, NULL};
     Suite *suite = suite_create("plan_driver");
     harness_add(suite, "driver", tests);
     return harness_run(suite);

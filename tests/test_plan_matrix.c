@@ -6,6 +6,7 @@
 #include "run_suite.h"
 
 #include <check.h>
+#include <string.h>
 
 static tuned_rows shipped;
 
@@ -85,6 +86,20 @@ START_TEST(values_in_the_workspace) {
 }
 END_TEST
 
+START_TEST(rows_refused) {
+    static const char *const rows[][2] = {{"flash_matrix : TILE_KV=48", "TILE_KV"},
+                                          {"flash_matrix : TILE_KV=544", "TILE_KV"},
+                                          {"flash_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
+                                          {"flash_matrix : LANES=16", "not a row"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tuned_rows parsed;
+        char why[256];
+        ck_assert_msg(!cla_tuned_parse(rows[i][0], &parsed, why, sizeof why), "accepted: %s", rows[i][0]);
+        ck_assert_msg(strstr(why, rows[i][1]), "%s: %s", rows[i][0], why);
+    }
+}
+END_TEST
+
 int main(void) {
     char why[256];
     if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) return 1;
@@ -92,6 +107,7 @@ int main(void) {
     TCase *group = tcase_create("planner");
     tcase_add_test(group, tiles_by_rate);
     tcase_add_test(group, values_in_the_workspace);
+    tcase_add_test(group, rows_refused);
     suite_add_tcase(suite, group);
     const int status = run_suite(suite, CK_FORK_GETENV);
     cla_tuned_free(&shipped);

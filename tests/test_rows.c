@@ -34,6 +34,14 @@ static const struct {
      "LANES ROW_BLOCK COLUMN_BLOCK COLUMN_TILE ",
      {"linear-f32-b1-h3-n5-d17-m50-full-native-biases-seed7",
       "layer-f32-b1-h2-n5-d24-m50-full-native-ropehalf-seed8"}},
+    {"linear_rows",
+     "WORK_GROUP ROW_ITEMS ROW_BLOCK ",
+     {"linear-bf16-b1-h3-n5-d17-m50-full-native-biases-seed9",
+      "layer-f32-b1-h2-n21-d24-m64-full-native-ropehalf-seed10"}},
+    {"linear_tiles",
+     "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+     {"linear-bf16-b1-h3-n70-d17-m50-full-native-biases-seed11",
+      "layer-f32-b1-h2-n70-d24-m64-full-native-ropehalf-seed12"}},
 };
 #define KERNELS ((int)(sizeof kernels / sizeof kernels[0]))
 

@@ -11,8 +11,9 @@ extern "C" {
 
 /* ------------------------------------------------------------------------------------------- layer --- */
 
-/* Who computes y = x W^T + b. AUTO takes CLBlast on GPUs. On a CPU device clattn's own kernel competes: a row
- * of the context's tuned_rows decides; else what clattn_context_measure found; else the shipped rows. Where CLBlast
+/* Who computes y = x W^T + b. For AUTO a row of the context's tuned_rows decides; else what clattn_context_measure found;
+ * else, on a CPU device, the shipped rows, and on others: clattn's own kernels for up to 16 rows and for weights of 16
+ * bits, which they read as they are stored, CLBlast for more rows and float32 weights. Where CLBlast
  * fails (but for DEVICE_LOST), AUTO does the call again by clattn's own kernel, and takes that one in the context's later
  * calls.
  * CLBlast is one for the whole process and keeps its own ways: it compiles its kernels on their first call, it takes

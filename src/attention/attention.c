@@ -49,8 +49,9 @@ clattn_status cla_attention_prepare_call(call *c) {
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     if (c->empty) return CLATTN_OK;
     TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
-    TRY(cla_call_table(c));
-    TRY(cla_workspace_take(c->context, c->params.workspace, c->workspace_bytes, &c->workspace));
+    TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
+    TRY(cla_call_table(c, steps));
+    if (c->turns) TRY(cla_rope_frequencies(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_enqueue(c, steps)
                                                             : cla_flash_enqueue(c, steps);

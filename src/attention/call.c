@@ -196,10 +196,8 @@ void cla_call_bind(call *c, cl_mem workspace) {
 }
 
 void cla_call_release(call *c) {
-    if (c->table) clReleaseMemObject(c->table);
-    if (c->workspace) clReleaseMemObject(c->workspace);
     free(c->arrays);
-    c->table = c->workspace = NULL;
+    c->table = c->frequencies = c->workspace = NULL;
     c->arrays = NULL;
 }
 

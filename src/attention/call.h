@@ -12,9 +12,10 @@ typedef struct call {
     problem problem;
     variant variant;
     attention_args args;
-    int32_t *arrays; // owned
-    cl_mem q, k, v;  // what the kernels read: the caller's, or the workspace with turned copies
-    cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
+    int32_t *arrays;    // owned
+    cl_mem q, k, v;     // what the kernels read: the caller's, or the workspace with turned copies
+    cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem frequencies; // of RoPE; NULL until they are needed
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
@@ -37,8 +38,9 @@ void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);
 void cla_call_release(call *c);
 
-// Make a call's small table buffer, where it has one and it is not there yet.
-clattn_status cla_call_table(call *c);
+// A call's small table, where it has one and it is not there yet, until the chain ends. All that a call borrows it borrows
+// before its first command: asking whether something may be lent again must not come between its commands.
+clattn_status cla_call_table(call *c, chain *steps);
 
 // The options of clattn_score (score.c): those without code, their values, the host arrays, which are copied first where
 // the call will run; then what kernels see of them.
@@ -85,6 +87,6 @@ typedef struct rope_rows {
 } rope_rows;
 rope_rows cla_rope_rows_of(const call *c, bool is_query);
 
-// The frequencies of a call's RoPE; release the buffer.
-clattn_status cla_rope_make_turns(const call *c, cl_mem *turns);
+// The frequencies of a call's RoPE, likewise.
+clattn_status cla_rope_frequencies(call *c, chain *steps);
 #endif

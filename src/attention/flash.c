@@ -15,7 +15,9 @@ static knobs combine_knobs(const call *c) {
 // The family's kernel, with the options that it needs.
 static clattn_status main_program(const call *c, program **p) {
     const family *f = c->variant.family;
-    const program_spec spec = {.id = f->id, .knobs = c->variant.knobs, .options = f->options};
+    const program_spec spec = {.id = f->id,
+                               .knobs = c->variant.knobs,
+                               .options = c->variant.options ? c->variant.options : f->options};
     return cla_call_program(c, &spec, c->variant.work_group, p);
 }
 
@@ -64,9 +66,10 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     cla_launch_buffer(&l, &p->lse.buffer);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
-    l.global[0] = divide_up((size_t)c->problem.head_dim_v, k.combine_columns ? (size_t)k.combine_columns : 4);
-    l.global[1] = (size_t)c->problem.n_q;
-    l.global[2] = (size_t)c->problem.batch * (size_t)c->problem.heads;
+    const size_t columns = k.combine_columns ? (size_t)k.combine_columns : 4;
+    const size_t items[3] = {divide_up((size_t)c->problem.head_dim_v, columns), (size_t)c->problem.n_q,
+                             (size_t)c->problem.batch * (size_t)c->problem.heads};
+    cla_launch_items(&l, c->context, items, (const size_t[3]){16, 4, 1});
     return cla_launch_enqueue(steps, &l);
 }
 

@@ -26,7 +26,7 @@ static args_view packed_view(const call *c, int64_t blocks) {
 clattn_status cla_pack_enqueue(const call *c, chain *steps, args_view *v) {
     const problem *m = &c->problem;
     const knobs k = pack_knobs(c);
-    launch l = {0};
+    launch l = {.local = {1, 1, 1}};
     if (!c->variant.packed_bytes) return CLATTN_OK;
     const int64_t blocks = ((int64_t)m->n_kv + MATRIX_PACK_KEYS - 1) / MATRIX_PACK_KEYS;
     const pack_args a = {

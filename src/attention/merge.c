@@ -56,9 +56,11 @@ static clattn_status run(void *from, chain *steps) {
                           cla_tensor_view(&p->lse_b), (int)p->out_a.shape[0],     (int)p->out_a.shape[1],
                           (int)p->out_a.shape[2],     (int)p->out_a.shape[3]};
     const knobs k = {.type_out = (int)p->out_a.type};
-    launch l = {.global = {(size_t)a.n_q, (size_t)a.heads, (size_t)a.batch}};
+    const size_t items[3] = {(size_t)a.n_q, (size_t)a.heads, (size_t)a.batch};
+    launch l = {0};
     if (cla_tensor_count(&p->lse_a) == 0) return CLATTN_OK;
     TRY(cla_program_get(job->context, KERNEL_MERGE, &k, &l.program));
+    cla_launch_items(&l, job->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &p->out_a.buffer);
     cla_launch_buffer(&l, &p->lse_a.buffer);
     cla_launch_buffer(&l, &p->out_b.buffer);

@@ -58,19 +58,18 @@ static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
     return (cl_ulong)(turns * 18446744073709551616.0);
 }
 
-clattn_status cla_rope_make_turns(const call *c, cl_mem *turns) {
+clattn_status cla_rope_frequencies(call *c, chain *steps) {
     const clattn_rope *r = &c->params.rope;
+    if (c->frequencies) return CLATTN_OK;
     const int width = rotary_dim(r, c->problem.head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
     for (int d = 0; d < width / 2; d++) words[d] = pair_turns(r, width, d);
-    cl_int code = CL_SUCCESS;
-    *turns = clCreateBuffer(c->context->opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                            (size_t)width / 2 * sizeof *words, words, &code);
+    const clattn_status status =
+        cla_chain_table(steps, words, (size_t)width / 2 * sizeof *words, &c->frequencies);
     free(words);
-    return *turns ? CLATTN_OK
-                  : cla_context_fail_opencl(c->context, code, "clCreateBuffer (RoPE frequencies)");
+    return status;
 }
 
 // Only query rows move with the shift.
@@ -95,8 +94,8 @@ clattn_status cla_rope_prepare(call *c) {
 }
 
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
-static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, cl_mem turns,
-                          bool is_query, args_view *view) {
+static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, bool is_query,
+                          args_view *view) {
     const rope_rows r = cla_rope_rows_of(c, is_query);
     const knobs k = rope_knobs(x->type);
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
@@ -113,22 +112,21 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_
                    .position = r.position,
                    .flags = r.flags,
                    .amplitude = 1.0f};
-    launch l = {.global = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1}};
+    const size_t items[3] = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
+    launch l = {0};
     TRY(cla_program_get(c->context, KERNEL_ROPE, &k, &l.program));
+    cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &c->workspace);
-    cla_launch_buffer(&l, &turns);
+    cla_launch_buffer(&l, &c->frequencies);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);
 }
 
 clattn_status cla_rope_enqueue(call *c, chain *steps) {
-    cl_mem turns = NULL;
-    clattn_status status = cla_rope_make_turns(c, &turns);
-    if (status == CLATTN_OK) status = turn(c, steps, &c->params.q, c->q_turned, turns, true, &c->args.q);
-    if (status == CLATTN_OK) status = turn(c, steps, &c->params.kv.k, c->k_turned, turns, false, &c->args.k);
-    if (turns) clReleaseMemObject(turns);
+    TRY(turn(c, steps, &c->params.q, c->q_turned, true, &c->args.q));
+    TRY(turn(c, steps, &c->params.kv.k, c->k_turned, false, &c->args.k));
     c->q = c->k = c->workspace;
-    return status;
+    return CLATTN_OK;
 }

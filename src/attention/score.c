@@ -192,7 +192,7 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     }
 }
 
-clattn_status cla_call_table(call *c) {
+clattn_status cla_call_table(call *c, chain *steps) {
     const size_t rows = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     if (rows + heads == 0 || c->table) return CLATTN_OK;
@@ -200,10 +200,7 @@ clattn_status cla_call_table(call *c) {
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     fill_table(c, words, rows, heads);
-    cl_int code = CL_SUCCESS;
-    c->table = clCreateBuffer(c->context->opencl, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR,
-                              (rows + heads) * sizeof *words, words, &code);
+    const clattn_status status = cla_chain_table(steps, words, (rows + heads) * sizeof *words, &c->table);
     free(words);
-    return c->table ? CLATTN_OK
-                    : cla_context_fail_opencl(c->context, code, "clCreateBuffer (lengths and heads)");
+    return status;
 }

@@ -41,8 +41,10 @@ static size_t blocks(int n, int size) {
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
     const int ops = c->problem.score_ops;
-    launch l = {.program = u->scores, .global = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items}};
+    const size_t grid[3] = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items};
+    launch l = {.program = u->scores};
     if (a->n_kv == 0) return CLATTN_OK;
+    cla_launch_items(&l, c->context, grid, (const size_t[3]){16, 4, 1});
     cla_launch_buffer(&l, &c->q);
     cla_kv_key_arguments(c, &l);
     cla_launch_buffer(&l, &s);
@@ -81,8 +83,9 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
 
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
-    launch l = {.program = u->values,
-                .global = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items}};
+    const size_t grid[3] = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items};
+    launch l = {.program = u->values};
+    cla_launch_items(&l, c->context, grid, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &s);
     cla_kv_value_arguments(c, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);

@@ -1,15 +1,19 @@
 // chain.c: see chain.h.
 #include "core/chain.h"
 
-static clattn_status check_queue(clattn_context *c, cl_command_queue queue) {
+static clattn_status check_queue(clattn_context *c, cl_command_queue queue, bool *in_order) {
     cl_context context = NULL;
     cl_device_id device = NULL;
+    cl_command_queue_properties properties = 0;
     if (!queue)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "queue: is NULL, a command queue of the context is needed");
     cl_int code = clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (code == CL_SUCCESS)
         code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
+    *in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
     if (code == CL_INVALID_COMMAND_QUEUE)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetCommandQueueInfo");
@@ -41,10 +45,10 @@ static clattn_status check_event(clattn_context *c, cl_uint i, cl_event event) {
     return CLATTN_OK;
 }
 
-clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
                               const cl_event *wait_list) {
-    const clattn_status status = check_queue(context, queue);
-    if (status != CLATTN_OK) return status;
+    *c = (chain){.context = context, .queue = queue, .wait_count = wait_count, .wait_list = wait_list};
+    TRY(check_queue(context, queue, &c->in_order));
     if ((wait_count == 0) != (wait_list == NULL))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "wait_list: is %s with wait_count %u: give both or neither",
@@ -53,28 +57,92 @@ clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, c
     return CLATTN_OK;
 }
 
-void cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                     const cl_event *wait_list) {
-    cl_command_queue_properties properties = CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE;
-    clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    *c = (chain){context,   queue, wait_count,
-                 wait_list, NULL,  (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0};
+void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
+    *count = !c->started ? c->wait_count : !c->in_order;
+    *list = !c->started ? c->wait_list : c->in_order ? NULL : &c->last;
 }
 
-void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list) {
-    *count = c->last ? !c->in_order : c->wait_count;
-    *list = !c->last ? c->wait_list : c->in_order ? NULL : &c->last;
+cl_event *cla_chain_event(const chain *c, cl_event *event) {
+    *event = NULL;
+    return c->wants_event || !c->in_order ? event : NULL;
 }
 
 void cla_chain_took(chain *c, cl_event event) {
     if (c->last) clReleaseEvent(c->last);
     c->last = event;
+    c->started = true;
+}
+
+static pool_user user_of(const chain *c) {
+    return (pool_user){c->context, c->queue, c->in_order};
+}
+
+static void borrow(chain *c, pool_slot *slot, cl_mem *buffer) {
+    slot->next = c->loans;
+    c->loans = slot;
+    *buffer = slot->buffer;
+}
+
+// The host's words stay the slot's until its event says that they were read.
+static clattn_status write_table(chain *c, pool_slot *slot) {
+    cl_uint count;
+    const cl_event *list;
+    cl_event unused;
+    cla_chain_waits(c, &count, &list);
+    cl_int code = clEnqueueWriteBuffer(c->queue, slot->buffer, CL_FALSE, 0, slot->word_bytes, slot->words,
+                                       count, list, &slot->written);
+    if (code != CL_SUCCESS) {
+        slot->written = NULL;
+        return cla_context_fail_opencl(c->context, code, "clEnqueueWriteBuffer (table)");
+    }
+    slot->stale = false;
+    c->started = true;
+    if (!cla_chain_event(c, &unused)) return CLATTN_OK;
+    code = clRetainEvent(slot->written);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clRetainEvent");
+    cla_chain_took(c, slot->written);
+    return CLATTN_OK;
+}
+
+clattn_status cla_chain_write_tables(chain *c) {
+    for (pool_slot *slot = c->loans; slot; slot = slot->next)
+        if (slot->stale) TRY(write_table(c, slot));
+    return CLATTN_OK;
+}
+
+clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table) {
+    const pool_user user = user_of(c);
+    pool_slot *slot;
+    TRY(cla_pool_table(&user, words, bytes, &slot));
+    borrow(c, slot, table);
+    return CLATTN_OK;
+}
+
+clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
+    const pool_user user = user_of(c);
+    pool_slot *slot;
+    TRY(cla_pool_scratch(&user, bytes, &slot));
+    borrow(c, slot, scratch);
+    return CLATTN_OK;
+}
+
+static void return_loans(chain *c) {
+    const pool_user user = user_of(c);
+    for (pool_slot *slot = c->loans, *next; slot; slot = next) {
+        next = slot->next;
+        cla_pool_return(&user, slot, c->started, c->last);
+    }
+    c->loans = NULL;
 }
 
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
     if (event) *event = NULL;
+    return_loans(c);
     if (status == CLATTN_OK && event && !c->last) {
-        const cl_int code = clEnqueueMarkerWithWaitList(c->queue, c->wait_count, c->wait_list, &c->last);
+        cl_uint count;
+        const cl_event *list;
+        cla_chain_waits(c, &count, &list);
+        const cl_int code = clEnqueueMarkerWithWaitList(c->queue, count, list, &c->last);
         if (code != CL_SUCCESS)
             status = cla_context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
     }
@@ -96,8 +164,8 @@ void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
 
-// GPUs take at most 65,535 groups in the second and third dimension, where the kernels have local size 1 and
-// find their place by get_global_id: larger grids are enqueued in parts, by a global offset.
+// GPUs take at most 65,535 groups in the second and third dimension, where the kernels find their place by get_global_id:
+// larger grids are enqueued in parts of so many work-items, by a global offset. A power of two: whole groups.
 #define MAX_GRID_PART ((size_t)32768)
 
 typedef struct grid_part {
@@ -117,12 +185,12 @@ static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const
     *call = "clEnqueueNDRangeKernel";
     return clEnqueueNDRangeKernel(c->queue, kernel, 3,
                                   part->offset[1] || part->offset[2] ? part->offset : NULL, part->size,
-                                  l->local[0] ? l->local : NULL, wait_count, wait_list, event);
+                                  l->local, wait_count, wait_list, cla_chain_event(c, event));
 }
 
 static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
     const char *call = "";
-    cl_event event = NULL;
+    cl_event event;
     cl_kernel kernel;
     TRY(cla_program_take_kernel(c->context, l->program, &kernel));
     const cl_int code = set_and_enqueue(c, l, kernel, part, &event, &call);
@@ -138,7 +206,7 @@ static size_t part_of(size_t all, size_t at) {
 }
 
 clattn_status cla_launch_enqueue(chain *c, const launch *l) {
-    clattn_status status = CLATTN_OK;
+    clattn_status status = cla_chain_write_tables(c);
     for (size_t z = 0; status == CLATTN_OK && z < l->global[2]; z += MAX_GRID_PART)
         for (size_t y = 0; status == CLATTN_OK && y < l->global[1]; y += MAX_GRID_PART) {
             const grid_part part = {{0, y, z},
@@ -146,4 +214,25 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
             status = enqueue_part(c, l, &part);
         }
     return status;
+}
+
+void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
+                      size_t group[3]) {
+    uint64_t left = most ? most : 1;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t limit = most_of[i] < left ? most_of[i] : left;
+        size_t n = 1;
+        while (n < shape[i] && n < items[i] && 2 * n <= limit) n *= 2;
+        group[i] = n;
+        left /= n;
+    }
+}
+
+void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3],
+                      const size_t shape[3]) {
+    const clattn_capabilities *device = &context->capabilities;
+    const uint64_t allowed = l->program->group_limit;
+    cla_launch_group(items, shape, allowed < device->max_work_group ? allowed : device->max_work_group,
+                     device->max_work_item, l->local);
+    for (int i = 0; i < 3; i++) l->global[i] = (items[i] + l->local[i] - 1) / l->local[i] * l->local[i];
 }

@@ -3,6 +3,7 @@
 // kernel.
 #ifndef CLATTN_CORE_CHAIN_H
 #define CLATTN_CORE_CHAIN_H
+#include "core/pool.h"
 #include "core/program.h"
 
 typedef struct chain {
@@ -10,8 +11,11 @@ typedef struct chain {
     cl_command_queue queue;
     cl_uint wait_count;
     const cl_event *wait_list;
-    cl_event last; // of the newest command, NULL before the first
-    bool in_order; // the queue itself orders the commands: only the first needs a wait list
+    cl_event last;    // of the newest command, where events are needed (cla_chain_event)
+    bool in_order;    // the queue itself orders the commands: only the first needs a wait list
+    bool wants_event; // the caller does; false at first
+    bool started;     // a command was enqueued
+    pool_slot *loans; // what the call has borrowed
 } chain;
 
 #define LAUNCH_MAX_ARGS 13
@@ -26,24 +30,38 @@ typedef struct launch {
         size_t bytes;
         const void *value;
     } args[LAUNCH_MAX_ARGS];
-    size_t global[3], local[3]; // local[0] = 0: the driver chooses
+    size_t global[3], local[3]; // work-items of all and of a group
 } launch;
 
-// Check queue and wait list of a call: the queue is of the context's own cl_context and device.
-clattn_status cla_chain_check(clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+// Begin a chain, after queue and wait list were checked: the queue is of the context's own cl_context and device.
+clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
                               const cl_event *wait_list);
-void cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
-                     const cl_event *wait_list);
 
-// The wait list for a command that is not a launch; then chain_took with the event of that command.
+// What a command that is not a launch does first: the tables must be there. Then its wait list, and where its event goes, NULL where none is needed; then chain_took
+// with that event.
+clattn_status cla_chain_write_tables(chain *c);
 void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list);
+cl_event *cla_chain_event(const chain *c, cl_event *event);
 void cla_chain_took(chain *c, cl_event event);
 
-// End a chain: hand the last event over, or make one where nothing was enqueued. `status` passes through.
+// Memory of the context's pool (pool.h) until the chain ends: a table that holds these words for the commands to come;
+// scratch memory.
+clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table);
+clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
+
+// End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status` passes
+// through.
 clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
 
 // Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
 void cla_launch_value(launch *l, const void *value, size_t bytes);
 void cla_launch_buffer(launch *l, const cl_mem *buffer);
 clattn_status cla_launch_enqueue(chain *c, const launch *l);
+
+// Work-items that know nothing of one another, of which the kernel ignores those past the end: the launch's grid, rounded
+// up to groups of at most the shape that is asked for. The program must be there.
+void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3], const size_t shape[3]);
+// The shape of such a group, from what a group may have in all and in each dimension.
+void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
+                      size_t group[3]);
 #endif

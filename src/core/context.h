@@ -7,6 +7,7 @@
 #include "core/os.h"
 #include "core/try.h"
 
+struct pool;
 struct program;
 struct probe_state;
 struct planner;
@@ -33,6 +34,7 @@ struct clattn_context {
     unsigned engines;  // CLATTN_ENGINE_...: asked for, and granted by the system
     bool clblast_used; // another library holds programs of this cl_context
 
+    struct pool *pool;           // core/pool.h
     struct probe_state *probes;  // core/probe.h
     struct planner *planner;     // plan/planner.h
     struct projector *projector; // layer/projector.h

@@ -32,14 +32,12 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
     chain steps;
     clattn_status status;
     TRY(cla_context_check(context));
-    TRY(cla_chain_check(context, at->queue, at->wait_count, at->wait_list));
+    TRY(cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list));
+    steps.wants_event = at->event != NULL;
     if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
     do {
         status = e->check(context, params, ENTRY_ENQUEUE, job);
-        if (status == CLATTN_OK) {
-            cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list);
-            status = cla_chain_end(&steps, e->run(job, &steps), at->event);
-        }
+        if (status == CLATTN_OK) status = cla_chain_end(&steps, e->run(job, &steps), at->event);
         if (e->release) e->release(job);
     } while (status == ENTRY_PLAN_AGAIN);
     return status;

@@ -4,6 +4,7 @@
 
 #include "args.h"
 #include "core/probe.h"
+#include "core/subgroups.h"
 
 #define WORDS 16
 
@@ -71,6 +72,31 @@ static double dot_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
+// Sub-groups, a probe for each size.
+#define SUBGROUPS_OF(size)                                                                                   \
+    static bool applies_##size(const clattn_capabilities *device) {                                          \
+        return cla_subgroup_possible(device, size);                                                          \
+    }                                                                                                        \
+    static knobs knobs_##size(const clattn_capabilities *device) {                                           \
+        knobs k = {0};                                                                                       \
+        cla_subgroup_knobs(device, size, &k);                                                                \
+        return k;                                                                                            \
+    }
+SUBGROUPS_OF(8)
+SUBGROUPS_OF(16)
+SUBGROUPS_OF(32)
+SUBGROUPS_OF(64)
+static double subgroup_flops(const knobs *k) {
+    return (double)k->subgroup; // the sums of one sub-group
+}
+#define SUBGROUPS_PROBE(size)                                                                                \
+    {                                                                                                        \
+        "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0               \
+    }
+
+#define AMX_WORDS 64
+
 // AMX: the context has asked for its registers, and only then has the engine's bit.
 static bool amx_applies(const clattn_capabilities *device) {
     return device->is_cpu;
@@ -84,10 +110,10 @@ static int amx_number(int word, int second) {
     return word < 32 ? (word * 5 + second * 3) % 17 - 8 : (word * 7 + second * 2) % 13 - 6;
 }
 static void amx_fill(uint32_t in[PROBE_WORDS]) {
-    for (int i = 0; i < PROBE_WORDS; i++) in[i] = bf16_pair((float)amx_number(i, 0), (float)amx_number(i, 1));
+    for (int i = 0; i < AMX_WORDS; i++) in[i] = bf16_pair((float)amx_number(i, 0), (float)amx_number(i, 1));
 }
 static void amx_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
-    int sums[PROBE_WORDS] = {0};
+    int sums[AMX_WORDS] = {0};
     (void)k;
     for (int r = 0; r < 16; r++)
         for (int n = 0; n < 16; n++)
@@ -96,7 +122,7 @@ static void amx_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
                 const int b = amx_number(32 + (x / 2 * 3 + n) % 32, x % 2);
                 sums[16 * (r % 4) + n] += (r + 1) * a * b;
             }
-    for (int i = 0; i < PROBE_WORDS; i++) out[i] = float_bits((float)sums[i]);
+    for (int i = 0; i < AMX_WORDS; i++) out[i] = float_bits((float)sums[i]);
 }
 static double amx_flops(const knobs *k) {
     (void)k;
@@ -104,10 +130,14 @@ static double amx_flops(const knobs *k) {
 }
 
 const probe cla_probes[PROBE_COUNT] = {
-    [PROBE_FMA] = {"multiply-add in vectors", 0, KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill,
-                   fma_expect, fma_flops},
-    [PROBE_DOT_BF16] = {"bfloat16 dot product", 0, KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops},
-    [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", CLATTN_ENGINE_AMX, KERNEL_PROBE_AMX, amx_applies, amx_knobs,
-                   amx_fill, amx_expect, amx_flops},
+    [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
+                   fma_flops, NULL, 0, 0},
+    [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
+                        dot_expect, dot_flops, NULL, 0, 0},
+    [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
+    [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
+    [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
+    [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
+    [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_applies, amx_knobs, amx_fill,
+                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX},
 };

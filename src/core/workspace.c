@@ -20,18 +20,9 @@ clattn_status cla_workspace_fits(clattn_context *context, cl_mem given, uint64_t
                             (unsigned long long)context->capabilities.max_allocation_bytes);
 }
 
-clattn_status cla_workspace_take(clattn_context *context, cl_mem given, uint64_t bytes, cl_mem *workspace) {
-    *workspace = NULL;
-    if (bytes == 0) return CLATTN_OK;
-    cl_int code = CL_SUCCESS;
-    if (given) {
-        code = clRetainMemObject(given);
-        if (code != CL_SUCCESS)
-            return cla_context_fail_opencl(context, code, "clRetainMemObject (workspace)");
-        *workspace = given;
-        return CLATTN_OK;
-    }
-    TRY(cla_workspace_fits(context, given, bytes));
-    *workspace = clCreateBuffer(context->opencl, CL_MEM_READ_WRITE, (size_t)bytes, NULL, &code);
-    return *workspace ? CLATTN_OK : cla_context_fail_opencl(context, code, "clCreateBuffer (workspace)");
+clattn_status cla_workspace_take(chain *steps, cl_mem given, uint64_t bytes, cl_mem *workspace) {
+    *workspace = bytes ? given : NULL;
+    if (given || bytes == 0) return CLATTN_OK;
+    TRY(cla_workspace_fits(steps->context, given, bytes));
+    return cla_chain_scratch(steps, bytes, workspace);
 }

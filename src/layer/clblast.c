@@ -1,4 +1,4 @@
-// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list goes in front of it;
+// clblast.c: see clblast.h. CLBlast takes no wait list, so a barrier with the wait list, where there is one, goes in front of it;
 // inside a call it orders its own kernels by events. It only knows one product at a time: rows, columns,
 // inner size.
 #include "layer/clblast.h"
@@ -7,6 +7,8 @@
 #include <clblast_c.h>
 #include <stdatomic.h>
 
+#include "plan/planner.h"
+
 bool cla_clblast_available(void) {
     return true;
 }
@@ -14,8 +16,29 @@ bool cla_clblast_available(void) {
 // so that waits for the last of them; until then a cl_context that only the cache knows stays alive in it.
 static atomic_int users;
 
+// Give CLBlast the parameters of a tuned row, which it then has for the device in the whole process and until it ends; with
+// its next product it compiles anew.
+static void set_parameters(clattn_context *context, int kernel) {
+    const clblast_kernel *of = &cla_clblast_kernels[kernel];
+    const clattn_capabilities *device = &context->capabilities;
+    const int *row = cla_planner_clblast_row(context, kernel);
+    const char *names[CLBLAST_MOST_PARAMETERS];
+    size_t values[CLBLAST_MOST_PARAMETERS];
+    if (!row) return;
+    for (int i = 0; i < of->count; i++) names[i] = of->names[i], values[i] = (size_t)row[i];
+    const bool fits = cla_clblast_fits(kernel, row, device->max_work_group, device->local_memory_bytes);
+    const CLBlastStatusCode code =
+        fits ? CLBlastOverrideParameters(context->device, of->kernel, CLBlastPrecisionSingle,
+                                         (size_t)of->count, names, values)
+             : CLBlastInvalidLocalMemUsage;
+    if (code != CLBlastSuccess)
+        cla_log_send(&context->log, CLATTN_LOG_ERROR,
+                     "tuned rows: %s: CLBlast does not take it on this device (%d)", of->word, (int)code);
+}
+
 static void become_user(clattn_context *context) {
     cla_os_mutex_lock(&context->program_lock);
+    for (int i = 0; !context->clblast_used && i < CLBLAST_KERNELS; i++) set_parameters(context, i);
     if (!context->clblast_used) atomic_fetch_add(&users, 1);
     context->clblast_used = true;
     cla_os_mutex_unlock(&context->program_lock);
@@ -32,9 +55,11 @@ void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
 static clattn_status enqueue_barrier(chain *c) {
     cl_uint count;
     const cl_event *list;
-    cl_event event = NULL;
+    cl_event event;
+    TRY(cla_chain_write_tables(c));
     cla_chain_waits(c, &count, &list);
-    const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, &event);
+    if (count == 0) return CLATTN_OK;
+    const cl_int code = clEnqueueBarrierWithWaitList(c->queue, count, list, cla_chain_event(c, &event));
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clEnqueueBarrierWithWaitList");
     cla_chain_took(c, event);
     return CLATTN_OK;
@@ -44,12 +69,13 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
                                    const int64_t size[3]) {
     TRY(enqueue_barrier(c));
     become_user(c->context);
-    cl_event event = NULL;
+    cl_event event;
     cl_command_queue queue = c->queue;
-    const CLBlastStatusCode code = CLBlastSgemm(
-        CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0], (size_t)size[1],
-        (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride, w->buffer, (size_t)w->offset,
-        (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset, (size_t)y->stride, &queue, &event);
+    const CLBlastStatusCode code =
+        CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0],
+                     (size_t)size[1], (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride,
+                     w->buffer, (size_t)w->offset, (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset,
+                     (size_t)y->stride, &queue, cla_chain_event(c, &event));
     if (code == CLBlastOpenCLBuildProgramFailure)
         return cla_context_fail(c->context, CLATTN_BUILD_FAILED,
                                 "CLBlast: the driver's compiler refused its GEMM kernel");

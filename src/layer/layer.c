@@ -68,9 +68,11 @@ static clattn_status lay_out_parts(layer *l) {
     l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
     l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->score.q_lengths != NULL};
     for (int i = 0; i < 4; i++) all[i]->native = native, cla_linear_choose(l->context, all[i]);
-    // Few rows: a part of the reduction is a loop of its own, which a short head does not pay for.
-    const bool heads_apart = native && l->o.choice.id != KERNEL_LINEAR_FEW_LANES;
+    // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
+    // does not pay for; without lanes, neighbours read whole rows.
+    const bool heads_apart = native && l->o.choice.id == KERNEL_LINEAR_LANES;
     l->o.x = part(l, heads_apart, l->heads, nq, l->head_dim_v);
+    cla_linear_choose(l->context, &l->o); // its rows may be aligned otherwise
     if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
     return check_attention(l);
 }
@@ -138,7 +140,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_zero(l, offsetof(layer, q));
     l->context = context;
     l->purpose = purpose;
-    l->call.arrays = NULL, l->call.table = l->call.workspace = NULL; // what a release looks at
+    l->call.arrays = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
     if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
@@ -168,21 +170,21 @@ static clattn_status enqueue_inputs(layer *l, chain *steps) {
 }
 
 // Everything that can refuse happens here, before the first command.
-static clattn_status ready(layer *l) {
+static clattn_status ready(layer *l, chain *steps) {
     TRY(prepare(l));
-    TRY(cla_workspace_take(l->context, l->params.workspace, l->workspace_bytes, &l->workspace));
+    TRY(cla_workspace_take(steps, l->params.workspace, l->workspace_bytes, &l->workspace));
     l->q.y.buffer = l->k.y.buffer = l->v.y.buffer = l->o.x.buffer = l->workspace;
     cla_call_bind(&l->call, l->workspace);
-    TRY(cla_call_table(&l->call));
+    TRY(cla_call_table(&l->call, steps));
     if (l->o.has_lengths) l->o.lengths = l->call.table;
-    if (l->turns) TRY(cla_rope_make_turns(&l->call, &l->turn_words));
+    if (l->turns || l->call.turns) TRY(cla_rope_frequencies(&l->call, steps));
     l->q.rope.table = l->q.rope.flags ? l->call.table : NULL;
-    l->q.rope.turns = l->k.rope.turns = l->turn_words;
+    l->q.rope.turns = l->k.rope.turns = l->turns ? l->call.frequencies : NULL;
     return CLATTN_OK;
 }
 
 static clattn_status run_once(layer *l, chain *steps) {
-    TRY(ready(l));
+    TRY(ready(l, steps));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
     return cla_linear_enqueue(steps, &l->o, l->workspace, l->scratch);
@@ -191,9 +193,7 @@ static clattn_status run_once(layer *l, chain *steps) {
 static void release(void *job) {
     layer *l = job;
     cla_call_release(&l->call);
-    if (l->turn_words) clReleaseMemObject(l->turn_words);
-    if (l->workspace) clReleaseMemObject(l->workspace);
-    l->turn_words = l->workspace = NULL;
+    l->workspace = NULL;
 }
 
 // Where CLBlast fails and the caller left the choice open, all of it is done again without CLBlast: what was enqueued

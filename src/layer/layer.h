@@ -12,9 +12,8 @@ typedef struct layer {
     bool self;        // self-attention: x is the key/value side, too
     clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v;
-    clattn_tensor y;   // the key/value side: the caller's y, or x
-    bool turns;        // the projections of q and k turn the heads that they make (RoPE)
-    cl_mem turn_words; // its frequencies
+    clattn_tensor y; // the key/value side: the caller's y, or x
+    bool turns;      // the projections of q and k turn the heads that they make (RoPE)
     cl_mem workspace;
     uint64_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
     // What is before these starts as zero.

@@ -78,8 +78,10 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
                             .flags =
                                 (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
-    launch l = {.global = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1}};
+    const size_t items[3] = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1};
+    launch l = {0};
     TRY(cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program));
+    cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &y->buffer);
     cla_launch_buffer(&l, &bias->buffer);

@@ -57,6 +57,9 @@ typedef struct projection_answer {
 } projection_answer;
 bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known);
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l);
+const char *cla_linear_why(const clattn_context *context, const linear *l, const projection_answer *known);
+// Whether its native kernel is one of few rows.
+bool cla_linear_is_of_few_rows(const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a
 // launch costs about as much as such a projection. Their results lie in one buffer.
 bool cla_linear_native_shares_launch(const linear *const l[3]);

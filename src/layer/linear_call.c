@@ -104,10 +104,8 @@ static clattn_status prepare(void *from) {
 static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
     TRY(prepare(job));
-    TRY(cla_workspace_take(steps->context, job->given, job->workspace_bytes, &workspace));
-    const clattn_status status = cla_linear_enqueue(steps, &job->linear, workspace, 0);
-    if (workspace) clReleaseMemObject(workspace);
-    return status;
+    TRY(cla_workspace_take(steps, job->given, job->workspace_bytes, &workspace));
+    return cla_linear_enqueue(steps, &job->linear, workspace, 0);
 }
 
 static clattn_status run(void *from, chain *steps) {

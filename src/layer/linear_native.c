@@ -1,44 +1,82 @@
-// linear_native.c: projections by clattn's own kernels, for devices whose work-item owns vector registers:
-// many rows by linear_lanes.cl, few rows by linear_few_lanes.cl.
+// linear_native.c: projections by clattn's own kernels: on devices whose work-item owns vector registers many rows by
+// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, few rows by linear_rows.cl.
 #include <string.h>
 
+#include "core/entry.h"
 #include "layer/linear.h"
 #include "linear_args.h"
 #include "plan/planner.h"
 
+// Rows of W and of x, and the heads that a row of x is made of.
+static int weight_alignment(const linear *l) {
+    clattn_tensor w = {.buffer = l->w.buffer, .type = l->w.type, .rank = 4, .offset = l->w.offset};
+    w.shape[2] = l->w.shape[0], w.stride[2] = l->w.stride[0];
+    return cla_tensor_row_alignment(&w);
+}
+static bool joined_heads(const linear *l) {
+    return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
+}
+static int row_alignment(const linear *l) {
+    clattn_tensor x = l->x;
+    if (joined_heads(l)) x.shape[1] = 1;
+    const int64_t places = (joined_heads(l) ? 0 : x.shape[3]) | cla_tensor_row_alignment(&x);
+    return (int)(places & -places);
+}
+
 static linear_problem problem_of(const linear *l) {
-    return (linear_problem){l->x.type,
-                            l->w.type,
-                            l->y.type,
-                            cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
-                            l->x.shape[0] * l->x.shape[2],
-                            l->w.shape[0],
-                            l->w.shape[1],
-                            l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
-                            l->rope.interleaved};
+    return (linear_problem){.type_x = l->x.type,
+                            .type_w = l->w.type,
+                            .type_y = l->y.type,
+                            .type_bias = cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
+                            .rows = l->x.shape[0] * l->x.shape[2],
+                            .columns = l->w.shape[0],
+                            .reduction = l->w.shape[1],
+                            .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
+                            .rope_interleaved = l->rope.interleaved,
+                            .align_x = row_alignment(l),
+                            .align_w = weight_alignment(l)};
+}
+
+static plan_input input_of(const clattn_context *context) {
+    plan_input in = cla_planner_linear_input(context);
+    in.has_clblast = cla_clblast_available();
+    return in;
 }
 
 void cla_linear_choose(const clattn_context *context, linear *l) {
     const linear_problem p = problem_of(l);
-    cla_variant_choose_linear(cla_planner_linear_input(context), &p, true, &l->choice);
+    const plan_input in = input_of(context);
+    cla_variant_choose_linear(&in, &p, true, &l->choice);
 }
 
 bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known) {
     const linear_problem p = problem_of(l);
-    plan_input in = *cla_planner_linear_input(context);
+    plan_input in = input_of(context);
     linear_choice choice;
     memcpy(in.measured, known->of, sizeof in.measured);
     return cla_variant_choose_linear(&in, &p, false, &choice);
 }
 
+const char *cla_linear_why(const clattn_context *context, const linear *l, const projection_answer *known) {
+    const linear_problem p = problem_of(l);
+    plan_input in = input_of(context);
+    memcpy(in.measured, known->of, sizeof in.measured);
+    return cla_variant_linear_why(&in, &p, l->native);
+}
+
 bool cla_linear_native_is_open(const clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
-    return cla_variant_linear_is_open(cla_planner_linear_input(context), &p);
+    const plan_input in = input_of(context);
+    return cla_variant_linear_is_open(&in, &p);
 }
 
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
+    const linear_choice *choice = &l->choice;
     program *p = NULL;
-    return cla_program_get(context, l->choice.id, &l->choice.knobs, &p);
+    TRY(cla_program_get(context, choice->id, &choice->knobs, &p));
+    if (choice->work_group <= 1 || (size_t)choice->work_group <= p->group_limit) return CLATTN_OK;
+    cla_planner_learn_limit(context, choice->id, p->group_limit);
+    return ENTRY_PLAN_AGAIN;
 }
 
 static size_t divide_up(int64_t n, int by) {
@@ -47,7 +85,6 @@ static size_t divide_up(int64_t n, int by) {
 
 static linear_args args_of(const linear *l) {
     const clattn_tensor *x = &l->x, *y = &l->y;
-    const bool one_piece = x->stride[1] == x->shape[3]; // the heads of a row follow one another
     return (linear_args){.x_offset = x->offset,
                          .x_batch = x->stride[0],
                          .x_head = x->stride[1],
@@ -64,7 +101,7 @@ static linear_args args_of(const linear *l) {
                          .rows = (int)x->shape[2],
                          .columns = (int)l->w.shape[0],
                          .reduction = (int)l->w.shape[1],
-                         .x_head_columns = (int)(one_piece ? l->w.shape[1] : x->shape[3]),
+                         .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
                          .y_head_columns = (int)y->shape[3],
                          .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
                          .rotary_dim = l->rope.rotary_dim};
@@ -74,9 +111,9 @@ _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) 
                "the arguments of a launch fit every device");
 
 static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
-    const knobs *k = &l->choice.knobs;
+    const linear_choice *choice = &l->choice;
     linear_args a = args_of(l);
-    a.column_tile = l->choice.column_tile;
+    a.column_tile = choice->column_tile;
     cla_launch_buffer(job, &l->x.buffer);
     cla_launch_buffer(job, &l->w.buffer);
     cla_launch_buffer(job, &l->b.buffer);
@@ -84,7 +121,7 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
     cla_launch_buffer(job, &l->rope.turns);
     cla_launch_buffer(job, &l->rope.table);
     cla_launch_value(job, &a, sizeof a);
-    job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], k->lanes * k->row_vectors * k->row_panels);
+    job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], choice->row_tile) * job->local[0];
     job->global[1] = divide_up(a.columns, a.column_tile);
     return cla_launch_enqueue(c, job);
 }
@@ -92,6 +129,7 @@ static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
 // Up to three projections in one launch; the first one's kernel and RoPE buffers serve all.
 static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, launch *job) {
     linear_args a[3] = {{0}};
+    const linear_choice *choice = &l[0]->choice;
     const cl_mem none = NULL;
     job->global[0] = 0;
     cla_launch_buffer(job, &l[0]->x.buffer);
@@ -103,35 +141,44 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
         cla_launch_value(job, &a[i], sizeof a[i]);
-        job->global[0] += divide_up(a[i].columns, l[0]->choice.column_tile);
+        job->global[0] += divide_up(a[i].columns, choice->column_tile);
     }
+    job->global[0] *= job->local[0];
+    if (choice->row_tile > 0)
+        job->global[1] = divide_up(l[0]->x.shape[0] * l[0]->x.shape[2], choice->row_tile);
     return cla_launch_enqueue(c, job);
 }
 
 static clattn_status enqueue(chain *c, const linear *const l[], int count) {
     const linear_choice *choice = &l[0]->choice;
-    launch job = {.local = {1, 1, 1}, .global = {1, 1, 1}};
+    const size_t group = choice->work_group > 1 ? (size_t)choice->work_group : 1;
+    launch job = {.local = {group, 1, 1}, .global = {1, 1, 1}};
     TRY(cla_program_get(c->context, choice->id, &choice->knobs, &job.program));
-    return choice->id == KERNEL_LINEAR_LANES ? enqueue_many_rows(c, l[0], &job)
-                                             : enqueue_few_rows(c, l, count, &job);
+    return cla_linear_is_of_few_rows(l[0]) ? enqueue_few_rows(c, l, count, &job)
+                                           : enqueue_many_rows(c, l[0], &job);
 }
 
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l) {
     return enqueue(c, &l, 1);
 }
 
+bool cla_linear_is_of_few_rows(const linear *l) {
+    return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
+}
+
 // The same rows, kernel, knobs and result buffer. A projection without RoPE may go with one that has it.
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
-    return l->choice.id == KERNEL_LINEAR_FEW_LANES && cla_knobs_equal(&k, &first->choice.knobs) &&
-           memcmp(&l->x, &first->x, sizeof l->x) == 0 && l->y.buffer == first->y.buffer;
+    return cla_linear_is_of_few_rows(l) && l->choice.id == first->choice.id &&
+           cla_knobs_equal(&k, &first->choice.knobs) && memcmp(&l->x, &first->x, sizeof l->x) == 0 &&
+           l->y.buffer == first->y.buffer;
 }
 
 bool cla_linear_native_shares_launch(const linear *const l[3]) {
     const int64_t columns = l[0]->w.shape[0] + l[1]->w.shape[0] + l[2]->w.shape[0];
     if (columns > INT32_MAX) return false; // the kernel counts the tiles of all three in 32 bits
-    return l[0]->choice.id == KERNEL_LINEAR_FEW_LANES && can_share(l[0], l[1]) && can_share(l[0], l[2]);
+    return cla_linear_is_of_few_rows(l[0]) && can_share(l[0], l[1]) && can_share(l[0], l[2]);
 }
 
 clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]) {

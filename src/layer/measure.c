@@ -5,25 +5,30 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/entry.h"
 #include "core/kernels.h"
 #include "core/sha256.h"
 
 #define ROUNDS 7
-#define MOST_ROWS 256
-#define WIDTH 768                      // columns and reduction, of a model like BERT-base
+#define FEW_ROWS 8
 #define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
 
-static const int64_t rows_of[PLAN_MEASURES] = {[PLAN_FEW_ROWS] = 8, [PLAN_MANY_ROWS] = MOST_ROWS};
-
+// Columns and reduction, and the rows of the larger of the two products: of a model like BERT-base on CPUs; on others large
+// enough that a launch is not most of its time.
 typedef struct trial {
     clattn_context *context;
     cl_command_queue queue;
+    int64_t width, most_rows;
     cl_mem x, w, y;
 } trial;
 
+static int64_t rows_of(const trial *t, int measure) {
+    return measure == PLAN_FEW_ROWS ? FEW_ROWS : t->most_rows;
+}
+
 static clattn_status make_matrix(trial *t, clattn_context *of, int64_t rows, cl_mem *m) {
     const float value = 0.5f;
-    const size_t bytes = (size_t)rows * WIDTH * sizeof value;
+    const size_t bytes = (size_t)(rows * t->width) * sizeof value;
     cl_int code = CL_SUCCESS;
     *m = clCreateBuffer(of->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (!*m) return cla_context_fail_opencl(of, code, "clCreateBuffer (measurement)");
@@ -38,16 +43,17 @@ static clattn_status open_trial(trial *t, clattn_context *of) {
     const clattn_context_params params = {
         .device = of->device, .context = of->opencl, .no_measurements = true};
     cl_int code = CL_SUCCESS;
-    *t = (trial){0};
+    *t = of->capabilities.is_cpu ? (trial){.width = 768, .most_rows = 256}
+                                 : (trial){.width = 2048, .most_rows = 512};
     const clattn_status status = clattn_context_create(&params, &t->context);
     if (status != CLATTN_OK)
         return cla_context_fail(of, status, "measurement: its own context: %s", clattn_status_text(status));
     t->context->cache = of->cache;
     t->queue = clCreateCommandQueue(of->opencl, of->device, 0, &code);
     if (!t->queue) return cla_context_fail_opencl(of, code, "clCreateCommandQueue (measurement)");
-    TRY(make_matrix(t, of, MOST_ROWS, &t->x));
-    TRY(make_matrix(t, of, WIDTH, &t->w));
-    return make_matrix(t, of, MOST_ROWS, &t->y);
+    TRY(make_matrix(t, of, t->most_rows, &t->x));
+    TRY(make_matrix(t, of, t->width, &t->w));
+    return make_matrix(t, of, t->most_rows, &t->y);
 }
 
 static void close_trial(trial *t, clattn_context *of) {
@@ -67,8 +73,9 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
     const char *const parts[] = {"projection rounds", of->name,     of->driver,
                                  of->version,         of->platform, CLATTN_VERSION_STRING};
-    const struct kernel_source *sources[] = {&clattn_kernel_sources[KERNEL_LINEAR_LANES],
-                                             &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES]};
+    const struct kernel_source *sources[] = {
+        &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
+        &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
     const uint32_t units = of->compute_units;
     sha256_state h;
     cla_sha256_begin(&h);
@@ -80,13 +87,15 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     cla_sha256_end(&h, key);
 }
 
+// Compiled: a kernel may allow fewer work-items than its device, which the next choice knows.
 static linear projection_of(const trial *t, int64_t rows, bool native) {
-    const int64_t w[2] = {WIDTH, WIDTH};
-    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+    const int64_t n = t->width, w[2] = {n, n};
+    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, n),
                 .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
-                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, WIDTH),
+                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, n),
                 .native = native};
-    cla_linear_choose(t->context, &l);
+    do cla_linear_choose(t->context, &l);
+    while (native && cla_linear_native_prepare(t->context, &l) == ENTRY_PLAN_AGAIN);
     return l;
 }
 
@@ -94,7 +103,7 @@ static linear projection_of(const trial *t, int64_t rows, bool native) {
 static uint64_t time_once(const trial *t, const linear *l) {
     chain steps;
     const uint64_t start = cla_os_time_ns();
-    cla_chain_begin(&steps, t->context, t->queue, 0, NULL);
+    if (cla_chain_begin(&steps, t->context, t->queue, 0, NULL) != CLATTN_OK) return 0;
     const clattn_status status = cla_linear_enqueue(&steps, l, NULL, 0);
     if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
     return cla_os_time_ns() - start + 1;
@@ -154,8 +163,8 @@ clattn_status cla_measure_projections(clattn_context *c, projection_answer *answ
     bool all = open;
     *answer = (projection_answer){.sure = open};
     for (int i = 0; open && i < PLAN_MEASURES; i++) {
-        const contest of = run_contest(&t, rows_of[i]);
-        tell(c, rows_of[i], &of);
+        const contest of = run_contest(&t, rows_of(&t, i));
+        tell(c, rows_of(&t, i), &of);
         kept[i] = faster(&of);
         answer->of[i] = (enum plan_measured)kept[i];
         answer->sure = answer->sure && is_sure(&of);

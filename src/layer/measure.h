@@ -1,4 +1,4 @@
-// measure.h: which projection is faster on a CPU device, clattn's own or CLBlast's: both are run in turn, and the cache
+// measure.h: which projection is faster on a device, clattn's own or CLBlast's: both are run in turn, and the cache
 // folder keeps the answer. Leaves out who is asked for and what rows a caller gives. Used by projector.c.
 #ifndef CLATTN_LAYER_MEASURE_H
 #define CLATTN_LAYER_MEASURE_H

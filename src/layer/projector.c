@@ -33,16 +33,10 @@ void cla_projector_destroy(clattn_context *context) {
     context->projector = NULL;
 }
 
-// Whether there are two to be compared.
-static bool can_measure(const clattn_context *context) {
-    return context->capabilities.is_cpu && context->capabilities.float_vector_width >= 4 &&
-           cla_clblast_available();
-}
-
 // What was measured here, or what the cache folder keeps: planning runs nothing.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
-    if (!can_measure(context) || context->no_measurements) return (projection_answer){.sure = false};
+    if (!cla_clblast_available() || context->no_measurements) return (projection_answer){.sure = false};
     cla_os_mutex_lock(&p->lock);
     if (!p->looked) p->answer = cla_measure_kept(context);
     p->looked = true;
@@ -58,7 +52,7 @@ clattn_status clattn_context_measure(clattn_context *context) {
                                 "no_measurements: the context was created without measurements");
     TRY(cla_context_check(context));
     (void)cla_probe_results(context, ~0u);
-    if (!can_measure(context)) return CLATTN_OK;
+    if (!cla_clblast_available()) return CLATTN_OK; // there are no two to be compared
     struct projector *p = context->projector;
     projection_answer answer;
     clattn_status status = CLATTN_OK;
@@ -101,12 +95,7 @@ static const char *choose(clattn_context *context, linear *l) {
     const bool open = cla_linear_native_is_open(context, l);
     const projection_answer known = open ? measured(context) : (projection_answer){.sure = false};
     l->native = cla_linear_native_wins(context, l, &known);
-    const int measure = l->choice.id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
-    if (!open)
-        return l->native ? "a tuned row of the context prefers it"
-                         : "no tuned row prefers the native kernel on this device";
-    return known.of[measure] ? "measured as the faster one on this device"
-                             : "a shipped row prefers it, nothing was measured";
+    return cla_linear_why(context, l, &known);
 }
 
 clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows,

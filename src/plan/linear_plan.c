@@ -1,9 +1,10 @@
-// linear_plan.c: the planner's choice for one projection: who computes it. The shape of the work is its family's.
+// linear_plan.c: the planner's choice for one projection: who computes it, and why. The shape of the work is its family's.
 #include "plan/family.h"
 
-static bool clblast_measured_faster(const plan_input *in, enum kernel_id id) {
-    return in->measured[id == KERNEL_LINEAR_FEW_LANES ? PLAN_FEW_ROWS : PLAN_MANY_ROWS] ==
-           PLAN_CLBLAST_FASTER;
+// A device whose work-items own vector registers. Others never get the lanes kernels by default, and one that is no CPU not
+// even by a row: the tiles that are those kernels' own would be spilled for each of thousands of work-items.
+static bool has_lanes(const plan_input *in) {
+    return in->device->is_cpu && in->device->float_vector_width >= 4;
 }
 
 static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows) {
@@ -12,32 +13,70 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .type = (int)p->type_w,
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
-    const unsigned kernels = 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES | 1u << TUNED_CLBLAST;
+    unsigned kernels = 1u << TUNED_CLBLAST | 1u << KERNEL_LINEAR_ROWS | 1u << KERNEL_LINEAR_TILES;
+    if (in->device->is_cpu) kernels |= 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES;
     return cla_tuned_find(rows, NULL, kernels, &key);
 }
 
+// What the library prefers where no row of the caller's says it.
+static const tuned_row *default_row(const plan_input *in, const linear_problem *p) {
+    static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES};
+    if (has_lanes(in)) return linear_row(in, p, in->shipped);
+    return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
+}
+
+static bool is_clblast(const tuned_row *row) {
+    return !row || row->id == TUNED_CLBLAST;
+}
+
+int cla_variant_linear_measure(enum kernel_id id) {
+    return id == KERNEL_LINEAR_FEW_LANES || id == KERNEL_LINEAR_ROWS ? PLAN_FEW_ROWS : PLAN_MANY_ROWS;
+}
+
+// Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    const tuned_row *row = linear_row(in, p, in->shipped);
-    return row && row->id != TUNED_CLBLAST && !linear_row(in, p, in->own);
+    if (linear_row(in, p, in->own)) return false;
+    return has_lanes(in) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
+}
+
+// Whether the library, left alone, prefers CLBlast.
+static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
+    const tuned_row *row = default_row(in, p);
+    if (is_clblast(row)) return true;
+    const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
+    if (has_lanes(in)) return known == PLAN_CLBLAST_FASTER;
+    if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;
+    return known == PLAN_NOT_MEASURED ? p->rows > FAMILY_FEW_ROWS : known == PLAN_CLBLAST_FASTER;
 }
 
 bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
                                linear_choice *choice) {
-    static const tuned_row any_device = {.id = KERNEL_LINEAR_LANES};
+    static const tuned_row any_cpu = {.id = KERNEL_LINEAR_LANES};
     const tuned_row *own = linear_row(in, p, in->own);
-    const tuned_row *row = own ? own : linear_row(in, p, in->shipped);
-    const bool to_clblast = !row || row->id == TUNED_CLBLAST;
-    if (!forced && (to_clblast || (!own && clblast_measured_faster(in, row->id)))) return false;
-    if (to_clblast) row = &any_device;
-    *choice = (linear_choice){
-        .id = row->id,
-        .knobs = {.type_q = (int)p->type_x,
-                  .type_kv = (int)p->type_w,
-                  .type_out = (int)p->type_y,
-                  .type_bias = (int)p->type_bias,
-                  .lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in->device)}};
+    const tuned_row *row = own ? own : default_row(in, p);
+    if (!forced && (own ? is_clblast(own) : prefers_clblast(in, p))) return false;
+    if (is_clblast(row)) row = has_lanes(in) ? &any_cpu : default_row(in, p);
+    *choice = (linear_choice){.id = row->id,
+                              .knobs = {.type_q = (int)p->type_x,
+                                        .type_kv = (int)p->type_w,
+                                        .type_out = (int)p->type_y,
+                                        .type_bias = (int)p->type_bias}};
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == row->id && cla_families[i]->shape)
             cla_families[i]->shape(in, p, row, choice);
     return true;
+}
+
+const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p, bool native) {
+    if (linear_row(in, p, in->own))
+        return native ? "a tuned row of the context prefers it"
+                      : "no tuned row prefers the native kernel on this device";
+    const tuned_row *row = default_row(in, p);
+    if (!cla_variant_linear_is_open(in, p))
+        return native ? "it reads weights of 16 bits as they are stored"
+                      : "no tuned row prefers the native kernel on this device";
+    if (in->measured[cla_variant_linear_measure(row->id)]) return "measured as the faster one on this device";
+    if (has_lanes(in)) return "a shipped row prefers it, nothing was measured";
+    return native ? "few rows, or no CLBlast: nothing was measured"
+                  : "many rows of float32: nothing was measured";
 }

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "core/subgroups.h"
+#include "plan/family.h"
+
 clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]) {
     struct planner *p = calloc(1, sizeof *p);
     why[0] = '\0';
@@ -22,17 +25,33 @@ void cla_planner_destroy(clattn_context *context) {
     context->planner = NULL;
 }
 
-const plan_input *cla_planner_linear_input(const clattn_context *context) {
-    return &context->planner->input;
+plan_input cla_planner_linear_input(const clattn_context *context) {
+    plan_input in = context->planner->input;
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+    return in;
+}
+
+// Sub-groups are probed for a kernel that may use them: on a CPU, whose own kernels do not, only where a row of the caller's
+// names one.
+static bool wants_subgroups(const plan_input *in) {
+    if (!in->device->subgroups) return false;
+    for (int i = 0; i < cla_family_count; i++) {
+        if (!cla_families[i]->subgroups) continue;
+        if (!cla_device_has_lanes(in->device)) return true;
+        for (int r = 0; r < in->own->count; r++)
+            if (in->own->rows[r].id == cla_families[i]->id) return true;
+    }
+    return false;
 }
 
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
-    plan_input in = context->planner->input;
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
-    if (p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16)
-        in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX);
+    plan_input in = cla_planner_linear_input(context);
+    const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
+    const unsigned wanted = (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX : 0) |
+                            (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
+    if (wanted) in.probes = cla_probe_results(context, wanted);
     return in;
 }
 
@@ -46,4 +65,12 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
     cla_log_send(&context->log, CLATTN_LOG_INFO,
                  "kernel %s: compiled, it allows %u work-items: smaller tiles are taken",
                  clattn_kernel_sources[id].name, limit);
+}
+
+const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
+    const clattn_capabilities *of = &context->capabilities;
+    const tuned_key key = {.cpu = of->is_cpu, .lanes = (int)of->float_vector_width};
+    const tuned_row *row =
+        cla_tuned_find(&context->planner->own, NULL, 1u << (TUNED_CLBLAST_KERNELS + kernel), &key);
+    return row ? row->clblast : NULL;
 }

@@ -20,6 +20,8 @@ void cla_planner_destroy(clattn_context *context);
 plan_input cla_planner_input(clattn_context *context, const problem *p);
 // A compiled kernel allows no more work-items than this: plans from now on keep to it.
 void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items);
+// The first row of the caller's with parameters for a kernel of CLBlast on this device, or NULL.
+const int *cla_planner_clblast_row(const clattn_context *context, int kernel);
 // The input for a projection; what was measured of them is added by src/layer.
-const plan_input *cla_planner_linear_input(const clattn_context *context);
+plan_input cla_planner_linear_input(const clattn_context *context);
 #endif

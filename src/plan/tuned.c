@@ -70,14 +70,33 @@ static bool is_listed(const char *list, const char *word) {
     return false;
 }
 
+// Which kernel of CLBlast a row is for; negative: none.
+static int clblast_kernel_of(const tuned_row *row) {
+    return (int)row->id - TUNED_CLBLAST_KERNELS;
+}
+
 static const family *family_of(enum kernel_id id) {
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == id && cla_families[i]->tunes) return cla_families[i];
     return NULL;
 }
 
+// A parameter of a kernel of CLBlast, once.
+static bool parse_parameter(char *word, tuned_row *row) {
+    char *value = strchr(word, '=');
+    int x = 0;
+    if (!value) return false;
+    *value = '\0';
+    const char *number = value + 1;
+    const int at = cla_clblast_parameter_of(clblast_kernel_of(row), word);
+    if (at < 0 || row->clblast[at] >= 0 || !parse_count(&number, &x) || *number || x > 65536) return false;
+    row->clblast[at] = x;
+    return true;
+}
+
 // Knobs that choose among right programs. Those that describe the data (types, head sizes, ...) are not for rows.
 static bool parse_knob(char *word, tuned_row *row) {
+    if (clblast_kernel_of(row) >= 0) return parse_parameter(word, row);
     const family *f = family_of(row->id);
     char *value = strchr(word, '=');
     int x = 0;
@@ -88,14 +107,17 @@ static bool parse_knob(char *word, tuned_row *row) {
            cla_knobs_set(&row->knobs, word, x);
 }
 
-static bool parse_kernel(const char *word, enum kernel_id *id) {
+static bool parse_kernel(const char *word, tuned_row *row) {
+    enum kernel_id *id = &row->id;
+    const int clblast = cla_clblast_kernel_of(word);
     for (int i = 0; i < KERNEL_COUNT; i++)
         if (!strcmp(word, clattn_kernel_sources[i].name)) {
             *id = (enum kernel_id)i;
             return family_of(*id) != NULL;
         }
-    *id = TUNED_CLBLAST;
-    return !strcmp(word, "clblast");
+    *id = (enum kernel_id)(clblast < CLBLAST_KERNELS ? TUNED_CLBLAST_KERNELS + clblast : TUNED_CLBLAST);
+    for (int i = 0; clblast < CLBLAST_KERNELS && i < CLBLAST_MOST_PARAMETERS; i++) row->clblast[i] = -1;
+    return clblast < CLBLAST_KERNELS || !strcmp(word, "clblast");
 }
 
 // The next word of a line, NULL at its end; words are cut in place.
@@ -106,6 +128,17 @@ static char *next_word(char **rest) {
     *rest = *end ? end + 1 : end;
     *end = '\0';
     return word;
+}
+
+// Parameters of CLBlast are a device's, whatever the problem.
+static const char *row_refusal(const tuned_row *row) {
+    const family *f = family_of(row->id);
+    if (clblast_kernel_of(row) < 0) return f && f->knobs_refusal ? f->knobs_refusal(&row->knobs) : NULL;
+    for (int i = 0; i < CONDITION_COUNT; i++)
+        if (i != CONDITION_cpu && i != CONDITION_lanes &&
+            (row->when[i].least > 0 || row->when[i].most < INT_MAX))
+            return "asks for a condition other than cpu and lanes: CLBlast's parameters are for all problems";
+    return cla_clblast_refusal(clblast_kernel_of(row), row->clblast);
 }
 
 #define NO_ROW "is not a row: \"kernel condition=value ... : KNOB=number ...\" is needed"
@@ -119,7 +152,7 @@ static int parse_line(char *line, tuned_row *row, const char **why) {
     char *word = next_word(&rest);
     *why = NO_ROW;
     if (!word) return 0;
-    if (!parse_kernel(word, &row->id)) return -1;
+    if (!parse_kernel(word, row)) return -1;
     bool after = false;
     while ((word = next_word(&rest)) != NULL) {
         if (!after && !strcmp(word, ":")) {
@@ -129,8 +162,7 @@ static int parse_line(char *line, tuned_row *row, const char **why) {
         if (!(after ? parse_knob(word, row) : parse_condition(word, row))) return -1;
     }
     if (!after) return -1;
-    const family *f = family_of(row->id);
-    const char *refusal = f && f->knobs_refusal ? f->knobs_refusal(&row->knobs) : NULL;
+    const char *refusal = row_refusal(row);
     if (refusal) *why = refusal;
     return refusal ? -1 : 1;
 }

@@ -11,9 +11,14 @@
 #define CLATTN_PLAN_TUNED_H
 #include "core/kernels.h"
 #include "core/knobs.h"
+#include "plan/clblast_parameters.h"
 
-// The word "clblast" in place of a kernel: projections go to CLBlast.
+// The word "clblast" in place of a kernel: projections go to CLBlast. "clblast_xgemm" and so on: parameters of its kernels, all of
+// them, for a device:
+//
+//     clblast_gemm cpu=0 : XGEMM_MIN_INDIRECT_SIZE=512
 #define TUNED_CLBLAST KERNEL_COUNT
+#define TUNED_CLBLAST_KERNELS (KERNEL_COUNT + 1) // and the next: which kernel of CLBlast
 
 typedef struct tuned_range {
     int least, most;
@@ -29,7 +34,10 @@ enum tuned_condition {
 typedef struct tuned_row {
     enum kernel_id id;
     tuned_range when[CONDITION_COUNT];
-    knobs knobs;
+    union {
+        knobs knobs;
+        int clblast[CLBLAST_MOST_PARAMETERS]; // of a row for a kernel of CLBlast
+    };
 } tuned_row;
 
 typedef struct tuned_rows {

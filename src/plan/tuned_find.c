@@ -12,6 +12,8 @@ static bool holds(const tuned_row *r, const tuned_key *key) {
     return true;
 }
 
+_Static_assert(TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS <= 32, "all kernels of rows are bits of an unsigned");
+
 static const tuned_row *find_in(const tuned_rows *rows, unsigned kernels, const tuned_key *key) {
     for (int i = 0; rows && i < rows->count; i++) {
         const tuned_row *r = &rows->rows[i];

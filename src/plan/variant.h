@@ -16,6 +16,7 @@ typedef struct plan_input {
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
     probe_results probes;
     enum plan_measured measured[PLAN_MEASURES];
+    bool has_clblast;                   // projections can go there
     uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
 } plan_input;
 
@@ -33,6 +34,7 @@ typedef struct variant {
     uint64_t packed_values;   // bytes from there to the values in tiles
     uint64_t packed_bytes;    // of those; 0: values are taken as they lie
     uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits and packed values
+    const char *options;      // of the compiler where the family's are not the ones; NULL: the family's
     const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 
@@ -50,6 +52,9 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
 bool cla_variant_review(const plan_input *in, const problem *p, const variant *chosen, int *index,
                         const family **which, char why[256]);
 
+// Whether it is a CPU whose work-items own vector registers: kernels for others are then not the planner's choice.
+bool cla_device_has_lanes(const clattn_capabilities *device);
+
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int cla_variant_lanes(const clattn_capabilities *device);
 
@@ -59,26 +64,33 @@ typedef struct unfused_chunk {
 } unfused_chunk;
 unfused_chunk cla_unfused_chunk(const problem *p);
 
-// A projection of `rows` rows: the lanes kernel and its knobs, or false where CLBlast is
-// the choice; when `forced`, always true. The caller's rows decide; then what was measured on the device;
-// then the library's rows. RoPE is fused where the knob `rope` says so: where heads of an even size fit whole
-// into a tile.
+// A projection of `rows` rows: the kernel and its knobs, or false where CLBlast is the choice; when `forced`, always
+// true. The caller's rows decide; then what was measured on the device; then what the library prefers: its rows on CPUs,
+// elsewhere CLBlast for float32 weights and many rows alone. RoPE is fused where the knob `rope` says so: where heads
+// have an even size and, in linear_lanes, fit whole into a tile.
 typedef struct linear_problem {
     clattn_type type_x, type_w, type_y, type_bias;
     int64_t rows, columns, reduction;
     int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
     bool rope_interleaved;
+    // Elements to which the rows of x (and the heads that it is made of) and those of W are aligned: a power of two.
+    int align_x, align_w;
 } linear_problem;
 
 typedef struct linear_choice {
     enum kernel_id id;
     knobs knobs;
-    int column_tile; // columns of a work-item
+    int column_tile; // columns of a work-group
+    int row_tile;    // rows of a work-group; 0: all of them, few
+    int work_group;  // work-items of a group; 0: one
+    size_t local_bytes;
 } linear_choice;
 
-// Whether a measurement can change that: no row of the caller's decides, and one of the library's has a
-// kernel.
+// Whether a measurement can change that: no row of the caller's decides, and a kernel and CLBlast both come into question.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p);
 bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
                                linear_choice *choice);
+// Why it was chosen, and which measurement stands for a kernel: PLAN_FEW_ROWS or PLAN_MANY_ROWS.
+const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p, bool native);
+int cla_variant_linear_measure(enum kernel_id id);
 #endif

@@ -14,6 +14,7 @@
 #include "tool/bench_call.h"
 #include "tool/file.h"
 #include "tool/outputs.h"
+#include "tool/tune.h"
 #include "tool/verify_case.h"
 
 // What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
@@ -23,28 +24,13 @@ static const struct {
                   {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
 #define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
 
-// The problem classes that get a row each; a representative is timed.
-typedef struct tune_class {
-    char condition[32];
-    struct test_case test;
-} tune_class;
 static const struct {
     const char *condition, *name;
 } classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
                {"nq=17..96", "attend-f32-b2-h12-n77-d64-full"},
                {"nq=97..", "attend-f32-b1-h8-n1024-d64-full"}};
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
-
-typedef struct tune {
-    const char *out;
-    bool quick, named; // named: one case in place of the classes
-    tune_class classes[CLASSES];
-    int class_count;
-    common_options common;
-    char text[16384]; // the rows
-    size_t used;
-    int row_count;
-} tune;
+_Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
 
 static bool take_case(tune *t, const char *value, char why[256]) {
     struct test_case *c = &t->classes[0].test;
@@ -62,6 +48,7 @@ static bool take_tune(void *target, int id, const char *value, char why[256]) {
     tune *t = target;
     if (id == 600) t->out = value;
     if (id == 601) t->quick = true;
+    if (id == 603) t->projection = true;
     return id != 602 || take_case(t, value, why);
 }
 
@@ -101,8 +88,7 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     return passed > 0;
 }
 
-// Median time of a case in ns; 0 where it does not run, or is wrong.
-static double timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
+double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
     const measure_settings settings = {.repeat = repeat};
     const bench_case c = {.test = *test};
     measure_times times = {0};
@@ -140,7 +126,7 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
             struct test_case c = t->classes[i].test;
             if (!t->named) c.q_type = c.kv_type = c.out_type = type;
             c.kernel = CLATTN_KERNEL_FLASH;
-            const double time_ns = timed(&s, &c, 9, t->named);
+            const double time_ns = tune_timed(&s, &c, 9, t->named);
             if (time_ns > 0.0 && (winners[i].time_ns == 0.0 || time_ns < winners[i].time_ns)) {
                 snprintf(winners[i].row, sizeof winners[i].row, "%s", row);
                 winners[i].time_ns = time_ns;
@@ -150,26 +136,34 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
     return -1;
 }
 
-static void add_line(tune *t, const char *line) {
+void tune_add_line(tune *t, const char *line) {
     const int n = snprintf(t->text + t->used, sizeof t->text - t->used, "%s\n", line);
     if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
 }
 
-static void add_winners(tune *t, clattn_type type, const winner *winners, bool is_cpu, int lanes) {
+// The vector as kernels with lanes take it; the rows' condition has the width that the device reports.
+static int lanes_of(const clattn_capabilities *device) {
+    const uint32_t width = device->float_vector_width;
+    return width >= 16 ? 16 : width >= 8 ? 8 : 4;
+}
+
+static void add_winners(tune *t, clattn_type type, const winner *winners) {
     for (int i = 0; i < t->class_count; i++) {
         char line[512];
         const char *colon = strchr(winners[i].row, ':');
         if (!colon) continue;
         const double flops = model_flops(&t->classes[i].test);
-        snprintf(line, sizeof line, "%.*scpu=%d lanes=%d type=%s %s %s  # %.0f GFLOP/s",
-                 (int)(colon - winners[i].row), winners[i].row, is_cpu, lanes, names_types[type],
-                 t->classes[i].condition, colon, flops / winners[i].time_ns);
-        add_line(t, line);
+        snprintf(line, sizeof line, "%.*scpu=%d lanes=%u type=%s %s %s  # %.0f GFLOP/s",
+                 (int)(colon - winners[i].row), winners[i].row, t->device.is_cpu,
+                 (unsigned)t->device.float_vector_width, names_types[type], t->classes[i].condition, colon,
+                 flops / winners[i].time_ns);
+        tune_add_line(t, line);
         t->row_count++;
     }
 }
 
-static int tune_type(tune *t, clattn_type type, bool is_cpu, int lanes) {
+static int tune_type(tune *t, clattn_type type) {
+    const int lanes = lanes_of(&t->device);
     winner winners[CLASSES] = {{{0}, 0.0}};
     int status = try_row(t, "flash :", type, winners);
     for (int i = 0; i < CANDIDATES && status < 0; i++) {
@@ -180,35 +174,52 @@ static int tune_type(tune *t, clattn_type type, bool is_cpu, int lanes) {
         status = try_row(t, row, type, winners);
     }
     if (isatty(2)) fprintf(stderr, "\r\033[K");
-    if (status < 0) add_winners(t, type, winners, is_cpu, lanes);
+    if (status < 0) add_winners(t, type, winners);
     return status;
 }
 
-// One projection: CLBlast against the native kernel, a row for the faster.
-static int tune_projection(tune *t, const char *name, bool is_cpu, int lanes) {
+// One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
+static int tune_projection(tune *t, const char *name) {
     struct test_case c;
     char why[256], line[512];
-    double times[CLATTN_PROJECTION_COUNT] = {0.0};
+    double clblast = 0.0, native = 0.0;
+    const bool lanes = t->device.is_cpu && t->device.float_vector_width >= 4;
     session s = {0};
     if (t->named)
         c = t->classes[0].test;
     else if (!case_parse(name, &c, why))
         return tool_failed("tune", "%s", why);
-    const int status = session_open(&s, "tune", &t->common);
-    for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT && status < 0; p++) {
-        c.projection = (clattn_projection)p;
-        times[p] = timed(&s, &c, 7, t->named);
-    }
+    int status = session_open(&s, "tune", &t->common);
+    c.projection = CLATTN_PROJECTION_CLBLAST;
+    if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
+    c.projection = CLATTN_PROJECTION_NATIVE;
+    if (status < 0) native = tune_timed(&s, &c, 7, t->named);
     session_close(&s);
+    if (status < 0 && t->projection && clblast > 0.0)
+        status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
     if (status >= 0) return status;
-    const double clblast = times[CLATTN_PROJECTION_CLBLAST], native = times[CLATTN_PROJECTION_NATIVE];
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%d %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
-             native > 0.0 && (clblast == 0.0 || native < clblast) ? "linear_lanes" : "clblast", is_cpu, lanes,
-             t->named ? t->classes[0].condition : "nq=41..", (long long)c.n_q, (long long)c.width,
-             (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
-    if (clblast > 0.0 || native > 0.0) add_line(t, line), t->row_count++;
+             "%s cpu=%d lanes=%u %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
+                                                                  : "clblast",
+             t->device.is_cpu, (unsigned)t->device.float_vector_width,
+             t->named ? t->classes[0].condition
+             : lanes  ? "nq=41.."
+                      : "type=f32 nq=17..",
+             (long long)c.n_q, (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6,
+             native / 1e6);
+    if (clblast > 0.0 || native > 0.0) tune_add_line(t, line), t->row_count++;
     return -1;
+}
+
+// The kernel that CLBlast takes for large products, whatever the case asked for.
+static int tune_large(tune *t) {
+    struct test_case c;
+    char why[256];
+    double best_ns = 0.0;
+    if (!case_parse("linear-f32-b1-h1-n1024-d1024-m1024-full", &c, why))
+        return tool_failed("tune", "%s", why);
+    return tune_clblast(t, TUNE_XGEMM, &c, &best_ns);
 }
 
 static int run_tune(tune *t) {
@@ -216,19 +227,18 @@ static int run_tune(tune *t) {
     char line[700], error[512];
     int status = session_open(&s, "tune", &t->common);
     if (status >= 0) return status;
-    const uint32_t width = s.capabilities->float_vector_width;
-    const bool is_cpu = s.capabilities->is_cpu;
-    const int lanes = width >= 16 ? 16 : width >= 8 ? 8 : 4;
+    t->device = *s.capabilities;
     snprintf(line, sizeof line, "# %s, %s, clattn %s", s.capabilities->name, s.capabilities->driver,
              clattn_version());
     session_close(&s);
-    add_line(t, line);
+    tune_add_line(t, line);
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0; type++)
-        if (!own || (own->op != CASE_LINEAR && (int)own->q_type == type))
-            status = tune_type(t, (clattn_type)type, is_cpu, lanes);
+        if (!t->projection && (!own || (own->op != CASE_LINEAR && (int)own->q_type == type)))
+            status = tune_type(t, (clattn_type)type);
     if (status < 0 && (!own || own->op == CASE_LINEAR))
-        status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full", is_cpu, lanes);
+        status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
+    if (status < 0 && t->projection) status = tune_large(t);
     if (status >= 0) return status;
     if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
     fputs(t->text, stdout);
@@ -242,8 +252,11 @@ int tool_tune(int argc, char **argv) {
     static const option_row rows[] = {
         {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
         {"quick", NULL, 601, "a third of the candidates"},
-        {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"}};
-    const option_group groups[] = {{"tune", rows, 3, take_tune, &t}, common_group(&t.common)};
+        {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"},
+        {"projection", NULL, 603,
+         "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
+         "--out rows.txt"}};
+    const option_group groups[] = {{"tune", rows, 4, take_tune, &t}, common_group(&t.common)};
     command_line line = {"tune",
                          "find the fastest legal variants of this device, as rows for the planner",
                          "clattn tune --device cpu --out rows.txt",
@@ -258,6 +271,8 @@ int tool_tune(int argc, char **argv) {
     const output_file output = {"out", t.out};
     if (status < 0 && t.common.json)
         return tool_wrong("tune", "--json: has no effect: rows are a text of their own");
+    if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
+        return tool_wrong("tune", "--projection: the case is none: a linear case is needed");
     if (status < 0) status = outputs_check("tune", &output, 1);
     if (status >= 0) return status;
     return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);

@@ -1,0 +1,168 @@
+// flash_tiles.cl: flash attention for GPUs, OpenCL 1.2 alone: both products are register-tiled (tiles.clh).
+// A work-group owns TILES_ROWS query rows and walks over the keys TILES_COLUMNS at a time. Work-item (ty, tx) has the scores
+// of rows MICRO_ROWS * ty + 0, 1, ... with the keys tx + GROUP_COLUMNS * j, and of the output the same rows and the
+// columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
+//   S = Q K^T   by chunks of head columns.
+//   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row.
+//   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
+//               lies, [key][column].
+// Barriers are uniform: all loop bounds depend on the group alone.
+#include "tiles.clh"
+#define SCORE_VECTORS // rows are in the elements of a vector
+#include "fused.clh"
+#include "flash_tiles_rows.clh"
+#include "softmax.clh"
+
+#if TILES_ROWS > TILES_GROUP
+#error "MICRO_ROWS is at most GROUP_COLUMNS: a row's maximum is finished by a work-item of its own"
+#endif
+#define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
+
+// The rows of Q of a head.
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    long stride;
+} query_rows;
+
+#define QUERY_FOUR(from, row, d) LOAD_ROW_FOUR(TYPE_Q, (from)->at + (row) * (from)->stride, d, HEAD_DIM)
+#define KEY_FOUR(from, row, d) kv_four(kv_row_at(from, row), d, HEAD_DIM)
+TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_FOUR, CHUNK / 4)
+TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_FOUR, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
+
+// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these fours have none.
+bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
+    float4 zeros = (float4)(0.0f);
+    TILES_EACH(n, GROUP_COLUMNS * GROUP_COLUMNS * OUT_QUADS) {
+        const int row = n / (GROUP_COLUMNS * OUT_QUADS), four = n % (GROUP_COLUMNS * OUT_QUADS);
+        const float4 x = kv_four(kv_row_at(values, min(k0 + row, last)), 4 * four, HEAD_DIM_V);
+        to[n] = x;
+        zeros += x * 0.0f;
+    }
+    return !(zeros.s0 + zeros.s1 + zeros.s2 + zeros.s3 == 0.0f);
+}
+
+// The largest of a work-item's scores in each row.
+VEC largest(const tiles_sums *s) {
+    return fmax(fmax(s->c0, s->c1), fmax(s->c2, s->c3));
+}
+
+// Scores become weights; returns their sums. A hidden one is -0, which no weight is: it adds nothing, and
+// add_seen_values knows it.
+VEC weigh(tiles_sums *s, VEC base, uint hidden) {
+    s->c0 = exp2((s->c0 - base) * SCORE_TO_EXP2), s->c1 = exp2((s->c1 - base) * SCORE_TO_EXP2);
+    s->c2 = exp2((s->c2 - base) * SCORE_TO_EXP2), s->c3 = exp2((s->c3 - base) * SCORE_TO_EXP2);
+    if (hidden) {
+        const VEC none = (VEC)(-0.0f);
+        s->c0 = select(s->c0, none, rows_unpack(hidden)),
+        s->c1 = select(s->c1, none, rows_unpack(hidden >> MICRO_ROWS));
+        s->c2 = select(s->c2, none, rows_unpack(hidden >> 2 * MICRO_ROWS));
+        s->c3 = select(s->c3, none, rows_unpack(hidden >> 3 * MICRO_ROWS));
+    }
+    return (s->c0 + s->c1) + (s->c2 + s->c3);
+}
+
+// A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`; by how much sums of before
+// shrink to `keeps`. Returns the maximum.
+float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps, int row,
+                     float m) {
+    float most = m;
+    for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TURNED_PITCH + row]);
+    const float base = softmax_base(most);
+    bases[row] = base, keeps[row] = exp2((m - base) * SCORE_TO_EXP2);
+    return most;
+}
+
+// A work-item a row: the row's sum, with the sink; to `factors` what the output is multiplied by, and to `empty` 1 where the
+// row saw nothing. Returns what the log-sum-exp is made of.
+softmax_state finish_sum(__local const float *partial, __local float *empty, __local float *factors, int row,
+                         float m, float sink) {
+    softmax_state x = {m * SCORE_TO_NATURAL, 0.0f};
+    for (int y = 0; y < GROUP_COLUMNS; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
+    float keep = 1.0f;
+    if (sink != -INFINITY) {
+        const softmax_state with = softmax_add(x, sink);
+        keep = exp(x.m - softmax_base(with.m));
+        x = with;
+    }
+    factors[row] = x.l == 0.0f ? 0.0f : keep / x.l;
+    empty[row] = x.l == 0.0f ? 1.0f : 0.0f;
+    return x;
+}
+
+// Global size: (row tiles * splits * TILES_GROUP, heads, batch).
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void flash_tiles(FUSED_ARGUMENTS) {
+    __local float4 shared[SHARED_FOURS], partial[GROUP_COLUMNS * TILES_TURNED_PITCH];
+    __local float4 bases[TILES_ROWS / 4], keeps[TILES_ROWS / 4];
+    __local int strange[4]; // the first: V has had a NaN or an infinity where some row does not see the key
+    __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
+    __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
+    const int id = (int)get_local_id(0), ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+    const int split = (int)get_group_id(0) % args.splits;
+    const int i0 = (int)get_group_id(0) / args.splits * TILES_ROWS;
+    const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
+    const mask_rows rows = mask_rows_of(&args, table, b);
+    const int rows_end = min(args.n_q, rows.item.q_length);
+    if (i0 >= rows_end) return; // uniform: the whole group leaves
+
+    const int i_last = min(i0 + TILES_ROWS, rows_end) - 1;
+    const mask_tile seen = mask_tile_of(&args, &rows, split, i0, i_last);
+    const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row};
+    const kv_buffers kv = KV_BUFFERS;
+    const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
+    const score_call call = SCORE_CALL;
+    const score_rows mine = {b, h, i0 + MICRO_ROWS * ty, i_last, seen.end - 1, &rows};
+    out_sums acc;
+    out_clear(&acc);
+    VEC l = (VEC)(0.0f); // of this work-item's keys alone; the rows' are summed at the end
+    float m = -INFINITY; // of row `id`
+    if (id == 0) strange[0] = 0;
+
+    for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
+        const bool all_see = !SCORE_MASKED && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
+        tiles_sums s;
+        tiles_clear(&s);
+        for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
+            barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
+            load_queries(tile_q, &queries, i0, i_last, d0);
+            load_keys(tile_k, &keys, k0, seen.end - 1, d0);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            tiles_multiply(&s, tile_q, tile_k, ty, tx,
+                           HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - d0 + 3) / 4 : CHUNK / 4);
+        }
+        const uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
+        tiles_write_rows(partial, tx, ty, largest(&s));
+        barrier(CLK_LOCAL_MEM_FENCE); // partial maxima are there, and K has been read
+        if (id < TILES_ROWS)
+            m = finish_maximum((__local const float *)partial, (__local float *)bases, (__local float *)keeps,
+                               id, m);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const VEC keep = tiles_read_rows(keeps, 0, ty);
+        l = l * keep + weigh(&s, tiles_read_rows(bases, 0, ty), hidden);
+        out_scale(&acc, keep);
+        for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
+            barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
+            tiles_write_rows(tile_p, tx, ty, s.c0);
+            s.c0 = s.c1, s.c1 = s.c2, s.c2 = s.c3;
+            if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            if (strange[0])
+                add_seen_values(&acc, tile_p, tile_v, ty, tx);
+            else
+                add_values(&acc, tile_p, tile_v, ty, tx);
+        }
+    }
+
+    tiles_write_rows(partial, tx, ty, l);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < TILES_ROWS) {
+        const float sink = split == 0 ? table_sink(&args, table, h) : -INFINITY;
+        const softmax_state x = finish_sum((__local const float *)partial, (__local float *)bases,
+                                           (__local float *)keeps, id, m, sink);
+        if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
+            lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + id)] = softmax_lse(x);
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};
+    out_finish(&acc, tiles_read_rows(keeps, 0, ty), tiles_read_rows(bases, 0, ty));
+    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx);
+}

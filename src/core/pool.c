@@ -1,0 +1,244 @@
+// pool.c: see pool.h. A pool has two shelves of slots. The lock is held for a moment, and by nobody while a buffer is made:
+// a slot that is held is its borrower's alone, and others look at nothing of it but that.
+#include "core/pool.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct shelf {
+    pool_slot *slots;
+    int count;
+    uint64_t bytes, most_bytes;
+} shelf;
+
+struct pool {
+    os_mutex lock;
+    uint64_t clock;
+    shelf tables, scratches;
+    pool_slot slots[POOL_TABLES + POOL_SCRATCHES];
+};
+
+bool cla_pool_create(clattn_context *context) {
+    const uint64_t share = context->capabilities.global_memory_bytes / 8;
+    struct pool *p = calloc(1, sizeof *p);
+    if (!p || !cla_os_mutex_init(&p->lock)) {
+        free(p);
+        return false;
+    }
+    p->tables = (shelf){.slots = p->slots, .count = POOL_TABLES, .most_bytes = POOL_TABLE_BYTES};
+    p->scratches = (shelf){.slots = p->slots + POOL_TABLES,
+                           .count = POOL_SCRATCHES,
+                           .most_bytes = share < POOL_SCRATCH_BYTES ? share : POOL_SCRATCH_BYTES};
+    context->pool = p;
+    return true;
+}
+
+// Leaves an empty place. OpenCL keeps the buffer until the commands that use it are done.
+static void empty(pool_slot *s) {
+    if (s->buffer) clReleaseMemObject(s->buffer);
+    if (s->written) clReleaseEvent(s->written);
+    if (s->last) clReleaseEvent(s->last);
+    free(s->words);
+    *s = (pool_slot){.buffer = NULL};
+}
+
+void cla_pool_destroy(clattn_context *context) {
+    struct pool *p = context->pool;
+    if (!p) return;
+    for (int i = 0; i < POOL_TABLES + POOL_SCRATCHES; i++) empty(&p->slots[i]);
+    cla_os_mutex_destroy(&p->lock);
+    free(p);
+    context->pool = NULL;
+}
+
+// Whether the command of an event has come to its end; the event is then gone, and *well says how it ended. Asking for the
+// status orders no memory, so that an event that is complete is waited for, too.
+static bool has_ended(cl_event *event, bool *well) {
+    cl_int status = CL_QUEUED;
+    if (!*event) return true;
+    if (clGetEventInfo(*event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) !=
+            CL_SUCCESS ||
+        status > CL_COMPLETE)
+        return false;
+    *well = status == CL_COMPLETE && clWaitForEvents(1, event) == CL_SUCCESS;
+    clReleaseEvent(*event);
+    *event = NULL;
+    return true;
+}
+
+// Whether no command reads the host's words any more. What a failed one left in the buffer is nothing.
+static bool is_written(pool_slot *s) {
+    bool well = true;
+    if (!has_ended(&s->written, &well)) return false;
+    if (!well) s->word_bytes = 0;
+    return true;
+}
+
+static bool is_anothers(const pool_slot *s, const pool_user *user) {
+    return s->queue && !(user->in_order && s->queue == user->queue);
+}
+
+// Whether what this user enqueues now comes after all that uses the slot.
+static bool is_free_for(pool_slot *s, const pool_user *user) {
+    bool well;
+    return !is_anothers(s, user) && has_ended(&s->last, &well);
+}
+
+static void take(struct pool *p, pool_slot *s) {
+    s->held = true;
+    s->used = ++p->clock;
+}
+
+// The slot that was not used for longest, if the host's words may be changed: of all, or of this user's that hold so many
+// bytes.
+static pool_slot *oldest(const shelf *on, uint64_t bytes, const pool_user *user) {
+    pool_slot *found = NULL;
+    for (int i = 0; i < on->count; i++) {
+        pool_slot *s = &on->slots[i];
+        if (s->held || !s->buffer || s->bytes < bytes || (user && is_anothers(s, user))) continue;
+        if (!found || s->used < found->used) found = s;
+    }
+    return found && is_written(found) ? found : NULL;
+}
+
+// An empty place for so many bytes, held, or one beside the shelf where others cannot make way; NULL without memory.
+static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
+    pool_slot *place = NULL, *old = NULL;
+    for (int i = 0; i < on->count && !place; i++)
+        if (!on->slots[i].held && !on->slots[i].buffer) place = &on->slots[i];
+    while (bytes <= on->most_bytes && (!place || on->bytes > on->most_bytes - bytes) &&
+           (old = oldest(on, 0, NULL)) != NULL) {
+        on->bytes -= old->bytes;
+        empty(old);
+        place = old;
+    }
+    if (!place || bytes > on->most_bytes || on->bytes > on->most_bytes - bytes) {
+        place = calloc(1, sizeof *place);
+        if (place) *place = (pool_slot){.bytes = bytes, .held = true, .spare = true};
+        return place;
+    }
+    on->bytes += bytes;
+    place->bytes = bytes;
+    take(p, place);
+    return place;
+}
+
+// A place that was reserved in vain.
+static void cancel(struct pool *p, shelf *on, pool_slot *s) {
+    if (s->spare) {
+        free(s);
+        return;
+    }
+    cla_os_mutex_lock(&p->lock);
+    on->bytes -= s->bytes;
+    empty(s);
+    cla_os_mutex_unlock(&p->lock);
+}
+
+static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const void *words) {
+    cl_int code = CL_SUCCESS;
+    const cl_mem_flags flags = words ? CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR : CL_MEM_READ_WRITE;
+    if (words && !s->spare) {
+        s->words = malloc((size_t)bytes);
+        if (!s->words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "table: no host memory");
+        memcpy(s->words, words, (size_t)bytes);
+        s->word_bytes = (size_t)bytes;
+    }
+    s->buffer = clCreateBuffer(c->opencl, flags, (size_t)bytes, (void *)words, &code);
+    if (s->buffer) return CLATTN_OK;
+    return cla_context_fail_opencl(c, code, words ? "clCreateBuffer (table)" : "clCreateBuffer (workspace)");
+}
+
+static clattn_status create(const pool_user *user, shelf *on, pool_slot *s, uint64_t bytes, const void *words,
+                            pool_slot **slot) {
+    if (!s) return cla_context_fail(user->context, CLATTN_OUT_OF_MEMORY, "workspace: no host memory");
+    const clattn_status status = fill(user->context, s, bytes, words);
+    if (status == CLATTN_OK)
+        *slot = s;
+    else
+        cancel(user->context->pool, on, s);
+    return status;
+}
+
+// A little more than is asked for serves a cache of keys that grows; no more than the device has in one piece.
+static uint64_t with_room(const clattn_context *c, uint64_t bytes) {
+    uint64_t step = 4096;
+    while (step < bytes / 8) step *= 2;
+    const uint64_t more = (bytes + step - 1) / step * step, most = c->capabilities.max_allocation_bytes;
+    return more <= most ? more : bytes;
+}
+
+clattn_status cla_pool_scratch(const pool_user *user, uint64_t bytes, pool_slot **slot) {
+    struct pool *p = user->context->pool;
+    const uint64_t whole = with_room(user->context, bytes);
+    pool_slot *found = NULL;
+    cla_os_mutex_lock(&p->lock);
+    for (int i = 0; i < p->scratches.count; i++) {
+        pool_slot *s = &p->scratches.slots[i];
+        if (s->held || !s->buffer || s->bytes < bytes || (found && found->bytes <= s->bytes)) continue;
+        if (is_free_for(s, user)) found = s;
+    }
+    pool_slot *place = found ? found : reserve(p, &p->scratches, whole);
+    if (found) take(p, found);
+    cla_os_mutex_unlock(&p->lock);
+    *slot = found;
+    return found ? CLATTN_OK : create(user, &p->scratches, place, whole, NULL, slot);
+}
+
+static pool_slot *find_words(const shelf *on, const void *words, size_t bytes, const pool_user *user) {
+    for (int i = 0; i < on->count; i++) {
+        pool_slot *s = &on->slots[i];
+        if (s->held || !s->buffer || s->word_bytes != bytes || memcmp(s->words, words, bytes) != 0) continue;
+        if (is_free_for(s, user) && is_written(s) && s->word_bytes == bytes) return s;
+    }
+    return NULL;
+}
+
+// One to be written anew; none while there are few.
+static pool_slot *find_old(const shelf *on, size_t bytes, const pool_user *user) {
+    int kept = 0;
+    for (int i = 0; i < on->count; i++) kept += !on->slots[i].held && on->slots[i].buffer;
+    pool_slot *s = kept < POOL_KEPT_TABLES ? NULL : oldest(on, bytes, user);
+    return s && is_free_for(s, user) ? s : NULL;
+}
+
+clattn_status cla_pool_table(const pool_user *user, const void *words, size_t bytes, pool_slot **slot) {
+    struct pool *p = user->context->pool;
+    pool_slot *place = NULL, *old = NULL;
+    cla_os_mutex_lock(&p->lock);
+    pool_slot *found = find_words(&p->tables, words, bytes, user);
+    if (!found) found = old = find_old(&p->tables, bytes, user);
+    if (found)
+        take(p, found);
+    else
+        place = reserve(p, &p->tables, bytes);
+    cla_os_mutex_unlock(&p->lock);
+    if (!found) return create(user, &p->tables, place, bytes, words, slot);
+    if (old) {
+        memcpy(old->words, words, bytes);
+        old->word_bytes = bytes;
+        old->stale = true;
+    }
+    *slot = found;
+    return CLATTN_OK;
+}
+
+void cla_pool_return(const pool_user *user, pool_slot *s, bool ran, cl_event last) {
+    struct pool *p = user->context->pool;
+    if (s->spare) {
+        empty(s);
+        free(s);
+        return;
+    }
+    cla_os_mutex_lock(&p->lock);
+    if (ran) {
+        if (s->last) clReleaseEvent(s->last);
+        // One that cannot be retained leaves the slot to no other queue; it goes when it is the oldest.
+        s->last = !user->in_order && last && clRetainEvent(last) == CL_SUCCESS ? last : NULL;
+        s->queue = s->last ? NULL : user->queue;
+    }
+    if (s->stale) s->word_bytes = 0;
+    s->next = NULL;
+    s->held = s->stale = false;
+    cla_os_mutex_unlock(&p->lock);
+}

@@ -1,0 +1,126 @@
+// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path. CPU devices with vectors have kernels of
+// their own, and take this one where a tuned row of the caller's names it.
+#include <stdio.h>
+
+#include "args.h"
+#include "plan/family.h"
+
+#define MOST_COLUMNS                                                                                         \
+    256 // of the output: eight groups of four a work-item where a tile has the fewest columns
+#define MOST_GROUP 1024
+#define MOST_CHUNK 64
+#define MOST_SUMS 128 // of a work-item, in registers: with as many again for all else they are what GPUs have
+#define FEW_SUMS                                                                                             \
+    64 // where the compiled kernel allowed fewer work-items than it was to have: it is short of registers
+#define LARGE_LOCAL (64 << 10)
+
+typedef struct shape {
+    int micro_rows, group_rows, group_columns, chunk;
+} shape;
+
+// In order of preference. The first halves what is read of K and V, and leaves no local memory for a second group where
+// that is less than 64 KiB; the fourth takes 16,016 bytes.
+static const shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32}, {8, 8, 8, 32},
+                               {4, 8, 16, 16},  {4, 4, 16, 16}, {4, 8, 8, 16},   {4, 4, 8, 16}};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static int rows_of(const shape *s) {
+    return s->micro_rows * s->group_rows;
+}
+static int sums_of(const shape *s, int head_dim_v) {
+    return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
+}
+static uint64_t bytes_of(const shape *s, int head_dim_v) {
+    return sizeof(float) * (uint64_t)FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns,
+                                                              s->chunk, head_dim_v);
+}
+
+static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
+    return bytes_of(s, p->head_dim_v) <= in->device->local_memory_bytes &&
+           (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
+               cla_family_group_limit(in, KERNEL_FLASH_TILES);
+}
+
+// Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
+// still are some for each compute unit.
+static bool suits(const plan_input *in, const problem *p, const shape *s) {
+    const int rows = rows_of(s);
+    if (rows > 16 && rows / 2 >= p->n_q) return false;
+    if (sums_of(s, p->head_dim_v) > (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS))
+        return false;
+    return s != &shapes[0] || (in->device->local_memory_bytes >= LARGE_LOCAL &&
+                               cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
+}
+
+// The first that suits, or else the first that fits.
+static bool choose_shape(const plan_input *in, const problem *p, shape *s) {
+    for (int any = 0; any < 2; any++)
+        for (size_t i = 0; i < SHAPES; i++)
+            if (fits_device(in, p, &shapes[i]) && (any || suits(in, p, &shapes[i]))) {
+                *s = shapes[i];
+                return true;
+            }
+    return false;
+}
+
+static bool row_has_shape(const knobs *row) {
+    return row->micro_rows || row->group_rows || row->group_columns || row->chunk;
+}
+static shape shape_of(const knobs *row) {
+    return (shape){row->micro_rows ? row->micro_rows : 8, row->group_rows ? row->group_rows : 8,
+                   row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    const shape s = shape_of(row);
+    const int columns = s.group_columns;
+    if (s.micro_rows != 4 && s.micro_rows != 8) return "asks for MICRO_ROWS that are neither 4 nor 8";
+    if (columns != 8 && columns != 16 && columns != 32 && columns != 64)
+        return "asks for GROUP_COLUMNS that are none of 8, 16, 32, 64";
+    if (s.group_rows > MOST_GROUP / columns)
+        return "asks for a work-group, GROUP_ROWS * GROUP_COLUMNS, of more than 1024";
+    if (s.chunk % 4 || s.chunk > MOST_CHUNK) return "asks for a CHUNK that is no multiple of 4, or above 64";
+    return NULL;
+}
+
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const bool named = row && row->id == KERNEL_FLASH_TILES;
+    shape s;
+    if (row && !named) return "a tuned row names another kernel";
+    if (!named && in->device->is_cpu && in->device->float_vector_width >= 4)
+        return "CPU devices with vectors have a kernel of their own";
+    if (p->head_dim_v > MOST_COLUMNS) return "at most 256 columns of v: the plain kernel takes more";
+    if (named && row_has_shape(&row->knobs)) {
+        s = shape_of(&row->knobs);
+        if (!fits_device(in, p, &s)) return "the tile of its tuned row is too large for the device";
+    } else if (!choose_shape(in, p, &s))
+        return "no tile of this head size fits the device's local memory and work-groups";
+    v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
+    v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
+    v->knobs.wide = p->align_q >= 4 && p->align_k >= 4 && p->align_v >= 4;
+    v->work_group = s.group_rows * s.group_columns;
+    v->rows_per_group = rows_of(&s);
+    v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v);
+    const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
+    return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    const knobs *k = &v->knobs;
+    snprintf(why, 200,
+             "a tile of %d rows and %d keys, %d x 4 of them a work-item, takes %llu of %llu bytes of local "
+             "memory; %s",
+             v->rows_per_group, 4 * k->group_columns, k->micro_rows, (unsigned long long)v->local_bytes,
+             (unsigned long long)in->device->local_memory_bytes,
+             k->wide ? "rows are read by fours"
+                     : "rows are read element by element: not all lie at multiples of four");
+}
+
+const family cla_family_flash_tiles = {.name = "flash_tiles",
+                                       .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+                                       .id = KERNEL_FLASH_TILES,
+                                       .path = CLATTN_KERNEL_FLASH,
+                                       .can = CAN_MANY_ROWS,
+                                       .knobs_refusal = knobs_refusal,
+                                       .fit = fit,
+                                       .explain = explain};

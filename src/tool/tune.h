@@ -1,0 +1,37 @@
+// tune.h: what the parts of clattn tune share: the run's rows, and the time of a case.
+#ifndef CLATTN_TOOL_TUNE_H
+#define CLATTN_TOOL_TUNE_H
+#include "evidence/case.h"
+#include "tool/tool.h"
+
+#define TUNE_CLASSES 3
+
+// The problem classes that get a row each; a representative is timed.
+typedef struct tune_class {
+    char condition[32];
+    struct test_case test;
+} tune_class;
+
+typedef struct tune {
+    const char *out;
+    bool quick, projection;
+    bool named; // one case in place of the classes
+    tune_class classes[TUNE_CLASSES];
+    int class_count;
+    common_options common;
+    clattn_capabilities device;
+    char text[16384]; // the rows
+    size_t used;
+    int row_count;
+} tune;
+
+// Median time of a case in ns; 0 where it does not run, or is wrong.
+double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check);
+void tune_add_line(tune *t, const char *line);
+
+// Parameters of CLBlast's GEMM kernels (tune_clblast.c): try those of a kernel, CLBlast's own first, on a projection by
+// CLBlast, and add a row where others are faster. *best_ns: what CLBlast's own take, then the best. Returns -1, or the exit
+// status where the device is gone.
+typedef enum tuned_gemm { TUNE_XGEMM, TUNE_XGEMM_DIRECT } tuned_gemm;
+int tune_clblast(tune *t, tuned_gemm kernel, const struct test_case *test, double *best_ns);
+#endif
