@@ -98,6 +98,7 @@ void harness_start(void) {
     clattn_context_params params = {.device = choose(), .log = harness_log()};
     params.cache_dir = getenv("CLATTN_TEST_CACHE");
     params.tuned_rows = getenv("CLATTN_TEST_ROWS");
+    params.engines = CLATTN_ENGINES_ALL;
     if (clattn_context_create(&params, &context) != CLATTN_OK) {
         fprintf(stderr, "clattn_context_create: %s\n", log_text);
         exit(EXIT_FAILURE);
