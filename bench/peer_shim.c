@@ -50,7 +50,8 @@ static cl_device_id find_device(const char *spec) {
 peer_device *peer_open(const char *spec, const char *cache_dir) {
     peer_device *d = calloc(1, sizeof *d);
     if (!d) return NULL;
-    const clattn_context_params params = {.device = find_device(spec), .cache_dir = cache_dir};
+    const clattn_context_params params = {
+        .device = find_device(spec), .cache_dir = cache_dir, .engines = CLATTN_ENGINES_ALL};
     cl_int code = CL_SUCCESS;
     if (!params.device)
         peer_fail(d, "no OpenCL device matches \"%s\"", spec ? spec : "cpu");

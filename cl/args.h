@@ -98,6 +98,16 @@ typedef struct merge_args {
 } merge_args;
 ARGS_SIZE(merge_args, 176);
 
+// The values of a call in tiles, for flash_matrix.cl: [B, Hkv] of blocks of MATRIX_PACK_KEYS keys, each the transposed
+// values of those keys, MATRIX_PACK_ROWS rows of them; a row of the view is a block.
+#define MATRIX_PACK_KEYS 32
+#define MATRIX_PACK_ROWS(head_dim_v) (((head_dim_v) + 31) / 32 * 32)
+typedef struct pack_args {
+    args_view v, packed;
+    args_i32 n_kv, flags;
+} pack_args;
+ARGS_SIZE(pack_args, 88);
+
 // Rotary embedding of one tensor [B, H, N, D] into another of the same shape.
 typedef struct rope_args {
     args_view x, y;
@@ -145,6 +155,10 @@ ARGS_SIZE(convert_args, 80);
 // packed of K and V. The planner and the kernel share it, too.
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
+
+// The values of the knob MATRIX_ENGINE.
+#define MATRIX_ENGINE_EMULATION 1
+#define MATRIX_ENGINE_AMX 2
 
 // decode_groups.cl: work-items that share a row of K or V of d numbers, eight each; keys that a group reads at once, four a
 // work-item; keys of a chunk, which are about as many as the group has items.

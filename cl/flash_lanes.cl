@@ -16,17 +16,9 @@
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
 #include "lanes_ahead.clh"
+#include "lanes_product.clh"
+#include "lanes_softmax.clh"
 #include "fused.clh"
-
-// The online softmax of the tile's rows: running maximum, in SCORE_UNIT, and running sum of exp(s - m).
-typedef struct row_softmax {
-    VEC m[ROW_VECTORS], l[ROW_VECTORS];
-} row_softmax;
-
-// What is subtracted from a score: 0 while no key was seen, so that -inf - -inf does not arise.
-VEC softmax_base_lanes(VEC m) {
-    return m == -INFINITY ? (VEC)(0.0f) : m;
-}
 
 // Scores become weights, in place; keep[b] is what the older sums are multiplied by.
 REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m_new, VEC *keep, int count) {
@@ -92,81 +84,6 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT
     for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
 }
 
-// The sink joins the softmax; keep[b] then normalises the output, which is 0 where a row saw nothing.
-REGISTER_INLINE void finish_rows(row_softmax *x, VEC *keep, VEC *o_tile, float sink) {
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) {
-        const VEC m = max_lanes(x->m[b], (VEC)(sink)), base = softmax_base_lanes(m);
-        const VEC scale = exp2_lanes((x->m[b] - base) * SCORE_TO_EXP2);
-        x->m[b] = m;
-        x->l[b] = fma(x->l[b], scale, exp2_lanes((sink - base) * SCORE_TO_EXP2));
-        const VEC_INT empty = x->l[b] == 0.0f;
-        keep[b] = select(scale / x->l[b], (VEC)(1.0f), empty);
-        // All weights were 0: a NaN in a value they met does not count.
-        if (any(empty))
-            for (int d = 0; d < HEAD_DIM_V; d++)
-                o_tile[d * ROW_VECTORS + b] = select(o_tile[d * ROW_VECTORS + b], (VEC)(0.0f), empty);
-    }
-}
-
-void store_lse(__global float *lse, const args_view *view, const tile_rows *t, const row_softmax *x) {
-    for (int b = 0; b < ROW_VECTORS; b++) {
-        float y[LANES] LANES_ALIGNED;
-        *(VEC *)y = x->l[b] == 0.0f ? (VEC)(-INFINITY)
-                                    : softmax_base_lanes(x->m[b]) * SCORE_TO_NATURAL + log(x->l[b]);
-        for (int r = b * LANES; r < min(t->rows, (b + 1) * LANES); r++)
-            lse[view_row(view, t->b, t->h, t->i0 + r)] = y[r - b * LANES];
-    }
-}
-
-#if WEIGHTS
-void store_some(__global float *to, int count, VEC x) {
-    for (int c = 0; c < count; c++) to[c] = ((const float *)&x)[c];
-}
-
-// The tile's scores, transposed to rows of the result; keys [k0, k0 + count).
-void store_scores(__global float *weights, const tile_rows *t, const VEC *s_tile) {
-    const args_view *view = &t->args->weights;
-    __global float *to = weights + view_at(view, t->b, t->h, t->i0, t->k0);
-    for (int b = 0; b < ROW_VECTORS; b++)
-        for (int j = 0; j < t->count; j += LANES) {
-            const int count = min(LANES, t->count - j);
-            VEC s[LANES];
-#pragma unroll
-            for (int c = 0; c < LANES; c++) s[c] = s_tile[min(j + c, t->count - 1) * ROW_VECTORS + b];
-            transpose_lanes(s);
-            for (int r = 0; r < LANES && b * LANES + r < t->rows; r++) {
-                const long at = (b * LANES + r) * view->row + j;
-                if (count == LANES)
-                    VSTORE(s[r], 0, to + at);
-                else
-                    store_some(to + at, count, s[r]);
-            }
-        }
-}
-
-// exp2(s - m) / l in place of the scores; 0 for keys that no row of the tile tile_sees.
-void finish_weights(__global float *weights, const tile_rows *t, const row_softmax *x) {
-    const args_view *view = &t->args->weights;
-    const float *m = (const float *)x->m, *l = (const float *)x->l;
-    for (int r = 0; r < t->rows; r++) {
-        __global float *row = weights + view_row(view, t->b, t->h, t->i0 + r);
-        const VEC base = (VEC)(m[r] == -INFINITY ? 0.0f : m[r]),
-                  factor = (VEC)(l[r] == 0.0f ? 0.0f : 1.0f / l[r]);
-        const int begin = min(t->begin, t->end);
-        for (int j = 0; j < begin; j++) row[j] = 0.0f;
-        for (int j = t->end; j < t->args->n_kv; j++) row[j] = 0.0f;
-        int j = begin;
-        for (; j + LANES <= t->end; j += LANES)
-            VSTORE(exp2_lanes((VLOAD(0, row + j) - base) * SCORE_TO_EXP2) * factor, 0, row + j);
-        if (j < t->end)
-            store_some(row + j, t->end - j,
-                       exp2_lanes((LOAD_LANES_PART(STORE_F32, row, j, t->end - j) - base) * SCORE_TO_EXP2) *
-                           factor);
-    }
-}
-#endif
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
@@ -210,7 +127,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #if WEIGHTS
             ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            tile_score_keys(s_tile, m, q_tile, &kv, &t, j);
+            product_score_keys(s_tile, m, q_tile, &kv, &t, j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
@@ -225,7 +142,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         }
     }
 
-    finish_rows(&x, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
+    finish_rows(&x, x.l, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif

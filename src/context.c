@@ -122,7 +122,11 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->log = params->log;
     c->device = params->device;
     c->no_measurements = params->no_measurements;
+    if (params->engines & ~CLATTN_ENGINES_ALL)
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
     TRY(describe(c));
+    if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) && cla_os_request_amx())
+        c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;

@@ -1,6 +1,8 @@
 // case_assert.c: see case_assert.h.
 #include "case_assert.h"
 
+#include "evidence/storage.h"
+
 #include <stdio.h>
 
 static int decode_skipped;
@@ -14,9 +16,36 @@ clattn_kernel case_kernel(int n) {
     return kernels[n];
 }
 
+void case_retype(struct case_data *data) {
+    struct test_case *t = &data->test;
+    const clattn_type type = harness_type(), f32 = CLATTN_TYPE_F32;
+    if (type == f32 || case_projects(t) || t->q_type != f32 || t->kv_type != f32 || t->out_type != f32)
+        return;
+    int64_t count[CASE_V + 1];
+    for (int n = CASE_Q; n <= CASE_V; n++) {
+        const struct guarded_shape shape = case_shape(t, n);
+        count[n] = guarded_shape_count(&shape);
+        if (count[n] > GUARDED_PERIOD) return; // a table
+    }
+    for (int n = CASE_Q; n <= CASE_V; n++)
+        for (int64_t i = 0; i < count[n]; i++) data->input[n][i] = storage_round(type, data->input[n][i]);
+    t->q_type = t->kv_type = t->out_type = type;
+}
+
+static void count_kernel(const struct case_data *data, struct place *place) {
+    struct case_arrays arrays;
+    clattn_plan plan;
+    if (!harness_counts_kernels() || case_projects(&data->test)) return;
+    case_bind(data, place, &arrays);
+    if (clattn_attention_plan(place->context, &arrays.params, &plan) == CLATTN_OK)
+        harness_count_kernel(plan.kernel_name);
+    case_unbind(&arrays);
+}
+
 struct case_result case_run(const struct case_data *data, cl_command_queue queue) {
     struct place place = *harness_place();
     place.queue = queue;
+    count_kernel(data, &place);
     harness_log_clear();
     return case_execute(data, &place);
 }
@@ -29,8 +58,9 @@ bool case_holds(const struct case_data *data, const struct case_arrays *arrays, 
     return good;
 }
 
-void case_assert_data(const struct case_data *data) {
+void case_assert_data(struct case_data *data) {
     const struct test_case *t = &data->test;
+    case_retype(data);
     char why[512] = "", name[CASE_NAME_SIZE];
     struct case_result got = case_run(data, harness()->queue);
     bool skip = t->kernel == CLATTN_KERNEL_DECODE && got.status == CLATTN_UNSUPPORTED;

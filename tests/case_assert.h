@@ -9,7 +9,11 @@
 #include "evidence/names.h"
 #include "harness.h"
 
-// Bind, enqueue on this queue, collect, unbind.
+// With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it; others stay. The
+// case_assert functions do it themselves; who compares with figures of float32 does not.
+void case_retype(struct case_data *data);
+
+// Bind, enqueue on this queue, collect, unbind. Counts the kernel that takes it, for CLATTN_TEST_TAKEN.
 struct case_result case_run(const struct case_data *data, cl_command_queue queue);
 
 // Whether what the bound arrays hold is right, after waiting for the queue; false: one line in why[size].
@@ -17,7 +21,7 @@ bool case_holds(const struct case_data *data, const struct case_arrays *arrays, 
                 char *why, size_t size);
 
 // Run with the case's kernel and fail the Check test when the result is wrong.
-void case_assert_data(const struct case_data *data);
+void case_assert_data(struct case_data *data);
 void case_assert(const struct test_case *test);
 
 // The same with every kernel that may do the case: unfused and auto always, flash where no weights or scores

@@ -21,6 +21,19 @@ link() {
 lint_x86 cl/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
+# Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
+for kernel in probe_amx flash_matrix; do
+    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/$kernel.cl
+    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+        -DMATRIX_ENGINE=2 -Icl cl/$kernel.cl)
+    for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
+        echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
+    done
+    [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
+done
+# Without the engine no such instruction, whatever the CPU has.
+! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
+    cl/flash_matrix.cl | grep -q tdpbf16ps
 # Sub-groups as Khronos spells them; of Intel's spelling clang has no declarations.
 for ways in 1 5 17 21; do
     for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probe_subgroups.cl; done
@@ -32,12 +45,14 @@ kernels=$(ls cl/*.cl | grep -v probe_)
 for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
-    lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel"
+    case $kernel in cl/*matrix*) ;; *)
+    lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
+    esac
     lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
+    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
 done
 # Every way in which partial sums of a score meet, with sub-groups and without.
 for head in 8 64 80 96 128 256 576; do
@@ -60,6 +75,13 @@ refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/flash.cl
 refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/flash_lanes.cl
+lint -DWEIGHTS=1 cl/flash_matrix.cl
+refuse -DTYPE_KV=1 cl/flash_matrix.cl
+refuse -DTYPE_KV=1 cl/matrix_pack.cl
+refuse -DLANES=8 cl/flash_matrix.cl
+refuse -DHEAD_DIM=257 cl/flash_matrix.cl
+refuse -DTILE_KV=48 cl/flash_matrix.cl
+refuse -DMATRIX_ENGINE=3 cl/flash_matrix.cl
 refuse -DWORK_GROUP=3 cl/softmax.cl
 refuse -DTYPE_KV=7 cl/scores.cl
 refuse -DSCORE_OPS=16 cl/scores.cl

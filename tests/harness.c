@@ -98,6 +98,7 @@ void harness_start(void) {
     clattn_context_params params = {.device = choose(), .log = harness_log()};
     params.cache_dir = getenv("CLATTN_TEST_CACHE");
     params.tuned_rows = getenv("CLATTN_TEST_ROWS");
+    params.engines = CLATTN_ENGINES_ALL;
     if (clattn_context_create(&params, &context) != CLATTN_OK) {
         fprintf(stderr, "clattn_context_create: %s\n", log_text);
         exit(EXIT_FAILURE);
@@ -140,6 +141,35 @@ clattn_context *harness_open(clattn_context_params params) {
     return context;
 }
 
+clattn_type harness_type(void) {
+    const char *name = getenv("CLATTN_TEST_TYPE");
+    for (int n = 0; name != NULL && n < CLATTN_TYPE_COUNT; n++)
+        if (strcmp(name, clattn_type_name((clattn_type)n)) == 0) return (clattn_type)n;
+    return CLATTN_TYPE_F32;
+}
+
+static int kernel_taken, kernel_counted;
+
+bool harness_counts_kernels(void) {
+    return getenv("CLATTN_TEST_TAKEN") != NULL;
+}
+
+void harness_count_kernel(const char *name) {
+    const char *wanted = getenv("CLATTN_TEST_TAKEN");
+    const size_t n = strcspn(wanted, " ");
+    kernel_counted++;
+    kernel_taken += strlen(name) == n && strncmp(name, wanted, n) == 0;
+}
+
+// A suite in which the kernel that it is about took nothing has shown nothing.
+static bool kernel_took_enough(void) {
+    const char *wanted = getenv("CLATTN_TEST_TAKEN");
+    if (wanted == NULL) return true;
+    const int least = atoi(wanted + strcspn(wanted, " "));
+    printf("taken: %d of %d cases, \"%s\" is wanted\n", kernel_taken, kernel_counted, wanted);
+    return least > 0 && kernel_taken >= least;
+}
+
 int harness_run(Suite *suite) {
     harness_start();
     SRunner *runner = srunner_create(suite);
@@ -148,7 +178,8 @@ int harness_run(Suite *suite) {
     int failed = srunner_ntests_failed(runner);
     srunner_free(runner);
     harness_stop();
-    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+    const bool enough = kernel_took_enough();
+    return failed == 0 && enough ? EXIT_SUCCESS : EXIT_FAILURE;
 }
 
 TCase *harness_add(Suite *suite, const char *name, const TTest *const *tests) {

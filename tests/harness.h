@@ -6,6 +6,8 @@
 //              CLATTN_TEST_ROWS    tuned rows, as text, so that a suite runs with other kernels than the
 //              planner's own:
 //                                  "flash :" takes the portable flash kernel on every device
+//              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h)
+//              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H
@@ -45,6 +47,11 @@ void harness_stop(void);
 clattn_context *harness_open(clattn_context_params params);
 // The part of harness_start that follows a context of the suite's own making.
 void harness_adopt(clattn_context *context);
+
+// CLATTN_TEST_TYPE, else float32; whether CLATTN_TEST_TAKEN asks who takes a case, and one that was run.
+clattn_type harness_type(void);
+bool harness_counts_kernels(void);
+void harness_count_kernel(const char *name);
 
 // Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
 int harness_run(Suite *suite);

@@ -18,6 +18,7 @@ START_TEST(with_every_kernel) {
         char why[512] = "", name[CASE_NAME_SIZE];
         if (test.kernel != CLATTN_KERNEL_AUTO && kernel != (int)test.kernel) continue;
         struct case_data *data = case_make(&test);
+        case_retype(data);
         data->test.kernel = (clattn_kernel)kernel;
         struct case_result got = case_run(data, harness()->queue);
         const bool may_refuse = kernel == CLATTN_KERNEL_DECODE ||

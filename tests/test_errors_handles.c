@@ -166,6 +166,9 @@ START_TEST(contexts) {
     ck_assert_int_eq(clattn_context_create(NULL, &context), CLATTN_INVALID_ARGUMENT);
     params.device = harness()->device;
     ck_assert_int_eq(clattn_context_create(&params, NULL), CLATTN_INVALID_ARGUMENT);
+    params.engines = CLATTN_ENGINES_ALL + 1;
+    ck_assert_int_eq(clattn_context_create(&params, &context), CLATTN_INVALID_ARGUMENT);
+    ck_assert(context == NULL && strstr(harness_log_text(), "engines"));
     ck_assert_int_eq(clattn_device_describe(NULL, &facts), CLATTN_INVALID_ARGUMENT);
     ck_assert_int_eq(clattn_device_describe(harness()->device, NULL), CLATTN_INVALID_ARGUMENT);
     clattn_context_destroy(NULL);

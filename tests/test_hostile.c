@@ -1,6 +1,7 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
 #include "case_assert.h"
+#include "evidence/storage.h"
 #include "harness.h"
 
 #include <math.h>
@@ -114,6 +115,21 @@ START_TEST(one_dominant_key) {
 }
 END_TEST
 
+// Maxima that grow or fall from block to block of keys, so that what was summed is rescaled time and again, or never.
+START_TEST(rising_scores) {
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct test_case test = {.name = sign > 0 ? "rising scores" : "falling scores", .heads = 2};
+        test.n_q = ROWS, test.n_kv = 200, test.head_dim = SIZE;
+        test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_BF16;
+        struct case_data *data = case_make(&test);
+        fill(data->q, 2 * ROWS * SIZE, 1);
+        for (int64_t n = 0; n < 2 * 200 * SIZE; n++)
+            data->k[n] = storage_round(CLATTN_TYPE_BF16, 0.02 * sign * (double)(n / SIZE % 200));
+        finish(data);
+    }
+}
+END_TEST
+
 START_TEST(infinite_bias) {
     struct test_case test = {.name = "-inf by bias", .batch = 2, .heads = 2, .n_q = ROWS, .n_kv = KEYS};
     test.head_dim = SIZE;
@@ -172,6 +188,7 @@ END_TEST
 START_TEST(ones_give_one) {
     struct case_data *data = make("V = 1");
     fill(data->v, 4 * KEYS * SIZE, 1);
+    case_retype(data);
     for (int n = 0; n < 3; n++) {
         data->test.kernel = case_kernel(n);
         struct case_result got = case_run(data, harness()->queue);
@@ -214,6 +231,7 @@ START_TEST(same_bits_fifty_times) {
         test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
         struct case_data *data = case_make(&test);
+        case_retype(data);
         struct case_result first = case_run(data, harness()->queue);
         ck_assert_int_eq(first.status, CLATTN_OK);
         const size_t rows = 3 * (size_t)test.n_q;
@@ -231,8 +249,8 @@ END_TEST
 
 int main(void) {
     const TTest *const nan[] = {nan_beyond_lengths, nan_in_hidden_keys, nan_in_seen_keys, NULL};
-    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, infinite_bias, huge_sinks,
-                                  denormals,         half_denormals,   NULL};
+    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, rising_scores,  infinite_bias,
+                                  huge_sinks,        denormals,        half_denormals, NULL};
     const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
     Suite *suite = suite_create("hostile");
     harness_add(suite, "NaN", nan);

@@ -42,8 +42,11 @@ static wide product(const int64_t *x, int count) {
     for (int i = 0; i < count; i++) all *= (wide)x[i];
     return all;
 }
+static wide rounded_to(wide x, wide step) {
+    return (x + step - 1) / step * step;
+}
 static wide rounded(wide bytes) {
-    return (bytes + 255) / 256 * 256;
+    return rounded_to(bytes, 256);
 }
 
 static cl_mem tiny; // a workspace, which planning takes as large enough
@@ -245,12 +248,19 @@ static void check_counters(const problem *p, const variant *v, int trial) {
     const wide group = (wide)(p->heads / p->kv_heads), tiles = (wide)v->groups[0] * (wide)v->work_group;
     ck_assert_msg(v->groups[0] <= INT32_MAX && v->groups[1] <= INT32_MAX && v->groups[2] <= INT32_MAX,
                   "%d: %zu groups", trial, v->groups[0]);
-    const wide results = (wide)p->batch * (wide)p->heads * (wide)p->n_q;
+    wide partial, results = (wide)p->batch * (wide)p->heads * (wide)p->n_q;
+    partial = (wide)v->splits * results * (wide)(p->head_dim_v + 1) * 4;
+    if (v->packed_bytes) partial = rounded(partial);
     if (v->splits > 1)
-        ck_assert_msg((wide)v->splits * results * (wide)(p->head_dim_v + 1) * 4 == v->workspace_bytes &&
+        ck_assert_msg(partial == (v->packed_bytes ? v->packed_values : v->workspace_bytes) &&
                           (wide)v->splits * results * (wide)p->head_dim_v * 4 == v->partial_lse,
                       "%d: %d splits in %llu bytes", trial, v->splits,
                       (unsigned long long)v->workspace_bytes);
+    const wide heads = (wide)p->batch * (wide)p->kv_heads, packed = v->packed_bytes;
+    if (v->packed_bytes)
+        ck_assert_msg(packed == heads * rounded_to(p->n_kv, 32) * rounded_to(p->head_dim_v, 32) * 2 &&
+                          packed + v->packed_values == v->workspace_bytes,
+                      "%d: values in %llu bytes", trial, (unsigned long long)v->packed_bytes);
     ck_assert_msg((size_t)tiles == tiles, "%d: more work-items than a host counts", trial);
     ck_assert_msg(!lanes || group * (wide)p->n_q + (wide)v->knobs.rows <= INT32_MAX,
                   "%d: %d rows of %d heads", trial, p->n_q, p->heads);
@@ -265,11 +275,11 @@ static void check_counters(const problem *p, const variant *v, int trial) {
 }
 
 START_TEST(planner) {
-    static const char rows[] = "flash_lanes cpu=1 :\ndecode_lanes cpu=1 :\n";
+    static const char rows[] = "flash_matrix type=bf16 :\nflash_lanes cpu=1 :\ndecode_lanes cpu=1 :\n";
     struct random r = {.state = 35};
     tuned_rows own, none = {0};
     char why[256];
-    int good = 0;
+    int good = 0, tiled = 0;
     ck_assert(cla_tuned_parse(rows, &own, why, sizeof why));
     for (int i = 0; i < 4 * TRIALS; i++) {
         const clattn_capabilities device = {.is_cpu = pick(&r, 2),
@@ -286,6 +296,7 @@ START_TEST(planner) {
         p.heads = (int)(hkv * group), p.head_dim_v = p.head_dim, p.n_kv = (int)size(&r);
         if (p.n_kv > INT32_MAX - 65536) continue;
         p.kernel = (clattn_kernel)pick(&r, CLATTN_KERNEL_COUNT);
+        if (pick(&r, 3) == 0) p.type_q = p.type_kv = CLATTN_TYPE_BF16;
         if (pick(&r, 3) == 0) p.splits = (int)size(&r), p.kernel = CLATTN_KERNEL_DECODE;
         if (p.splits && pick(&r, 2)) p.n_kv = INT32_MAX - 65536; // so many ranges there are
         variant v;
@@ -294,10 +305,10 @@ START_TEST(planner) {
             continue;
         }
         check_counters(&p, &v, i);
-        good++;
+        good++, tiled += v.packed_bytes != 0;
     }
     cla_tuned_free(&own);
-    ck_assert_msg(good > TRIALS / 2, "%d planned", good);
+    ck_assert_msg(good > TRIALS / 2 && tiled > TRIALS / 100, "%d planned, %d in tiles", good, tiled);
 }
 END_TEST
 

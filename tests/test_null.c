@@ -32,6 +32,7 @@ static size_t some_bytes, some_count;
 static clattn_plan some_plan;
 static clattn_linear_choice some_choice;
 static clattn_family some_families[2];
+static clattn_engine some_engine;
 
 // X(name, the call, the word of its line): c is a context and q its queue.
 #define REFUSED(X)                                                                                           \
@@ -47,6 +48,8 @@ static clattn_family some_families[2];
     X(attention_enqueue_queue, clattn_attention_enqueue(c, NULL, &good.attention, 0, NULL, NULL), "queue")   \
     X(attention_enqueue_list, clattn_attention_enqueue(c, q, &good.attention, 1, NULL, NULL), "wait_list")   \
     X(attention_enqueue_buffers, clattn_attention_enqueue(c, q, &good.attention, 0, NULL, NULL), "q: ")      \
+    X(engines_engines, clattn_context_engines(c, NULL, 1, &some_count), "engines")                           \
+    X(engines_count, clattn_context_engines(c, &some_engine, 1, NULL), "count")                              \
     X(merge_params, clattn_merge_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
     X(merge_queue, clattn_merge_enqueue(c, NULL, &(clattn_merge_params){0}, 0, NULL, NULL), "queue")         \
     X(merge_list, clattn_merge_enqueue(c, q, &(clattn_merge_params){0}, 1, NULL, NULL), "wait_list")         \
@@ -104,6 +107,8 @@ START_TEST(good_parameters) {
     ck_assert_int_eq(clattn_linear_plan(c, &good.linear, &some_choice), CLATTN_OK);
     ck_assert_int_eq(clattn_attention_families(c, &good.attention, NULL, 0, &some_count), CLATTN_OK);
     ck_assert_uint_gt(some_count, 0);
+    ck_assert_int_eq(clattn_context_engines(c, NULL, 0, &some_count), CLATTN_OK);
+    ck_assert_uint_gt(some_count, 1);
 }
 END_TEST
 

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #define ALL (~0u)
@@ -69,6 +70,56 @@ START_TEST(wrong_is_not_proven) {
         ck_assert(cla_probe_run(c, &wrong, &answered) > 0.0f && answered);
         wrong.expect = expect_one_off;
         ck_assert(cla_probe_run(c, &wrong, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static knobs knobs_emulated(const clattn_capabilities *device) {
+    knobs k = cla_probes[PROBE_AMX].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    return k;
+}
+static void expect_one_off_tile(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_AMX].expect(k, out);
+    out[63] ^= 1u;
+}
+
+// What tiles must compute is what the emulation computes, on any device; a context that did not ask for the engine has none.
+START_TEST(tiles) {
+    clattn_context *c = open_context(NULL);
+    probe emulated = cla_probes[PROBE_AMX];
+    bool answered = false;
+    emulated.knobs = knobs_emulated;
+    ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
+    emulated.expect = expect_one_off_tile;
+    ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+    ck_assert_uint_eq(c->engines, 0);
+    ck_assert(!(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u));
+    clattn_context_destroy(c);
+    c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
+    const bool granted = clattn_context_capabilities(c)->is_cpu && cla_os_request_amx();
+    ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
+    ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// The public list says what the planner goes by, no more entries than there is room for.
+START_TEST(listed) {
+    clattn_context *c = open_context(NULL);
+    clattn_engine engines[PROBE_COUNT];
+    size_t count = 0;
+    memset(engines, 0x5a, sizeof engines);
+    ck_assert_int_eq(clattn_context_engines(c, engines, 1, &count), CLATTN_OK);
+    ck_assert_uint_eq(count, PROBE_COUNT - 1);
+    ck_assert_int_eq(engines[1].name[0], 0x5a);
+    ck_assert_int_eq(clattn_context_engines(c, engines, PROBE_COUNT, &count), CLATTN_OK);
+    const probe_results found = cla_probe_results(c, ALL);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        ck_assert_str_eq(engines[id - 1].name, cla_probes[id].name);
+        ck_assert_int_eq(engines[id - 1].works, found.proven >> id & 1u);
+        ck_assert(engines[id - 1].gflops == found.rate[id]);
     }
     clattn_context_destroy(c);
 }
@@ -168,6 +219,8 @@ int main(void) {
     const TTest *const tests[] = {proven_means_a_rate,
                                   answers_are_kept,
                                   wrong_is_not_proven,
+                                  tiles,
+                                  listed,
                                   only_answers_are_kept,
                                   subgroups_where_there_are_some,
                                   NULL};

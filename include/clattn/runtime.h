@@ -173,6 +173,15 @@ CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capa
 
 typedef struct clattn_context clattn_context;
 
+/* Engines that change the process they run in, and so are used only where the caller asks for them (clattn_context_params). A
+ * process that did not get what an engine needs never runs, nor builds, a kernel for it. Others need no asking.
+ *   AMX  x86's matrix tiles, for bfloat16 attention on CPU devices (Linux alone). The process asks its system for the tile
+ *        registers when the context is created (arch_prctl, ARCH_REQ_XCOMP_PERM), for all of its threads and for good:
+ *        what a signal saves on the stack of a thread that used tiles is 8 KiB more, so that stacks made for
+ *        signals (sigaltstack) must hold it; the system refuses where one is too small. */
+#define CLATTN_ENGINE_AMX 1u
+#define CLATTN_ENGINES_ALL CLATTN_ENGINE_AMX
+
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context
@@ -196,6 +205,7 @@ typedef struct clattn_context_params {
     /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
      * plan is the same on every day. */
     bool no_measurements;
+    unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -206,8 +216,9 @@ typedef struct clattn_context_params {
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, or a line of tuned_rows is no row or asks
- *                             for what its kernel cannot do; the log has the number of the line
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, engines has a bit that is none of
+ *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
+ *                             cannot do; the log has the number of the line
  *           UNSUPPORTED       the device has no compiler, is not available, is not little-endian, or takes fewer than
  *                             1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */
@@ -227,6 +238,26 @@ CLATTN_API void clattn_context_destroy(clattn_context *context);
  *           OUT_OF_MEMORY     no memory on the device for three matrices of up to 2048 x 2048 float32
  *           DEVICE_LOST, DRIVER */
 CLATTN_API clattn_status clattn_context_measure(clattn_context *context);
+
+/* What a device may compute with, and what a small kernel found of it. */
+typedef struct clattn_engine {
+    char name[48];
+    bool
+        works; /* it was asked, compiled, and right to the bit; false: there is none, or `engines` left it out */
+    float
+        gflops; /* billion operations a second of one work-item, so far as it was timed; 0 where it does not work */
+} clattn_engine;
+
+/* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed
+ * again. The planner takes a family for an engine that works and is fast enough beside the others.
+ *   engines   room for `capacity` of them, or NULL with capacity 0 to ask for the number alone, which probes nothing
+ *   count     receives how many there are, which may be more than capacity
+ * Threads   any.
+ * Blocking  about 30 ms an engine where a kernel must be compiled.
+ * Returns   INVALID_ARGUMENT  context or count is NULL, or engines is where capacity is not 0
+ *           DEVICE_LOST */
+CLATTN_API clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines,
+                                                size_t capacity, size_t *count);
 
 /* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:

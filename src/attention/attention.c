@@ -15,7 +15,8 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
                           .tile_kv = v->knobs.tile_kv,
                           .work_group = v->work_group,
                           .splits = v->splits,
-                          .matrix_instructions = v->knobs.dot_bf16 != 0,
+                          .matrix_instructions =
+                              v->knobs.dot_bf16 != 0 || v->knobs.matrix_engine == MATRIX_ENGINE_AMX,
                           .local_bytes = v->local_bytes,
                           .workspace_bytes = (size_t)workspace_bytes};
     const char *name =

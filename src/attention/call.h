@@ -58,6 +58,11 @@ void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, launch *l);
 
+// The values in tiles (matrix_pack.c), where the variant wants them so: into the workspace, and what kernels then see of
+// them in place of the caller's.
+clattn_status cla_pack_prepare(const call *c);
+clattn_status cla_pack_enqueue(const call *c, chain *chain, args_view *v);
+
 // A kernel of the call that is launched in groups of so many work-items. ENTRY_PLAN_AGAIN: once compiled it allows fewer.
 clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p);
 

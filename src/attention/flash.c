@@ -25,6 +25,7 @@ clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     const knobs k = combine_knobs(c);
     TRY(main_program(c, &p));
+    TRY(cla_pack_prepare(c));
     if (c->variant.splits == 1) return CLATTN_OK;
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
@@ -86,7 +87,10 @@ static void set_arguments(const call *c, const attention_args *a, const cl_mem *
     const knobs *k = &c->variant.knobs;
     cla_launch_buffer(l, &c->q);
     cla_kv_key_arguments(c, l);
-    cla_kv_value_arguments(c, l);
+    if (c->variant.packed_bytes)
+        cla_launch_buffer(l, &c->workspace);
+    else
+        cla_kv_value_arguments(c, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, table);
@@ -132,6 +136,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     whole.splits = v->splits;
     whole.split_keys = v->split_keys;
     if (v->splits > 1) partial_views(c, &whole);
+    TRY(cla_pack_enqueue(c, steps, &whole.v));
     const int most = rows_of_launch(c, steps, p, &tiled);
     for (int first = 0, rows; first < all; first += rows) {
         launch l = {.program = p};

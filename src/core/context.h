@@ -32,6 +32,7 @@ struct clattn_context {
     struct program *programs;
     clattn_context_stats stats;
     bool no_measurements;
+    unsigned engines;  // CLATTN_ENGINE_...: asked for, and granted by the system
     bool clblast_used; // another library holds programs of this cl_context
 
     struct pace *pace;           // core/pace.h

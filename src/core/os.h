@@ -97,6 +97,11 @@ void cla_os_folder_close(os_folder *folder);
  * system also saves. */
 bool cla_os_cpu_has_dot_bf16(void);
 
+/* Ask the system for the tile registers of x86's AMX, for all threads of this process and for good: what a signal saves of a
+ * thread that used them grows by 8 KiB. True where they may be used now: the CPU has tiles of bfloat16, the system
+ * saves them, and grants them. Where the CPU or the system has none nothing is asked. */
+bool cla_os_request_amx(void);
+
 /* A library by name or path, NULL where it cannot be loaded; its symbols, NULL where missing. Closing NULL is
  * allowed. */
 void *cla_os_library_open(const char *name);

@@ -2,6 +2,7 @@
  * Files are reached only relative to the folder's descriptor and never through a symbolic link, so what was
  * checked when the folder was opened still holds when a file in it is used. */
 #define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* syscall() */
 #include "os.h"
 
 #include <dirent.h>
@@ -16,6 +17,11 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#if defined(__linux__) && defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#define HAS_TILE_PERMISSION
+#endif
 
 uint64_t cla_os_time_ns(void) {
     struct timespec now = {0};
@@ -262,6 +268,35 @@ bool cla_os_cpu_has_dot_bf16(void) {
     return false;
 #endif
 }
+
+#ifdef HAS_TILE_PERMISSION
+/* The instructions: CPUID leaf 7, AMX-BF16 and AMX-TILE. */
+static bool cpu_has_tiles(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1u) && (d >> 24 & 1u);
+}
+
+/* The system saves the tiles' shape and data (XCR0 bits 17 and 18); XGETBV is there where OSXSAVE says so. */
+static bool system_saves_tiles(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1u)) return false;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a >> 17 & 3u) == 3u;
+}
+
+bool cla_os_request_amx(void) {
+    enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h since Linux 5.16 */
+    unsigned long permitted = 0;
+    if (!cpu_has_tiles() || !system_saves_tiles()) return false;
+    (void)syscall(SYS_arch_prctl, REQUEST, TILE_DATA);
+    /* Older kernels do not know the request, and refuse it; what counts is what is permitted then. */
+    return syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) == 0 && (permitted >> TILE_DATA & 1u);
+}
+#else
+bool cla_os_request_amx(void) {
+    return false;
+}
+#endif
 
 void *cla_os_library_open(const char *name) {
     return dlopen(name, RTLD_NOW | RTLD_LOCAL);

@@ -281,6 +281,11 @@ bool cla_os_cpu_has_dot_bf16(void) {
 #endif
 }
 
+/* Windows grants tiles thread by thread (EnableProcessOptionalXStateFeatures); not built yet. */
+bool cla_os_request_amx(void) {
+    return false;
+}
+
 void *cla_os_library_open(const char *name) {
     wchar_t *wide = wide_of(name);
     /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that

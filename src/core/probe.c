@@ -162,7 +162,7 @@ static float find_rate(clattn_context *c, const probe *p) {
     unsigned char *kept = NULL;
     size_t count = 0;
     float rate = 0.0f;
-    if (!p->applies(&c->capabilities)) return 0.0f;
+    if ((p->engine & ~c->engines) || !p->applies(&c->capabilities)) return 0.0f;
     probe_key(c, p, key);
     if (cla_cache_load(c->cache, key, &kept, &count)) {
         const bool whole = count == sizeof rate;
@@ -206,4 +206,22 @@ probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
     results = known_results(s);
     cla_os_mutex_unlock(&s->running);
     return results;
+}
+
+clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines, size_t capacity,
+                                     size_t *count) {
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (!count) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "count: is NULL");
+    if (capacity && !engines)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "engines: is NULL with a capacity");
+    TRY(cla_context_check(context));
+    *count = PROBE_COUNT - 1;
+    if (!capacity) return CLATTN_OK;
+    const probe_results found = cla_probe_results(context, ~0u);
+    for (size_t i = 0; i < *count && i < capacity; i++) {
+        const size_t id = i + 1;
+        engines[i] = (clattn_engine){.works = found.proven >> id & 1u, .gflops = found.rate[id]};
+        snprintf(engines[i].name, sizeof engines[i].name, "%s", cla_probes[id].name);
+    }
+    return CLATTN_OK;
 }

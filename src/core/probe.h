@@ -24,6 +24,7 @@ typedef struct probe {
     double (*round_flops)(const knobs *k);
     const char *(*options)(const clattn_capabilities *device); // of the compiler; NULL: PROGRAM_OPTIONS
     size_t items;                                              // of its one work-group; 0: one
+    unsigned engine; // CLATTN_ENGINE_...: asked only where the context has it; 0: always
 } probe;
 extern const probe cla_probes[PROBE_COUNT];
 

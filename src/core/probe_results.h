@@ -10,6 +10,7 @@ typedef enum probe_id {
     PROBE_SUBGROUPS_16,
     PROBE_SUBGROUPS_32,
     PROBE_SUBGROUPS_64,
+    PROBE_AMX,
     PROBE_COUNT
 } probe_id;
 

@@ -92,16 +92,52 @@ static double subgroup_flops(const knobs *k) {
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
         "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
-            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS                  \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0               \
     }
+
+#define AMX_WORDS 64
+
+// AMX: the context has asked for its registers, and only then has the engine's bit.
+static bool amx_applies(const clattn_capabilities *device) {
+    return device->is_cpu;
+}
+static knobs amx_knobs(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .matrix_engine = MATRIX_ENGINE_AMX};
+}
+// Word i of 32 of A, then of B: the first and the second number of a pair.
+static int amx_number(int word, int second) {
+    return word < 32 ? (word * 5 + second * 3) % 17 - 8 : (word * 7 + second * 2) % 13 - 6;
+}
+static void amx_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < AMX_WORDS; i++) in[i] = bf16_pair((float)amx_number(i, 0), (float)amx_number(i, 1));
+}
+static void amx_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    int sums[AMX_WORDS] = {0};
+    (void)k;
+    for (int r = 0; r < 16; r++)
+        for (int n = 0; n < 16; n++)
+            for (int x = 0; x < 32; x++) { // element x of A's row and of B's column
+                const int a = amx_number((r + x / 2) % 32, x % 2);
+                const int b = amx_number(32 + (x / 2 * 3 + n) % 32, x % 2);
+                sums[16 * (r % 4) + n] += (r + 1) * a * b;
+            }
+    for (int i = 0; i < AMX_WORDS; i++) out[i] = float_bits((float)sums[i]);
+}
+static double amx_flops(const knobs *k) {
+    (void)k;
+    return 4.0 * 2.0 * 16 * 16 * 32;
+}
 
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops, NULL, 0},
+                   fma_flops, NULL, 0, 0},
     [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops, NULL, 0},
+                        dot_expect, dot_flops, NULL, 0, 0},
     [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
     [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
     [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
     [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
+    [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_applies, amx_knobs, amx_fill,
+                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX},
 };

@@ -28,6 +28,36 @@ static const example examples[EXAMPLES] = {
     [DECODE] = {.name = "decode", .label = "decode", .type = CLATTN_TYPE_F32, .n_q = 1},
 };
 
+#define MOST_ENGINES 16
+
+typedef struct engine_list {
+    clattn_engine engines[MOST_ENGINES];
+    size_t count;
+} engine_list;
+
+// Those that work, with their rates.
+static void ask_engines(session *s, engine_list *list) {
+    clattn_engine all[MOST_ENGINES];
+    size_t count = 0;
+    if (clattn_context_engines(s->context, all, MOST_ENGINES, &count) != CLATTN_OK) count = 0;
+    for (size_t i = 0; i < count && i < MOST_ENGINES; i++)
+        if (all[i].works) list->engines[list->count++] = all[i];
+}
+
+static json_t *engines_json(const engine_list *list) {
+    json_t *engines = json_array();
+    for (size_t i = 0; i < list->count; i++)
+        json_array_append_new(engines, json_pack("{s:s, s:f}", "name", list->engines[i].name, "gflops",
+                                                 (double)list->engines[i].gflops));
+    return engines;
+}
+
+static void print_engines(const engine_list *list) {
+    for (size_t i = 0; i < list->count; i++)
+        printf("   %-10s %s, %.4g GFLOP/s a work-item\n", i ? "" : "engines", list->engines[i].name,
+               (double)list->engines[i].gflops);
+}
+
 // Left empty where the device takes no context.
 static void plan_example(session *s, example *e) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, e->type, 1, 32, e->n_q, 128),
@@ -51,23 +81,26 @@ static json_t *plan_json(const example *e) {
                      "why", p->why, "families", families);
 }
 
-static json_t *device_json(size_t index, const clattn_capabilities *c, const example e[EXAMPLES]) {
-    return json_pack(
-        "{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:b, s:o, s:o, s:o}",
-        "index", (json_int_t)index, "device", c->name, "type",
-        c->is_gpu   ? "gpu"
-        : c->is_cpu ? "cpu"
-                    : "other",
-        "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
-        "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
-        (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
-        "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units, "half",
-        c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups, "matrix_instructions",
-        e[PREFILL_BF16].plan.matrix_instructions, "prefill", plan_json(&e[PREFILL]), "decode",
-        plan_json(&e[DECODE]), "prefill_bf16", plan_json(&e[PREFILL_BF16]));
+static json_t *device_json(size_t index, const clattn_capabilities *c, const engine_list *engines,
+                           const example e[EXAMPLES]) {
+    return json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:b, s:o, "
+                     "s:o, s:o, s:o}",
+                     "index", (json_int_t)index, "device", c->name, "type",
+                     c->is_gpu   ? "gpu"
+                     : c->is_cpu ? "cpu"
+                                 : "other",
+                     "vendor", c->vendor, "driver", c->driver, "platform", c->platform, "version", c->version,
+                     "memory_bytes", (json_int_t)c->global_memory_bytes, "max_allocation_bytes",
+                     (json_int_t)c->max_allocation_bytes, "local_bytes", (json_int_t)c->local_memory_bytes,
+                     "max_work_group", (json_int_t)c->max_work_group, "compute_units", (int)c->compute_units,
+                     "half", c->half_arithmetic, "double", c->double_arithmetic, "subgroups", c->subgroups,
+                     "matrix_instructions", e[PREFILL_BF16].plan.matrix_instructions, "prefill",
+                     plan_json(&e[PREFILL]), "decode", plan_json(&e[DECODE]), "prefill_bf16",
+                     plan_json(&e[PREFILL_BF16]), "engines", engines_json(engines));
 }
 
-static void print_device(size_t index, const clattn_capabilities *c, const example e[EXAMPLES]) {
+static void print_device(size_t index, const clattn_capabilities *c, const engine_list *engines,
+                         const example e[EXAMPLES]) {
     printf("%zu  %s\n", index, c->name);
     printf("   platform   %s\n   driver     %s, %s\n", c->platform, c->driver, c->version);
     printf("   type       %s, %u compute units, %.1f GiB, largest buffer %.1f GiB\n",
@@ -82,7 +115,10 @@ static void print_device(size_t index, const clattn_capabilities *c, const examp
     printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions %s\n",
            c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no",
            c->subgroups ? "yes" : "no",
-           e[PREFILL_BF16].plan.matrix_instructions ? "bfloat16 dot product (self-tested)" : "none found");
+           !e[PREFILL_BF16].plan.matrix_instructions                  ? "none found"
+           : strcmp(e[PREFILL_BF16].plan.kernel_name, "flash_matrix") ? "bfloat16 dot product (self-tested)"
+                                                                      : "AMX (self-tested)");
+    print_engines(engines);
     for (int i = 0; i < EXAMPLES; i++) {
         printf("   %-10s %s\n", e[i].label, e[i].plan.why);
         for (size_t f = 0; f < e[i].count; f++)
@@ -96,17 +132,19 @@ static bool tell_device(session *s, size_t index, const clattn_device *device, j
     const common_options *o = &s->options;
     clattn_capabilities c;
     example e[EXAMPLES];
+    engine_list engines = {.count = 0};
     memcpy(e, examples, sizeof e);
     if (clattn_device_describe(device->device, &c) != CLATTN_OK) return false;
     if (o->device && !choose_device_score(o->device, index, &c)) return false;
     if (session_open_device(s, device, NULL) < 0) {
+        ask_engines(s, &engines);
         for (int n = 0; n < EXAMPLES; n++) plan_example(s, &e[n]);
         session_close(s);
     }
     if (o->json)
-        json_array_append_new(all, device_json(index, &c, e));
+        json_array_append_new(all, device_json(index, &c, &engines, e));
     else if (!o->quiet)
-        print_device(index, &c, e);
+        print_device(index, &c, &engines, e);
     return true;
 }
 

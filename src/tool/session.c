@@ -105,6 +105,7 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     const clattn_context_params params = {.device = device->device,
                                           .log = session_log(s),
                                           .tuned_rows = rows,
+                                          .engines = CLATTN_ENGINES_ALL,
                                           .cache_dir = tool_cache_dir(&s->options, folder, sizeof folder)};
     const clattn_status status = clattn_context_create(&params, &s->context);
     if (status != CLATTN_OK) return session_status(s, status);

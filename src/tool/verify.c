@@ -24,6 +24,7 @@ static const struct {
     {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64"},
     {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
     {"flash-lanes-16x1", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64"},
+    {"flash-matrix", CLATTN_KERNEL_FLASH, "flash_matrix :"},
     {"decode", CLATTN_KERNEL_DECODE, "flash :"},
     {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
     {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
@@ -114,6 +115,10 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test)
 static bool suits(int i, const struct test_case *test) {
     const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
     const bool linear = variants[i].rows && !strncmp(variants[i].rows, "linear_", 7);
+    // Other types have their variants, which would only run again.
+    if (variants[i].rows && !strncmp(variants[i].rows, "flash_matrix", 12) &&
+        test->kv_type != CLATTN_TYPE_BF16)
+        return false;
     if (linear || test->op == CASE_LINEAR)
         return case_projects(test) && (linear || !variants[i].rows) && kernel == CLATTN_KERNEL_AUTO;
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;

@@ -1,0 +1,115 @@
+// test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest of the planner is
+// test_plan.c's. Uses the library's internals, from the static library.
+#include "args.h"
+#include "plan/family.h"
+
+#include "run_suite.h"
+
+#include <check.h>
+#include <string.h>
+
+static tuned_rows shipped;
+
+static const clattn_capabilities cpu = {.is_cpu = true,
+                                        .compute_units = 2,
+                                        .float_vector_width = 16,
+                                        .max_work_group = 4096,
+                                        .max_work_item = {4096, 4096, 4096},
+                                        .local_memory_bytes = 1 << 20,
+                                        .max_allocation_bytes = 1u << 28};
+
+// Tiles of a matrix engine: by default where they are proven and far faster; never where a row of the caller's names
+// another kernel; on the emulation only where one names this.
+START_TEST(tiles_by_rate) {
+    static const struct {
+        const char *own;
+        float rate; // 0: not proven
+        int engine; // 0: another family
+    } cases[] = {{NULL, 0.0f, 0},
+                 {NULL, 1800.0f, MATRIX_ENGINE_AMX},
+                 {NULL, 800.0f, 0},
+                 {"flash_lanes :", 1800.0f, 0},
+                 {"decode_lanes :", 1800.0f, MATRIX_ENGINE_AMX},
+                 {"flash_matrix :", 0.0f, MATRIX_ENGINE_EMULATION},
+                 {"flash_matrix :", 100.0f, MATRIX_ENGINE_AMX},
+                 {"flash_matrix : MATRIX_ENGINE=1", 1800.0f, MATRIX_ENGINE_EMULATION},
+                 {"flash_matrix : MATRIX_ENGINE=2", 0.0f, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim_v = 80};
+        tuned_rows own = {0};
+        char why[256];
+        variant v;
+        p.type_q = p.type_out = CLATTN_TYPE_BF16;
+        plan_input in = {.device = &cpu, .shipped = &shipped, .probes = {.ran = ~0u}};
+        in.probes.proven = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
+        in.probes.rate[PROBE_FMA] = 100.0f, in.probes.rate[PROBE_DOT_BF16] = 200.0f;
+        in.probes.rate[PROBE_AMX] = cases[i].rate;
+        if (cases[i].rate > 0.0f) in.probes.proven |= 1u << PROBE_AMX;
+        if (cases[i].own) ck_assert(cla_tuned_parse(cases[i].own, &own, why, sizeof why));
+        in.own = &own;
+        for (int n = 0; n < 3; n++) {
+            p.type_kv = n == 1 ? CLATTN_TYPE_F32 : CLATTN_TYPE_BF16;
+            p.head_dim = n == 2 ? 257 : 64;
+            ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+            ck_assert_msg(v.knobs.matrix_engine == (n ? 0 : cases[i].engine), "%zu: engine %d", i,
+                          v.knobs.matrix_engine);
+            ck_assert_int_eq(v.family->id == KERNEL_FLASH_MATRIX, v.knobs.matrix_engine != 0);
+            ck_assert_uint_eq(v.packed_bytes, v.knobs.matrix_engine ? 8 * 1024 * 96 * 2 : 0);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
+// Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes to another family.
+START_TEST(values_in_the_workspace) {
+    problem p = {
+        .batch = 1, .heads = 4, .kv_heads = 2, .n_q = 20, .n_kv = 5000, .head_dim = 64, .head_dim_v = 33};
+    tuned_rows own;
+    char why[256];
+    variant v;
+    p.type_q = p.type_kv = CLATTN_TYPE_BF16;
+    ck_assert(cla_tuned_parse("flash_matrix :", &own, why, sizeof why));
+    plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
+    ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH_MATRIX);
+    ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit are wanted twice
+    const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 1) * sizeof(float);
+    ck_assert_uint_eq(v.packed_values, (partial + 255) / 256 * 256);
+    ck_assert_uint_eq(v.packed_bytes, 2 * (5000 + 24) * 64 * 2);
+    ck_assert_uint_eq(v.workspace_bytes, v.packed_values + v.packed_bytes);
+    p.n_kv = 1 << 30;
+    ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH);
+    ck_assert_uint_eq(v.packed_bytes, 0);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+START_TEST(rows_refused) {
+    static const char *const rows[][2] = {{"flash_matrix : TILE_KV=48", "TILE_KV"},
+                                          {"flash_matrix : TILE_KV=544", "TILE_KV"},
+                                          {"flash_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
+                                          {"flash_matrix : LANES=16", "not a row"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tuned_rows parsed;
+        char why[256];
+        ck_assert_msg(!cla_tuned_parse(rows[i][0], &parsed, why, sizeof why), "accepted: %s", rows[i][0]);
+        ck_assert_msg(strstr(why, rows[i][1]), "%s: %s", rows[i][0], why);
+    }
+}
+END_TEST
+
+int main(void) {
+    char why[256];
+    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) return 1;
+    Suite *suite = suite_create("plan_matrix");
+    TCase *group = tcase_create("planner");
+    tcase_add_test(group, tiles_by_rate);
+    tcase_add_test(group, values_in_the_workspace);
+    tcase_add_test(group, rows_refused);
+    suite_add_tcase(suite, group);
+    const int status = run_suite(suite, CK_FORK_GETENV);
+    cla_tuned_free(&shipped);
+    return status;
+}

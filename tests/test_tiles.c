@@ -1,0 +1,91 @@
+// test_tiles.c: the kernels of AMX as they are, on a CPU that need not have it: tile_trap.h does what its instructions
+// should. The probe proves the engine, the planner takes it, results are right. Uses the library's internals.
+#include "args.h"
+#include "case_assert.h"
+#include "core/probe.h"
+#include "tile_trap.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// Whole tiles, tails of every kind, grouped heads, options, ranges of keys, NaN that is hidden and that is seen.
+static const char *const cases[] = {
+    "attend-bf16-b1-h1-n32-nkv64-d64-full-flash-lse",
+    "attend-bf16-b2-h4-hkv2-n40-nkv70-d41-dv23-causal-flash-lse-alibi",
+    "attend-bf16-b1-h2-n33-nkv97-d96-dv48-full-flash-lse-softcap5-window40:3-maskqk-biasqk-sinks-kvlen77",
+    "attend-bf16-b1-h2-n16-nkv90-d64-causal-flash-offset20-lse-kvlen30-hiddennan",
+    "attend-bf16-b1-h1-n40-d64-causal-flash-lse-seennan",
+    "attend-bf16-b1-h1-n12-nkv100-d256-full-flash-lse-dominant",
+    "attend-bf16-b1-h1-n9-nkv1100-d32-full-flash-lse",
+    "attend-bf16-b1-h1-n20-nkv40-d64-full-flash-lse-weights",
+};
+#define CASES ((int)(sizeof cases / sizeof cases[0]))
+
+static clattn_context *context;
+
+static void open_context(void) {
+    context = harness_open((clattn_context_params){.context = harness()->opencl,
+                                                   .tuned_rows = "flash_matrix : MATRIX_ENGINE=2"});
+    // Intel's compiler sets a handler of its own with the first kernel.
+    cla_probe_results(context, 1u << PROBE_FMA);
+    ck_assert(tile_trap_set());
+    context->engines |= CLATTN_ENGINE_AMX; // as if the system had granted it
+}
+static void close_context(void) {
+    clattn_context_destroy(context);
+}
+
+START_TEST(probed) {
+    const probe_results found = cla_probe_results(context, 1u << PROBE_AMX);
+    ck_assert(found.proven >> PROBE_AMX & 1u);
+    ck_assert(found.rate[PROBE_AMX] > 0.0f);
+    probe wrong = cla_probes[PROBE_AMX];
+    bool answered = false;
+    wrong.expect = cla_probes[PROBE_FMA].expect;
+    ck_assert(cla_probe_run(context, &wrong, &answered) == 0.0f && answered);
+}
+END_TEST
+
+START_TEST(right) {
+    struct test_case test;
+    struct place place = *harness_place();
+    struct case_arrays arrays;
+    clattn_plan plan;
+    char why[512];
+    place.context = context;
+    ck_assert_msg(case_parse(cases[_i], &test, why), "%s: %s", cases[_i], why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, &place, &arrays);
+    ck_assert_int_eq(clattn_attention_plan(context, &arrays.params, &plan), CLATTN_OK);
+    case_unbind(&arrays);
+    ck_assert_msg(!strcmp(plan.kernel_name, "flash_matrix") && plan.matrix_instructions &&
+                      strstr(plan.why, "AMX"),
+                  "%s: %s: %s", cases[_i], plan.kernel_name, plan.why);
+    const long before = tile_trap_products();
+    struct case_result got = case_execute(data, &place);
+    const bool good = case_agrees(data, &got, why, sizeof why);
+    case_result_free(&got);
+    case_free(data);
+    ck_assert_msg(good, "%s: %s", cases[_i], why);
+    ck_assert(before == 0 || tile_trap_products() > before);
+}
+END_TEST
+
+// One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives the handler that was there
+// back on the first one; until then another thread's would end the process.
+int main(void) {
+    const TTest *const first[] = {probed, NULL};
+    Suite *suite = suite_create("tiles");
+    setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
+    if (!tile_trap_set()) {
+        printf("skipped: no tile instructions can be trapped here\n");
+        return HARNESS_SKIP;
+    }
+    TCase *group = harness_add(suite, "AMX", first);
+    tcase_add_checked_fixture(group, open_context, close_context);
+    tcase_add_loop_test(group, right, 0, CASES);
+    const int status = harness_run(suite);
+    printf("%ld products of tiles were trapped\n", tile_trap_products());
+    return status;
+}
