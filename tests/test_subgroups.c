@@ -15,8 +15,7 @@ static const char *const cases[] = {
     "decode-f32-b1-h4-hkv1-n1-nkv150-d128-full-decode-lse",
     "decode-f16-b1-h2-hkv1-n1-nkv150-d96-full-decode-lse-splits2",
     "decode-f32-b1-h3-hkv1-n1-nkv70-d41-dv23-full-decode-padded-lse",
-    "attend-bf16-b2-h2-hkv2-n2-nkv90-d64-causal-decode-lse-softcap5-window40:m1-maskqk-sinks-kvlen90:33-"
-    "hiddennan",
+    "attend-bf16-b2-h2-n2-nkv90-d64-causal-decode-lse-window40:m1-maskqk-sinks-kvlen90:33-hiddennan",
 };
 
 static const unsigned spellings[] = {
