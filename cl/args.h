@@ -137,14 +137,25 @@ ARGS_SIZE(convert_args, 80);
              FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                   \
          ? FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                  \
          : FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv))
-#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv)                           \
+#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv, lines)                    \
     (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv) +                                  \
-     (group_columns)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+     (lines)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+// Partial results of a row: with sub-groups they become one in registers.
+#define FLASH_TILES_LINES(group_columns, subgroup) ((subgroup) ? 1 : (group_columns))
 
 // Private memory of a work-item of flash_lanes.cl: tiles of Q, of the output, of scores and of their options, and what is
 // packed of K and V. The planner and the kernel share it, too.
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
+
+// How a device spells sub-groups, the bits of the knob SUBGROUP_WAYS: those of clattn_capabilities.subgroup_ways.
+#define SUBGROUPS_KHR 1
+#define SUBGROUPS_INTEL 2
+#define SUBGROUPS_SHUFFLE_KHR 4
+#define SUBGROUPS_SHUFFLE_QCOM 8
+#define SUBGROUPS_SIZE_INTEL 16
+#define SUBGROUPS_SIZE_QCOM 32
+#define SUBGROUP_PROBE_ITEMS 64 // work-items of the group that probes them
 
 // What the arrays of any work-item may take of it: a tile far beyond builds, and overruns a stack.
 #define PRIVATE_BYTES_MOST (4 << 20)

@@ -21,6 +21,12 @@ link() {
 lint_x86 cl/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
+# Sub-groups as Khronos spells them; of Intel's spelling clang has no declarations.
+for ways in 1 5 17 21; do
+    for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probe_subgroups.cl; done
+done
+refuse -DSUBGROUP=12 -DSUBGROUP_WAYS=18 cl/probe_subgroups.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=4 cl/probe_subgroups.cl
 kernels=$(ls cl/*.cl | grep -v probe_)
 [ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
 for kernel in $kernels; do

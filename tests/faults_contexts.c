@@ -61,7 +61,8 @@ static void end_own(struct own *own) {
 static bool same_capabilities(const clattn_capabilities *a) {
     const clattn_capabilities *b = clattn_context_capabilities(harness()->context);
     clattn_capabilities copy = *a;
-    copy.subgroups = b->subgroups; // older drivers do not know the question
+    copy.subgroups = b->subgroups; // older drivers do not know the questions
+    copy.subgroup_ways = b->subgroup_ways, copy.subgroup_sizes = b->subgroup_sizes;
     return memcmp(&copy, b, sizeof copy) == 0;
 }
 

@@ -2,7 +2,9 @@
 // kept in the cache folder.
 #include "harness.h"
 
+#include "args.h"
 #include "core/probe.h"
+#include "core/subgroups.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -72,6 +74,11 @@ START_TEST(wrong_is_not_proven) {
 }
 END_TEST
 
+static void subgroups_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_subgroup_expect(k, out);
+    out[4 * SUBGROUP_PROBE_ITEMS - 1] ^= 1u;
+}
+
 static knobs knobs_refused(const clattn_capabilities *device) {
     (void)device;
     return (knobs){.lanes = 5}; // no kernel compiles with it
@@ -99,10 +106,73 @@ START_TEST(only_answers_are_kept) {
 }
 END_TEST
 
+// Sub-groups of each size that the device lists, in each of its spellings, and where no size can be asked for.
+static const unsigned spellings[] = {
+    ~0u, // all that it has
+    ~CLATTN_SUBGROUPS_INTEL,
+    ~(CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SHUFFLE_KHR),
+    ~(CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL),
+};
+START_TEST(subgroups_of_each_size) {
+    clattn_context *c = open_context(NULL);
+    clattn_capabilities *device = &c->capabilities;
+    const bool sized = device->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL;
+    device->subgroup_ways &= spellings[_i];
+    const unsigned ways = device->subgroup_ways;
+    unsigned right = 0;
+    for (int size = 8; size <= 64; size *= 2) {
+        const probe *p = &cla_probes[cla_subgroup_probe(size)];
+        bool answered = false;
+        if (!p->applies(device)) continue;
+        right |= cla_probe_run(c, p, &answered) > 0.0f ? (unsigned)size : 0;
+        ck_assert_msg(answered, "sub-groups of %d, spelling %#x: no answer", size, ways);
+        probe wrong = *p;
+        wrong.expect = subgroups_one_off;
+        ck_assert(cla_probe_run(c, &wrong, &answered) == 0.0f && answered);
+    }
+    if (ways & CLATTN_SUBGROUPS_SIZE_INTEL)
+        ck_assert_msg(right == (device->subgroup_sizes & 120u), "spelling %#x: %#x of %#x are right", ways,
+                      right, device->subgroup_sizes);
+    else if (sized && ways) // one of them is the compiler's choice
+        ck_assert_msg(right && !(right & (right - 1)), "spelling %#x: %#x are right", ways, right);
+    else if (!ways)
+        ck_assert_uint_eq(right, 0);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A device that has none is never asked: planning would build a kernel that its compiler refuses.
+START_TEST(subgroups_where_there_are_some) {
+    clattn_capabilities none = *clattn_context_capabilities(harness()->context);
+    none.subgroups = false, none.subgroup_ways = 0;
+    for (int size = 8; size <= 64; size *= 2) ck_assert(!cla_probes[cla_subgroup_probe(size)].applies(&none));
+    clattn_capabilities some = none;
+    some.subgroups = true, some.subgroup_ways = CLATTN_SUBGROUPS_KHR, some.max_work_group = 256;
+    snprintf(some.version, sizeof some.version, "OpenCL 2.0 AMD-APP");
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL2.0");
+    ck_assert(cla_subgroup_possible(&some, 64));
+    some.subgroup_ways |= CLATTN_SUBGROUPS_SIZE_INTEL, some.subgroup_sizes = 8 | 32;
+    ck_assert(cla_subgroup_possible(&some, 32) && !cla_subgroup_possible(&some, 16));
+    snprintf(some.version, sizeof some.version, "OpenCL 3.0");
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL3.0");
+    snprintf(some.version, sizeof some.version, "OpenCL 1.2");
+    ck_assert_ptr_null(cla_subgroup_options(&some));
+    some.subgroup_ways |= CLATTN_SUBGROUPS_INTEL;
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL1.2");
+    some.max_work_group = 32;
+    ck_assert(!cla_subgroup_possible(&some, 32));
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {proven_means_a_rate, answers_are_kept, wrong_is_not_proven,
-                                  only_answers_are_kept, NULL};
+    const TTest *const tests[] = {proven_means_a_rate,
+                                  answers_are_kept,
+                                  wrong_is_not_proven,
+                                  only_answers_are_kept,
+                                  subgroups_where_there_are_some,
+                                  NULL};
     Suite *suite = suite_create("probe");
-    harness_add(suite, "probe", tests);
+    TCase *group = harness_add(suite, "probe", tests);
+    tcase_add_loop_test(group, subgroups_of_each_size, 0, sizeof spellings / sizeof spellings[0]);
     return harness_run(suite);
 }

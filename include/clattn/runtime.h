@@ -92,6 +92,14 @@ typedef struct clattn_device {
     cl_device_id device;
 } clattn_device;
 
+/* How a device spells sub-groups: bits of clattn_capabilities.subgroup_ways. */
+#define CLATTN_SUBGROUPS_KHR 1u   /* cl_khr_subgroups, or OpenCL C 3.0's own: needs OpenCL C 2.0 or 3.0 */
+#define CLATTN_SUBGROUPS_INTEL 2u /* cl_intel_subgroups, which has shuffles and needs OpenCL C 1.2 */
+#define CLATTN_SUBGROUPS_SHUFFLE_KHR 4u  /* cl_khr_subgroup_shuffle */
+#define CLATTN_SUBGROUPS_SHUFFLE_QCOM 8u /* cl_qcom_subgroup_shuffle */
+#define CLATTN_SUBGROUPS_SIZE_INTEL 16u  /* cl_intel_required_subgroup_size: a kernel may ask for a size */
+#define CLATTN_SUBGROUPS_SIZE_QCOM 32u /* cl_qcom_reqd_sub_group_size: for the smaller or the larger of two */
+
 /* What a device can do, as its driver reports it. Nothing in it decides by a vendor's name. */
 typedef struct clattn_capabilities {
     char name[256];         /* CL_DEVICE_NAME, trimmed */
@@ -103,7 +111,7 @@ typedef struct clattn_capabilities {
     bool available;         /* CL_DEVICE_AVAILABLE and CL_DEVICE_COMPILER_AVAILABLE */
     bool half_arithmetic;   /* cl_khr_fp16 */
     bool double_arithmetic; /* cl_khr_fp64 */
-    bool subgroups;         /* cl_khr_subgroups */
+    bool subgroups;         /* it has sub-groups, however they are spelled */
     bool little_endian;     /* CL_DEVICE_ENDIAN_LITTLE */
     bool out_of_order;      /* queues may be out of order */
     bool
@@ -119,6 +127,10 @@ typedef struct clattn_capabilities {
     uint64_t max_allocation_bytes;
     uint64_t
         max_argument_bytes; /* CL_DEVICE_MAX_PARAMETER_SIZE; a context needs 1024, as OpenCL asks of a device */
+    uint32_t subgroup_ways; /* CLATTN_SUBGROUPS_*, or-ed; 0 where `subgroups` is false */
+    uint32_t
+        subgroup_sizes; /* work-items of the sub-groups that a kernel may ask for (4, 8, 16, ...), or-ed: from
+                                CL_DEVICE_SUB_GROUP_SIZES_INTEL; 0: it cannot ask */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader.

@@ -15,7 +15,9 @@ static knobs combine_knobs(const call *c) {
 // The family's kernel, with the options that it needs.
 static clattn_status main_program(const call *c, program **p) {
     const family *f = c->variant.family;
-    const program_spec spec = {.id = f->id, .knobs = c->variant.knobs, .options = f->options};
+    const program_spec spec = {.id = f->id,
+                               .knobs = c->variant.knobs,
+                               .options = c->variant.options ? c->variant.options : f->options};
     return cla_call_program(c, &spec, c->variant.work_group, p);
 }
 

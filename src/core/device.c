@@ -124,16 +124,47 @@ static bool has_word(const char *list, const char *word) {
     return false;
 }
 
+// Sizes that a kernel may ask for, or-ed. A driver that does not know the question lists none.
+static uint32_t subgroup_sizes(const inquiry *q) {
+    size_t sizes[16], bytes = 0;
+    uint32_t all = 0;
+    if (clGetDeviceInfo(q->device, OPENCL_DEVICE_SUB_GROUP_SIZES, sizeof sizes, sizes, &bytes) != CL_SUCCESS)
+        return 0;
+    for (size_t i = 0; i < bytes / sizeof *sizes && i < 16; i++)
+        if (sizes[i] <= 128 && !(sizes[i] & (sizes[i] - 1))) all |= (uint32_t)sizes[i];
+    return all;
+}
+
+static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const char *extensions) {
+    static const struct {
+        const char *extension;
+        unsigned way;
+    } ways[] = {
+        {"cl_khr_subgroups", CLATTN_SUBGROUPS_KHR},
+        {"cl_intel_subgroups", CLATTN_SUBGROUPS_INTEL},
+        {"cl_khr_subgroup_shuffle", CLATTN_SUBGROUPS_SHUFFLE_KHR},
+        {"cl_qcom_subgroup_shuffle", CLATTN_SUBGROUPS_SHUFFLE_QCOM},
+        {"cl_intel_required_subgroup_size", CLATTN_SUBGROUPS_SIZE_INTEL},
+        {"cl_qcom_reqd_sub_group_size", CLATTN_SUBGROUPS_SIZE_QCOM},
+    };
+    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
+    // does not know the question.
+    cl_uint most = 0;
+    clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
+    for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
+        if (has_word(extensions, ways[i].extension)) c->subgroup_ways |= ways[i].way;
+    if (most > 0) c->subgroup_ways |= CLATTN_SUBGROUPS_KHR;
+    c->subgroups = (c->subgroup_ways & (CLATTN_SUBGROUPS_KHR | CLATTN_SUBGROUPS_INTEL)) != 0;
+    if (!c->subgroups) c->subgroup_ways = 0;
+    if (c->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL) c->subgroup_sizes = subgroup_sizes(q);
+}
+
 static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     char *list = whole_text(q, ask, CL_DEVICE_EXTENSIONS);
     if (!list) return;
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
-    // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
-    // does not know the question.
-    cl_uint most = 0;
-    clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
-    c->subgroups = has_word(list, "cl_khr_subgroups") || has_word(list, "cl_intel_subgroups") || most > 0;
+    describe_subgroups(q, c, list);
     free(list);
 }
 

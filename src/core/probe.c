@@ -1,9 +1,11 @@
 // probe.c: see probe.h. A compiler that refuses is an answer here and not an error, and nobody is told.
 #include "core/probe.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/program.h"
 #include "core/sha256.h"
 
 #define FIRST_ROUNDS 2000
@@ -40,21 +42,30 @@ typedef struct trial {
     clattn_context *context;
     const probe *probe;
     knobs knobs;
+    size_t items;
     cl_kernel kernel;
     cl_command_queue queue;
     cl_mem in, out;
     bool answered; // by the compiler, or by what came out
 } trial;
 
+#define PROBE_OPTIONS 256
+
+static bool print_options(const clattn_context *c, const probe *p, char text[PROBE_OPTIONS]) {
+    const char *own = p->options ? p->options(&c->capabilities) : PROGRAM_OPTIONS;
+    const knobs k = p->knobs(&c->capabilities);
+    const int used = snprintf(text, PROBE_OPTIONS, "%s -w ", own ? own : PROGRAM_OPTIONS);
+    return used > 0 && used < PROBE_OPTIONS && cla_knobs_print(&k, text + used, PROBE_OPTIONS - (size_t)used);
+}
+
 // Apart from program.c: no message, no place in the context's list.
 static cl_kernel build(trial *t) {
     const struct kernel_source *source = &clattn_kernel_sources[t->probe->kernel];
     const char *text = (const char *)source->text;
-    char options[256] = "-cl-std=CL1.2 -w ";
-    const size_t used = strlen(options);
+    char options[PROBE_OPTIONS];
     cl_kernel kernel = NULL;
     cl_int code = CL_SUCCESS;
-    if (!cla_knobs_print(&t->knobs, options + used, sizeof options - used)) return NULL;
+    if (!print_options(t->context, t->probe, options)) return NULL;
     cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
     if (built) code = clBuildProgram(built, 1, &t->context->device, options, NULL, NULL);
     if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
@@ -83,12 +94,12 @@ static void close_trial(trial *t) {
     if (t->kernel) clReleaseKernel(t->kernel);
 }
 
-// Nanoseconds of one work-item; 0: it failed.
+// Nanoseconds of one work-group; 0: it failed.
 static double run(const trial *t, cl_int rounds) {
-    const size_t one = 1;
     const uint64_t start = cla_os_time_ns();
     if (clSetKernelArg(t->kernel, 2, sizeof rounds, &rounds) != CL_SUCCESS ||
-        clEnqueueNDRangeKernel(t->queue, t->kernel, 1, NULL, &one, &one, 0, NULL, NULL) != CL_SUCCESS ||
+        clEnqueueNDRangeKernel(t->queue, t->kernel, 1, NULL, &t->items, &t->items, 0, NULL, NULL) !=
+            CL_SUCCESS ||
         clFinish(t->queue) != CL_SUCCESS)
         return 0.0;
     return (double)(cla_os_time_ns() - start) + 1.0;
@@ -121,7 +132,8 @@ static float rate_of(const trial *t) {
 }
 
 float cla_probe_run(clattn_context *c, const probe *p, bool *answered) {
-    trial t = {.context = c, .probe = p, .knobs = p->knobs(&c->capabilities)};
+    trial t = {
+        .context = c, .probe = p, .knobs = p->knobs(&c->capabilities), .items = p->items ? p->items : 1};
     const bool right = open_trial(&t) && is_right(&t);
     const float rate = right ? rate_of(&t) : 0.0f;
     *answered = t.answered && right == (rate > 0.0f);
@@ -131,8 +143,12 @@ float cla_probe_run(clattn_context *c, const probe *p, bool *answered) {
 
 static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
     const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
-    const char *const parts[] = {"probe with rate",       c->capabilities.name,     c->capabilities.driver,
-                                 c->capabilities.version, c->capabilities.platform, CLATTN_VERSION_STRING};
+    char options[PROBE_OPTIONS] = "";
+    print_options(c, p, options);
+    const char *const parts[] = {"probe with rate",       options,
+                                 c->capabilities.name,    c->capabilities.driver,
+                                 c->capabilities.version, c->capabilities.platform,
+                                 CLATTN_VERSION_STRING};
     sha256_state h;
     cla_sha256_begin(&h);
     cla_sha256_add(&h, source->text, source->bytes);

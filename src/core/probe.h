@@ -8,7 +8,7 @@
 #include "core/knobs.h"
 #include "core/probe_results.h"
 
-enum { PROBE_WORDS = 64 }; // of a probe's input and of its result
+enum { PROBE_WORDS = 256 }; // of a probe's input and of its result
 
 // One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
 // compared, else `round_flops` operations a round, as many as keep the engine busy.
@@ -22,6 +22,8 @@ typedef struct probe {
     void (*fill)(uint32_t in[PROBE_WORDS]);
     void (*expect)(const knobs *k, uint32_t out[PROBE_WORDS]);
     double (*round_flops)(const knobs *k);
+    const char *(*options)(const clattn_capabilities *device); // of the compiler; NULL: PROGRAM_OPTIONS
+    size_t items;                                              // of its one work-group; 0: one
 } probe;
 extern const probe cla_probes[PROBE_COUNT];
 

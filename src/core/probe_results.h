@@ -2,7 +2,16 @@
 #ifndef CLATTN_CORE_PROBE_RESULTS_H
 #define CLATTN_CORE_PROBE_RESULTS_H
 
-typedef enum probe_id { PROBE_NONE = 0, PROBE_FMA, PROBE_DOT_BF16, PROBE_COUNT } probe_id;
+typedef enum probe_id {
+    PROBE_NONE = 0,
+    PROBE_FMA,
+    PROBE_DOT_BF16,
+    PROBE_SUBGROUPS_8, // sub-groups of that size: subgroups.h
+    PROBE_SUBGROUPS_16,
+    PROBE_SUBGROUPS_32,
+    PROBE_SUBGROUPS_64,
+    PROBE_COUNT
+} probe_id;
 
 // A bit 1 << id is set where the probe ran, and where it passed; rate is in GFLOP/s of one work-item.
 typedef struct probe_results {

@@ -2,7 +2,9 @@
 // numbers: every product and sum is exact, so the answer is known to the bit.
 #include <string.h>
 
+#include "args.h"
 #include "core/probe.h"
+#include "core/subgroups.h"
 
 #define WORDS 16
 
@@ -70,9 +72,36 @@ static double dot_flops(const knobs *k) {
     return 4.0 * 12 * k->lanes;
 }
 
+// Sub-groups, a probe for each size.
+#define SUBGROUPS_OF(size)                                                                                   \
+    static bool applies_##size(const clattn_capabilities *device) {                                          \
+        return cla_subgroup_possible(device, size);                                                          \
+    }                                                                                                        \
+    static knobs knobs_##size(const clattn_capabilities *device) {                                           \
+        knobs k = {0};                                                                                       \
+        cla_subgroup_knobs(device, size, &k);                                                                \
+        return k;                                                                                            \
+    }
+SUBGROUPS_OF(8)
+SUBGROUPS_OF(16)
+SUBGROUPS_OF(32)
+SUBGROUPS_OF(64)
+static double subgroup_flops(const knobs *k) {
+    return (double)k->subgroup; // the sums of one sub-group
+}
+#define SUBGROUPS_PROBE(size)                                                                                \
+    {                                                                                                        \
+        "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS                  \
+    }
+
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops},
+                   fma_flops, NULL, 0},
     [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops},
+                        dot_expect, dot_flops, NULL, 0},
+    [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
+    [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
+    [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
+    [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
 };

@@ -3,26 +3,21 @@
 #include "plan/family.h"
 
 #include "args.h"
+#include "core/subgroups.h"
 
 #define GROUPS_PER_UNIT 4  // work-groups a compute unit should get before keys are split for more
 #define MIN_SPLIT_KEYS 256 // fewer keys are not worth a partial result
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
 
 extern const family cla_family_decode_lanes_dot, cla_family_decode_lanes, cla_family_decode_portable,
-    cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash_tiles, cla_family_flash,
-    cla_family_unfused, cla_family_linear_few_lanes, cla_family_linear_lanes;
+    cla_family_flash_lanes_dot, cla_family_flash_lanes, cla_family_flash_subgroups, cla_family_flash_tiles,
+    cla_family_flash, cla_family_unfused, cla_family_linear_few_lanes, cla_family_linear_lanes;
 
 const family *const cla_families[] = {
-    &cla_family_decode_lanes_dot,
-    &cla_family_decode_lanes,
-    &cla_family_decode_portable,
-    &cla_family_flash_lanes_dot,
-    &cla_family_flash_lanes,
-    &cla_family_flash_tiles,
-    &cla_family_flash,
-    &cla_family_unfused,
-    &cla_family_linear_few_lanes,
-    &cla_family_linear_lanes,
+    &cla_family_decode_lanes_dot, &cla_family_decode_lanes, &cla_family_decode_portable,
+    &cla_family_flash_lanes_dot,  &cla_family_flash_lanes,  &cla_family_flash_subgroups,
+    &cla_family_flash_tiles,      &cla_family_flash,        &cla_family_unfused,
+    &cla_family_linear_few_lanes, &cla_family_linear_lanes,
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 
@@ -135,6 +130,27 @@ const char *cla_family_tile_grid(const problem *p, int rows, variant *v) {
     v->groups[1] = (size_t)p->heads;
     v->groups[2] = (size_t)p->batch;
     return NULL;
+}
+
+const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id) {
+    if (row && row->id != id) return "a tuned row names another kernel";
+    if (row || !cla_device_has_lanes(in->device)) return NULL;
+    return "for devices that are no CPU, or where a tuned row names its kernel";
+}
+
+int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_group, variant *v) {
+    static const int sizes[] = {16, 32, 64, 8};
+    const int asked = row ? row->knobs.subgroup : 0;
+    v->knobs.subgroup = v->knobs.subgroup_ways = 0, v->options = NULL;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        const int size = sizes[i];
+        if (asked && size != asked) continue;
+        if (!(in->probes.proven >> cla_subgroup_probe(size) & 1u) || work_group % size != 0) continue;
+        cla_subgroup_knobs(in->device, size, &v->knobs);
+        v->options = cla_subgroup_options(in->device);
+        return size;
+    }
+    return 0;
 }
 
 // Right is not enough: on some CPUs it runs at half the rate of float32 multiply-adds.

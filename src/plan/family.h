@@ -25,6 +25,7 @@ struct family {
     clattn_kernel path;  // AUTO: a projection
     unsigned can;
     probe_id needs; // PROBE_NONE: any device
+    bool subgroups; // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row; // taken only where a tuned row names its kernel
     // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.
     const char *(*knobs_refusal)(const knobs *row);
@@ -53,6 +54,13 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
 // The grid of one work-group a tile of `rows` query rows: (tiles * splits, heads, batch). Returns why it cannot be, or NULL.
 const char *cla_family_tile_grid(const problem *p, int rows, variant *v);
 uint64_t cla_family_tiles(const problem *p, int rows);
+
+// Why a kernel for devices that are no CPU is not for this one: a CPU device whose work-items own vector registers has
+// kernels of its own, and takes this one where a tuned row names it; or NULL.
+const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id);
+// The size of the sub-groups that a kernel uses: what the row asks for (its knob SUBGROUP; 1 asks for none), else the first
+// of 16, 32, 64, 8 that was probed right and divides the work-group; 0: none. Fills the knobs and options for it.
+int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_group, variant *v);
 
 // Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
 const char *cla_family_dot_refusal(const plan_input *in, const problem *p);

@@ -3,6 +3,9 @@
 
 #include <stdlib.h>
 
+#include "core/subgroups.h"
+#include "plan/family.h"
+
 clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]) {
     struct planner *p = calloc(1, sizeof *p);
     why[0] = '\0';
@@ -26,13 +29,28 @@ const plan_input *cla_planner_linear_input(const clattn_context *context) {
     return &context->planner->input;
 }
 
+// Sub-groups are probed for a kernel that may use them: on a CPU, whose own kernels do not, only where a row of the caller's
+// names one.
+static bool wants_subgroups(const plan_input *in) {
+    if (!in->device->subgroups) return false;
+    for (int i = 0; i < cla_family_count; i++) {
+        if (!cla_families[i]->subgroups) continue;
+        if (!cla_device_has_lanes(in->device)) return true;
+        for (int r = 0; r < in->own->count; r++)
+            if (in->own->rows[r].id == cla_families[i]->id) return true;
+    }
+    return false;
+}
+
 // The types first: a call that is not bfloat16 has not waited for the probes of another thread.
 plan_input cla_planner_input(clattn_context *context, const problem *p) {
     plan_input in = context->planner->input;
     for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
-    if (p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16)
-        in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_DOT_BF16);
+    const bool bf16 = p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16;
+    const unsigned wanted =
+        (bf16 ? 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 : 0) | (wants_subgroups(&in) ? PROBES_SUBGROUPS : 0);
+    if (wanted) in.probes = cla_probe_results(context, wanted);
     return in;
 }
 

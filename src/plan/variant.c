@@ -7,6 +7,10 @@
 
 #include "plan/family.h"
 
+bool cla_device_has_lanes(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= 4;
+}
+
 int cla_variant_lanes(const clattn_capabilities *device) {
     return device->float_vector_width >= 16 ? 16 : device->float_vector_width >= 8 ? 8 : 4;
 }

@@ -31,6 +31,7 @@ typedef struct variant {
     size_t local_bytes;
     uint64_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
     uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits
+    const char *options;      // of the compiler where the family's are not the ones; NULL: the family's
     const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
 } variant;
 
@@ -47,6 +48,9 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
 // `chosen`'s, else why not. False past the end; families of projections are passed over.
 bool cla_variant_review(const plan_input *in, const problem *p, const variant *chosen, int *index,
                         const family **which, char why[256]);
+
+// Whether it is a CPU whose work-items own vector registers: kernels for others are then not the planner's choice.
+bool cla_device_has_lanes(const clattn_capabilities *device);
 
 // The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
 int cla_variant_lanes(const clattn_capabilities *device);

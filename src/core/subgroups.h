@@ -1,0 +1,25 @@
+// subgroups.h: sub-groups as the host sees them: which spelling a device has (cl/subgroups.clh has the kernels' side),
+// which -cl-std that needs, and a probe for each size.
+#ifndef CLATTN_CORE_SUBGROUPS_H
+#define CLATTN_CORE_SUBGROUPS_H
+#include <clattn/clattn.h>
+
+#include "core/knobs.h"
+#include "core/probe_results.h"
+
+// The compiler's options for a kernel with sub-groups; NULL where the device has none.
+const char *cla_subgroup_options(const clattn_capabilities *device);
+// Whether the device may have sub-groups of this size, 8 to 64: it lists it, or it cannot be asked for a size.
+bool cla_subgroup_possible(const clattn_capabilities *device, int size);
+// The knobs that a kernel with sub-groups of this size needs.
+void cla_subgroup_knobs(const clattn_capabilities *device, int size, knobs *k);
+
+// The probe of a size, PROBE_NONE where there is none, and those of all sizes as a bit set.
+probe_id cla_subgroup_probe(int size);
+#define PROBES_SUBGROUPS                                                                                     \
+    (1u << PROBE_SUBGROUPS_8 | 1u << PROBE_SUBGROUPS_16 | 1u << PROBE_SUBGROUPS_32 | 1u << PROBE_SUBGROUPS_64)
+
+// What such a probe reads, and what it must give; see probe_subgroups.cl.
+void cla_subgroup_fill(uint32_t *in);
+void cla_subgroup_expect(const knobs *k, uint32_t *out);
+#endif
