@@ -60,6 +60,7 @@ refuse -DCOLUMN_BLOCK=32 cl/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear_few_lanes.cl
 refuse -DTILE_Q=4096 cl/flash.cl
 refuse -DMICRO_ROWS=2 cl/flash_tiles.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=0 cl/flash_tiles.cl
 refuse -DGROUP_COLUMNS=4 cl/flash_tiles.cl
 refuse -DCHUNK=6 cl/flash_tiles.cl
 refuse -DWIDE=2 cl/flash_tiles.cl
