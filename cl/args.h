@@ -147,9 +147,11 @@ ARGS_SIZE(convert_args, 80);
              FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv)                                   \
          ? FLASH_TILES_SCORES(micro_rows, group_rows, group_columns, chunk)                                  \
          : FLASH_TILES_VALUES(micro_rows, group_rows, group_columns, dv))
-#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv)                           \
+#define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv, lines)                    \
     (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv) +                                  \
-     (group_columns)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+     (lines)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+// Partial results of a row: with sub-groups they become one in registers.
+#define FLASH_TILES_LINES(group_columns, subgroup) ((subgroup) ? 1 : (group_columns))
 
 // Private memory of a work-item of flash_lanes.cl: tiles of Q, of the output, of scores and of their options, and what is
 // packed of K and V. The planner and the kernel share it, too.

@@ -3,19 +3,23 @@
 // of rows MICRO_ROWS * ty + 0, 1, ... with the keys tx + GROUP_COLUMNS * j, and of the output the same rows and the
 // columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
 //   S = Q K^T   by chunks of head columns.
-//   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row.
+//   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row;
+//               or, with SUBGROUP, in registers: a row's work-items are then neighbours in a sub-group.
 //   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
 //               lies, [key][column].
 // Barriers are uniform: all loop bounds depend on the group alone.
 #include "tiles.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
 #include "fused.clh"
-#include "flash_tiles_rows.clh"
 #include "softmax.clh"
+#include "flash_tiles_rows.clh"
 
 #if TILES_ROWS > TILES_GROUP
 #error "MICRO_ROWS is at most GROUP_COLUMNS: a row's maximum is finished by a work-item of its own"
 #endif
+#define CHUNK_FOURS(d0)                                                                                      \
+    (HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - (d0) + 3) / 4 : CHUNK / 4) // that hold columns
+#define PARTIAL_LINES FLASH_TILES_LINES(GROUP_COLUMNS, SUBGROUP)
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
 // The rows of Q of a head.
@@ -61,23 +65,29 @@ VEC weigh(tiles_sums *s, VEC base, uint hidden) {
     return (s->c0 + s->c1) + (s->c2 + s->c3);
 }
 
-// A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`; by how much sums of before
-// shrink to `keeps`. Returns the maximum.
+// The weights of the next slice.
+void write_slice(__local float4 *weights, int tx, int ty, tiles_sums *s) {
+    tiles_write_rows(weights, tx, ty, s->c0);
+    s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3;
+}
+
+// A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`, and by how much sums of
+// before shrink to `keeps`. Returns the maximum.
 float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps, int row,
                      float m) {
     float most = m;
     for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TURNED_PITCH + row]);
     const float base = softmax_base(most);
-    bases[row] = base, keeps[row] = exp2((m - base) * SCORE_TO_EXP2);
+    bases[row] = base, keeps[row] = SHRINKS(m, base);
     return most;
 }
 
-// A work-item a row: the row's sum, with the sink; to `factors` what the output is multiplied by, and to `empty` 1 where the
-// row saw nothing. Returns what the log-sum-exp is made of.
-softmax_state finish_sum(__local const float *partial, __local float *empty, __local float *factors, int row,
-                         float m, float sink) {
-    softmax_state x = {m * SCORE_TO_NATURAL, 0.0f};
-    for (int y = 0; y < GROUP_COLUMNS; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
+// A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
+// by, and to `bases` 1 where the row saw nothing. Returns its log-sum-exp.
+float finish_sum(__local const float *partial, __local float *bases, __local float *factors, int row,
+                 float sink) {
+    softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
+    for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
     float keep = 1.0f;
     if (sink != -INFINITY) {
         const softmax_state with = softmax_add(x, sink);
@@ -85,20 +95,23 @@ softmax_state finish_sum(__local const float *partial, __local float *empty, __l
         x = with;
     }
     factors[row] = x.l == 0.0f ? 0.0f : keep / x.l;
-    empty[row] = x.l == 0.0f ? 1.0f : 0.0f;
-    return x;
+    bases[row] = x.l == 0.0f ? 1.0f : 0.0f;
+    return softmax_lse(x);
 }
 
 // Global size: (row tiles * splits * TILES_GROUP, heads, batch).
-__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void flash_tiles(FUSED_ARGUMENTS) {
-    __local float4 shared[SHARED_FOURS], partial[GROUP_COLUMNS * TILES_TURNED_PITCH];
-    __local float4 bases[TILES_ROWS / 4], keeps[TILES_ROWS / 4];
-    __local int strange[4]; // the first: V has had a NaN or an infinity where some row does not see the key
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
+flash_tiles(FUSED_ARGUMENTS) {
+    __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
+        keeps[TILES_ROWS / 4];
+    __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases;
+    __local float *row_keeps = (__local float *)keeps;
+    __local int strange[4]; // the first: V has had a NaN or an infinity in a key that some row does not see
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
-    const int id = (int)get_local_id(0), ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
-    const int split = (int)get_group_id(0) % args.splits;
-    const int i0 = (int)get_group_id(0) / args.splits * TILES_ROWS;
+    const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+    const int group = (int)get_group_id(0), split = group % args.splits,
+              i0 = group / args.splits * TILES_ROWS;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length);
@@ -111,10 +124,9 @@ __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void flash_til
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
     const score_rows mine = {b, h, i0 + MICRO_ROWS * ty, i_last, seen.end - 1, &rows};
-    out_sums acc;
-    out_clear(&acc);
-    VEC l = (VEC)(0.0f); // of this work-item's keys alone; the rows' are summed at the end
-    float m = -INFINITY; // of row `id`
+    out_sums acc = out_none();
+    VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
+    ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
     if (id == 0) strange[0] = 0;
 
     for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
@@ -126,43 +138,45 @@ __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void flash_til
             load_queries(tile_q, &queries, i0, i_last, d0);
             load_keys(tile_k, &keys, k0, seen.end - 1, d0);
             barrier(CLK_LOCAL_MEM_FENCE);
-            tiles_multiply(&s, tile_q, tile_k, ty, tx,
-                           HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - d0 + 3) / 4 : CHUNK / 4);
+            tiles_multiply(&s, tile_q, tile_k, ty, tx, CHUNK_FOURS(d0));
         }
         const uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
+#if SUBGROUP
+        const VEC keep = rows_grow(&m, largest(&s)), base = rows_base(m);
+#else
         tiles_write_rows(partial, tx, ty, largest(&s));
         barrier(CLK_LOCAL_MEM_FENCE); // partial maxima are there, and K has been read
-        if (id < TILES_ROWS)
-            m = finish_maximum((__local const float *)partial, (__local float *)bases, (__local float *)keeps,
-                               id, m);
+        if (id < TILES_ROWS) m = finish_maximum(row_partial, row_bases, row_keeps, id, m);
         barrier(CLK_LOCAL_MEM_FENCE);
-        const VEC keep = tiles_read_rows(keeps, 0, ty);
-        l = l * keep + weigh(&s, tiles_read_rows(bases, 0, ty), hidden);
+        const VEC base = tiles_read_rows(bases, 0, ty), keep = tiles_read_rows(keeps, 0, ty);
+#endif
+        l = l * keep + weigh(&s, base, hidden);
         out_scale(&acc, keep);
         for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
             barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
-            tiles_write_rows(tile_p, tx, ty, s.c0);
-            s.c0 = s.c1, s.c1 = s.c2, s.c2 = s.c3;
+            write_slice(tile_p, tx, ty, &s);
             if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
             barrier(CLK_LOCAL_MEM_FENCE);
-            if (strange[0])
-                add_seen_values(&acc, tile_p, tile_v, ty, tx);
-            else
-                add_values(&acc, tile_p, tile_v, ty, tx);
+            add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);
         }
     }
 
+#if SUBGROUP
+    l = rows_sum(l);
+    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
+#else
     tiles_write_rows(partial, tx, ty, l);
+    if (id < TILES_ROWS) row_bases[id] = m;
+#endif
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
         const float sink = split == 0 ? table_sink(&args, table, h) : -INFINITY;
-        const softmax_state x = finish_sum((__local const float *)partial, (__local float *)bases,
-                                           (__local float *)keeps, id, m, sink);
+        const float total = finish_sum(row_partial, row_bases, row_keeps, id, sink);
         if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
-            lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + id)] = softmax_lse(x);
+            lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + id)] = total;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};
-    out_finish(&acc, tiles_read_rows(keeps, 0, ty), tiles_read_rows(bases, 0, ty));
-    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx);
+    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, tiles_read_rows(keeps, 0, ty),
+              tiles_read_rows(bases, 0, ty));
 }

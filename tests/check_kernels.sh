@@ -103,6 +103,7 @@ refuse -DCHUNK=6 cl/linear_tiles.cl
 refuse -DCHUNK=4 -DGROUP_ROWS=32 cl/linear_tiles.cl
 refuse -DTILE_Q=4096 cl/flash.cl
 refuse -DMICRO_ROWS=2 cl/flash_tiles.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=0 cl/flash_tiles.cl
 refuse -DGROUP_COLUMNS=4 cl/flash_tiles.cl
 refuse -DCHUNK=6 cl/flash_tiles.cl
 refuse -DWIDE=2 cl/flash_tiles.cl

@@ -48,9 +48,10 @@ static void check_tile(const variant *v, const clattn_capabilities *gpu, const p
     ck_assert_int_eq(v->work_group, k->group_rows * k->group_columns);
     ck_assert_int_eq(v->rows_per_group, k->micro_rows * k->group_rows);
     ck_assert_int_le(v->rows_per_group, v->work_group);
-    ck_assert_uint_eq(v->local_bytes, sizeof(float) * (size_t)FLASH_TILES_LOCAL_FLOATS(
-                                                          k->micro_rows, k->group_rows, k->group_columns,
-                                                          k->chunk, p->head_dim_v));
+    ck_assert_uint_eq(v->local_bytes,
+                      sizeof(float) * (size_t)FLASH_TILES_LOCAL_FLOATS(
+                                          k->micro_rows, k->group_rows, k->group_columns, k->chunk,
+                                          p->head_dim_v, FLASH_TILES_LINES(k->group_columns, k->subgroup)));
     ck_assert_int_le(FLASH_TILES_QUADS(k->group_columns, p->head_dim_v), 8);
 }
 

@@ -1,8 +1,9 @@
-// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path. CPU devices with vectors have kernels of
+// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path, with sub-groups where they were proved. CPU devices with vectors have kernels of
 // their own, and take this one where a tuned row of the caller's names it.
 #include <stdio.h>
 
 #include "args.h"
+#include "core/subgroups.h"
 #include "plan/family.h"
 
 #define MOST_COLUMNS                                                                                         \
@@ -13,6 +14,8 @@
 // Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
 #define FEW_SUMS 48
 #define LARGE_LOCAL (64 << 10)
+
+#define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
 
 typedef struct shape {
     int micro_rows, group_rows, group_columns, chunk;
@@ -30,13 +33,14 @@ static int rows_of(const shape *s) {
 static int sums_of(const shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
-static uint64_t bytes_of(const shape *s, int head_dim_v) {
+static uint64_t bytes_of(const shape *s, int head_dim_v, int subgroup) {
     return sizeof(float) * (uint64_t)FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns,
-                                                              s->chunk, head_dim_v);
+                                                              s->chunk, head_dim_v,
+                                                              FLASH_TILES_LINES(s->group_columns, subgroup));
 }
 
 static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
-    return bytes_of(s, p->head_dim_v) <= in->device->local_memory_bytes &&
+    return bytes_of(s, p->head_dim_v, 0) <= in->device->local_memory_bytes &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
                cla_family_group_limit(in, KERNEL_FLASH_TILES);
 }
@@ -52,12 +56,21 @@ static bool suits(const plan_input *in, const problem *p, const shape *s) {
                                cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
 }
 
-// The first that suits, or else of those that fit the one with the fewest sums.
-static bool choose_shape(const plan_input *in, const problem *p, shape *s) {
+// Sub-groups in which a row's work-items are neighbours; fills their knobs.
+static bool has_subgroups(const plan_input *in, const tuned_row *row, const shape *s, variant *v) {
+    const int size = cla_family_subgroup(in, row, s->group_rows * s->group_columns, v);
+    const unsigned shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
+    return size == s->group_columns || (size > s->group_columns && in->device->subgroup_ways & shuffles);
+}
+
+// The first that suits, or else of those that fit the one with the fewest sums; with sub-groups, only of those that have
+// them.
+static bool choose_shape(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
+                         shape *s, variant *v) {
     const shape *least = NULL;
     for (size_t i = 0; i < SHAPES; i++) {
         const shape *x = &shapes[i];
-        if (!fits_device(in, p, x)) continue;
+        if (!fits_device(in, p, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
         if (suits(in, p, x)) {
             *s = *x;
             return true;
@@ -78,51 +91,71 @@ static shape shape_of(const knobs *row) {
 
 static const char *knobs_refusal(const knobs *row) {
     const shape s = shape_of(row);
-    const int columns = s.group_columns;
+    const int columns = s.group_columns, size = row->subgroup;
     if (s.micro_rows != 4 && s.micro_rows != 8) return "asks for MICRO_ROWS that are neither 4 nor 8";
     if (columns != 8 && columns != 16 && columns != 32 && columns != 64)
         return "asks for GROUP_COLUMNS that are none of 8, 16, 32, 64";
     if (s.group_rows > MOST_GROUP / columns)
         return "asks for a work-group, GROUP_ROWS * GROUP_COLUMNS, of more than 1024";
     if (s.chunk % 4 || s.chunk > MOST_CHUNK) return "asks for a CHUNK that is no multiple of 4, or above 64";
+    if (size > 1 && size != 8 && size != 16 && size != 32 && size != 64)
+        return "asks for a SUBGROUP that is none of 1 (no sub-groups), 8, 16, 32, 64";
     return NULL;
 }
 
-static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const bool named = row && row->id == KERNEL_FLASH_TILES;
+static const char *fit_tile(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
+                            variant *v) {
+    const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_TILES);
     shape s;
-    if (row && !named) return "a tuned row names another kernel";
-    if (!named && in->device->is_cpu && in->device->float_vector_width >= 4)
-        return "CPU devices with vectors have a kernel of their own";
+    if (refusal) return refusal;
     if (p->head_dim_v > MOST_COLUMNS) return "at most 256 columns of v: the plain kernel takes more";
-    if (named && row_has_shape(&row->knobs)) {
+    if (row && row_has_shape(&row->knobs)) {
         s = shape_of(&row->knobs);
         if (!fits_device(in, p, &s)) return "the tile of its tuned row is too large for the device";
-    } else if (!choose_shape(in, p, &s))
+    } else if (!choose_shape(in, p, subgroups, row, &s, v))
         return "no tile of this head size fits the device's local memory and work-groups";
+    if (subgroups && !has_subgroups(in, row, &s, v)) return NO_SUBGROUPS;
     v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
     v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
     v->knobs.wide = p->align_q >= 4 && p->align_k >= 4 && p->align_v >= 4;
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
-    v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v);
-    const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
+    v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v, v->knobs.subgroup);
+    refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
     return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
+}
+
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    return fit_tile(in, p, false, row, v);
+}
+
+static const char *fit_subgroups(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    if (!(in->probes.proven & PROBES_SUBGROUPS)) return NO_SUBGROUPS;
+    return fit_tile(in, p, true, row, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
     const knobs *k = &v->knobs;
+    char subgroups[40] = "";
+    if (k->subgroup) snprintf(subgroups, sizeof subgroups, ", sub-groups of %d", k->subgroup);
     snprintf(why, 200,
-             "a tile of %d rows and %d keys, %d x 4 of them a work-item, takes %llu of %llu bytes of local "
-             "memory; %s",
-             v->rows_per_group, 4 * k->group_columns, k->micro_rows, (unsigned long long)v->local_bytes,
-             (unsigned long long)in->device->local_memory_bytes,
+             "a tile of %d rows and %d keys, %d x 4 a work-item%s, in %llu of %llu bytes of local memory; %s",
+             v->rows_per_group, 4 * k->group_columns, k->micro_rows, subgroups,
+             (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
              k->wide ? "rows are read by fours"
-                     : "rows are read element by element: not all lie at multiples of four");
+                     : "rows do not all lie at multiples of four elements: read one by one");
 }
 
+const family cla_family_flash_subgroups = {.name = "flash_subgroups",
+                                           .id = KERNEL_FLASH_TILES,
+                                           .path = CLATTN_KERNEL_FLASH,
+                                           .can = CAN_MANY_ROWS,
+                                           .subgroups = true,
+                                           .fit = fit_subgroups,
+                                           .explain = explain};
+
 const family cla_family_flash_tiles = {.name = "flash_tiles",
-                                       .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+                                       .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK SUBGROUP ",
                                        .id = KERNEL_FLASH_TILES,
                                        .path = CLATTN_KERNEL_FLASH,
                                        .can = CAN_MANY_ROWS,
