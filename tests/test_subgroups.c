@@ -49,7 +49,8 @@ START_TEST(each_size_and_spelling) {
     const clattn_capabilities *device = clattn_context_capabilities(harness()->context);
     const unsigned ways = device->subgroup_ways & spellings[_i];
     int sized = 0;
-    for (int size = 8; size <= 64; size *= 2) {
+    // Every size in the first spelling; in the others one tells as much.
+    for (int size = 8; size <= 64 && !(_i > 0 && sized > 0); size *= 2) {
         char row[64], word[32];
         snprintf(row, sizeof row, "decode_groups : SUBGROUP=%d", size);
         snprintf(word, sizeof word, "sub-groups of %d", size);
