@@ -115,9 +115,10 @@ static bool is_right(trial *t) {
     return t->answered && memcmp(got, want, words * sizeof *got) == 0;
 }
 
-// The best of a few runs: another use of the machine only ever slows one. The time of a launch is taken off.
+// The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make
+// much of a difference of two that it slowed alike.
 static float rate_of(const trial *t) {
-    double rounds = FIRST_ROUNDS, launch = run(t, 0), first = run(t, FIRST_ROUNDS), best = 0.0;
+    double rounds = FIRST_ROUNDS, launch = run(t, 0), first = run(t, FIRST_ROUNDS), least = 0.0;
     if (launch <= 0.0 || first <= 0.0) return 0.0f;
     const double each = first > launch ? (first - launch) / rounds : 1.0;
     rounds = TIMED_NS / each;
@@ -125,9 +126,10 @@ static float rate_of(const trial *t) {
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
     for (int i = 0; i < TIMED_RUNS; i++) {
         const double empty = run(t, 0), time = run(t, (cl_int)rounds);
-        if (empty > 0.0 && time > 0.0 && (launch > empty || i == 0)) launch = empty;
-        if (time > launch && (best == 0.0 || time - launch < best)) best = time - launch;
+        if (empty > 0.0 && empty < launch) launch = empty;
+        if (time > 0.0 && (least == 0.0 || time < least)) least = time;
     }
+    const double best = least > launch ? least - launch : least;
     return best > 0.0 ? (float)(t->probe->round_flops(&t->knobs) * rounds / best) : 0.0f;
 }
 

@@ -33,6 +33,8 @@ static const struct {
     {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
     {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
     {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
+    {"linear-rows", CLATTN_KERNEL_AUTO, "linear_rows :"},
+    {"linear-tiles", CLATTN_KERNEL_AUTO, "linear_tiles :"},
     {"planner", CLATTN_KERNEL_AUTO, NULL},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
