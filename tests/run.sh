@@ -50,7 +50,7 @@ suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device-once
 steps_of "fuzzers, 20 s each" sh tests/check_fuzzers.sh
 if wait $intel; then
-    if [ "${CLATTN_INTEL:-on}" = full ]; then kind=device; else kind=compiler; fi
+    if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
     suite "device, Intel's CPU runtime" build $kind intel
 else
     tail -n 3 build/intel.log
