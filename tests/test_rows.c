@@ -94,18 +94,19 @@ static void run(const char *row, const char *name) {
     ck_assert_msg(good, "%s: %s: %s", row, name, why);
 }
 
+// Until as many were accepted as are wanted, and one refused: a check that refuses nothing has been taken out.
 START_TEST(accepted_rows) {
-    int taken = 0, tried = 0;
-    for (; taken < rows_of_each && tried < 1000 * rows_of_each; tried++) {
+    int taken = 0, refused = 0;
+    while ((taken < rows_of_each || refused == 0) && taken + refused < 1000 * rows_of_each) {
         char row[512];
         random_row(_i, row);
-        if (!accepted(row)) continue;
-        taken++;
-        for (int n = 0; n < 2; n++)
+        const bool good = accepted(row);
+        refused += !good, taken += good;
+        for (int n = 0; good && taken <= rows_of_each && n < 2; n++)
             if (kernels[_i].cases[n] != NULL) run(row, kernels[_i].cases[n]);
     }
-    ck_assert_msg(taken == rows_of_each && tried > taken, "%s: %d rows of %d were accepted",
-                  kernels[_i].kernel, taken, tried);
+    ck_assert_msg(taken >= rows_of_each && refused > 0, "%s: %d rows were accepted, %d refused",
+                  kernels[_i].kernel, taken, refused);
 }
 END_TEST
 
