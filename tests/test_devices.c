@@ -2,12 +2,10 @@
 // reason; also where the compiled kernel allows fewer work-items than the device, and where every probe passed.
 #include "absent_devices.h"
 #include "args.h"
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <stdio.h>
 #include <string.h>
-
-static tuned_rows shipped;
 
 static const char *kernel_of(const variant *v) {
     return clattn_kernel_sources[v->family->id].name;
@@ -210,19 +208,7 @@ START_TEST(projections) {
 END_TEST
 
 int main(void) {
-    char why[256];
     const TTest *const tests[] = {every_device,         probes_passed,         kernels_that_allow_less,
                                   names_decide_nothing, every_family_explains, projections};
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
-        fprintf(stderr, "the shipped rows: %s\n", why);
-        return 1;
-    }
-    Suite *suite = suite_create("devices");
-    TCase *group = tcase_create("absent");
-    tcase_set_timeout(group, 60);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
-    suite_add_tcase(suite, group);
-    const int status = run_suite(suite, CK_FORK_GETENV);
-    cla_tuned_free(&shipped);
-    return status;
+    return PLAN_SUITE_RUN("devices", tests);
 }

@@ -2,18 +2,15 @@
 // out. Made-up devices stand for those that are not here. Uses the library's internals, from the static
 // library.
 #include "args.h"
-#include "plan/family.h"
 
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static tuned_rows shipped;
-
-// The least that OpenCL 1.2 devices in use have, and a CPU with AVX-512.
+// The least that OpenCL 1.2 devices in use have.
 static const clattn_capabilities small_gpu = {.name = "CPU", // a name decides nothing
                                               .is_gpu = true,
                                               .compute_units = 8,
@@ -23,15 +20,6 @@ static const clattn_capabilities small_gpu = {.name = "CPU", // a name decides n
                                               .local_memory_bytes = 32768,
                                               .global_memory_bytes = 1u << 30,
                                               .max_allocation_bytes = 1u << 28};
-static const clattn_capabilities wide_cpu = {.name = "GPU",
-                                             .is_cpu = true,
-                                             .compute_units = 2,
-                                             .float_vector_width = 16,
-                                             .max_work_group = 4096,
-                                             .max_work_item = {4096, 4096, 4096},
-                                             .local_memory_bytes = 1 << 20,
-                                             .global_memory_bytes = 1u << 30,
-                                             .max_allocation_bytes = 1u << 28};
 
 static problem make_problem(int n, int d, int dv) {
     return (problem){
@@ -343,20 +331,8 @@ START_TEST(scratch_is_bounded) {
 END_TEST
 
 int main(void) {
-    char why[256];
     const TTest *const tests[] = {fits_small_devices, capabilities_decide, rates_decide,     families_review,
                                   rows_refused,       tile_of_wide_heads,  nothing_to_split, huge_shapes,
                                   what_is_asked_for,  scratch_is_bounded};
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
-        fprintf(stderr, "the shipped rows: %s\n", why);
-        return 1;
-    }
-    Suite *suite = suite_create("plan");
-    TCase *group = tcase_create("pure");
-    tcase_set_timeout(group, 60);
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
-    suite_add_tcase(suite, group);
-    const int status = run_suite(suite, CK_FORK_GETENV);
-    cla_tuned_free(&shipped);
-    return status;
+    return PLAN_SUITE_RUN("plan", tests);
 }

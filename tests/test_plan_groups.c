@@ -2,15 +2,14 @@
 // row names it, and uses the sub-groups that were probed. The other families are test_plan.c's.
 #include "args.h"
 #include "core/subgroups.h"
-#include "plan/family.h"
 
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
 
-static tuned_rows shipped, none;
+static tuned_rows none;
 
 // A GPU with these limits.
 static clattn_capabilities gpu(uint64_t group, uint64_t local) {
@@ -217,13 +216,5 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {fits_small_devices, keeps_to_the_compiled_limit, rows_and_ranges,
                                   alignment_is_told,  for_devices_that_are_no_cpu, subgroups_as_probed};
-    char why[256];
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) return 1;
-    Suite *suite = suite_create("plan_groups");
-    TCase *group = tcase_create("pure");
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
-    suite_add_tcase(suite, group);
-    const int status = run_suite(suite, CK_FORK_GETENV);
-    cla_tuned_free(&shipped);
-    return status;
+    return PLAN_SUITE_RUN("plan_groups", tests);
 }

@@ -1,24 +1,12 @@
 // test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
 // one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
-#include "plan/family.h"
 
 #include "linear_args.h"
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <check.h>
 #include <stdio.h>
 #include <string.h>
-
-static tuned_rows shipped;
-static const clattn_capabilities wide_cpu = {.name = "GPU",
-                                             .is_cpu = true,
-                                             .compute_units = 2,
-                                             .float_vector_width = 16,
-                                             .max_work_group = 4096,
-                                             .max_work_item = {4096, 4096, 4096},
-                                             .local_memory_bytes = 1 << 20,
-                                             .global_memory_bytes = 1u << 30,
-                                             .max_allocation_bytes = 1u << 28};
 
 static clattn_capabilities device_of(uint64_t local, uint64_t group, uint32_t units) {
     return (clattn_capabilities){.name = "made up",
@@ -243,18 +231,7 @@ START_TEST(whole_heads) {
 END_TEST
 
 int main(void) {
-    char why[256];
     const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
                                   alignment,   who_projects,       whole_heads};
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) {
-        fprintf(stderr, "the shipped rows: %s\n", why);
-        return 1;
-    }
-    Suite *suite = suite_create("plan_linear");
-    TCase *group = tcase_create("pure");
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
-    suite_add_tcase(suite, group);
-    const int status = run_suite(suite, CK_FORK_GETENV);
-    cla_tuned_free(&shipped);
-    return status;
+    return PLAN_SUITE_RUN("plan_linear", tests);
 }

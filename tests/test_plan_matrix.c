@@ -1,14 +1,11 @@
 // test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest of the planner is
 // test_plan.c's. Uses the library's internals, from the static library.
 #include "args.h"
-#include "plan/family.h"
 
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <check.h>
 #include <string.h>
-
-static tuned_rows shipped;
 
 static const clattn_capabilities cpu = {.is_cpu = true,
                                         .compute_units = 2,
@@ -101,15 +98,6 @@ START_TEST(rows_refused) {
 END_TEST
 
 int main(void) {
-    char why[256];
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) return 1;
-    Suite *suite = suite_create("plan_matrix");
-    TCase *group = tcase_create("planner");
-    tcase_add_test(group, tiles_by_rate);
-    tcase_add_test(group, values_in_the_workspace);
-    tcase_add_test(group, rows_refused);
-    suite_add_tcase(suite, group);
-    const int status = run_suite(suite, CK_FORK_GETENV);
-    cla_tuned_free(&shipped);
-    return status;
+    const TTest *const tests[] = {tiles_by_rate, values_in_the_workspace, rows_refused};
+    return PLAN_SUITE_RUN("plan_matrix", tests);
 }

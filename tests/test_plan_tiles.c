@@ -1,9 +1,8 @@
 // test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by what the compiled kernel
 // allowed and by how rows lie. The planner's order of families is test_plan.c's.
 #include "args.h"
-#include "plan/family.h"
 
-#include "run_suite.h"
+#include "plan_suite.h"
 
 #include <check.h>
 #include <string.h>
@@ -117,9 +116,5 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {tiles_fit_small_devices, tiles_by_limits, tiles_by_alignment};
-    Suite *suite = suite_create("plan_tiles");
-    TCase *group = tcase_create("pure");
-    for (size_t i = 0; i < sizeof tests / sizeof tests[0]; i++) tcase_add_test(group, tests[i]);
-    suite_add_tcase(suite, group);
-    return run_suite(suite, CK_FORK_GETENV);
+    return PLAN_SUITE_RUN("plan_tiles", tests);
 }

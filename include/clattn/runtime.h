@@ -89,8 +89,8 @@ typedef struct clattn_log {
 /* ---------------------------------------------------------------------------------------- progress --- */
 
 /* How a long call tells of its work, and how it is cancelled. A call with one runs in slices of about a quarter of a
- * second, at the rate that the context has seen of its kernel (before, of cautious guesses from compute units and clock),
- * and waits for each slice: it blocks until all is done.
+ * second, at the rate that such calls on the context have shown of its kernel (before, at a cautious guess from compute units
+ * and clock), and waits for each slice: it blocks until all is done.
  *   fn      is called after each slice with the share that is done, above 0 and growing, and with 1 when all is; a call that
  *           has nothing to do does not call it. Returning false cancels: no further slice is enqueued, nothing of the call is
  *           running any more, and the call returns CANCELLED. After 1 the answer is not looked at.

@@ -55,15 +55,19 @@ static clattn_status refuse_buffer(clattn_context *c, const char *name, cl_int c
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", name);
 }
 
-clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,
-                                  int *elements) {
+cl_int cla_buffer_alignment(cl_mem buffer, size_t size, int *elements) {
     void *host = NULL;
     *elements = 16;
-    if (!buffer) return CLATTN_OK;
-    const cl_int code = ask(buffer, CL_MEM_HOST_PTR, &host, sizeof host);
-    if (code != CL_SUCCESS) return refuse_buffer(c, name, code);
+    const cl_int code = buffer ? ask(buffer, CL_MEM_HOST_PTR, &host, sizeof host) : CL_SUCCESS;
+    if (code != CL_SUCCESS) *elements = 1;
     while (*elements > 1 && (uintptr_t)host % (size * (size_t)*elements)) *elements /= 2;
-    return CLATTN_OK;
+    return code;
+}
+
+clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,
+                                  int *elements) {
+    const cl_int code = cla_buffer_alignment(buffer, size, elements);
+    return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
 static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer, view_memory *m) {

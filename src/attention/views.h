@@ -43,7 +43,10 @@ clattn_status cla_views_check(call_views *v);
 clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_t bytes);
 
 // The elements of `size` bytes to which a buffer's first byte is aligned, at most 16: as it lies where its memory is the
-// caller's (CL_MEM_USE_HOST_PTR), else all, which OpenCL aligns to 16 floats. NULL: all.
+// caller's (CL_MEM_USE_HOST_PTR), else all, which OpenCL aligns to 16 floats. NULL: all. Where the driver does not say it, 1,
+// and its code.
+cl_int cla_buffer_alignment(cl_mem buffer, size_t size, int *elements);
+// The same, where a driver that does not say it refuses the call.
 clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem buffer, size_t size,
                                   int *elements);
 #endif

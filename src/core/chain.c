@@ -255,21 +255,21 @@ static clattn_status check_arguments(const chain *c, const launch *l) {
 
 clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     TRY(check_arguments(c, l));
-    clattn_status status = cla_chain_write_tables(c);
+    TRY(cla_chain_write_tables(c));
     const size_t *all = l->global;
     const double most = cla_pace_most(c->context, l->program->spec.id, c->progress != NULL);
     size_t step[3];
     cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
     for (size_t z = 0; z < all[2]; z += step[2])
         for (size_t y = 0; y < all[1]; y += step[1])
-            for (size_t x = 0; status == CLATTN_OK && x < all[0]; x += step[0]) {
+            for (size_t x = 0; x < all[0]; x += step[0]) {
                 const grid_part part = {
                     {x, y, z},
                     {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
-                status = enqueue_part(c, l, &part);
-                if (status == CLATTN_OK) status = tell(c, l, flops_of(l, &part));
+                TRY(enqueue_part(c, l, &part));
+                TRY(tell(c, l, flops_of(l, &part)));
             }
-    return status;
+    return CLATTN_OK;
 }
 
 void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],

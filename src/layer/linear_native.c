@@ -2,6 +2,7 @@
 // linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, few rows by linear_rows.cl.
 #include <string.h>
 
+#include "attention/views.h"
 #include "core/entry.h"
 #include "layer/linear.h"
 #include "linear_args.h"
@@ -11,15 +12,9 @@ static bool joined_heads(const linear *l) {
     return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
 }
 
-// Elements to which a buffer's first byte is aligned, at most 16: as it lies where its memory is the caller's, else all. A
-// driver that does not say it may have put it anywhere.
 static int buffer_alignment(const clattn_tensor *t) {
-    const size_t size = clattn_type_size(t->type);
-    void *host = NULL;
-    int elements = 16;
-    if (!t->buffer) return elements;
-    if (clGetMemObjectInfo(t->buffer, CL_MEM_HOST_PTR, sizeof host, &host, NULL) != CL_SUCCESS) return 1;
-    while (elements > 1 && (uintptr_t)host % (size * (size_t)elements) != 0) elements /= 2;
+    int elements;
+    cla_buffer_alignment(t->buffer, clattn_type_size(t->type), &elements);
     return elements;
 }
 

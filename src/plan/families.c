@@ -120,9 +120,12 @@ uint64_t cla_family_tiles(const problem *p, int rows) {
 }
 
 // Kernels count the groups of a head in 32 bits, hosts their work-items in a size_t.
-const char *cla_family_tile_grid(const problem *p, int rows, variant *v) {
-    const uint64_t tiles = ((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows, most = SIZE_MAX,
-                   groups = tiles * (uint64_t)v->splits;
+const char *cla_family_tile_grid(const plan_input *in, const problem *p, variant *v) {
+    const uint64_t rows = (uint64_t)v->rows_per_group, tiles = ((uint64_t)p->n_q + rows - 1) / rows,
+                   most = SIZE_MAX;
+    const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
+    const uint64_t groups = tiles * (uint64_t)v->splits;
+    if (refusal) return refusal;
     if (groups > INT32_MAX || groups * (uint64_t)v->work_group > most)
         return "tiles of query rows times splits: must be below 2^31";
     v->groups[0] = (size_t)groups;

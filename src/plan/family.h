@@ -51,8 +51,9 @@ void cla_family_data_knobs(const problem *p, knobs *k);
 // Key ranges: where `groups` work-groups are too few for the device, or as the caller says. Lays out the partial
 // results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq]. Returns why it cannot be, or NULL.
 const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v);
-// The grid of one work-group a tile of `rows` query rows: (tiles * splits, heads, batch). Returns why it cannot be, or NULL.
-const char *cla_family_tile_grid(const problem *p, int rows, variant *v);
+// Key ranges and grid of one work-group of v->work_group work-items a tile of v->rows_per_group query rows: (tiles * splits,
+// heads, batch). Returns why it cannot be, or NULL.
+const char *cla_family_tile_grid(const plan_input *in, const problem *p, variant *v);
 uint64_t cla_family_tiles(const problem *p, int rows);
 
 // Why a kernel for devices that are no CPU is not for this problem: the row for it names another one, or no row does and the

@@ -24,8 +24,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
         v->work_group = group;
         v->rows_per_group = tiles[i].tile_q;
         v->local_bytes = (size_t)bytes;
-        const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
-        return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
+        return cla_family_tile_grid(in, p, v);
     }
     return "no tile of this head size fits the device's local memory";
 }

@@ -36,8 +36,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     if (LANES_PRIVATE_BYTES((int64_t)v->rows_per_group, (int64_t)v->knobs.tile_kv, v->knobs.key_block,
                             p->head_dim, p->head_dim_v) > PRIVATE_BYTES_MOST)
         return "the tile of its tuned row takes more than 4 MiB with such heads";
-    const char *refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
-    return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
+    return cla_family_tile_grid(in, p, v);
 }
 
 // The dot product: all three inputs are bfloat16 in vectors of sixteen, keys come in pairs.

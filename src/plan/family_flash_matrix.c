@@ -71,9 +71,8 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
     v->rows_per_group = ROWS;
-    refusal = cla_family_split(in, p, cla_family_tiles(p, ROWS), v);
-    if (!refusal) refusal = lay_out_values(in, p, v);
-    return refusal ? refusal : cla_family_tile_grid(p, ROWS, v);
+    refusal = cla_family_tile_grid(in, p, v);
+    return refusal ? refusal : lay_out_values(in, p, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {

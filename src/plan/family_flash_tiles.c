@@ -121,8 +121,7 @@ static const char *fit_tile(const plan_input *in, const problem *p, bool subgrou
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
     v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v, v->knobs.subgroup);
-    refusal = cla_family_split(in, p, cla_family_tiles(p, v->rows_per_group), v);
-    return refusal ? refusal : cla_family_tile_grid(p, v->rows_per_group, v);
+    return cla_family_tile_grid(in, p, v);
 }
 
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
