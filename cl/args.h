@@ -33,14 +33,17 @@ typedef struct args_view {
 #define ARGS_BATCH_ROWS 32   // the table holds shift, q_length, kv_length of each batch item
 #define ARGS_LSE 64          // write the log-sum-exp
 #define ARGS_HEAD_SCALES 128 // scales of the scores are in the table
+#define ARGS_SCORE_MOD 256   // the caller's score_mod changes scores
+#define ARGS_MASK_MOD 512    // the caller's mask_mod hides keys
+#define ARGS_MODS (ARGS_SCORE_MOD | ARGS_MASK_MOD)
 // Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
-#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES)
+#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES | ARGS_MODS)
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
 #define ARGS_TAP_MASKED 2
 
-// The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length, kv_length, 0 (present with ARGS_BATCH_ROWS, else
+// The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length and kv_length of the launch, q_length of the call (present with ARGS_BATCH_ROWS, else
 // absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one of ARGS_HEAD_FLAGS).
 #define ARGS_ITEM_WORDS 4
 #define ARGS_HEAD_WORDS 4
@@ -63,6 +66,18 @@ typedef struct attention_args {
     args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
 } attention_args;
 ARGS_SIZE(attention_args, 480);
+
+// A buffer of the caller's that score_mod and mask_mod read: an index is kept within its axis, so that nothing past the
+// buffer is read. Axes that it does not have are of size 1.
+typedef struct args_mod_view {
+    args_i64 offset, stride[4];
+    args_i32 size[4];
+} args_mod_view;
+typedef struct mod_args {
+    args_mod_view buffer[4];
+    args_i32 first_row, n_q; // the launch's row 0, and the rows of the call where the table does not say them
+} mod_args;
+ARGS_SIZE(mod_args, 232);
 
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {

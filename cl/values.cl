@@ -6,8 +6,8 @@
 
 #define BLOCK_ROWS 4
 
-// Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only the
-// boolean mask matters here.
+// Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only what hides
+// keys matters here.
 __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS, __global ELEMENT(TYPE_OUT) * out,
                      __global const int *table SCORE_ARGUMENTS, const attention_args args,
                      const chunk_args chunk) {

@@ -4,6 +4,7 @@
 
 #include <stdlib.h>
 
+#include "attention/mods.h"
 #include "core/chain.h"
 #include "core/probe.h"
 #include "core/program.h"
@@ -160,6 +161,7 @@ void clattn_context_destroy(clattn_context *context) {
     if (!context) return;
     if (context->locks_ready) clattn_context_save_kernels(context);
     cla_programs_release(context);
+    cla_mods_release(context);
     cla_pool_destroy(context);
     cla_pace_destroy(context);
     cla_projector_destroy(context); // CLBlast's programs must go before the context does

@@ -55,7 +55,9 @@ refused 2 rank attend --q "$data/minilm_layer0_x.npy" --k "$x" --v "$x" "$@"
 refused 2 'no such device' attend --q "$x" --k "$x" --v "$x" "$@" --device nonesuch
 refused 2 causal attend --q "$x" --k "$x" --v "$x" "$@" --causal sideways
 refused 2 'offset' attend --q "$x" --k "$x" --v "$x" "$@" --causal offset
-refused 2 'score_mod' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * 2'
+refused 2 'column 10' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * 2)'
+refused 1 'score_mod:1:9' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing'
+refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --buffer "$x"
 refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 0.1
 refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q4
 refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode

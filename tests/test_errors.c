@@ -115,12 +115,16 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(mask_leaves, "mask", p->score.mask.offset = 100000)                                                    \
     X(bias_leaves, "bias", p->score.bias.stride[0] = 100000)                                                 \
     X(lse_leaves, "lse", p->lse.offset = 100000)                                                             \
-    X(weights_leave, "weights", p->weights.offset = 100000)
+    X(weights_leave, "weights", p->weights.offset = 100000)                                                  \
+    X(score_mod, "score_mod", p->score.score_mod = "score)")                                                 \
+    X(mask_mod, "mask_mod", p->score.mask_mod = "")                                                          \
+    X(mod_buffer_alone, "mod_buffers[1]", p->score.mod_buffers[1] = p->q)                                    \
+    X(mod_buffer_leaves, "mod_buffers[0]",                                                                   \
+      (p->score.mask_mod = "j > i", p->score.mod_buffers[0] = p->q,                                          \
+       p->score.mod_buffers[0].offset = 100000))
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(score_mod, "score_mod", p->score.score_mod = "score")                                                  \
-    X(mask_mod, "mask_mod", p->score.mask_mod = "i > j")                                                     \
     X(dropout, "dropout", p->score.dropout = 0.1f)                                                           \
     X(dropout_seed, "dropout_seed", p->score.dropout_seed = 1)                                               \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \

@@ -31,8 +31,9 @@ static void spoil_nothing(clattn_attention_params *p) {
     X(out, INVALID_ARGUMENT, "out: ", p->out.rank = 3)                                                       \
     X(lse, INVALID_ARGUMENT, "lse: ", (p->lse = p->out, p->lse.rank = 2))                                    \
     X(layout, INVALID_ARGUMENT, "rope.layout: ", p->rope.layout = CLATTN_ROPE_COUNT)                         \
-    X(score_mod, UNSUPPORTED, "score_mod: ", p->score.score_mod = "score")                                   \
-    X(mask_mod, UNSUPPORTED, "mask_mod: ", p->score.mask_mod = "i > j")                                      \
+    X(score_mod, INVALID_ARGUMENT, "score_mod: ", p->score.score_mod = "score;")                             \
+    X(mask_mod, INVALID_ARGUMENT, "mask_mod: ", p->score.mask_mod = "/* j <= i")                             \
+    X(mod_buffer, INVALID_ARGUMENT, "mod_buffers[2]: ", p->score.mod_buffers[2] = p->q)                      \
     X(dropout, UNSUPPORTED, "dropout: ", p->score.dropout = 0.5f)                                            \
     X(dropout_seed, UNSUPPORTED, "dropout_seed: ", p->score.dropout_seed = 7)                                \
     X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)                                           \

@@ -71,11 +71,14 @@ typedef struct clattn_rope {
     const int32_t *positions; /* [B, N] explicit positions: not built yet, UNSUPPORTED when set */
 } clattn_rope;
 
+#define CLATTN_MOD_BUFFERS 4
+
 /* What becomes of a score, in this order; attention and layer share it:
  *   s[i,j] = scale * dot(q[i], k[j])               or head_scales[h] * dot(q[i], k[j])
  *   s = softcap * tanh(s / softcap)                if softcap > 0
  *   s = s + bias[i,j] - slope[h] * |p - j|         p = i + shift[b]
- *   s = -inf where a mask hides (i, j)             causality, window, lengths, boolean mask: all must keep it
+ *   s = score_mod(s, ...)                          the caller's own
+ *   s = -inf where a mask hides (i, j)             causality, window, lengths, boolean mask, mask_mod: all must keep it
  * Host arrays are read during the call and copied. */
 typedef struct clattn_score {
     float scale; /* 0: 1/sqrt(D) */
@@ -100,9 +103,26 @@ typedef struct clattn_score {
     const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
     const float *sinks;        /* [H] sink logits, host memory */
 
+    /* The caller's own steps, as OpenCL C expressions that are compiled into the kernel on first use; NULL: none. mods.h
+     * has ready ones. [FlexAttention, Dong et al. 2024]
+     *   score_mod  a float: what becomes of `score`. In kernels that work in other units it is still the natural one.
+     *   mask_mod   not 0 where the key is seen, beside all the other masks.
+     * Both know, as int: b, h the batch item and query head; i the position of the query row, shift[b] in it; j the key;
+     * row the query row, so that i is row + shift[b]; q_length, kv_length of the batch item; as float, score_mod alone:
+     * score. buffer0(x0, ...) to buffer3 read mod_buffers, with as many numbers as the view has axes: floats of f32, f16
+     * and bf16, int of bool (0 or 1), i8 and i32. A number outside an axis reads its first or last element.
+     * Functions and operators of OpenCL C 1.2 are there. A text is one expression: no statements, characters, strings or
+     * directives, no backslash, no pair of question marks, every bracket and comment closed, at most 65536 characters;
+     * else INVALID_ARGUMENT with the place. What the compiler refuses is BUILD_FAILED with its words and their line and
+     * column in the text, on the first call, prepare or enqueue; the context goes on. Which keys an expression is asked
+     * about, and how often, is the kernel's: it must have no side effect and no barrier, and must not read past an array
+     * of its own. Its text is part of a compiled kernel's name in the cache, and copied. A context keeps it for its life. */
+    const char *score_mod, *mask_mod;
+    clattn_tensor
+        mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */
+
     /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
-    const char *score_mod, *mask_mod; /* OpenCL C expressions over score, b, h, i, j */
-    float dropout;                    /* probability, 0 to 1 */
+    float dropout; /* probability, 0 to 1 */
     uint64_t dropout_seed;
 } clattn_score;
 

@@ -32,6 +32,7 @@
 #define CLATTN_CLATTN_H
 
 #include "attention.h"
+#include "mods.h"
 #include "layer.h"
 #include "runtime.h"
 #include "tensor.h"

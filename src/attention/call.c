@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "attention/mods.h"
 #include "core/bytes.h"
 #include "core/workspace.h"
 #include "plan/family.h"
@@ -140,6 +141,27 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
+// What score_mod and mask_mod read, and what they become.
+static clattn_status check_mods(call *c, bool planning) {
+    static const char *const names[CLATTN_MOD_BUFFERS] = {"mod_buffers[0]", "mod_buffers[1]",
+                                                          "mod_buffers[2]", "mod_buffers[3]"};
+    const clattn_score *s = &c->params.score;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const clattn_tensor *t = &s->mod_buffers[n];
+        const tensor_rule rule = {names[n], "1 to 4 axes", MOD_TYPES, false, planning};
+        if (!cla_tensor_given(t)) continue;
+        if (!s->score_mod && !s->mask_mod)
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: is there for score_mod and mask_mod, and neither is given",
+                                    names[n]);
+        TRY(cla_tensor_check(c->context, t, t->rank < 1 || t->rank > CLATTN_MAX_RANK ? 1 : t->rank, &rule));
+        if (cla_tensor_count(t) == 0)
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: has no elements: each axis must have 1 or more", names[n]);
+    }
+    return cla_mods_find(c->context, s, &c->inserted);
+}
+
 static void fill_args(call *c) {
     const clattn_attention_params *p = &c->params;
     const problem *m = &c->problem;
@@ -244,9 +266,20 @@ static clattn_status plan(call *c) {
 
 // Of the caller's copy; what a layer makes itself has no buffer yet.
 static void drop_absent(clattn_attention_params *p) {
-    clattn_tensor *const optional[] = {&p->lse,        &p->weights,       &p->scores,     &p->score.mask,
-                                       &p->score.bias, &p->kv.k_scale,    &p->kv.v_scale, &p->kv.k_new,
-                                       &p->kv.v_new,   &p->kv.block_table};
+    clattn_tensor *const optional[] = {&p->lse,
+                                       &p->weights,
+                                       &p->scores,
+                                       &p->score.mask,
+                                       &p->score.bias,
+                                       &p->kv.k_scale,
+                                       &p->kv.v_scale,
+                                       &p->kv.k_new,
+                                       &p->kv.v_new,
+                                       &p->kv.block_table,
+                                       &p->score.mod_buffers[0],
+                                       &p->score.mod_buffers[1],
+                                       &p->score.mod_buffers[2],
+                                       &p->score.mod_buffers[3]};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -264,6 +297,10 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
     cla_views_add(v, "mask", &p->score.mask, VIEW_READ);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+    cla_views_add(v, "mod_buffers[0]", &p->score.mod_buffers[0], VIEW_READ);
+    cla_views_add(v, "mod_buffers[1]", &p->score.mod_buffers[1], VIEW_READ);
+    cla_views_add(v, "mod_buffers[2]", &p->score.mod_buffers[2], VIEW_READ);
+    cla_views_add(v, "mod_buffers[3]", &p->score.mod_buffers[3], VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
@@ -281,6 +318,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_sizes(context, p));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
+    TRY(check_mods(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim));
     fill_args(c);

@@ -12,10 +12,11 @@ typedef struct call {
     problem problem;
     variant variant;
     attention_args args;
-    int32_t *arrays;    // owned
-    cl_mem q, k, v;     // what the kernels read: the caller's, or the workspace with turned copies
-    cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
-    cl_mem frequencies; // of RoPE; NULL until they are needed
+    int32_t *arrays;      // owned
+    const char *inserted; // what score_mod and mask_mod became (mods.h); NULL: none
+    cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
+    cl_mem table;         // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem frequencies;   // of RoPE; NULL until they are needed
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part

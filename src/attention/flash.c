@@ -1,6 +1,7 @@
 // flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
 // keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
 #include "attention/call.h"
+#include "attention/mods.h"
 #include "plan/family.h"
 
 static size_t divide_up(size_t n, size_t by) {
@@ -17,7 +18,8 @@ static clattn_status main_program(const call *c, program **p) {
     const family *f = c->variant.family;
     const program_spec spec = {.id = f->id,
                                .knobs = c->variant.knobs,
-                               .options = c->variant.options ? c->variant.options : f->options};
+                               .options = c->variant.options ? c->variant.options : f->options,
+                               .inserted = c->inserted};
     return cla_call_program(c, &spec, c->variant.work_group, p);
 }
 
@@ -81,7 +83,8 @@ static void set_grid(const variant *v, launch *l, size_t tiles) {
 }
 
 // The arguments of every fused kernel, in the order of fused.clh.
-static void set_arguments(const call *c, const attention_args *a, const cl_mem *table, launch *l) {
+static void set_arguments(const call *c, const attention_args *a, const mod_args *mods, const cl_mem *table,
+                          launch *l) {
     const clattn_attention_params *p = &c->params;
     const bool split = c->variant.splits > 1;
     const knobs *k = &c->variant.knobs;
@@ -97,6 +100,7 @@ static void set_arguments(const call *c, const attention_args *a, const cl_mem *
     if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
     if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
     if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
+    cla_mods_set(&p->score, k->score_ops, mods, l);
     cla_launch_value(l, a, sizeof *a);
 }
 
@@ -145,7 +149,8 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         rows = all - first < most ? all - first : most;
         if (rows < all) TRY(cla_call_table_of(c, steps, first, rows, &table));
         take_rows(&a, first, rows);
-        set_arguments(c, &a, &table, &l);
+        const mod_args mods = cla_mods_arguments(&c->params.score, first, all);
+        set_arguments(c, &a, &mods, &table, &l);
         set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
         l.flops = row_flops(c) * c->problem.batch * c->problem.heads * rows;
         TRY(cla_launch_enqueue(steps, &l));

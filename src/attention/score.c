@@ -13,8 +13,6 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_score *s) {
         bool set;
         const char *name;
     } options[] = {
-        {s->score_mod != NULL, "score_mod"},
-        {s->mask_mod != NULL, "mask_mod"},
         {s->dropout != 0.0f, "dropout"},
         {s->dropout_seed != 0, "dropout_seed"},
     };
@@ -153,6 +151,7 @@ clattn_status cla_score_take_arrays(call *c, bool copy) {
 int cla_score_flags(const clattn_score *s) {
     return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
            (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
+           (s->score_mod ? ARGS_SCORE_MOD : 0) | (s->mask_mod ? ARGS_MASK_MOD : 0) |
            (s->sinks ? ARGS_SINK : 0) | (s->head_scales ? ARGS_HEAD_SCALES : 0) |
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
@@ -189,6 +188,7 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
         words[ARGS_ITEM_WORDS * (size_t)b + 1] =
             within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
         words[ARGS_ITEM_WORDS * (size_t)b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+        words[ARGS_ITEM_WORDS * (size_t)b + 3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
     for (int h = 0; head_words && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,

@@ -2,8 +2,10 @@
 // returns weights and score taps, and is the plain baseline of the fused paths. Scores are float32 in the
 // caller's weights where those are float32, else in scratch memory of one chunk.
 #include "attention/call.h"
+#include "attention/mods.h"
 
-_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + (LAUNCH_MAX_ARGS - 2) * sizeof(cl_mem) <=
+_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) +
+                       (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <=
                    LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device; no other attention kernel has more");
 
@@ -15,20 +17,25 @@ typedef struct unfused {
 
 static clattn_status get_programs(call *c, unfused *u) {
     const problem *m = &c->problem;
-    knobs scores = {.type_q = (int)m->type_q,
-                    .type_kv = (int)m->type_kv,
-                    .type_bias = (int)m->type_bias,
-                    .score_ops = m->score_ops};
+    const int hides = m->score_ops & (ARGS_MASK | ARGS_MASK_MOD);
+    const program_spec scores = {.id = KERNEL_SCORES,
+                                 .knobs = {.type_q = (int)m->type_q,
+                                           .type_kv = (int)m->type_kv,
+                                           .type_bias = (int)m->type_bias,
+                                           .score_ops = m->score_ops},
+                                 .inserted = c->inserted};
     const int group = c->variant.work_group;
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
     const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
                                       .knobs = {.work_group = group, .type_weights = (int)m->type_weights}};
-    knobs values = {
-        .type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = m->score_ops & ARGS_MASK};
-    TRY(cla_program_get(c->context, KERNEL_SCORES, &scores, &u->scores));
+    const program_spec values = {
+        .id = KERNEL_VALUES,
+        .knobs = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = hides},
+        .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
+    TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));
     if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));
-    return cla_program_get(c->context, KERNEL_VALUES, &values, &u->values);
+    return cla_program_get_spec(c->context, &values, &u->values);
 }
 
 clattn_status cla_unfused_prepare(call *c) {
@@ -44,6 +51,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
                                     const chunk_args *chunk, cl_mem s, int items) {
     const int ops = c->problem.score_ops;
     const size_t grid[3] = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items};
+    const mod_args mods = cla_mods_arguments(&c->params.score, 0, a->n_q);
     launch l = {.program = u->scores};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_items(&l, c->context, grid, (const size_t[3]){16, 4, 1});
@@ -55,6 +63,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     cla_launch_buffer(&l, &c->table);
     if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
     if (ops & ARGS_BIAS) cla_launch_buffer(&l, &c->params.score.bias.buffer);
+    cla_mods_set(&c->params.score, ops, &mods, &l);
     cla_launch_value(&l, a, sizeof *a);
     cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);
@@ -91,6 +100,7 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
     const size_t grid[3] = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items};
+    const mod_args mods = cla_mods_arguments(&c->params.score, 0, a->n_q);
     launch l = {.program = u->values};
     cla_launch_items(&l, c->context, grid, (const size_t[3]){64, 1, 1});
     l.cuts_first = true;
@@ -100,6 +110,7 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     cla_launch_buffer(&l, &c->params.out.buffer);
     cla_launch_buffer(&l, &c->table);
     if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
+    cla_mods_set(&c->params.score, c->problem.score_ops & ARGS_MASK_MOD, &mods, &l);
     cla_launch_value(&l, a, sizeof *a);
     cla_launch_value(&l, chunk, sizeof *chunk);
     return cla_launch_enqueue(steps, &l);

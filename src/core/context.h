@@ -7,6 +7,7 @@
 #include "core/os.h"
 #include "core/try.h"
 
+struct mod_text;
 struct pace;
 struct pool;
 struct program;
@@ -27,7 +28,7 @@ struct clattn_context {
     bool has_run; // a kernel was enqueued once: from then on certain codes mean that the device is gone
     bool lost;
 
-    os_mutex program_lock;      // guards the list and the statistics; nobody holds it while the driver works
+    os_mutex program_lock; // guards the lists and the statistics; nobody holds it while the driver works
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
@@ -40,6 +41,7 @@ struct clattn_context {
     struct probe_state *probes;  // core/probe.h
     struct planner *planner;     // plan/planner.h
     struct projector *projector; // layer/projector.h
+    struct mod_text *mods;       // attention/mods.h; under program_lock
     bool locks_ready;
 };
 

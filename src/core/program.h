@@ -10,8 +10,11 @@ typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;
     const char *options;  // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
-    const char *inserted; // OpenCL C in front of the source, such as a caller's score function; NULL: none
+    // OpenCL C in the source in place of its mark, or in front of it, such as a caller's score function; NULL: none
+    const char *inserted;
 } program_spec;
+
+#define PROGRAM_INSERTED "// CLATTN_INSERTED"
 
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
 

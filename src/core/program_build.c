@@ -34,18 +34,54 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     cla_sha256_end(&h, key);
 }
 
-// Sends the build log, which may be long, whole.
-static void send_build_log(clattn_context *c, cl_program built) {
+// The build log, which may be long, whole; the caller frees it. NULL where there is none.
+static char *build_log(const clattn_context *c, cl_program built) {
     size_t bytes = 0;
-    if (!c->log.fn ||
-        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
+    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
         bytes < 2)
-        return;
+        return NULL;
     char *text = calloc(bytes + 1, 1);
-    if (!text) return;
-    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
-        c->log.fn(c->log.user, CLATTN_LOG_ERROR, text);
+    if (text &&
+        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
+        return text;
     free(text);
+    return NULL;
+}
+
+// Where the log speaks of a line of the inserted text, under the name that its #line gives: "name:1:9: ...". NULL: nowhere.
+static const char *log_of_inserted(const char *log, const char *inserted) {
+    static const char mark[] = "#line 1 \"";
+    for (const char *at = strstr(inserted, mark); at; at = strstr(at, mark)) {
+        at += sizeof mark - 1;
+        const int length = (int)strcspn(at, "\"");
+        for (const char *line = strstr(log, ":"); line; line = strstr(line + 1, ":"))
+            if (line - log >= length && !strncmp(line - length, at, (size_t)length) && line[1] >= '0' &&
+                line[1] <= '9')
+                return line - length;
+    }
+    return NULL;
+}
+
+static clattn_status refuse_source(clattn_context *c, const program_spec *spec, cl_program built, cl_int code,
+                                   const char *options) {
+    const char *name = clattn_kernel_sources[spec->id].name;
+    char *log = build_log(c, built);
+    const char *line = log && spec->inserted ? log_of_inserted(log, spec->inserted) : NULL;
+    if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
+    clReleaseProgram(built);
+    clattn_status status;
+    if (cla_opencl_is_of_device(code))
+        status = cla_context_fail_opencl(c, code, "clBuildProgram");
+    else if (line)
+        status = cla_context_fail(c, CLATTN_BUILD_FAILED, "%.*s", (int)strcspn(line, "\n"), line);
+    else
+        status = cla_context_fail(
+            c, CLATTN_BUILD_FAILED,
+            "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
+            "to the log callback",
+            name, (int)code, cla_opencl_error_name(code), options);
+    free(log);
+    return status;
 }
 
 // The program from the cache, built; NULL on any miss.
@@ -91,29 +127,33 @@ void cla_program_store(clattn_context *c, cl_program built, const uint8_t key[32
     free(ids);
 }
 
+// Bytes of a source before PROGRAM_INSERTED, or 0 where it has none: what is inserted then stands in front.
+static size_t bytes_before_mark(const struct kernel_source *source) {
+    const size_t length = strlen(PROGRAM_INSERTED);
+    for (size_t at = 0; at + length <= source->bytes; at++)
+        if (source->text[at] == PROGRAM_INSERTED[0] && !memcmp(source->text + at, PROGRAM_INSERTED, length))
+            return at;
+    return 0;
+}
+
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
-    const char *texts[] = {spec->inserted ? spec->inserted : "", (const char *)source->text};
-    const size_t sizes[] = {strlen(texts[0]), source->bytes};
-    const int first = spec->inserted ? 0 : 1;
+    const char *text = (const char *)source->text;
+    const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
+    const char *texts[] = {text, spec->inserted ? spec->inserted : "", text + before};
+    const size_t sizes[] = {before, strlen(texts[1]), source->bytes - before};
+    const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
     cl_int code = CL_SUCCESS;
     cl_program built =
-        clCreateProgramWithSource(c->opencl, (cl_uint)(2 - first), texts + first, sizes + first, &code);
+        clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
     if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
     code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
     if (code == CL_SUCCESS) {
         *result = built;
         return CLATTN_OK;
     }
-    send_build_log(c, built);
-    clReleaseProgram(built);
-    if (cla_opencl_is_of_device(code)) return cla_context_fail_opencl(c, code, "clBuildProgram");
-    return cla_context_fail(
-        c, CLATTN_BUILD_FAILED,
-        "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
-        "to the log callback",
-        source->name, (int)code, cla_opencl_error_name(code), options);
+    return refuse_source(c, spec, built, code, options);
 }
 
 clattn_status cla_program_build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {

@@ -68,6 +68,7 @@ const struct case_field case_fields[] = {
     NUMBER("ropepos", INT64, FIELD_SCORED, rope.position),
     WORD("ropescale", FIELD_SCORED, rope.scaling, names_scalings),
     NUMBER("ropefactor", DOUBLE, FIELD_SCORED, rope.factor),
+    FLAG("mods", FIELD_SCORED, mods),
     WORD("", FIELD_ATTEND, contents, names_contents),
     NUMBER("seed", INT64, FIELD_ANY, seed),
     {NULL, FIELD_SIZE, 0, 0, 0, NULL},

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "evidence/case_kv.h"
+#include "evidence/case_mods.h"
 #include "evidence/reference.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
@@ -96,11 +97,13 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
                                            .projection = t->projection};
     else
         fill_attention(t, a);
+    if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
 }
 
 void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
     for (int n = 0; n < 2; n++) guarded_release(&a->kv_scales[n]);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
 }
 
 clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *a,

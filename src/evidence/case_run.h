@@ -12,6 +12,7 @@
 #include "evidence/case_data.h"
 
 // The buffers, and the call that is ready to be enqueued: `params` of attention, `layer` or `linear`, by the op.
+#define CASE_MOD_SIZE 256
 struct case_arrays {
     case_op op;
     union {
@@ -21,7 +22,9 @@ struct case_arrays {
                 packed, out, lse, weights, scores;
         };
     };
-    struct guarded kv_scales[2]; // of the rows of k and v, where their type has some
+    struct guarded kv_scales[2];             // of the rows of k and v, where their type has some
+    struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
+    char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
     clattn_attention_params params;
     clattn_layer_params layer;
     clattn_linear_params linear;

@@ -53,6 +53,16 @@ const struct hard_case hard_cases[] = {
 #include "evidence/hosts.def"
 #undef HOST
 
+    // The caller's own expressions, in place of every option that they can say.
+    {"mods",
+     "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-lse-softcap5-maskqk-biasqk-alibi-sinks-mods"},
+    {"mods-lengths", "attend-bf16-b3-h2-n40-nkv90-d64-full-lse-kvlen9:90:0-mods-hiddennan"},
+    {"mods-padded",
+     "attend-f16-b2-h2-n9-nkv130-d40-causal-padded-lse-window20:0-maskbhqk-bias1hqk:f16-qlen9:5-mods"},
+    {"mods-weights", "attend-f32-b1-h2-n20-nkv33-d64-causal-lse-weights-alibi-mods"},
+    {"mods-taps", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked-biasqk-mods"},
+    {"mods-layer", "layer-f32-b2-h4-hkv2-n19-d16-m48-causal-native-alibi-kvlen19:4-mods"},
+
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},

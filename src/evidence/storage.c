@@ -22,6 +22,7 @@ static double round_to(double x, int bits, int min_exponent, double largest) {
 
 double storage_round(clattn_type type, double x) {
     if (type == CLATTN_TYPE_I8) return x; // the scale of its row decides: case_kv.c
+    if (type == CLATTN_TYPE_I32) return nearbyint(x);
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));
     if (type == CLATTN_TYPE_F32) return (double)(float)x;
@@ -62,6 +63,7 @@ double storage_load(clattn_type type, const void *base, int64_t index) {
         return bits == POISON_F32 ? STORAGE_UNTOUCHED : float_value(bits);
     }
     if (type == CLATTN_TYPE_BOOL) return ((const uint8_t *)base)[index];
+    if (type == CLATTN_TYPE_I32) return ((const int32_t *)base)[index];
     if (type == CLATTN_TYPE_I8) return ((const int8_t *)base)[index];
     uint16_t bits = ((const uint16_t *)base)[index];
     if (type == CLATTN_TYPE_F16) return bits == POISON_F16 ? STORAGE_UNTOUCHED : half_value(bits);
@@ -73,6 +75,8 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
         ((uint8_t *)base)[index] = (uint8_t)x;
     } else if (type == CLATTN_TYPE_I8) {
         ((int8_t *)base)[index] = (int8_t)x;
+    } else if (type == CLATTN_TYPE_I32) {
+        ((int32_t *)base)[index] = isnan(x) ? INT32_MIN : (int32_t)x; // there is no NaN around inputs
     } else if (type == CLATTN_TYPE_F32) {
         ((float *)base)[index] = (float)x;
     } else if (type == CLATTN_TYPE_F16) {
@@ -87,7 +91,7 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
 
 void storage_poison(clattn_type type, void *base, int64_t count) {
     for (int64_t n = 0; n < count; n++) {
-        if (type == CLATTN_TYPE_F32) {
+        if (type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_I32) {
             ((uint32_t *)base)[n] = POISON_F32;
         } else if (type == CLATTN_TYPE_I8) {
             ((int8_t *)base)[n] = INT8_MIN; // there is no NaN; no row holds it

@@ -80,7 +80,7 @@ static int take_row(const command_line *line, const option_group *group, const o
     char why[256] = "";
     const char *dash = row->name[0] == '-' ? "" : "--";
     if (value && !*value) return tool_wrong(line->command, "%s%s: its value is empty", dash, row->name);
-    if (value && *taken)
+    if (value && *taken && !strstr(row->value, "..."))
         return tool_wrong(line->command, "%s%s %s: is given twice: one value is accepted", dash, row->name,
                           value);
     *taken = true;

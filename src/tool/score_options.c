@@ -21,6 +21,8 @@ enum {
     SCORE_MASK,
     SCORE_BIAS,
     SCORE_MOD,
+    SCORE_MASK_MOD,
+    SCORE_BUFFER,
     SCORE_KERNEL,
     SCORE_SPLITS,
     SCORE_DROPOUT,
@@ -117,6 +119,15 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
     case SCORE_MOD:
         o->score.score_mod = value;
         return true;
+    case SCORE_MASK_MOD:
+        o->score.mask_mod = value;
+        return true;
+    case SCORE_BUFFER:
+        snprintf(why, 256, "at most %d are possible: buffer0 to buffer%d", CLATTN_MOD_BUFFERS,
+                 CLATTN_MOD_BUFFERS - 1);
+        if (o->buffers == CLATTN_MOD_BUFFERS) return false;
+        o->buffer[o->buffers++] = value;
+        return true;
     default:
         return take_number_option(o, id, value, why);
     }
@@ -134,7 +145,15 @@ option_group score_group(score_options *o) {
         {"mask", "FILE", SCORE_MASK,
          "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats"},
         {"bias", "FILE", SCORE_BIAS, "float, added to the scores; shapes as --mask"},
-        {"score-mod", "EXPR", SCORE_MOD, "OpenCL C over score, b, h, i, j (not built yet)"},
+        {"score-mod", "EXPR", SCORE_MOD,
+         "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length "
+         "and "
+         "bufferN(...); example: 'score - 0.1f * abs(i - j)'"},
+        {"mask-mod", "EXPR", SCORE_MASK_MOD,
+         "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'"},
+        {"buffer", "FILE...", SCORE_BUFFER,
+         "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: "
+         "f32, f16, bf16, bool, i32 or i64"},
         {"kernel", "NAME", SCORE_KERNEL, "auto, unfused, flash or decode"},
         {"splits", "N", SCORE_SPLITS, "key ranges of the decode kernel"},
         {"dropout", "P", SCORE_DROPOUT, "dropout probability (not built yet)"},
@@ -229,9 +248,32 @@ static int load_file(const char *command, score_options *o, int i, int64_t count
     return status;
 }
 
+// What an expression reads; 64-bit integers as those of 32 bits that they must be.
+static int load_buffer(const char *command, score_options *o, int n) {
+    array *a = &o->buffer_array[n];
+    int status = tensors_load(command, "buffer", o->buffer[n], -1, a);
+    if (status >= 0 || a->type != ARRAY_I64) return status;
+    array narrow;
+    if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed(command, "no memory");
+    const int64_t count = array_count(a), *from = a->data;
+    int32_t *to = narrow.data;
+    for (int64_t i = 0; i < count && status < 0; i++) {
+        to[i] = (int32_t)from[i];
+        if (to[i] != from[i])
+            status = tool_wrong(command, "--buffer %s: item %lld is %lld: must fit 32 bits", o->buffer[n],
+                                (long long)i, (long long)from[i]);
+    }
+    array_free(a);
+    *a = narrow;
+    return status;
+}
+
 // An option whose effect hangs on another that is not there would pass in silence.
 static int check_effects(const char *command, const score_options *o) {
-    const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || o->score.score_mod;
+    const bool mods = o->score.score_mod || o->score.mask_mod;
+    const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;
+    if (o->buffers && !mods)
+        return tool_wrong(command, "--buffer: has no effect without --score-mod or --mask-mod");
     if (o->seeded && o->score.dropout == 0.0f)
         return tool_wrong(command, "--seed: has no effect without --dropout P");
     if (o->align && !positions)
@@ -250,6 +292,7 @@ int score_options_load(const char *command, score_options *o, int64_t batch, int
         status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
     if (status < 0 && o->mask) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
     if (status < 0 && o->bias) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
+    for (int n = 0; status < 0 && n < o->buffers; n++) status = load_buffer(command, o, n);
     if (status >= 0) return status;
     if (o->mask && o->mask_array.type != ARRAY_BOOL)
         return tool_wrong(command, "--mask: holds %s: bool is needed (true keeps)",
@@ -264,12 +307,15 @@ int score_options_upload(score_options *o, tensors *t) {
     o->score.offsets = o->offsets;
     if (o->mask) status = tensors_upload(t, &o->mask_array, &o->score.mask);
     if (status < 0 && o->bias) status = tensors_upload(t, &o->bias_array, &o->score.bias);
+    for (int n = 0; status < 0 && n < o->buffers; n++)
+        status = tensors_upload(t, &o->buffer_array[n], &o->score.mod_buffers[n]);
     return status;
 }
 
 void score_options_free(score_options *o) {
     array_free(&o->mask_array);
     array_free(&o->bias_array);
+    for (int n = 0; n < o->buffers; n++) array_free(&o->buffer_array[n]);
     free(o->offsets);
     for (int i = 0; i < SCORE_FILES; i++) free(o->values[i]);
 }

@@ -14,7 +14,9 @@ typedef struct score_options {
     bool rope;                                         // the caller turns queries and keys by their positions
     const char *causal, *align, *offset, *mask, *bias; // as given
     const char *file[SCORE_FILES_MOST];                // as given, a row of score_files each
-    array mask_array, bias_array;
+    const char *buffer[CLATTN_MOD_BUFFERS];            // as given, in order
+    int buffers;
+    array mask_array, bias_array, buffer_array[CLATTN_MOD_BUFFERS];
     int32_t *offsets;               // [B], owned
     void *values[SCORE_FILES_MOST]; // of the files, owned
     option_row rows[32];            // what score_group hands out

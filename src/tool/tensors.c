@@ -67,6 +67,9 @@ static bool device_type(array_type from, clattn_type *to) {
     case ARRAY_BOOL:
         *to = CLATTN_TYPE_BOOL;
         return true;
+    case ARRAY_I32:
+        *to = CLATTN_TYPE_I32;
+        return true;
     default:
         return false;
     }
@@ -77,7 +80,7 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     cl_mem buffer = NULL;
     if (!device_type(a->type, &type))
         return tool_wrong(t->session->command,
-                          "a tensor of type %s has no use here: f32, f16, bf16 or bool is needed",
+                          "a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
                           array_type_name(a->type));
     if (a->rank > CLATTN_MAX_RANK)
         return tool_wrong(t->session->command, "a tensor has rank %d: at most %d is possible", a->rank,

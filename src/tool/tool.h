@@ -21,7 +21,7 @@ int tool_failed(const char *command, const char *format, ...) TOOL_PRINTF(2);
 // One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command;
 // value NULL is a switch.
 typedef struct option_row {
-    const char *name, *value;
+    const char *name, *value; // of a value such as "FILE..." each counts
     int id;
     const char *help;
 } option_row;

@@ -1,0 +1,204 @@
+// mods.c: see mods.h.
+#include "attention/mods.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention/tensor.h"
+
+// A text and what was written for it. The rank of a buffer that is not there is 0.
+typedef struct mod_text {
+    struct mod_text *next;
+    char *score, *mask; // copies; NULL: none
+    struct {
+        int rank;
+        clattn_type type;
+    } buffers[CLATTN_MOD_BUFFERS];
+    char *inserted;
+} mod_text;
+
+static void release_text(mod_text *t) {
+    free(t->score);
+    free(t->mask);
+    free(t->inserted);
+    free(t);
+}
+
+void cla_mods_release(clattn_context *context) {
+    while (context->mods) {
+        mod_text *t = context->mods;
+        context->mods = t->next;
+        release_text(t);
+    }
+}
+
+static bool same(const char *a, const char *b) {
+    return a == b || (a && b && !strcmp(a, b));
+}
+
+static bool is_for(const mod_text *t, const clattn_score *s) {
+    if (!same(t->score, s->score_mod) || !same(t->mask, s->mask_mod)) return false;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const clattn_tensor *b = &s->mod_buffers[n];
+        const int rank = cla_tensor_given(b) ? b->rank : 0;
+        if (t->buffers[n].rank != rank || (rank && t->buffers[n].type != b->type)) return false;
+    }
+    return true;
+}
+
+// The caller holds program_lock.
+static mod_text *find(const clattn_context *c, const clattn_score *s) {
+    mod_text *t = c->mods;
+    while (t && !is_for(t, s)) t = t->next;
+    return t;
+}
+
+// Text that grows; `at` is NULL once memory ran out.
+typedef struct writer {
+    char *at;
+    size_t used, room;
+} writer;
+
+static void put(writer *w, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int n = w->at ? vsnprintf(w->at + w->used, w->room - w->used, format, list) : 0;
+    va_end(list);
+    w->used += n > 0 ? (size_t)n : 0;
+}
+
+static const struct {
+    const char *element, *result, *load; // load is a format with the buffer's number
+} types[CLATTN_TYPE_COUNT] = {
+    [CLATTN_TYPE_F32] = {"ELEMENT(0)", "float", "LOAD(0, m->b%d, at)"},
+    [CLATTN_TYPE_F16] = {"ELEMENT(1)", "float", "LOAD(1, m->b%d, at)"},
+    [CLATTN_TYPE_BF16] = {"ELEMENT(2)", "float", "LOAD(2, m->b%d, at)"},
+    [CLATTN_TYPE_BOOL] = {"uchar", "int", "m->b%d[at] != 0"},
+    [CLATTN_TYPE_I8] = {"char", "int", "m->b%d[at]"},
+    [CLATTN_TYPE_I32] = {"int", "int", "m->b%d[at]"},
+};
+
+// The types of the buffers, as arguments of a kernel and as what a call has of them.
+static void put_arguments(writer *w, const mod_text *t) {
+    put(w, "\n#define MOD_ARGUMENTS");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, ", __global const %s *mod%d", types[t->buffers[n].type].element, n);
+    put(w, ", const mod_args mods\n#define MOD_CALL {&mods");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, ", mod%d", n);
+    put(w, "}\ntypedef struct mod_call {\n    const mod_args *args;\n");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, "    __global const %s *b%d;\n", types[t->buffers[n].type].element, n);
+    put(w, "} mod_call;\n");
+}
+
+// bufferN(x0, x1, ...) of the caller's text, with as many numbers as the view has axes.
+static void put_reader(writer *w, const mod_text *t, int n) {
+    static const char *const taken[] = {"x0", "x0, x1", "x0, x1, x2", "x0, x1, x2, x3"},
+                             *const given[] = {"x0, 0, 0, 0", "x0, x1, 0, 0", "x0, x1, x2, 0",
+                                               "x0, x1, x2, x3"};
+    const int rank = t->buffers[n].rank;
+    if (!rank) return;
+    put(w, "%s mod_read%d(const mod_call *m, int x0, int x1, int x2, int x3) {\n",
+        types[t->buffers[n].type].result, n);
+    put(w, "    const long at = mod_element(&m->args->buffer[%d], x0, x1, x2, x3);\n    return ", n);
+    put(w, types[t->buffers[n].type].load, n);
+    put(w, ";\n}\n#define buffer%d(%s) mod_read%d(clattn_call, %s)\n", n, taken[rank - 1], n,
+        given[rank - 1]);
+}
+
+// The text begins in the first column of its first line, under its name.
+static void put_function(writer *w, const char *type, const char *name, const char *first, const char *text,
+                         const char *without) {
+    put(w, "%s own_%s(%sint b, int h, int i, int j, int row, int q_length, int kv_length,\n", type, name,
+        first);
+    put(w, "    const mod_call *clattn_call) {\n    return (%s)(\n", type);
+    if (text)
+        put(w, "#line 1 \"%s\"\n%s\n", name, text);
+    else
+        put(w, "%s\n", without);
+    put(w, ");\n}\n");
+}
+
+static void write_text(const mod_text *t, writer *w) {
+    put_arguments(w, t);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
+    put_function(w, "float", "score_mod", "float score, ", t->score, "score");
+    put_function(w, "bool", "mask_mod", "", t->mask, "true");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put(w, "#undef buffer%d\n", n);
+    put(w, "#line 1 \"mods.clh\"\n");
+}
+
+static char *copy(const char *text, bool *ok) {
+    const size_t bytes = text ? strlen(text) + 1 : 0;
+    char *to = text ? malloc(bytes) : NULL;
+    if (to) memcpy(to, text, bytes);
+    *ok = *ok && (to || !text);
+    return to;
+}
+
+static mod_text *create(const clattn_score *s) {
+    bool ok = true;
+    mod_text *t = calloc(1, sizeof *t);
+    if (!t) return NULL;
+    t->score = copy(s->score_mod, &ok);
+    t->mask = copy(s->mask_mod, &ok);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        if (!cla_tensor_given(&s->mod_buffers[n])) continue;
+        t->buffers[n].rank = s->mod_buffers[n].rank;
+        t->buffers[n].type = s->mod_buffers[n].type;
+    }
+    writer w = {.room = 8192 + (t->score ? strlen(t->score) : 0) + (t->mask ? strlen(t->mask) : 0)};
+    w.at = t->inserted = malloc(w.room);
+    if (ok && w.at) {
+        write_text(t, &w);
+        return t;
+    }
+    release_text(t);
+    return NULL;
+}
+
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted) {
+    *inserted = NULL;
+    if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
+    cla_os_mutex_lock(&context->program_lock);
+    mod_text *t = find(context, score);
+    cla_os_mutex_unlock(&context->program_lock);
+    if (!t) {
+        if (score->score_mod) TRY(cla_mods_check_text(context, "score_mod", score->score_mod));
+        if (score->mask_mod) TRY(cla_mods_check_text(context, "mask_mod", score->mask_mod));
+        t = create(score);
+        if (!t)
+            return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
+        cla_os_mutex_lock(&context->program_lock);
+        t->next = context->mods; // another thread may have come first: its text is as good
+        context->mods = t;
+        cla_os_mutex_unlock(&context->program_lock);
+    }
+    *inserted = t->inserted;
+    return CLATTN_OK;
+}
+
+mod_args cla_mods_arguments(const clattn_score *score, int first_row, int n_q) {
+    mod_args a = {.first_row = first_row, .n_q = n_q};
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const clattn_tensor *t = &score->mod_buffers[n];
+        if (!cla_tensor_given(t)) continue;
+        a.buffer[n].offset = t->offset;
+        for (int x = 0; x < 4; x++) {
+            const int64_t size = x < t->rank ? t->shape[x] : 1;
+            a.buffer[n].size[x] = size < INT32_MAX ? (int32_t)size : INT32_MAX;
+            a.buffer[n].stride[x] = x < t->rank ? t->stride[x] : 0;
+        }
+    }
+    return a;
+}
+
+void cla_mods_set(const clattn_score *score, int score_ops, const mod_args *args, launch *l) {
+    if (!(score_ops & ARGS_MODS)) return;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (cla_tensor_given(&score->mod_buffers[n])) cla_launch_buffer(l, &score->mod_buffers[n].buffer);
+    cla_launch_value(l, args, sizeof *args);
+}

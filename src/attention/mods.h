@@ -1,0 +1,23 @@
+// mods.h: the caller's score_mod and mask_mod: checked as text, and written as the OpenCL C that cl/mods.clh takes in. A
+// context keeps each text that it has met, so that a call costs a comparison.
+#ifndef CLATTN_ATTENTION_MODS_H
+#define CLATTN_ATTENTION_MODS_H
+#include "args.h"
+#include "core/chain.h"
+
+#define MOD_TYPES                                                                                            \
+    (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16 | 1u << CLATTN_TYPE_BOOL |       \
+     1u << CLATTN_TYPE_I8 | 1u << CLATTN_TYPE_I32)
+
+// Whether a text is one expression that cannot end the function it is put into. INVALID_ARGUMENT says where it is not.
+clattn_status cla_mods_check_text(clattn_context *context, const char *name, const char *text);
+
+// The OpenCL C of a checked score's expressions and buffers; NULL where it has none. It lives as long as the context.
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted);
+void cla_mods_release(clattn_context *context);
+
+// What the kernels see of the buffers, for a launch whose first row is `first_row` of n_q.
+mod_args cla_mods_arguments(const clattn_score *score, int first_row, int n_q);
+// The arguments of a launch, in the order of MOD_ARGUMENTS; none where score_ops has none of them.
+void cla_mods_set(const clattn_score *score, int score_ops, const mod_args *args, launch *l);
+#endif

@@ -1,0 +1,97 @@
+// case_mods.c: see case_mods.h.
+#include "evidence/case_mods.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/reference.h"
+
+#if defined(__GNUC__)
+__attribute__((__format__(__printf__, 2, 3)))
+#endif
+static void
+add(char text[CASE_MOD_SIZE], const char *format, ...) {
+    const size_t used = strlen(text);
+    va_list list;
+    va_start(list, format);
+    vsnprintf(text + used, CASE_MOD_SIZE - used, format, list);
+    va_end(list);
+}
+
+// bufferN of the view's last axes.
+static const char *of_map(int rank) {
+    static const char *const axes[] = {"", "j", "row, j", "h, row, j", "b, h, row, j"};
+    return axes[rank];
+}
+
+// One number a head or batch item.
+static clattn_tensor bind_numbers(struct place *place, struct guarded *to, clattn_type type, int64_t count,
+                                  const double *values) {
+    const struct guarded_shape shape = {type, 1, {count}, LAYOUT_PADDED};
+    *to = guarded_input(place, &shape, values);
+    return to->view;
+}
+
+static void bind_slopes(const struct case_data *data, struct place *place, struct case_arrays *a,
+                        clattn_score *s, int *buffers) {
+    const int64_t heads = data->test.heads;
+    double *values = reference_alloc(heads);
+    for (int64_t h = 0; h < heads; h++) values[h] = (double)s->alibi_slopes[h];
+    s->mod_buffers[*buffers] = bind_numbers(place, &a->mods[*buffers], CLATTN_TYPE_F32, heads, values);
+    free(values);
+    add(a->score_mod, " - buffer%d(h) * (float)abs(i - j)", (*buffers)++);
+    s->alibi_slopes = NULL;
+}
+
+static void bind_lengths(const struct case_data *data, struct place *place, struct case_arrays *a,
+                         clattn_score *s, int *buffers) {
+    double *values = reference_alloc(data->test.batch);
+    for (int64_t b = 0; b < data->test.batch; b++) values[b] = s->kv_lengths[b];
+    s->mod_buffers[*buffers] =
+        bind_numbers(place, &a->mods[*buffers], CLATTN_TYPE_I32, data->test.batch, values);
+    free(values);
+    add(a->mask_mod, " && j < buffer%d(b)", (*buffers)++);
+    s->kv_lengths = NULL;
+}
+
+static void bind_intervals(const struct case_data *data, struct case_arrays *a, clattn_score *s) {
+    if (s->causal) add(a->mask_mod, " && j <= i");
+    s->causal = false;
+    if (s->window && s->window_left >= 0) add(a->mask_mod, " && i - j <= %d", (int)s->window_left);
+    if (s->window && s->window_right >= 0) add(a->mask_mod, " && j - i <= %d", (int)s->window_right);
+    s->window = false;
+    (void)data;
+}
+
+void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *a,
+                    clattn_score *s) {
+    const struct test_case *t = &data->test;
+    int buffers = 0;
+    strcpy(a->score_mod, "score");
+    strcpy(a->mask_mod, "true");
+    // Where a tap is asked for, what it may hold depends on what is said by which option.
+    if (s->softcap > 0.0f && !t->scores) {
+        snprintf(a->score_mod, CASE_MOD_SIZE, "(float)%.9g * tanh(score / (float)%.9g)", (double)s->softcap,
+                 (double)s->softcap);
+        s->softcap = 0.0f;
+    }
+    if (a->bias.view.buffer) {
+        s->mod_buffers[buffers] = s->bias;
+        s->bias = (clattn_tensor){0};
+        add(a->score_mod, " + buffer%d(%s)", buffers++, of_map(t->bias.rank));
+    }
+    if (s->alibi_slopes) bind_slopes(data, place, a, s, &buffers);
+    if (a->mask.view.buffer) {
+        s->mod_buffers[buffers] = s->mask;
+        s->mask = (clattn_tensor){0};
+        add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
+    }
+    bind_intervals(data, a, s);
+    // Key lengths are part of where rows stand.
+    if (s->kv_lengths && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
+        bind_lengths(data, place, a, s, &buffers);
+    s->score_mod = a->score_mod;
+    s->mask_mod = a->mask_mod;
+}
