@@ -36,8 +36,10 @@ typedef struct args_view {
 #define ARGS_SCORE_MOD 256   // the caller's score_mod changes scores
 #define ARGS_MASK_MOD 512    // the caller's mask_mod hides keys
 #define ARGS_MODS (ARGS_SCORE_MOD | ARGS_MASK_MOD)
+#define ARGS_BLOCKS 1024 // the block mask says which blocks the boolean mask and mask_mod hide or keep whole
 // Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
-#define ARGS_SCORE_OPS (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES | ARGS_MODS)
+#define ARGS_SCORE_OPS                                                                                       \
+    (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES | ARGS_MODS | ARGS_BLOCKS)
 // Which score tap the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
@@ -56,6 +58,7 @@ typedef struct attention_args {
     args_view lse;                 // [B, H, Nq], column unused
     args_view k_scale, v_scale;    // [B, Hkv, Nkv], column unused; of keys and values that have scales
     args_view mask, bias, weights; // [B, H, Nq, Nkv]; in the unfused path weights are the scores
+    args_view blocks;              // of the block mask: [B, H, row blocks, key blocks]
     args_i32 batch, heads, kv_heads, group;
     args_i32 n_q, n_kv, head_dim, head_dim_v;
     args_i32 shift;                     // position of row 0 among the keys where no table says it
@@ -64,8 +67,17 @@ typedef struct attention_args {
     args_f32 scale, softcap;
     args_i32 splits, split_keys;   // key ranges computed apart and merged later; keys in each
     args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
+    args_i32 first_row,
+        call_rows; // a launch of some rows: which row of the call its row 0 is, and the call's Nq
 } attention_args;
-ARGS_SIZE(attention_args, 480);
+ARGS_SIZE(attention_args, 528);
+
+// A block of the block mask, and what it holds.
+#define ARGS_BLOCK_ROWS 64
+#define ARGS_BLOCK_KEYS 64
+#define ARGS_BLOCK_EMPTY 0 // no row sees any of the keys
+#define ARGS_BLOCK_PARTIAL 1
+#define ARGS_BLOCK_FULL 2 // all rows see all of them
 
 // A buffer of the caller's that score_mod and mask_mod read: an index is kept within its axis, so that nothing past the
 // buffer is read. Axes that it does not have are of size 1.
@@ -75,9 +87,14 @@ typedef struct args_mod_view {
 } args_mod_view;
 typedef struct mod_args {
     args_mod_view buffer[4];
-    args_i32 first_row, n_q; // the launch's row 0, and the rows of the call where the table does not say them
 } mod_args;
-ARGS_SIZE(mod_args, 232);
+ARGS_SIZE(mod_args, 224);
+
+// block_mask.cl: sizes of the block mask; of an axis of 1 the block holds what is so for all.
+typedef struct block_args {
+    args_i32 batch, heads, rows, columns;
+} block_args;
+ARGS_SIZE(block_args, 16);
 
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {

@@ -106,6 +106,8 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
 
     for (int k0 = bounds.begin; k0 < bounds.end; k0 += TILE_KV) {
         const int count = min(TILE_KV, bounds.end - k0);
+        const int there = min(TILE_Q, rows_end - i0);
+        if (score_blocks_hold(&call, b, h, i0, there, k0, count) == ARGS_BLOCK_EMPTY) continue; // uniform
         const bool partial = k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || SCORE_MASKED;
 
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read

@@ -118,6 +118,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 
     for (t.k0 = t.begin; t.k0 < t.end; t.k0 += t.count) {
         t.count = kv_run(&kv.values, t.k0, min(TILE_KV, t.end - t.k0));
+        if (tile_is_empty(&t)) continue;
         tile_load_options(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll

@@ -183,6 +183,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
         const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
         const kv_pointer values = v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
         VEC m[ROW_VECTORS];
+        if (tile_is_empty(&t)) continue;
         tile_load_options(&t, &call);
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
         for (int j = 0; j < count; j += MATRIX_DEPTH) {

@@ -123,14 +123,18 @@ flash_tiles(FUSED_ARGUMENTS) {
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
-    const score_rows mine = {b, h, i0 + MICRO_ROWS * ty, i_last, seen.end - 1, &rows};
+    score_rows mine = {b, h, i0 + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, true};
     out_sums acc = out_none();
     VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
     if (id == 0) strange[0] = 0;
 
     for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
-        const bool all_see = !SCORE_MASKED && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
+        const int holds =
+            score_blocks_hold(&call, b, h, i0, i_last + 1 - i0, k0, min(TILES_COLUMNS, seen.end - k0));
+        if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
+        mine.masked = SCORE_MASKED && holds != ARGS_BLOCK_FULL;
+        const bool all_see = !mine.masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
         tiles_sums s;
         tiles_clear(&s);
         for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {

@@ -73,6 +73,10 @@ typedef struct clattn_rope {
 
 #define CLATTN_MOD_BUFFERS 4
 
+/* Query rows and keys of a block of a block mask. */
+#define CLATTN_BLOCK_ROWS 64
+#define CLATTN_BLOCK_KEYS 64
+
 /* What becomes of a score, in this order; attention and layer share it:
  *   s[i,j] = scale * dot(q[i], k[j])               or head_scales[h] * dot(q[i], k[j])
  *   s = softcap * tanh(s / softcap)                if softcap > 0
@@ -120,6 +124,12 @@ typedef struct clattn_score {
     const char *score_mod, *mask_mod;
     clattn_tensor
         mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */
+
+    /* What mask and mask_mod hide, block by block, as clattn_block_mask_enqueue writes it for the same mask, mask_mod,
+     * mod_buffers, positions and lengths: flash kernels pass over blocks that no row sees, and do not ask about those that
+     * all see, beyond causality, window and lengths. It changes time alone; one of another mask is not noticed and
+     * hides or shows what it likes. [FlexAttention's BlockMask] */
+    clattn_tensor block_mask;
 
     /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
     float dropout; /* probability, 0 to 1 */
@@ -251,6 +261,19 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
 CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_command_queue queue,
                                                   const clattn_attention_params *params, cl_uint wait_count,
                                                   const cl_event *wait_list, cl_event *event);
+
+/* Write params->score.block_mask for the call that `params` describes: what its mask and mask_mod hide and keep whole, on
+ * the device. It can be given to that call and to any other for which mask, mask_mod and what they read say the same:
+ * other layers, other q, k and v, other heads where its axis is 1.
+ *   params->score.block_mask  bool [B or 1, H or 1, ceil(Nq / CLATTN_BLOCK_ROWS), ceil(Nkv / CLATTN_BLOCK_KEYS)], written
+ *                             here: 0 no row of the block sees any of its keys, 1 some do, 2 all see all. On an axis of 1
+ *                             it holds what is so for every batch item or head.
+ *   params->q, kv, out        give sizes and types; their buffers are not looked at and may be NULL
+ *   params->score             is checked as for the call; lse, weights, scores, rope, kernel and splits are not looked at
+ * Lifetime, threads, blocking, returns: as clattn_attention_enqueue. */
+CLATTN_API clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_command_queue queue,
+                                                   const clattn_attention_params *params, cl_uint wait_count,
+                                                   const cl_event *wait_list, cl_event *event);
 
 /* Merge two partial results over disjoint keys into `a`, in place.
  *   lse = ln(exp(lse_a) + exp(lse_b)),  out = out_a exp(lse_a - lse) + out_b exp(lse_b - lse)

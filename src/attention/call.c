@@ -162,6 +162,30 @@ static clattn_status check_mods(call *c, bool planning) {
     return cla_mods_find(c->context, s, &c->inserted);
 }
 
+// [B or 1, H or 1, row blocks, key blocks], dense or not.
+static clattn_status check_blocks(call *c, bool planning) {
+    const clattn_score *s = &c->params.score;
+    const clattn_tensor *t = &s->block_mask;
+    const problem *m = &c->problem;
+    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]", TYPES_BOOL, false,
+                              planning};
+    if (!cla_tensor_given(t)) return CLATTN_OK;
+    if (!s->mask_mod && !cla_tensor_given(&s->mask))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "block_mask: is there for mask and mask_mod, and neither is given");
+    TRY(cla_tensor_check(c->context, t, 4, &rule));
+    const int64_t shape[4] = {t->shape[0] == 1 ? 1 : m->batch, t->shape[1] == 1 ? 1 : m->heads,
+                              (m->n_q + ARGS_BLOCK_ROWS - 1) / ARGS_BLOCK_ROWS,
+                              (m->n_kv + ARGS_BLOCK_KEYS - 1) / ARGS_BLOCK_KEYS};
+    TRY(cla_tensor_check_shape(c->context, t, shape, &rule));
+    args_view *v = &c->args.blocks;
+    *v = cla_tensor_view(t);
+    v->batch = t->shape[0] == 1 ? 0 : v->batch;
+    v->head = t->shape[1] == 1 ? 0 : v->head;
+    v->column = t->stride[3];
+    return CLATTN_OK;
+}
+
 static void fill_args(call *c) {
     const clattn_attention_params *p = &c->params;
     const problem *m = &c->problem;
@@ -175,6 +199,7 @@ static void fill_args(call *c) {
     a->n_q = m->n_q, a->n_kv = m->n_kv;
     a->head_dim = m->head_dim, a->head_dim_v = m->head_dim_v;
     a->splits = 1, a->split_keys = m->n_kv;
+    a->call_rows = m->n_q;
     cla_score_fill(c, a);
     c->q = p->q.buffer;
     cla_kv_fill(c);
@@ -279,7 +304,8 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.mod_buffers[0],
                                        &p->score.mod_buffers[1],
                                        &p->score.mod_buffers[2],
-                                       &p->score.mod_buffers[3]};
+                                       &p->score.mod_buffers[3],
+                                       &p->score.block_mask};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -297,6 +323,7 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
     cla_views_add(v, "mask", &p->score.mask, VIEW_READ);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+    cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
     cla_views_add(v, "mod_buffers[0]", &p->score.mod_buffers[0], VIEW_READ);
     cla_views_add(v, "mod_buffers[1]", &p->score.mod_buffers[1], VIEW_READ);
     cla_views_add(v, "mod_buffers[2]", &p->score.mod_buffers[2], VIEW_READ);
@@ -319,6 +346,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
     TRY(check_mods(c, planning));
+    TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim));
     fill_args(c);

@@ -100,6 +100,7 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
     if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
     if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
+    if (k->score_ops & ARGS_BLOCKS) cla_launch_buffer(l, &p->score.block_mask.buffer);
     cla_mods_set(&p->score, k->score_ops, mods, l);
     cla_launch_value(l, a, sizeof *a);
 }
@@ -128,6 +129,7 @@ static void take_rows(attention_args *a, int first, int rows) {
     for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) views[i]->offset += first * views[i]->row;
     a->n_q = rows;
     a->shift += first;
+    a->first_row = first;
 }
 
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
@@ -136,6 +138,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     bool tiled;
     program *p = NULL;
     attention_args whole = c->args;
+    const mod_args mods = cla_mods_arguments(&c->params.score);
     TRY(main_program(c, &p));
     whole.splits = v->splits;
     whole.split_keys = v->split_keys;
@@ -149,7 +152,6 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         rows = all - first < most ? all - first : most;
         if (rows < all) TRY(cla_call_table_of(c, steps, first, rows, &table));
         take_rows(&a, first, rows);
-        const mod_args mods = cla_mods_arguments(&c->params.score, first, all);
         set_arguments(c, &a, &mods, &table, &l);
         set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
         l.flops = row_flops(c) * c->problem.batch * c->problem.heads * rows;

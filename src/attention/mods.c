@@ -181,8 +181,8 @@ clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, 
     return CLATTN_OK;
 }
 
-mod_args cla_mods_arguments(const clattn_score *score, int first_row, int n_q) {
-    mod_args a = {.first_row = first_row, .n_q = n_q};
+mod_args cla_mods_arguments(const clattn_score *score) {
+    mod_args a = {0};
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &score->mod_buffers[n];
         if (!cla_tensor_given(t)) continue;

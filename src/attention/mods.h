@@ -16,8 +16,8 @@ clattn_status cla_mods_check_text(clattn_context *context, const char *name, con
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted);
 void cla_mods_release(clattn_context *context);
 
-// What the kernels see of the buffers, for a launch whose first row is `first_row` of n_q.
-mod_args cla_mods_arguments(const clattn_score *score, int first_row, int n_q);
+// What the kernels see of the buffers.
+mod_args cla_mods_arguments(const clattn_score *score);
 // The arguments of a launch, in the order of MOD_ARGUMENTS; none where score_ops has none of them.
 void cla_mods_set(const clattn_score *score, int score_ops, const mod_args *args, launch *l);
 #endif

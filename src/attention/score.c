@@ -151,8 +151,9 @@ clattn_status cla_score_take_arrays(call *c, bool copy) {
 int cla_score_flags(const clattn_score *s) {
     return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
            (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
-           (s->score_mod ? ARGS_SCORE_MOD : 0) | (s->mask_mod ? ARGS_MASK_MOD : 0) |
-           (s->sinks ? ARGS_SINK : 0) | (s->head_scales ? ARGS_HEAD_SCALES : 0) |
+           (cla_tensor_given(&s->block_mask) ? ARGS_BLOCKS : 0) | (s->score_mod ? ARGS_SCORE_MOD : 0) |
+           (s->mask_mod ? ARGS_MASK_MOD : 0) | (s->sinks ? ARGS_SINK : 0) |
+           (s->head_scales ? ARGS_HEAD_SCALES : 0) |
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 

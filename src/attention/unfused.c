@@ -22,7 +22,7 @@ static clattn_status get_programs(call *c, unfused *u) {
                                  .knobs = {.type_q = (int)m->type_q,
                                            .type_kv = (int)m->type_kv,
                                            .type_bias = (int)m->type_bias,
-                                           .score_ops = m->score_ops},
+                                           .score_ops = m->score_ops & ~ARGS_BLOCKS},
                                  .inserted = c->inserted};
     const int group = c->variant.work_group;
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
@@ -49,9 +49,9 @@ static size_t blocks(int n, int size) {
 
 static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
-    const int ops = c->problem.score_ops;
+    const int ops = c->problem.score_ops; // here and below it needs no block mask
     const size_t grid[3] = {blocks(a->n_kv, 4), blocks(chunk->rows, 4), (size_t)items};
-    const mod_args mods = cla_mods_arguments(&c->params.score, 0, a->n_q);
+    const mod_args mods = cla_mods_arguments(&c->params.score);
     launch l = {.program = u->scores};
     if (a->n_kv == 0) return CLATTN_OK;
     cla_launch_items(&l, c->context, grid, (const size_t[3]){16, 4, 1});
@@ -100,7 +100,7 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
 static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, const attention_args *a,
                                     const chunk_args *chunk, cl_mem s, int items) {
     const size_t grid[3] = {(size_t)a->head_dim_v, blocks(chunk->rows, 4), (size_t)items};
-    const mod_args mods = cla_mods_arguments(&c->params.score, 0, a->n_q);
+    const mod_args mods = cla_mods_arguments(&c->params.score);
     launch l = {.program = u->values};
     cla_launch_items(&l, c->context, grid, (const size_t[3]){64, 1, 1});
     l.cuts_first = true;

@@ -21,6 +21,7 @@
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   mods                           what score_mod and mask_mod can say of all that is said by them
+//   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
 //   seedN                          of all numbers
 // A minus sign is written m: windowm1:3, offsetm9, scale1em05.
@@ -94,7 +95,8 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset and window; the rest is made
     clattn_rope rope;
-    bool mods; // options that an expression can say are given as score_mod and mask_mod: case_mods.h
+    bool blocks; // a block mask is made of mask or mask_mod and given to the call
+    bool mods;   // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;

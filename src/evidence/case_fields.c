@@ -69,6 +69,7 @@ const struct case_field case_fields[] = {
     WORD("ropescale", FIELD_SCORED, rope.scaling, names_scalings),
     NUMBER("ropefactor", DOUBLE, FIELD_SCORED, rope.factor),
     FLAG("mods", FIELD_SCORED, mods),
+    FLAG("blocks", FIELD_ATTEND, blocks),
     WORD("", FIELD_ATTEND, contents, names_contents),
     NUMBER("seed", INT64, FIELD_ANY, seed),
     {NULL, FIELD_SIZE, 0, 0, 0, NULL},

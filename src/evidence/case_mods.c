@@ -95,3 +95,20 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
     s->score_mod = a->score_mod;
     s->mask_mod = a->mask_mod;
 }
+
+void case_blocks_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const bool shared = t->seed % 2 == 0; // all heads have one
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL,
+                                        4,
+                                        {t->batch, shared ? 1 : t->heads,
+                                         (t->n_q + CLATTN_BLOCK_ROWS - 1) / CLATTN_BLOCK_ROWS,
+                                         (t->n_kv + CLATTN_BLOCK_KEYS - 1) / CLATTN_BLOCK_KEYS},
+                                        t->layout};
+    clattn_attention_params *p = &a->params;
+    a->blocks = guarded_output(place, &shape);
+    p->score.block_mask = a->blocks.view;
+    char why[256];
+    const clattn_status status = clattn_block_mask_enqueue(place->context, place->queue, p, 0, NULL, NULL);
+    if (status != CLATTN_OK) place_broken(place, place_message(place, status, why), 0);
+}

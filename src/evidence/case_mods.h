@@ -10,4 +10,8 @@
 void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays,
                     clattn_score *score);
 
+// Make the block mask of the attention call in bound arrays, one for all heads where they share what it holds, and give it
+// to that.
+void case_blocks_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+
 #endif

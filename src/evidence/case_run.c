@@ -98,12 +98,14 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else
         fill_attention(t, a);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
+    if (t->blocks) case_blocks_bind(data, place, a);
 }
 
 void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
     for (int n = 0; n < 2; n++) guarded_release(&a->kv_scales[n]);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
+    guarded_release(&a->blocks);
 }
 
 clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *a,
