@@ -79,8 +79,7 @@ void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float ke
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARGUMENTS) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
-    const int split = (int)get_group_id(0) % args.splits;
-    const int i0 = (int)get_group_id(0) / args.splits * TILE_Q;
+    const int split = (int)get_group_id(0) % args.splits, i0 = (int)get_group_id(0) / args.splits * TILE_Q;
     const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length);
@@ -106,8 +105,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
 
     for (int k0 = bounds.begin; k0 < bounds.end; k0 += TILE_KV) {
         const int count = min(TILE_KV, bounds.end - k0);
-        const int there = min(TILE_Q, rows_end - i0);
-        if (score_blocks_hold(&call, b, h, i0, there, k0, count) == ARGS_BLOCK_EMPTY) continue; // uniform
+        if (score_blocks_hold(&call, b, h, i0, i_last, k0, count) == ARGS_BLOCK_EMPTY) continue; // uniform
         const bool partial = k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || SCORE_MASKED;
 
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read

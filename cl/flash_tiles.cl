@@ -130,10 +130,7 @@ flash_tiles(FUSED_ARGUMENTS) {
     if (id == 0) strange[0] = 0;
 
     for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
-        const int holds =
-            score_blocks_hold(&call, b, h, i0, i_last + 1 - i0, k0, min(TILES_COLUMNS, seen.end - k0));
-        if (holds == ARGS_BLOCK_EMPTY) continue; // uniform
-        mine.masked = SCORE_MASKED && holds != ARGS_BLOCK_FULL;
+        if (rows_see_nothing(&mine, &call, i0, k0)) continue; // uniform
         const bool all_see = !mine.masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
         tiles_sums s;
         tiles_clear(&s);

@@ -28,7 +28,7 @@ struct clattn_context {
     bool has_run; // a kernel was enqueued once: from then on certain codes mean that the device is gone
     bool lost;
 
-    os_mutex program_lock; // guards the lists and the statistics; nobody holds it while the driver works
+    os_mutex program_lock;      // guards the lists and the statistics; nobody holds it while the driver works
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;

@@ -9,7 +9,7 @@
 typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;
-    const char *options;  // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
+    const char *options; // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
     // OpenCL C in the source in place of its mark, or in front of it, such as a caller's score function; NULL: none
     const char *inserted;
 } program_spec;

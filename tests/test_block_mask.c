@@ -1,0 +1,94 @@
+// test_block_mask.c: block masks: what the device writes, that kernels pass over what is empty and are right with the rest, and
+// what is refused. Leaves out the masks and expressions they are made of (test_masks.c, test_mods.c).
+#include "case_assert.h"
+#include "harness.h"
+
+#include <stdio.h>
+
+static struct test_case base(const char *name) {
+    return (struct test_case){
+        .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 150, .n_kv = 333, .head_dim = 32};
+}
+
+START_TEST(with_block_masks) {
+    struct test_case test = base("block mask");
+    test.seed = (uint64_t)_i;
+    test.mods = test.blocks = true;
+    test.score.window = true, test.score.window_left = 100, test.score.window_right = 60;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    if (_i == 1) test.mask.rank = 2, test.mods = false;
+    case_assert_kernels(&test);
+}
+END_TEST
+
+// What the device writes, and that kernels believe it.
+START_TEST(block_masks_themselves) {
+    struct test_case test = base("blocks");
+    test.n_q = 130, test.n_kv = 200, test.heads = test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 1, 3, 4}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
+    static const double expected[] = {1, 0, 0, 0, 2, 1, 0, 0, 2, 2, 1, 0};
+    double got[12];
+    a.params.score.mask_mod = "j <= i";
+    a.params.score.block_mask = blocks.view;
+    cl_event done = NULL;
+    ck_assert_int_eq(
+        clattn_block_mask_enqueue(harness()->context, harness()->queue, &a.params, 0, NULL, &done),
+        CLATTN_OK);
+    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+    clReleaseEvent(done);
+    ck_assert(guarded_read(&blocks, harness()->queue, got));
+    for (int n = 0; n < 12; n++) ck_assert_msg(got[n] == expected[n], "block %d holds %g", n, got[n]);
+
+    // The same blocks beside a text that hides nothing: what they call empty is passed over.
+    a.params.score.mask_mod = "true";
+    a.params.kernel = CLATTN_KERNEL_FLASH;
+    struct case_result with, without;
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+    with = case_collect(&a, harness()->queue, NULL);
+    a.params.score.block_mask = (clattn_tensor){0};
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+    without = case_collect(&a, harness()->queue, NULL);
+    ck_assert(with.lse[0] < without.lse[0] - 0.1); // row 0 has the keys of one block, without it all
+    case_result_free(&with);
+    case_result_free(&without);
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(block_masks_are_refused) {
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 100, 16)};
+    const int64_t good[] = {1, 2, 2, 2}, wrong[] = {1, 2, 2, 3};
+    p.out = p.kv.k = p.kv.v = p.q;
+    clattn_plan plan;
+    p.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, good);
+    harness_log_clear();
+    harness_assert_refused("alone", clattn_attention_plan(harness()->context, &p, &plan),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+    p.score.mask_mod = "j <= i";
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
+    p.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, wrong);
+    harness_log_clear();
+    harness_assert_refused("size", clattn_attention_plan(harness()->context, &p, &plan),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+    p.score.block_mask = (clattn_tensor){0};
+    harness_log_clear();
+    harness_assert_refused("absent",
+                           clattn_block_mask_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+}
+END_TEST
+
+int main(void) {
+    harness_start();
+    Suite *suite = suite_create("block mask");
+    TCase *all = harness_add(suite, "block masks",
+                             (const TTest *const[]){block_masks_themselves, block_masks_are_refused, NULL});
+    tcase_add_loop_test(all, with_block_masks, 0, 2);
+    return harness_run(suite);
+}
