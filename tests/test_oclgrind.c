@@ -50,6 +50,20 @@ START_TEST(every_option) {
 }
 END_TEST
 
+// The same, said by expressions where they can say it, and with a block mask.
+START_TEST(expressions) {
+    for (int kernel = CLATTN_KERNEL_UNFUSED; kernel < CLATTN_KERNEL_COUNT; kernel++) {
+        struct test_case test = base("expressions", kernel);
+        test.n_q = kernel == CLATTN_KERNEL_DECODE ? 2 : 9, test.n_kv = 70;
+        test.mods = true, test.blocks = kernel == CLATTN_KERNEL_FLASH;
+        test.bias.rank = 3;
+        test.hosts = CASE_HOST_BIT(CASE_ALIBI);
+        test.score.window = true, test.score.window_left = 12, test.score.window_right = 5;
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(sixteen_bit_types) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = base("16-bit", CLATTN_KERNEL_UNFUSED + n / 2);
@@ -186,8 +200,8 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const attention[] = {
-        plain_and_causal, every_option, sixteen_bit_types, scaled_rows_and_heads, outputs_of_unfused,
-        rotary,           NULL};
+        plain_and_causal,      every_option,       expressions, sixteen_bit_types,
+        scaled_rows_and_heads, outputs_of_unfused, rotary,      NULL};
     const TTest *const decode[] = {decode_options, decode_types, split_decode, NULL};
     const TTest *const others[] = {merge, native_layer, NULL};
     Suite *suite = suite_create("small cases");
