@@ -11,6 +11,7 @@ typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;
     const char *options;  // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
+    bool large;           // for buffers past the device's limit: the context says so, not who asks
     const char *inserted; // OpenCL C in front of the source, such as a caller's score function; NULL: none
 } program_spec;
 
