@@ -141,8 +141,7 @@ START_TEST(subgroups_of_every_size) {
             if (size == 0) {
                 ck_assert_str_eq(v.family->name, "flash_tiles");
                 ck_assert(memcmp(&v.knobs, &without.knobs, sizeof v.knobs) == 0);
-                ck_assert_msg(!set || !(ways[i % 4] & shuffles), "set %u, device %d",
-                              set, i);
+                ck_assert_msg(!set || !(ways[i % 4] & shuffles), "set %u, device %d", set, i);
                 continue;
             }
             ck_assert_str_eq(v.family->name, "flash_subgroups");
