@@ -91,7 +91,8 @@ static clattn_status multiply(chain *c, const matrix *x, const matrix *w, const 
 
 #define TILE 128 // at least that of its kernels, so that a part of a product does no more than the whole
 
-// A product that is too large for a launch in parts of y, rows before columns.
+// A product that is too large for a launch in parts of y, rows before columns. Unless somebody hears of progress, at the cautious
+// rate of the start: CLBlast's event is that of its last kernel alone.
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
                                    const int64_t size[3]) {
     pace_rate *const rate = &c->context->pace->clblast;
