@@ -25,7 +25,7 @@ from offline_compilers import TARGETS, Failed, Missing, Result, Tools  # noqa: E
 RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 # Whose plans a target compiles: those of the device that has it, or of the nearest.
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
-           "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["arc-a770"],
+           "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
 # Targets that compile all plans; the others take those of these problems and projections.
 ALL = ("sm_90", "gfx942", "spirv")
