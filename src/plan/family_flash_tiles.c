@@ -51,6 +51,8 @@ static bool in_registers(const plan_input *in, const problem *p, const shape *s,
                            : least          ? least
                                             : 1);
     if (least && sums > KNOWN_SUMS(registers, s->micro_rows)) return false;
+    if (in->spilled_sums[KERNEL_FLASH_TILES] && sums >= (int)in->spilled_sums[KERNEL_FLASH_TILES])
+        return false;
     return sums <= (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS);
 }
 
@@ -138,6 +140,7 @@ static const char *fit_tile(const plan_input *in, const problem *p, bool subgrou
     v->knobs.wide = p->align_q >= 4 && p->align_k >= 4 && p->align_v >= 4;
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
+    v->sums = !own && in_registers(in, p, &s, v->knobs.subgroup) ? sums_of(&s, p->head_dim_v) : 0;
     v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v, v->knobs.subgroup);
     return cla_family_tile_grid(in, p, v);
 }
