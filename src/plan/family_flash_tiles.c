@@ -46,11 +46,8 @@ static uint64_t bytes_of(const shape *s, int head_dim_v, int subgroup) {
 // Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
 static bool in_registers(const plan_input *in, const problem *p, const shape *s, int subgroup) {
     const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
-    const int registers = SUBGROUP_LEAST_REGISTERS * least /
-                          (subgroup > least ? subgroup
-                           : least          ? least
-                                            : 1);
-    if (least && sums > KNOWN_SUMS(registers, s->micro_rows)) return false;
+    const int size = subgroup > least ? subgroup : least;
+    if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
     if (in->spilled_sums[KERNEL_FLASH_TILES] && sums >= (int)in->spilled_sums[KERNEL_FLASH_TILES])
         return false;
     return sums <= (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS);
