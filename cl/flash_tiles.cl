@@ -112,7 +112,8 @@ flash_tiles(FUSED_ARGUMENTS) {
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
-    out_sums acc = out_none();
+    out_sums acc;
+    out_clear(&acc);
     VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
 
@@ -140,8 +141,7 @@ flash_tiles(FUSED_ARGUMENTS) {
         barrier(CLK_LOCAL_MEM_FENCE);
         const VEC base = tiles_read_rows(bases, 0, ty), keep = tiles_read_rows(keeps, 0, ty);
 #endif
-        l *= keep;
-        out_scale(&acc, keep);
+        l *= keep, out_scale(&acc, keep);
         for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
             barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
             l += weigh_slice(tile_p, tx, ty, &s, base, &hidden);

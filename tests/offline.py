@@ -11,6 +11,7 @@ products the share of multiply-adds has fallen by more than a point, or that dec
 """
 import concurrent.futures
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -183,8 +184,21 @@ def loop_text(loop):
     return f"{share_of(loop):.0f} %: {fma} of {loop.instructions - loop.waits}{waits}, {loop.local_reads} local{reads}"
 
 
+def summary(done):
+    """Attention of float32, what was taken first for the target, in a line each."""
+    words = ["\n## Prefill of float32 in short\n\n| target | head size | knobs | registers | scratch B | shares of the products |\n|---|--:|---|--:|--:|---|\n"]
+    for target, (results, *_) in done.items():
+        for size in "64", "128":
+            first = next(((p, r) for p, r in results if (p.kernel, p.problem) == ("flash_tiles", f"prefill-d{size}")), None)
+            if first and target != "spirv":
+                knobs = " ".join(x[2:] for x in first[0].options.split() if re.match("-D(SUBGROUP|SUBGROUP_ASKED|MICRO|GROUP)", x) and "WAYS" not in x)
+                shares_of = ", ".join(f"{x:.0f} %" for x in shares(first[1]))
+                words.append(f"| {target} | {size} | {knobs} | {first[1].registers} | {first[1].scratch} | {shares_of} |\n")
+    return words
+
+
 def write_table(done):
-    words = []
+    words = summary(done)
     for target, (results, _, version, _) in done.items():
         if target == "spirv":
             words.append(f"\n## {target} ({version})\n\n{len(results)} kernels are valid modules.\n")
