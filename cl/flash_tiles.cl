@@ -34,7 +34,7 @@ TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_FOUR, CHUNK / 4
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_FOUR, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 
 // A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these fours have none.
-bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
+TILES_INLINE bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
     float4 zeros = (float4)(0.0f);
     TILES_EACH(n, GROUP_COLUMNS * GROUP_COLUMNS * OUT_QUADS) {
         const int row = n / (GROUP_COLUMNS * OUT_QUADS), four = n % (GROUP_COLUMNS * OUT_QUADS);
@@ -46,35 +46,24 @@ bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
 }
 
 // The largest of a work-item's scores in each row.
-VEC largest(const tiles_sums *s) {
+TILES_INLINE VEC largest(const tiles_sums *s) {
     return fmax(fmax(s->c0, s->c1), fmax(s->c2, s->c3));
 }
 
-// Scores become weights; returns their sums. A hidden one is -0, which no weight is: it adds nothing, and
-// add_seen_values knows it.
-VEC weigh(tiles_sums *s, VEC base, uint hidden) {
-    s->c0 = exp2((s->c0 - base) * SCORE_TO_EXP2), s->c1 = exp2((s->c1 - base) * SCORE_TO_EXP2);
-    s->c2 = exp2((s->c2 - base) * SCORE_TO_EXP2), s->c3 = exp2((s->c3 - base) * SCORE_TO_EXP2);
-    if (hidden) {
-        const VEC none = (VEC)(-0.0f);
-        s->c0 = select(s->c0, none, rows_unpack(hidden)),
-        s->c1 = select(s->c1, none, rows_unpack(hidden >> MICRO_ROWS));
-        s->c2 = select(s->c2, none, rows_unpack(hidden >> 2 * MICRO_ROWS));
-        s->c3 = select(s->c3, none, rows_unpack(hidden >> 3 * MICRO_ROWS));
-    }
-    return (s->c0 + s->c1) + (s->c2 + s->c3);
-}
-
-// The weights of the next slice.
-void write_slice(__local float4 *weights, int tx, int ty, tiles_sums *s) {
-    tiles_write_rows(weights, tx, ty, s->c0);
-    s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3;
+// The next slice: scores become weights, which are returned, too. A hidden one is -0, which no weight is: it adds nothing,
+// and add_seen_values knows it.
+TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums *s, VEC base, uint *hidden) {
+    VEC p = exp2((s->c0 - base) * SCORE_TO_EXP2);
+    if (*hidden) p = select(p, (VEC)(-0.0f), rows_unpack(*hidden));
+    tiles_write_rows(weights, tx, ty, p);
+    s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3, *hidden >>= MICRO_ROWS;
+    return p;
 }
 
 // A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`, and by how much sums of
 // before shrink to `keeps`. Returns the maximum.
-float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps, int row,
-                     float m) {
+TILES_INLINE float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps,
+                                  int row, float m) {
     float most = m;
     for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TURNED_PITCH + row]);
     const float base = softmax_base(most);
@@ -84,8 +73,8 @@ float finish_maximum(__local const float *partial, __local float *bases, __local
 
 // A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
 // by, and to `bases` 1 where the row saw nothing. Returns its log-sum-exp.
-float finish_sum(__local const float *partial, __local float *bases, __local float *factors, int row,
-                 float sink) {
+TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
+                              int row, float sink) {
     softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
     for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
     float keep = 1.0f;
@@ -104,44 +93,45 @@ __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED
 flash_tiles(FUSED_ARGUMENTS) {
     __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
         keeps[TILES_ROWS / 4];
-    __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases;
-    __local float *row_keeps = (__local float *)keeps;
-    __local int strange[4]; // the first: V has had a NaN or an infinity in a key that some row does not see
+    __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
+                  *row_keeps = (__local float *)keeps;
+    __local int strange[4]; // V has a NaN or infinity in a key of the tile that a row does not see; then i0
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
-    const int group = (int)get_group_id(0), split = group % args.splits,
-              i0 = group / args.splits * TILES_ROWS;
-    const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
+    const int n = (int)get_group_id(0), split = n % args.splits, i0 = n / args.splits * TILES_ROWS;
+    const int b = UNIFORM_ID(2), h = UNIFORM_ID(1), h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
-    const int rows_end = min(args.n_q, rows.item.q_length);
+    const int rows_end = min(args.n_q, rows.item.q_length), i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
 
-    const int i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     const mask_tile seen = mask_tile_of(&args, &rows, split, i0, i_last);
     const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row};
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
-    score_rows mine = {b, h, i0 + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, true};
-    out_sums acc = out_none();
+    out_sums acc;
+    out_clear(&acc);
     VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
-    if (id == 0) strange[0] = 0;
 
     for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
-        if (rows_see_nothing(&mine, &call, i0, k0)) continue; // uniform
-        const bool all_see = !mine.masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
+        bool masked;
+        if (tile_sees_nothing(&call, b, h, i0, i_last, k0, seen.end, &masked)) continue; // uniform
+        const bool all_see = !masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
         tiles_sums s;
         tiles_clear(&s);
         for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
             barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
+            if (id == 0) strange[0] = 0, strange[1] = i0;
             load_queries(tile_q, &queries, i0, i_last, d0);
             load_keys(tile_k, &keys, k0, seen.end - 1, d0);
             barrier(CLK_LOCAL_MEM_FENCE);
             tiles_multiply(&s, tile_q, tile_k, ty, tx, CHUNK_FOURS(d0));
         }
-        const uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
+        // The row through local memory: what its rows see, two numbers each, is else kept in registers over all tiles.
+        const score_rows mine = {b, h, strange[1] + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, masked};
+        uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
 #if SUBGROUP
         const VEC keep = rows_grow(&m, largest(&s)), base = rows_base(m);
 #else
@@ -151,11 +141,10 @@ flash_tiles(FUSED_ARGUMENTS) {
         barrier(CLK_LOCAL_MEM_FENCE);
         const VEC base = tiles_read_rows(bases, 0, ty), keep = tiles_read_rows(keeps, 0, ty);
 #endif
-        l = l * keep + weigh(&s, base, hidden);
-        out_scale(&acc, keep);
+        l *= keep, out_scale(&acc, keep);
         for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
             barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
-            write_slice(tile_p, tx, ty, &s);
+            l += weigh_slice(tile_p, tx, ty, &s, base, &hidden);
             if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
             barrier(CLK_LOCAL_MEM_FENCE);
             add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);

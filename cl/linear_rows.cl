@@ -16,6 +16,7 @@
 #define ROW_ITEMS 32
 #endif
 #include "linear_rope.clh"
+#include "subgroups.clh"
 
 #define PIECE 8 // elements of a row of W, or of x, that a work-item reads at once
 #define COLUMNS 4
@@ -177,7 +178,7 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
     barrier(CLK_LOCAL_MEM_FENCE); // the sums have been read
 
 // One that does not exist of the three has 0 columns.
-__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
+__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
 linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer bias0, bias_pointer bias1,
             bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
             __global const int *table, linear_args args0, linear_args args1, linear_args args2) {

@@ -6,6 +6,7 @@
 // ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
 #include "tiles.clh"
 #include "linear_rope.clh"
+#include "subgroups.clh"
 
 #if !STORE_IS_FLOAT(TYPE_KV)
 #error "weights are float32, float16 or bfloat16"
@@ -31,7 +32,7 @@ typedef struct tile_places {
 
 // Which column of the tile the n-th line of its chunk is. Work-item tx has lines tx + GROUP_COLUMNS * j: with RoPE lines 0
 // and 1 of those are a pair, and 2 and 3.
-int line_column(int n) {
+TILES_INLINE int line_column(int n) {
 #if ROPE
     const int j = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS;
     return j / 2 * 2 * GROUP_COLUMNS + 2 * tx + j % 2;
@@ -41,8 +42,8 @@ int line_column(int n) {
 }
 
 // Rows and columns past the last repeat it; they are not stored.
-void place_tile(const linear_args *a, bias_pointer bias, __global const int *table, long first_row,
-                int first_column, __local tile_places *to) {
+TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global const int *table,
+                             long first_row, int first_column, __local tile_places *to) {
     for (int r = (int)get_local_id(0); r < TILES_ROWS; r += TILES_GROUP) {
         const long row = min(first_row + r, (long)a->batch * a->rows - 1);
         const int b = (int)(row / a->rows), i = (int)(row % a->rows);
@@ -71,7 +72,7 @@ typedef struct source {
 } source;
 
 // The d-th element of a row of x, whose heads may lie apart.
-float x_element(source from, int row, int d) {
+TILES_INLINE float x_element(source from, int row, int d) {
     const linear_args *a = from.args;
     if (d >= a->reduction) return 0.0f;
     return LOAD(TYPE_Q, from.x, from.at->x[row] + d / a->x_head_columns * a->x_head + d % a->x_head_columns);
@@ -91,8 +92,9 @@ TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK
 
 // Store lines [first, first + 2 * GROUP_COLUMNS) of the tile, which lie in local memory as lines of rows, by the whole
 // group: neighbours take neighbouring columns.
-void store_lines(const linear_args *a, __local const float4 *lines, __local const tile_places *at, long rows,
-                 int columns, int first, __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y) {
+TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
+                              __local const tile_places *at, long rows, int columns, int first,
+                              __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y) {
     for (int n = (int)get_local_id(0); n < TILES_ROWS * GROUP_COLUMNS; n += TILES_GROUP) {
         const int r = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS, n0 = first + tx, n1 = n0 + GROUP_COLUMNS;
         __local const float *line = (__local const float *)(lines + tx * TILES_TURNED_PITCH) + r;
@@ -107,7 +109,7 @@ void store_lines(const linear_args *a, __local const float4 *lines, __local cons
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) void
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
 linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
              __global const ulong *turns, __global const int *table, linear_args args) {
     __local float4 tile[TILES_TURNED_FOURS + TILES_CHUNK_FOURS];
@@ -115,7 +117,7 @@ linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_
     __local float4 *const x_tile = tile, *const w_tile = tile + TILES_TURNED_FOURS;
     const int tx = (int)get_local_id(0) % GROUP_COLUMNS, ty = (int)get_local_id(0) / GROUP_COLUMNS;
     const long first_row = (long)get_group_id(0) * TILES_ROWS;
-    const int first_column = (int)get_global_id(1) * TILES_COLUMNS;
+    const int first_column = UNIFORM_ID(1) * TILES_COLUMNS;
     const source from = {&args, x, w, &at};
     tiles_sums sums;
     tiles_clear(&sums);

@@ -35,13 +35,11 @@
             .max_work_group = 256, .max_work_item = {1024, 1024, 1024}, .local_memory_bytes = KIB(64),       \
             .max_argument_bytes = 1024
 
-// Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, sub-groups of 8, 16 and 32,
-// cl_khr_fp16 (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
+// Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16 (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
 #define INTEL                                                                                                \
     GPU, .vendor = "Intel(R) Corporation", .half_arithmetic = true, .subgroups = true,                       \
          .subgroup_ways = SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL,    \
-         .subgroup_sizes = 8 | 16 | 32, .local_memory_is_local = true, .local_memory_bytes = KIB(64),        \
-         .max_argument_bytes = 2048
+         .local_memory_is_local = true, .local_memory_bytes = KIB(64), .max_argument_bytes = 2048
 
 const absent_device absent_devices[] = {
     // 132 multiprocessors: NVIDIA H100 Tensor Core GPU Architecture, the SXM5 board; clock assumed.
@@ -74,14 +72,21 @@ const absent_device absent_devices[] = {
     // (benchmark 10); work-groups of 1024: sub-groups of 8, 128 of them (openvino issue 20012).
     {"arc-a770",
      {INTEL, .name = "Intel(R) Arc(TM) A770 Graphics", .compute_units = 512, .clock_mhz = 2400,
-      .max_work_group = 1024, .max_work_item = {1024, 1024, 1024}, .global_memory_bytes = MIB(15473),
-      .max_allocation_bytes = GIB(4) - 4096},
+      .subgroup_sizes = 8 | 16 | 32, .max_work_group = 1024, .max_work_item = {1024, 1024, 1024},
+      .global_memory_bytes = MIB(15473), .max_allocation_bytes = GIB(4) - 4096},
      .subgroups = 8 | 16 | 32},
+    // 448 units: github.com/intel/llvm/issues/20695; work-groups of 1024: github.com/intel/torch-xpu-ops/pull/542; sub-groups
+    // of 16 and 32, registers of 64 bytes: oneAPI GPU Optimization Guide, Xe-HPC; clock and memory: assumed.
+    {"max-1100",
+     {INTEL, .name = "Intel(R) Data Center GPU Max 1100", .compute_units = 448, .clock_mhz = 1550,
+      .subgroup_sizes = 16 | 32, .max_work_group = 1024, .max_work_item = {1024, 1024, 1024},
+      .global_memory_bytes = GIB(48), .max_allocation_bytes = GIB(48) / 100 * 95},
+     .subgroups = 16 | 32},
     // 96 units: github.com/intel/llvm/issues/6313; work-groups of 512, clock and memory: assumed.
     {"iris-xe",
      {INTEL, .name = "Intel(R) Iris(R) Xe Graphics", .compute_units = 96, .clock_mhz = 1300,
-      .max_work_group = 512, .max_work_item = {512, 512, 512}, .global_memory_bytes = MIB(12700),
-      .max_allocation_bytes = GIB(4) - 4096},
+      .subgroup_sizes = 8 | 16 | 32, .max_work_group = 512, .max_work_item = {512, 512, 512},
+      .global_memory_bytes = MIB(12700), .max_allocation_bytes = GIB(4) - 4096},
      .subgroups = 8 | 16 | 32},
     // 32 KiB of local memory, 1024 bytes of arguments, out-of-order queues: github.com/BOINC/boinc/issues/3613 (an older
     // one); OpenCL 3.0: github.com/Oblomov/clinfo/issues/92 (an Adreno 750). Units, work-group, memory: assumed.

@@ -5,12 +5,13 @@
 
 TOOLS   the folder that check_offline.sh filled          PLANS   the program that prints plans, tests/plans.c
 A line that begins with "ok", "FAIL" or "SKIP" for each target. A kernel fails that does not compile, that keeps more bytes
-of registers or private arrays in memory than offline_record.tsv says, that takes more local memory than its plan, or in
-whose products the share of multiply-adds has fallen by more than a point. --record writes the record anew, and with it
-bench/results/offline.md.
+of registers or private arrays in memory than offline_record.tsv says, that takes more local memory than its plan, in whose
+products the share of multiply-adds has fallen by more than a point, or that decodes and reads K and V other than once.
+--record writes the record anew, and with it bench/results/offline.md.
 """
 import concurrent.futures
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -20,19 +21,20 @@ TESTS = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(TESTS)
 sys.path[:0] = [TESTS, f"{TOP}/cl"]
 import embed  # noqa: E402
-from offline_compilers import TARGETS, Failed, Missing, Result, Tools  # noqa: E402
+from offline_compilers import TARGETS, Failed, Missing, Tools  # noqa: E402
+from offline_reads import reads_of  # noqa: E402
 
 RECORD, TABLE = f"{TESTS}/offline_record.tsv", f"{TOP}/bench/results/offline.md"
 # Whose plans a target compiles: those of the device that has it, or of the nearest.
 DEVICES = {"sm_80": ["a100"], "sm_90": ["h100"], "sm_120": ["rtx4060"], "gfx90a": ["mi300x"], "gfx942": ["mi300x"],
-           "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["arc-a770"],
+           "gfx1100": ["rx7900xtx"], "gfx1201": ["rx7900xtx"], "dg2": ["arc-a770"], "pvc": ["max-1100"],
            "spirv": ["adreno830", "mali-g720", "apple-m2", "iris-xe", "small", "embedded"]}
 # Targets that compile all plans; the others take those of these problems and projections.
 ALL = ("sm_90", "gfx942", "spirv")
 SOME = set("""prefill-d64 prefill-d128 prefill-d64-f16 prefill-d128-f16 prefill-d64-bf16 prefill-d128-bf16 prefill-d128-i8 every-op
 decode-d64 decode-d128 decode-d128-f16 decode-d128-bf16 decode-d128-i8 decode-mqa weights-f16 token token-f16 token-bf16 few-f16 bert
 bert-f16 llama llama-bf16 rope merge convert""".split())
-PRODUCTS = 2   # loops whose shares are kept
+PRODUCTS = 3   # loops whose shares are kept: with at least half as many multiply-adds as the first
 POINT = 1.0    # of 100, that a share may fall
 LOCAL_SLACK = 256  # bytes that a compiler may add for alignment
 
@@ -59,8 +61,24 @@ def chosen_plans(program, target):
     return list(found.values())
 
 
+def products_of(result):
+    return [x for x in result.loops[:PRODUCTS] if 2 * x.products >= result.loops[0].products]
+
+
+def share_of(loop):
+    """Of the instructions that a unit executes: waits are none on NVIDIA, and take no unit's time on AMD."""
+    return 100.0 * loop.fma / (loop.instructions - loop.waits)
+
+
 def shares(result):
-    return [100.0 * x.fma / x.instructions for x in result.loops[:PRODUCTS]]
+    return [share_of(x) for x in products_of(result)]
+
+
+def reads_words(compiler, plan, result):
+    """(bytes of a key that decode reads: counted, by the formula) where both are known."""
+    if plan.kernel == "decode_groups" and "-DEIGHTS=1" in plan.options and compiler.LANGUAGE:
+        return reads_of(result.code, compiler.LANGUAGE, plan.options)
+    return None
 
 
 def key_of(target, plan):
@@ -80,12 +98,15 @@ def read_record():
     return compilers, rows
 
 
-def faults_of(plan, result, row, comparable):
+def faults_of(compiler, plan, result, row, comparable):
     """What is wrong with one compiled kernel."""
     if result.local > plan.local + LOCAL_SLACK and plan.local:
         yield f"{result.local} bytes of local memory, planned {plan.local}"
     if result.local > plan.most:
         yield f"{result.local} bytes of local memory, and {plan.device} has {plan.most}"
+    reads = reads_words(compiler, plan, result)
+    if reads and reads[0] != reads[1]:
+        yield f"{reads[0]:.0f} bytes are read of a key and its value, by the formula {reads[1]}"
     if not comparable:
         return
     if row is None:
@@ -137,7 +158,7 @@ def run_target(target, tools, folder, program, record, recording):
                 faults.append((plan, str(e)))
                 continue
             results.append((plan, result))
-            faults += [(plan, f) for f in faults_of(plan, result, rows.get(key_of(target, plan)), comparable)]
+            faults += [(plan, f) for f in faults_of(compiler, plan, result, rows.get(key_of(target, plan)), comparable)]
     if len(results) + len(faults) < 10:
         faults.append((plans[0], f"{len(plans)} plans: too few to check"))
     return results, faults, version, comparable
@@ -151,7 +172,7 @@ def write_record(done, old):
         rows.update({key_of(target, p): Row(r.scratch, shares(r)) for p, r in results})
     with open(RECORD, "w", encoding="utf-8") as f:
         f.write("# What check_offline.sh holds compiled kernels to; written by its --record.\n"
-                "# target, kernel, options, bytes in scratch memory, share of multiply-adds in the two loops with the most\n")
+                "# target, kernel, options, bytes in scratch memory, share of multiply-adds in the loops with the most\n")
         f.writelines(f"# compiler\t{t}\t{v}\n" for t, v in sorted(compilers.items()))
         f.writelines("\t".join([*k, str(v.scratch), " ".join(f"{x:.1f}" for x in v.shares)]) + "\n" for k, v in sorted(rows.items()))
 
@@ -159,30 +180,48 @@ def write_record(done, old):
 def loop_text(loop):
     fma = f"{loop.fma}" if loop.fma == loop.products else f"{loop.fma} ({loop.products})"
     reads = f", {loop.global_bytes} B global" if loop.global_bytes else ""
-    return f"{100 * loop.fma / loop.instructions:.0f} %: {fma} of {loop.instructions}, {loop.local_reads} local{reads}"
+    waits = f" and {loop.waits} waits" if loop.waits else ""
+    return f"{share_of(loop):.0f} %: {fma} of {loop.instructions - loop.waits}{waits}, {loop.local_reads} local{reads}"
+
+
+def summary(done):
+    """Attention of float32, what was taken first for the target, in a line each."""
+    words = ["\n## Prefill of float32 in short\n\n| target | head size | knobs | registers | scratch B | shares of the products |\n|---|--:|---|--:|--:|---|\n"]
+    for target, (results, *_) in done.items():
+        for size in "64", "128":
+            first = next(((p, r) for p, r in results if (p.kernel, p.problem) == ("flash_tiles", f"prefill-d{size}")), None)
+            if first and target != "spirv":
+                knobs = " ".join(x[2:] for x in first[0].options.split() if re.match("-D(SUBGROUP|SUBGROUP_ASKED|MICRO|GROUP)", x) and "WAYS" not in x)
+                shares_of = ", ".join(f"{x:.0f} %" for x in shares(first[1]))
+                words.append(f"| {target} | {size} | {knobs} | {first[1].registers} | {first[1].scratch} | {shares_of} |\n")
+    return words
 
 
 def write_table(done):
-    words = []
+    words = summary(done)
     for target, (results, _, version, _) in done.items():
         if target == "spirv":
             words.append(f"\n## {target} ({version})\n\n{len(results)} kernels are valid modules.\n")
             continue
-        words.append(f"\n## {target} ({version})\n\n| kernel | problem | knobs | registers | scratch B | local B | first product | second |\n"
-                     "|---|---|---|--:|--:|--:|---|---|\n")
+        words.append(f"\n## {target} ({version})\n\n| kernel | problem | knobs | registers | scratch B | local B | first product | second | third |\n"
+                     "|---|---|---|--:|--:|--:|---|---|---|\n")
         for plan, r in results:
             knobs = " ".join(x[2:] for x in plan.options.split() if x.startswith("-D"))
             note = f", {r.note}" if r.note else ""
-            products = [loop_text(x) for x in r.loops[:PRODUCTS]] + ["", ""]
-            words.append(f"| {plan.kernel} | {plan.problem} | {knobs}{note} | {r.registers} | {r.scratch} | {r.local} | {products[0]} | {products[1]} |\n")
+            reads = reads_words(TARGETS[target], plan, r)
+            note += f"; a key and its value: {reads[0]:.0f} bytes read, by the formula {reads[1]}" if reads else ""
+            products = ([loop_text(x) for x in products_of(r)] + [""] * PRODUCTS)[:PRODUCTS]
+            words.append(f"| {plan.kernel} | {plan.problem} | {knobs}{note} | {r.registers} | {r.scratch} | {r.local} | {' | '.join(products)} |\n")
     with open(TABLE, "w", encoding="utf-8") as f:
         f.write("# Kernels compiled for devices that are not here\n\n"
                 "Written by `sh tests/check_offline.sh BUILD --record`: the kernels and knobs that the planner picks for the devices of "
                 "tests/absent_devices.c, through compilers of Debian and PyPI. Nothing here was run.\n\n"
                 "Registers of a work-item (on Intel's of a hardware thread); scratch: bytes of spilled registers and of private arrays in "
-                "memory. The products are the two inner loops with the most multiply-adds: their share of the instructions (in "
-                "parentheses the multiply-adds where one instruction does two), reads of local memory, bytes that a work-item reads of "
-                "global memory a round.\n")
+                "memory. The products are the inner loops with the most multiply-adds, copies that a compiler makes of one among them: their "
+                "share of the instructions (in parentheses the multiply-adds where one instruction does two) without waits, which are bits "
+                "of other instructions on NVIDIA's chips and take no unit's time on AMD's; reads of local memory; bytes that a work-item "
+                "reads of global memory a round. What decode reads of K and V is counted on the ways through the code, see "
+                "tests/offline_reads.py.\n")
         f.writelines(words)
 
 

@@ -10,11 +10,12 @@ import re
 import subprocess
 from collections import namedtuple
 
-from offline_loops import amd, intel, loops_of, sass
+from offline_loops import AMD, INTEL, SASS, instructions, loops_of
 
 # registers of a work-item (of a thread on Intel's); scratch: bytes of registers that were spilled and of private arrays
-# that stayed in memory; local: bytes; loops: see offline_loops; note: a word on what the compiler chose.
-Result = namedtuple("Result", "registers scratch local instructions loops note")
+# that stayed in memory; local: bytes; code: its instructions; loops: see offline_loops; note: a word on what the compiler
+# chose.
+Result = namedtuple("Result", "registers scratch local code loops note")
 
 
 class Failed(Exception):
@@ -23,6 +24,11 @@ class Failed(Exception):
 
 class Missing(Exception):
     pass
+
+
+def result_of(registers, scratch, local, text, kernel, language, note=""):
+    code = list(instructions(text, kernel, language))
+    return Result(registers, scratch, local, code, loops_of(code, language), note)
 
 
 class Tools:
@@ -68,6 +74,10 @@ def link(*files):
 
 
 class Nvidia:
+    LANGUAGE = SASS
+    # What libclc 14 lacks here: launches begin at 0.
+    PRELUDE = "size_t __attribute__((overloadable, const)) get_global_offset(uint d) { return 0; }\n"
+
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
         self.clang = tools.find("usr/bin/clang-14")
@@ -81,7 +91,7 @@ class Nvidia:
         return f"clang {clang}, ptxas {ptxas}"
 
     def compile(self, folder, kernel, text, options, group):
-        write(folder, "a.cl", text)
+        write(folder, "a.cl", self.PRELUDE + text)
         # clang 14 offers vload_half here with the extension alone, and drops the size of the work-group.
         self.tools.run([self.clang, *OPENCL, "-target", "nvptx64-nvidia-cuda", "-Xclang", "-target-cpu", "-Xclang", "sm_80", "-Xclang",
                         "-cl-ext=+cl_khr_fp16", *link(self.library), *options.split(), "-S", "-o", "a.ptx", "a.cl"], folder)
@@ -94,10 +104,11 @@ class Nvidia:
         said = said[said.find(f"Compiling entry function '{kernel}'"):]
         code = self.tools.run([self.nvdisasm, "-c", "a.cubin"], folder)
         scratch = number(r"(\d+) bytes stack frame", said) + number(r"(\d+) bytes spill stores", said)
-        return Result(number(r"Used (\d+) registers", said), scratch, number(r"(\d+) bytes smem", said), *loops_of(code, kernel, sass), "")
+        return result_of(number(r"Used (\d+) registers", said), scratch, number(r"(\d+) bytes smem", said), code, kernel, SASS)
 
 
 class Amd:
+    LANGUAGE = AMD
     # Its device library in Debian 12 is older than the newest chips: they take a relative's constants.
     ISA = {"gfx90a": ("90a", "on"), "gfx942": ("90a", "on"), "gfx1100": ("1030", "off"), "gfx1201": ("1030", "off")}
 
@@ -122,10 +133,11 @@ class Amd:
         registers = number(r"\.vgpr_count: +(\d+)", notes)
         scratch = max(number(r"\.private_segment_fixed_size: +(\d+)", notes), 4 * number(r"\.vgpr_spill_count: +(\d+)", notes))
         local = number(r"\.group_segment_fixed_size: +(\d+)", notes)
-        return Result(registers, scratch, local, *loops_of(code, kernel, amd), "")
+        return result_of(registers, scratch, local, code, kernel, AMD)
 
 
 class Intel:
+    LANGUAGE = None  # its loads are messages, whose widths are not told apart here
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
         self.ocloc = tools.find("root/usr/bin/ocloc", "usr/bin/ocloc")
@@ -154,12 +166,13 @@ class Intel:
         private = 4 if re.search(r"^(?!define).*%privateBase", code, re.M) else 0
         wide = number(r"simd_size: +(\d+)", info)
         note = f"SIMD{wide}, private array" if private else f"SIMD{wide}"
-        return Result(number(r"grf_count: +(\d+)", info), least + private, number(r"slm_size: +(\d+)", info),
-                      *loops_of(spilled[least], kernel, intel), note)
+        return result_of(number(r"grf_count: +(\d+)", info), least + private, number(r"slm_size: +(\d+)", info), spilled[least],
+                         kernel, INTEL, note)
 
 
 class Spirv:
     """Portable code and nothing more: made, and found valid."""
+    LANGUAGE = None
 
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
@@ -175,7 +188,7 @@ class Spirv:
         self.tools.run([self.clang, *OPENCL[:2], "-O0", *OPENCL[3:], "-target", "spir64", *options.split(), "-emit-llvm", "-c", "-o", "a.bc", "a.cl"], folder)
         self.tools.run([self.translate, "--spirv-max-version=1.0", "a.bc", "-o", "a.spv"], folder)
         self.tools.run([self.validate, "--target-env", "opencl1.2", "a.spv"], folder)
-        return Result(0, 0, 0, 0, [], "")
+        return Result(0, 0, 0, [], [], "")
 
 
 TARGETS = {"sm_80": Nvidia, "sm_90": Nvidia, "sm_120": Nvidia, "gfx90a": Amd, "gfx942": Amd, "gfx1100": Amd, "gfx1201": Amd,

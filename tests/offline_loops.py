@@ -2,71 +2,28 @@
 bytes of global memory a work-item reads. For NVIDIA's SASS (nvdisasm), AMD's assembly (clang -S) and Intel's (IGC's dump).
 
 A loop is what lies between a label and a branch back to it. Only those count that hold no other: the products of an
-attention kernel are the two with the most multiply-adds. A packed or dual multiply-add is one instruction.
+attention kernel are those with the most multiply-adds. A packed or dual multiply-add is one instruction. Waits are what
+holds an instruction back until another one's result is there: instructions on AMD, which take no unit's time, and bits of
+the instruction that waits on NVIDIA.
 """
 import re
 from collections import namedtuple
 
-# Of one loop: instructions, multiply-adds among them, multiply-adds that these do for a lane, local reads, global bytes.
-Loop = namedtuple("Loop", "instructions fma products local_reads global_bytes")
-# Of one instruction: label before it, name, operands and comments.
-Instruction = namedtuple("Instruction", "labels name rest")
-NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ = range(4)
-
-
-def sass(text, kernel):
-    """Instructions of the section of one kernel."""
-    inside, labels = False, []
-    for line in text.splitlines():
-        if line.startswith(".text.") or line.lstrip().startswith(".section"):
-            if line.startswith(".text."):
-                inside = line.startswith(f".text.{kernel}:")
-            continue
-        label = re.match(r"(\.L_\w+):", line)
-        if label:
-            labels.append(label.group(1))
-            continue
-        found = re.match(r"\s+/\*[0-9a-f]+\*/\s+(?:@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*)", line)
-        if inside and found:
-            yield Instruction(labels, found.group(1), found.group(2))
-            labels = []
-
-
-def amd(text, kernel):
-    inside, labels = False, []
-    for line in text.splitlines():
-        if re.match(r"[A-Za-z_]\w*:", line):
-            inside = line.startswith(f"{kernel}:")
-        label = re.match(r"(\.LBB\w+):", line)
-        if label:
-            labels.append(label.group(1))
-            continue
-        found = re.match(r"\s+([a-z]\w+)(\s.*|$)", line)
-        if inside and found:
-            yield Instruction(labels, found.group(1), found.group(2))
-            labels = []
-
-
-def intel(text, _kernel):
-    labels = []
-    for line in text.splitlines():
-        label = re.match(r"([A-Za-z_]\w*):", line)
-        if label:
-            labels.append(label.group(1))
-            continue
-        found = re.match(r"\s*(?:\([^)]*\))?\s+([a-z][a-z0-9_.]*)(\s.*|$)", line)
-        if found and not line.startswith("//"):
-            yield Instruction(labels, found.group(1), found.group(2))
-            labels = []
-
-
-BRANCHES = {sass: r"BRA\b", amd: r"s_c?branch", intel: r"(jmpi|goto|while)\b"}
+# Of one loop: instructions, waits among them, multiply-adds, multiply-adds that these do for a lane, local reads, global
+# bytes.
+Loop = namedtuple("Loop", "instructions waits fma products local_reads global_bytes")
+# Of one instruction: labels before it, its condition, name, operands and comments.
+Instruction = namedtuple("Instruction", "labels condition name rest")
+# How a compiler writes code: what begins a section, which may be a kernel's (None: there is one kernel), a label, an
+# instruction (its condition or None, its name, the rest), the name of a branch; and a function that tells an
+# instruction's kind and how many or how much of it is for a lane.
+Language = namedtuple("Language", "section label instruction branch kind")
+NOTHING, MULTIPLY_ADD, LOCAL_READ, GLOBAL_READ, WAIT = range(5)
 WIDTHS = {"": 4, "U8": 1, "S8": 1, "U16": 2, "S16": 2, "64": 8, "128": 16, "ubyte": 1, "sbyte": 1, "u8": 1, "i8": 1, "ushort": 2,
           "u16": 2, "dword": 4, "b32": 4, "dwordx2": 8, "b64": 8, "dwordx3": 12, "b96": 12, "dwordx4": 16, "b128": 16}
 
 
 def kind_of_sass(i):
-    """(kind, how many for a lane)"""
     parts = i.name.split(".")
     if parts[0] in ("FFMA", "FFMA2"):
         return MULTIPLY_ADD, 2 if parts[0] == "FFMA2" else 1
@@ -85,6 +42,8 @@ def kind_of_amd(i):
         return MULTIPLY_ADD, 2
     if re.match(r"ds_(read|load)", i.name):
         return LOCAL_READ, 1
+    if re.match(r"s_(wait|nop|delay_alu|clause)", i.name):
+        return WAIT, 1
     found = re.match(r"(?:global|flat|buffer)_load_(?:d16_)?(?:hi_)?([a-z0-9]+)", i.name)
     return (GLOBAL_READ, WIDTHS.get(found.group(1), 4)) if found else (NOTHING, 0)
 
@@ -102,33 +61,54 @@ def kind_of_intel(i):
     return (GLOBAL_READ, int(found.group(1)) // 8 * int(found.group(2) or 1)) if found else (NOTHING, 0)
 
 
-KINDS = {sass: kind_of_sass, amd: kind_of_amd, intel: kind_of_intel}
+SASS = Language(r"\.text\.(\w+):|\s*\.section()", r"(\.L_\w+):", r"\s+/\*[0-9a-f]+\*/\s+(@!?U?P\w+\s+)?([A-Z][A-Z0-9_.]*)(.*)",
+                r"(BRA|CALL)\b", kind_of_sass)  # a CALL that returns nowhere is a far branch
+AMD = Language(r"([A-Za-z_]\w*):", r"(\.LBB\w+):", r"\s+()([a-z]\w+)(\s.*|$)", r"s_c?branch", kind_of_amd)
+INTEL = Language(None, r"([A-Za-z_]\w*):", r"\s*(\([^)]*\))?\s+([a-z][a-z0-9_.]*)(\s.*|$)", r"(jmpi|goto|while)\b", kind_of_intel)
 
 
-def spans(code, branch):
-    """(first, last) of each loop that holds no other."""
+def instructions(text, kernel, language):
+    inside, labels = language.section is None, []
+    for line in text.splitlines():
+        section = language.section and re.match(language.section, line)
+        label = re.match(language.label, line)
+        found = re.match(language.instruction, line)
+        if section:
+            inside = section.group(1) == kernel
+        elif label:
+            labels.append(label.group(1))
+        elif inside and found:
+            yield Instruction(labels, *found.groups())
+            labels = []
+
+
+def all_spans(code, language):
+    """(first, last) of each loop."""
     place = {label: n for n, i in enumerate(code) for label in i.labels}
     ends = {}
     for n, i in enumerate(code):
-        if re.match(branch, i.name):
+        if re.match(language.branch, i.name):
             for word in re.findall(r"[.\w]+", i.rest):
                 if place.get(word, n + 1) <= n:
                     ends[place[word]] = max(n, ends.get(place[word], 0))
-    every = sorted(ends.items())
+    return sorted(ends.items())
+
+
+def spans(code, language):
+    """Of each loop that holds no other."""
+    every = all_spans(code, language)
     return [(a, b) for a, b in every if not any((c, d) != (a, b) and a <= c and d <= b for c, d in every)]
 
 
-def loops_of(text, kernel, language):
+def loops_of(code, language):
     """Loops that multiply and add, those with the most of it first."""
-    code = list(language(text, kernel))
     result = []
-    for first, last in spans(code, BRANCHES[language]):
-        count = {MULTIPLY_ADD: [0, 0], LOCAL_READ: [0, 0], GLOBAL_READ: [0, 0]}
+    for first, last in spans(code, language):
+        count = {kind: [0, 0] for kind in range(5)}
         for i in code[first:last + 1]:
-            kind, each = KINDS[language](i)
-            if kind != NOTHING:
-                count[kind][0] += 1
-                count[kind][1] += each
+            kind, each = language.kind(i)
+            count[kind][0] += 1
+            count[kind][1] += each
         if count[MULTIPLY_ADD][0]:
-            result.append(Loop(last - first + 1, *count[MULTIPLY_ADD], count[LOCAL_READ][0], count[GLOBAL_READ][1]))
-    return len(code), sorted(result, key=lambda x: -x.products)
+            result.append(Loop(last - first + 1, count[WAIT][0], *count[MULTIPLY_ADD], count[LOCAL_READ][0], count[GLOBAL_READ][1]))
+    return sorted(result, key=lambda x: -x.products)

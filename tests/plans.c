@@ -15,7 +15,7 @@
 #define MOST_LINES 4096
 #define LINE 1400
 
-static tuned_rows shipped;
+static tuned_rows shipped, matrix;
 static char told[MOST_LINES][LINE];
 static int told_count;
 
@@ -75,6 +75,19 @@ static void tell_attention(const absent_device *d, const absent_problem *p, unsi
     if (v.splits > 1) tell_combine(d, p);
 }
 
+// What a row of the caller's may ask for on any device: tiles of a matrix engine, emulated.
+static void tell_matrix(const absent_device *d, const absent_problem *p) {
+    const plan_input in = {.device = &d->is, .own = &matrix, .shipped = &shipped};
+    variant v;
+    if (p->is.head_dim > 128) return; // takes a compiler long, and shows nothing more
+    if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK || v.family->id != KERNEL_FLASH_MATRIX) return;
+    const program_spec spec = {.id = v.family->id, .knobs = v.knobs, .options = v.family->options},
+                       pack = {.id = KERNEL_MATRIX_PACK,
+                               .knobs = {.type_kv = (int)p->is.type_kv, .head_dim_v = p->is.head_dim_v}};
+    tell(d, "matrix", &spec, v.work_group, v.local_bytes, v.family->name);
+    tell(d, "matrix", &pack, 1, 0, v.family->name);
+}
+
 static const char *options_of(enum kernel_id id) {
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->id == id) return cla_families[i]->options;
@@ -109,7 +122,9 @@ static void tell_rest(const absent_device *d) {
 int main(int argc, char **argv) {
     char why[256];
     int devices = 0;
-    if (argc > 2 || !cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why)) return EXIT_FAILURE;
+    if (argc > 2 || !cla_tuned_parse(clattn_tuned_rows_text, &shipped, why, sizeof why) ||
+        !cla_tuned_parse("flash_matrix :\n", &matrix, why, sizeof why))
+        return EXIT_FAILURE;
     for (int d = 0; d < absent_device_count; d++) {
         const absent_device *device = &absent_devices[d];
         if (argc == 2 && strcmp(argv[1], device->word)) continue;
@@ -119,9 +134,11 @@ int main(int argc, char **argv) {
             tell_attention(device, &absent_problems[i], absent_device_proves(device));
         for (int i = 0; i < absent_problem_count; i++) tell_attention(device, &absent_problems[i], 0);
         for (int i = 0; i < absent_projection_count; i++) tell_projection(device, &absent_projections[i]);
+        for (int i = 0; i < absent_problem_count; i++) tell_matrix(device, &absent_problems[i]);
         tell_rest(device);
     }
     cla_tuned_free(&shipped);
+    cla_tuned_free(&matrix);
     if (devices) return EXIT_SUCCESS;
     fprintf(stderr, "no such device: %s\n", argv[1]);
     return EXIT_FAILURE;

@@ -2,7 +2,6 @@
 // allowed and by how rows lie. The planner's order of families is test_plan.c's.
 #include "args.h"
 #include "core/subgroups.h"
-
 #include "plan_suite.h"
 
 #include <check.h>
@@ -99,6 +98,64 @@ START_TEST(tiles_by_limits) {
 }
 END_TEST
 
+// Where sub-groups of a size can be asked for, work-items have the registers that the least size leaves them: tiles of 4 rows, and
+// a kernel that uses no sub-groups asks for that size. With sub-groups of 8, whose tiles are narrow, up to 96 columns.
+START_TEST(tiles_by_registers) {
+    static const struct {
+        unsigned sizes, proven;
+        int dv, micro_rows, columns, subgroup, asked;
+    } wants[] = {
+        {0, 0, 64, 8, 16, 0, 0},
+        {8 | 16, 0, 64, 4, 16, 0, 8},
+        {16 | 32, 0, 64, 4, 16, 0, 16},
+        {16 | 32, 16, 64, 4, 16, 16, 0},
+        {8 | 16, 8 | 16, 64, 4, 8, 8, 0},
+        {8 | 16, 8 | 16, 96, 4, 8, 8, 0},
+        {8 | 16, 8 | 16, 128, 4, 16, 0, 8},
+        {8 | 16, 16, 64, 4, 16, 0, 8},
+        {16 | 32, 16 | 32, 128, 4, 16, 16, 0},
+    };
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        clattn_capabilities gpu = *sized_gpu(64, 1024);
+        gpu.subgroups = true, gpu.subgroup_sizes = wants[i].sizes;
+        gpu.subgroup_ways = CLATTN_SUBGROUPS_INTEL | (wants[i].sizes ? CLATTN_SUBGROUPS_SIZE_INTEL : 0);
+        plan_input in = {.device = &gpu, .shipped = &none};
+        for (int size = 8; size <= 64; size *= 2)
+            if (wants[i].proven & (unsigned)size) in.probes.proven |= 1u << cla_subgroup_probe(size);
+        const problem p = make_problem(1024, 64, wants[i].dv);
+        variant v;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        check_tile(&v, &gpu, &p);
+        ck_assert_msg(v.knobs.micro_rows == wants[i].micro_rows &&
+                          v.knobs.group_columns == wants[i].columns &&
+                          v.knobs.subgroup == wants[i].subgroup && v.knobs.subgroup_asked == wants[i].asked,
+                      "%d: %d rows, %d columns, sub-groups of %d, asked for %d", (int)i, v.knobs.micro_rows,
+                      v.knobs.group_columns, v.knobs.subgroup, v.knobs.subgroup_asked);
+    }
+}
+END_TEST
+
+// Registers that were spilled: fewer sums for the same head, and the same tile where it has fewer anyhow.
+START_TEST(tiles_by_spills) {
+    static const struct {
+        unsigned spilled;
+        int dv, micro_rows, sums;
+    } wants[] = {{0, 128, 8, 96}, {96, 128, 4, 48}, {96, 64, 8, 64},
+                 {64, 64, 4, 32}, {32, 64, 4, 0},   {80, 256, 4, 0}};
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        const clattn_capabilities *gpu = sized_gpu(48, 256);
+        plan_input in = {.device = gpu, .shipped = &none};
+        const problem p = make_problem(1024, 64, wants[i].dv);
+        variant v;
+        in.spilled_sums[KERNEL_FLASH_TILES] = wants[i].spilled;
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        check_tile(&v, gpu, &p);
+        ck_assert_msg(v.knobs.micro_rows == wants[i].micro_rows && v.sums == wants[i].sums,
+                      "%d: %d rows, %d sums", (int)i, v.knobs.micro_rows, v.sums);
+    }
+}
+END_TEST
+
 // Rows are read by fours where those of q, k and v all lie so; the plan says which.
 START_TEST(tiles_by_alignment) {
     for (int i = 0; i < 8; i++) {
@@ -176,7 +233,8 @@ START_TEST(a_row_leaves_subgroups_alone) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {tiles_fit_small_devices, tiles_by_limits, tiles_by_alignment,
-                                  subgroups_of_every_size, a_row_leaves_subgroups_alone};
+    const TTest *const tests[] = {
+        tiles_fit_small_devices, tiles_by_limits,         tiles_by_registers,          tiles_by_spills,
+        tiles_by_alignment,      subgroups_of_every_size, a_row_leaves_subgroups_alone};
     return PLAN_SUITE_RUN("plan_tiles", tests);
 }

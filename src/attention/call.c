@@ -250,8 +250,10 @@ void cla_call_release(call *c) {
 
 clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p) {
     TRY(cla_program_get_spec(c->context, spec, p));
-    if ((size_t)work_group <= (*p)->group_limit || work_group == 1) return CLATTN_OK;
-    cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
+    const int sums = spec->id == c->variant.family->id ? c->variant.sums : 0;
+    const bool fits = (size_t)work_group <= (*p)->group_limit || work_group == 1;
+    if (!fits) cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
+    if (fits && !cla_planner_learn_private(c->context, spec->id, sums, (*p)->private_bytes)) return CLATTN_OK;
     return ENTRY_PLAN_AGAIN;
 }
 

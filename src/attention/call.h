@@ -69,7 +69,8 @@ void cla_kv_value_arguments(const call *c, launch *l);
 clattn_status cla_pack_prepare(const call *c);
 clattn_status cla_pack_enqueue(const call *c, chain *chain, args_view *v);
 
-// A kernel of the call that is launched in groups of so many work-items. ENTRY_PLAN_AGAIN: once compiled it allows fewer.
+// A kernel of the call that is launched in groups of so many work-items. ENTRY_PLAN_AGAIN: once compiled it allows fewer, or
+// spills registers that the plan counted on.
 clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p);
 
 // The kernels of a call, for prepare and for the enqueue.

@@ -29,6 +29,8 @@ typedef struct program {
     uint8_t key[32];
     size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
     pace_rate rate;     // what it has shown
+    // Private memory of a work-item, as the driver tells it: what did not fit its registers, or, of some drivers, all it has.
+    cl_ulong private_bytes;
     bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
     bool unsaved;  // built here and not in the cache yet
     // A kernel object holds the arguments of one launch, so each launch has one for itself. Those that no launch has:

@@ -174,6 +174,16 @@ static bool takes_large(clattn_context *c) {
     return code == CL_SUCCESS;
 }
 
+// What the compiled kernel allows and takes.
+static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kernel) {
+    cl_int code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE,
+                                           sizeof p->group_limit, &p->group_limit, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_PRIVATE_MEM_SIZE,
+                                        sizeof p->private_bytes, &p->private_bytes, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
+}
+
 clattn_status cla_program_build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
     char options[MAX_OPTIONS];
     const char *name = clattn_kernel_sources[p->spec.id].name;
@@ -192,9 +202,7 @@ clattn_status cla_program_build(clattn_context *c, program *p, bool *cached, uin
     cl_kernel kernel = clCreateKernel(p->program, name, &code);
     if (!kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
     cla_program_give_kernel(p, kernel);
-    code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE, sizeof p->group_limit,
-                                    &p->group_limit, NULL);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
+    TRY(ask_compiled(c, p, kernel));
     *time_ns = cla_os_time_ns() - start;
     cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, *cached ? "loaded" : "built",
                  (double)*time_ns / 1e6, options);

@@ -29,6 +29,13 @@ bool cla_subgroup_possible(const clattn_capabilities *device, int size) {
     return !(device->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL) || device->subgroup_sizes & (unsigned)size;
 }
 
+int cla_subgroup_least(const clattn_capabilities *device) {
+    if (device->is_cpu || !(device->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL)) return 0;
+    for (int size = 8; size <= 64; size *= 2)
+        if (device->subgroup_sizes & (unsigned)size) return size;
+    return 0;
+}
+
 void cla_subgroup_knobs(const clattn_capabilities *device, int size, knobs *k) {
     k->subgroup = size;
     k->subgroup_ways = (int)device->subgroup_ways;

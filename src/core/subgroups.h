@@ -11,6 +11,10 @@
 const char *cla_subgroup_options(const clattn_capabilities *device);
 // Whether the device may have sub-groups of this size, 8 to 64: it lists it, or it cannot be asked for a size.
 bool cla_subgroup_possible(const clattn_capabilities *device, int size);
+// The least size that can be asked for on a device that is no CPU, 0 where none can. Such devices share the registers of a
+// hardware thread among a sub-group: of the least size each work-item has the most, 128 of 32 bits on those that there are.
+int cla_subgroup_least(const clattn_capabilities *device);
+#define SUBGROUP_LEAST_REGISTERS 128
 // The knobs that a kernel with sub-groups of this size needs.
 void cla_subgroup_knobs(const clattn_capabilities *device, int size, knobs *k);
 

@@ -141,10 +141,11 @@ const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, e
 }
 
 int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_group, variant *v) {
-    static const int sizes[] = {16, 32, 64, 8};
+    static const int usual[] = {16, 32, 64, 8}, rising[] = {8, 16, 32, 64};
+    const int *sizes = cla_subgroup_least(in->device) ? rising : usual;
     const int asked = row ? row->knobs.subgroup : 0;
     v->knobs.subgroup = v->knobs.subgroup_ways = 0, v->options = NULL;
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+    for (int i = 0; i < 4; i++) {
         const int size = sizes[i];
         if (asked && size != asked) continue;
         if (!(in->probes.proven >> cla_subgroup_probe(size) & 1u) || work_group % size != 0) continue;
@@ -153,6 +154,10 @@ int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_gro
         return size;
     }
     return 0;
+}
+
+void cla_family_ask_subgroup(const plan_input *in, knobs *k) {
+    k->subgroup_asked = k->subgroup ? 0 : cla_subgroup_least(in->device);
 }
 
 // Right is not enough: on some CPUs it runs at half the rate of float32 multiply-adds.

@@ -60,8 +60,12 @@ uint64_t cla_family_tiles(const problem *p, int rows);
 // device is a CPU whose work-items own vector registers, which has kernels of its own; or NULL.
 const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id);
 // The size of the sub-groups that a kernel uses: what the row asks for (its knob SUBGROUP; 1 asks for none), else the first
-// of 16, 32, 64, 8 that was probed right and divides the work-group; 0: none. Fills the knobs and options for it.
+// of 16, 32, 64, 8 (the least first where a size can be asked for: its work-items have the most registers) that was probed
+// right and divides the work-group; 0: none. Fills the knobs and options for it.
 int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_group, variant *v);
+
+// A kernel that uses no sub-groups, but many registers, asks for the size with the most, where it can be asked for.
+void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
 const char *cla_family_dot_refusal(const plan_input *in, const problem *p);

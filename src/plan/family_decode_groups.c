@@ -74,6 +74,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
             return "no work-group reads a row of this head size in this device's local memory";
         v->knobs.rows /= 2;
     }
+    cla_family_ask_subgroup(in, &v->knobs);
     v->rows_per_group = v->knobs.rows;
     const uint64_t passes = ((uint64_t)all + (uint64_t)v->knobs.rows - 1) / (uint64_t)v->knobs.rows;
     refusal = cla_family_split(in, p, (uint64_t)p->batch * (uint64_t)p->kv_heads * passes, v);

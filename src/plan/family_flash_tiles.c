@@ -13,6 +13,9 @@
 #define MOST_SUMS 144 // of a work-item, in registers: with as many again for all else they are what GPUs have
 // Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
 #define FEW_SUMS 48
+// The same where it is known how many registers there are: less what a work-item reads for a step, has of each row and needs
+// for addresses.
+#define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
 #define LARGE_LOCAL (64 << 10)
 
 #define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
@@ -23,8 +26,9 @@ typedef struct shape {
 
 // In order of preference. The first halves what is read of K and V, and leaves no local memory for a second group where
 // that is less than 64 KiB; the fourth takes 16,016 bytes.
-static const shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32}, {8, 8, 8, 32},
-                               {4, 8, 16, 16},  {4, 4, 16, 16}, {4, 8, 8, 16},   {4, 4, 8, 16}};
+static const shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
+                               {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
+                               {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
 #define SHAPES (sizeof shapes / sizeof shapes[0])
 
 static int rows_of(const shape *s) {
@@ -39,6 +43,16 @@ static uint64_t bytes_of(const shape *s, int head_dim_v, int subgroup) {
                                                               FLASH_TILES_LINES(s->group_columns, subgroup));
 }
 
+// Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
+static bool in_registers(const plan_input *in, const problem *p, const shape *s, int subgroup) {
+    const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
+    const int size = subgroup > least ? subgroup : least;
+    if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
+    if (in->spilled_sums[KERNEL_FLASH_TILES] && sums >= (int)in->spilled_sums[KERNEL_FLASH_TILES])
+        return false;
+    return sums <= (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS);
+}
+
 static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
     return bytes_of(s, p->head_dim_v, 0) <= in->device->local_memory_bytes &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
@@ -47,11 +61,10 @@ static bool fits_device(const plan_input *in, const problem *p, const shape *s) 
 
 // Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
 // still are some for each compute unit.
-static bool suits(const plan_input *in, const problem *p, const shape *s) {
+static bool suits(const plan_input *in, const problem *p, const shape *s, int subgroup) {
     const int rows = rows_of(s);
     if (rows > 16 && rows / 2 >= p->n_q) return false;
-    if (sums_of(s, p->head_dim_v) > (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS))
-        return false;
+    if (!in_registers(in, p, s, subgroup)) return false;
     return s != &shapes[0] || (in->device->local_memory_bytes >= LARGE_LOCAL &&
                                cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
 }
@@ -71,7 +84,7 @@ static bool choose_shape(const plan_input *in, const problem *p, bool subgroups,
     for (size_t i = 0; i < SHAPES; i++) {
         const shape *x = &shapes[i];
         if (!fits_device(in, p, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
-        if (suits(in, p, x)) {
+        if (suits(in, p, x, v->knobs.subgroup)) {
             *s = *x;
             return true;
         }
@@ -106,20 +119,25 @@ static const char *knobs_refusal(const knobs *row) {
 static const char *fit_tile(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
                             variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_TILES);
+    const bool own = row && row_has_shape(&row->knobs);
     shape s;
     if (refusal) return refusal;
     if (p->head_dim_v > MOST_COLUMNS) return "at most 256 columns of v: the plain kernel takes more";
-    if (row && row_has_shape(&row->knobs)) {
+    if (own) {
         s = shape_of(&row->knobs);
         if (!fits_device(in, p, &s)) return "the tile of its tuned row is too large for the device";
     } else if (!choose_shape(in, p, subgroups, row, &s, v))
         return "no tile of this head size fits the device's local memory and work-groups";
     if (subgroups && !has_subgroups(in, row, &s, v)) return NO_SUBGROUPS;
+    if (subgroups && !own && cla_subgroup_least(in->device) && !in_registers(in, p, &s, v->knobs.subgroup))
+        return "no tile of this head size stays in the registers of the device's sub-groups";
+    cla_family_ask_subgroup(in, &v->knobs);
     v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
     v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
     v->knobs.wide = p->align_q >= 4 && p->align_k >= 4 && p->align_v >= 4;
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
+    v->sums = !own && in_registers(in, p, &s, v->knobs.subgroup) ? sums_of(&s, p->head_dim_v) : 0;
     v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v, v->knobs.subgroup);
     return cla_family_tile_grid(in, p, v);
 }

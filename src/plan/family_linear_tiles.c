@@ -97,6 +97,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     k->wide = p->align_x >= 4 && p->align_w >= 4;
     if (!choose_tile(in, p, &row->knobs, k) && !choose_tile(in, p, &none, k))
         set_shape(k, &shapes[SHAPES - 1], &none); // the driver will say what it lacks
+    cla_family_ask_subgroup(in, k);
     choice->work_group = k->group_rows * k->group_columns;
     choice->row_tile = (int)rows_of(k);
     choice->local_bytes = (size_t)local_bytes(k);

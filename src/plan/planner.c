@@ -29,6 +29,10 @@ plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
     for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        const unsigned sums = atomic_load_explicit(&context->planner->spilled_sums[id], memory_order_relaxed);
+        in.spilled_sums[id] = sums == PLANNER_NO_SPILLS ? 0 : sums;
+    }
     return in;
 }
 
@@ -69,6 +73,28 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
     cla_log_send(&context->log, CLATTN_LOG_INFO,
                  "kernel %s: compiled, it allows %u work-items: smaller tiles are taken",
                  clattn_kernel_sources[id].name, limit);
+}
+
+// Half of the sums' bytes is more than what a compiler leaves in memory for other reasons, and all of them, where they are
+// few, more than it has to. On a CPU private memory is where everything is.
+bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes) {
+    atomic_uint *of = &context->planner->spilled_sums[id];
+    unsigned known = atomic_load(of);
+    const bool few = sums <= PLANNER_FEW_SUMS;
+    if (context->capabilities.is_cpu || sums <= 0 || bytes <= (few ? 4u : 2u) * (uint64_t)sums) return false;
+    const unsigned wanted = few ? PLANNER_NO_SPILLS : (unsigned)sums;
+    do {
+        if (known == PLANNER_NO_SPILLS) return false;
+        if (known && known <= wanted && wanted != PLANNER_NO_SPILLS) return true; // another thread was there
+    } while (!atomic_compare_exchange_weak(of, &known, wanted));
+    cla_log_send(
+        &context->log, CLATTN_LOG_INFO,
+        wanted == PLANNER_NO_SPILLS
+            ? "kernel %s: compiled, it takes %llu bytes of private memory with %d sums: not only spilled "
+              "registers"
+            : "kernel %s: compiled, it takes %llu bytes of private memory with %d sums: fewer are taken",
+        clattn_kernel_sources[id].name, (unsigned long long)bytes, sums);
+    return true;
 }
 
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {

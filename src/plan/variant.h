@@ -18,16 +18,20 @@ typedef struct plan_input {
     enum plan_measured measured[PLAN_MEASURES];
     bool has_clblast;                   // projections can go there
     uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
+    // Sums of a work-item that were not in registers once a kernel was compiled: fewer are wanted. 0: not known, and for good
+    // where the driver counts what is in registers, too.
+    uint32_t spilled_sums[KERNEL_COUNT];
 } plan_input;
 
 typedef struct family family;
 
 typedef struct variant {
     const family *family;
-    knobs knobs;            // of the main kernel
-    int work_group;         // work-items of a group of the main kernel
-    int rows_per_group;     // query rows of a group
-    size_t groups[3];       // work-groups; key ranges are neighbours in the first dimension
+    knobs knobs;        // of the main kernel
+    int work_group;     // work-items of a group of the main kernel
+    int rows_per_group; // query rows of a group
+    int sums;           // of a work-item, which should be in registers and are the most of it; 0: no matter
+    size_t groups[3];   // work-groups; key ranges are neighbours in the first dimension
     int splits, split_keys; // key ranges computed apart and then combined; 1: none
     size_t local_bytes;
     uint64_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps

@@ -1,0 +1,83 @@
+"""What decode_groups reads of K and V, counted in its compiled code beside the formula at the top of cl/decode_groups.cl.
+
+A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
+the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has
+arranged whole blocks, the last keys and loads under a condition. AMD's run all ways one after the other under masks: there
+the stretches without a branch that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
+nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
+"""
+import re
+
+from offline_loops import AMD, GLOBAL_READ
+
+SIZES = {0: 4, 1: 2, 2: 2, 4: 1}  # of the storage types
+KEYS, NUMBERS = 4, 8  # of a work-item at once
+
+
+def knob(options, name, default=0):
+    found = re.search(rf"-D{name}=(\d+)", options)
+    return int(found.group(1)) if found else default
+
+
+def blocks_of(code, language, least):
+    """(bytes that loads of `least` and more have in each stretch without a branch, numbers of those that may come next)"""
+    starts = [n for n, i in enumerate(code) if n == 0 or i.labels or re.match(language.branch, code[n - 1].name)]
+    place = {label: b for b, n in enumerate(starts) for label in code[n].labels}
+    weights, ways = [], {}
+    for b, (first, end) in enumerate(zip(starts, starts[1:] + [len(code)])):
+        last = code[end - 1]
+        kinds = [language.kind(i) for i in code[first:end]]
+        weights.append(sum(each for kind, each in kinds if kind == GLOBAL_READ and each >= least))
+        branches = re.match(language.branch, last.name)
+        ends = re.match(r"BRA\b|EXIT|s_branch|s_endpgm", last.name) and not last.condition
+        ways[b] = [place[word] for word in re.findall(r"[.\w]+", last.rest) if word in place] if branches else []
+        ways[b] += [] if ends or b + 1 == len(starts) else [b + 1]
+    return weights, ways
+
+
+def components(ways):
+    """Lists of nodes that lead to one another, those before which they come first: Tarjan's."""
+    order, low, stack, result = {}, {}, [], []
+
+    def visit(n):
+        order[n] = low[n] = len(order)
+        stack.append(n)
+        for x in ways[n]:
+            if x not in order:
+                visit(x)
+            if x in stack:
+                low[n] = min(low[n], low[x])
+        if low[n] == order[n]:
+            at = stack.index(n)
+            result.append(stack[at:])
+            del stack[at:]
+
+    for n in ways:
+        if n not in order:
+            visit(n)
+    return result
+
+
+def most_on_a_way(weights, ways, start):
+    """The largest sum of weights from a node on, each loop's body once."""
+    best = {}
+    for group in components(ways):
+        after = max((best[x] for n in group for x in ways[n] if x not in group), default=0)
+        inside = weights[group[0]]
+        if len(group) > 1:
+            heads = [n for n in group if n == start or any(n in ways[m] for m in ways if m not in group)]
+            inside = max(most_on_a_way(weights, {m: [x for x in ways[m] if x in group and x != h] for m in group}, h) for h in heads)
+        best.update(dict.fromkeys(group, inside + after))
+    return best[start]
+
+
+def reads_of(code, language, options):
+    """(bytes that a key of K and its V cost: counted, by the formula)"""
+    size, lanes = SIZES[knob(options, "TYPE_KV")], knob(options, "HEAD_DIM") // NUMBERS
+    weights, ways = blocks_of(code, language, min(16, NUMBERS * size))
+    if language is AMD:
+        counted = sum(sorted(weights)[-2:]) if sorted(weights)[-3:-2] != [max(weights)] else sum(weights)
+    else:
+        counted = most_on_a_way(weights, ways, 0)
+    keys = knob(options, "WORK_GROUP", 128) // lanes * KEYS  # that the group reads at once
+    return counted * lanes * (keys // KEYS) / keys, 2 * knob(options, "HEAD_DIM") * size
