@@ -21,7 +21,8 @@ struct case_arrays {
                 packed, out, lse, weights, scores;
         };
     };
-    struct guarded kv_scales[2]; // of the rows of k and v, where their type has some
+    struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
+    struct guarded kv_scales[2];                   // of the rows of k and v, where their type has some
     clattn_attention_params params;
     clattn_layer_params layer;
     clattn_linear_params linear;
