@@ -25,7 +25,8 @@ typedef struct linear_args {
     args_i32 x_head_columns, y_head_columns;
     args_i32 flags;      // ARGS_BIAS: there is a bias; ARGS_BATCH_ROWS: positions are shifted by the table
     args_i32 rotary_dim; // columns of a head that RoPE turns
-    args_i32 column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
+    args_i32
+        column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
     args_i32 unused;
 } linear_args;
 ARGS_SIZE(linear_args, 144);

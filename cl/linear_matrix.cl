@@ -39,9 +39,9 @@ typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 typedef struct owned {
     int rows, columns, first_column;
     long x_at[TILE_ROWS], y_at[TILE_ROWS];
-    long position[TILE_ROWS];                // of RoPE
-    magnitude_limits seen[ROW_BLOCKS];       // of x
-    ushort plain[ROW_BLOCKS];                // bit c: column block c was computed by multiply-adds, bias and all
+    long position[TILE_ROWS];          // of RoPE
+    magnitude_limits seen[ROW_BLOCKS]; // of x
+    ushort plain[ROW_BLOCKS];          // bit c: column block c was computed by multiply-adds, bias and all
 } owned;
 
 long column_at(int column, int head_columns, long head) {
@@ -55,7 +55,8 @@ VEC load_x(const linear_args *a, x_pointer row, int k) {
     if (k + LANES <= a->reduction && in_head + LANES <= a->x_head_columns) return LOAD_LANES(TYPE_Q, row, at);
     float t[LANES] LANES_ALIGNED;
     for (int j = 0; j < LANES; j++)
-        t[j] = k + j < a->reduction ? LOAD(TYPE_Q, row, column_at(k + j, a->x_head_columns, a->x_head)) : 0.0f;
+        t[j] =
+            k + j < a->reduction ? LOAD(TYPE_Q, row, column_at(k + j, a->x_head_columns, a->x_head)) : 0.0f;
     return *(const VEC *)t;
 }
 
@@ -71,8 +72,8 @@ void copy_x(const linear_args *a, x_pointer x, owned *o, int k, int steps, ushor
                     if (r < o->rows) part = load_x(a, x + o->x_at[r], k + s * MATRIX_DEPTH + side);
                     if (SPLITS_NUMBERS) magnitudes_see(&m, part);
                     for (int i = 0; i < TERMS_X; i++)
-                        vstore16(TO_VEC_USHORT(TERMS_X == 1 ? AS_VEC_UINT(part) >> 16 : matrix_term(&part)), 0,
-                                 to + s * X_STEP + i * X_TERM + side);
+                        vstore16(TO_VEC_USHORT(TERMS_X == 1 ? AS_VEC_UINT(part) >> 16 : matrix_term(&part)),
+                                 0, to + s * X_STEP + i * X_TERM + side);
                 }
         }
         if (SPLITS_NUMBERS) {
@@ -227,7 +228,8 @@ void finish_row(const linear_args *a, y_pointer y, __global const ulong *turns, 
     for (int n = 0; n < o->columns; n += LANES) {
         const float *from = sums + (r / BLOCK * COLUMN_BLOCKS + n / BLOCK) * BLOCK_SUMS + r % BLOCK * BLOCK;
         const bool whole = o->plain[r / BLOCK] >> n / BLOCK & 1;
-        *(VEC *)(line + n) = *(const VEC *)(from + n % BLOCK) + (whole ? (VEC)(0.0f) : *(const VEC *)(start + n));
+        *(VEC *)(line + n) =
+            *(const VEC *)(from + n % BLOCK) + (whole ? (VEC)(0.0f) : *(const VEC *)(start + n));
     }
 #if ROPE
     turn_line(a, turns, o->position[r], o->columns, line);
@@ -249,10 +251,11 @@ void find_rows(const linear_args *a, __global const int *table, long first_row, 
         o->seen[block] = (magnitude_limits){0xffffffffu, 0u}, o->plain[block] = 0;
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void linear_matrix(
-    __global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w, __global const uint *packed,
-    __global const ELEMENT(TYPE_BIAS) * bias, __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
-    __global const int *table, linear_args args) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+linear_matrix(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w,
+              __global const uint *packed, __global const ELEMENT(TYPE_BIAS) * bias,
+              __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
+              linear_args args) {
     const long first_row = (long)get_global_id(0) * TILE_ROWS, all_rows = (long)args.batch * args.rows;
     const int blocks = LINEAR_MATRIX_BLOCKS(args.columns), all_steps = LINEAR_MATRIX_STEPS(args.reduction);
     float sums[ROW_BLOCKS * COLUMN_BLOCKS * BLOCK_SUMS] LANES_ALIGNED, start[TILE_COLUMNS] LANES_ALIGNED;
@@ -270,8 +273,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void linear_matrix(
         for (int n = 0; n < LINEAR_MATRIX_BLOCKS(o.columns) * BLOCK_SUMS; n++)
             sums[r * COLUMN_BLOCKS * BLOCK_SUMS + n] = 0.0f;
     packed += args.packed_offset;
-    __global const uint *first =
-        packed + LINEAR_MATRIX_HEAD(blocks) + (long)(o.first_column / BLOCK) * all_steps * TERMS_W * TILE_UINTS;
+    __global const uint *first = packed + LINEAR_MATRIX_HEAD(blocks) +
+                                 (long)(o.first_column / BLOCK) * all_steps * TERMS_W * TILE_UINTS;
     matrix_begin();
     for (int k = 0; k < args.reduction; k += REDUCTION_TILE) {
         const int done = k / MATRIX_DEPTH, steps = min(TILE_STEPS, all_steps - done);

@@ -45,8 +45,8 @@ void pack_tile(__global const ELEMENT(TYPE_KV) * w, __global uint *tile, int fir
     }
 }
 
-__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void linear_pack(
-    __global const ELEMENT(TYPE_KV) * w, __global uint *packed, const linear_pack_args args) {
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+linear_pack(__global const ELEMENT(TYPE_KV) * w, __global uint *packed, const linear_pack_args args) {
     const int block = (int)get_global_id(0), blocks = LINEAR_MATRIX_BLOCKS(args.columns);
     const int steps = LINEAR_MATRIX_STEPS(args.reduction);
     magnitudes m = magnitudes_none();
@@ -54,7 +54,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void linear_pack(
     __global uint *tile = packed + LINEAR_MATRIX_HEAD(blocks) + (long)block * steps * TERMS_W * TILE_UINTS;
     for (int s = 0; s < steps; s++, tile += TERMS_W * TILE_UINTS)
         for (int side = 0; side < LINEAR_MATRIX_COLUMNS; side += LANES)
-            pack_tile(w, tile + side, block * LINEAR_MATRIX_COLUMNS + side, s * LINEAR_MATRIX_STEP, &args, &m);
+            pack_tile(w, tile + side, block * LINEAR_MATRIX_COLUMNS + side, s * LINEAR_MATRIX_STEP, &args,
+                      &m);
     const magnitude_limits limits = magnitudes_limits(&m);
     packed[2 * block] = limits.least;
     packed[2 * block + 1] = limits.most;

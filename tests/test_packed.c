@@ -61,10 +61,9 @@ static void assert_both(struct test_case *test, bool taken) {
         out[n] = run(data, taken);
         case_free(data);
     }
-    const size_t count =
-        (size_t)(test->batch ? test->batch : 1) * (size_t)test->n_q *
-        (size_t)(test->op == CASE_LAYER ? (test->width_out ? test->width_out : test->width)
-                                        : (test->heads ? test->heads : 1) * test->head_dim);
+    const size_t count = (size_t)(test->batch ? test->batch : 1) * (size_t)test->n_q *
+                         (size_t)(test->op == CASE_LAYER ? (test->width_out ? test->width_out : test->width)
+                                                         : (test->heads ? test->heads : 1) * test->head_dim);
     ck_assert_msg(memcmp(out[0], out[1], count * sizeof **out) == 0, "%s: packed and unpacked differ", name);
     free(out[0]);
     free(out[1]);
@@ -79,7 +78,8 @@ static void set_types(struct test_case *t, int kind) {
 
 // Around a tile's side, its depth, a block, a work-item's rows and columns, a part of the reduction.
 START_TEST(sizes) {
-    static const int64_t rows[] = {1, 15, 16, 33, 63, 129, 200}, inner[] = {64, 65, 95, 97, 128, 257, 513, 600},
+    static const int64_t rows[] = {1, 15, 16, 33, 63, 129, 200},
+                         inner[] = {64, 65, 95, 97, 128, 257, 513, 600},
                          columns[] = {1, 16, 31, 33, 64, 100, 513};
     for (int n = 0; n < 56; n++) {
         struct test_case t = {.op = CASE_LINEAR, .name = "sizes", .batch = 1 + n % 2};
@@ -135,10 +135,18 @@ static const struct {
     const char *name;
     float x, w; // in place of one element each; 0: stays
 } hard[] = {
-    {"infinity in x", INFINITY, 0},  {"infinity in w", 0, -INFINITY}, {"NaN in x", NAN, 0},
-    {"NaN in w", 0, NAN},            {"both", INFINITY, NAN},         {"small x", 0x1p-110f, 0},
-    {"small w", 0, -0x1p-101f},      {"denormal", 0x1p-140f, 0x1p-130f}, {"greatest x", 3.4e38f, 0},
-    {"greatest w", 0, -3.4e38f},     {"large product", 0x1p60f, 0x1p60f}, {"small product", 0x1p-60f, 0x1p-60f},
+    {"infinity in x", INFINITY, 0},
+    {"infinity in w", 0, -INFINITY},
+    {"NaN in x", NAN, 0},
+    {"NaN in w", 0, NAN},
+    {"both", INFINITY, NAN},
+    {"small x", 0x1p-110f, 0},
+    {"small w", 0, -0x1p-101f},
+    {"denormal", 0x1p-140f, 0x1p-130f},
+    {"greatest x", 3.4e38f, 0},
+    {"greatest w", 0, -3.4e38f},
+    {"large product", 0x1p60f, 0x1p60f},
+    {"small product", 0x1p-60f, 0x1p-60f},
 };
 #define HARD ((int)(sizeof hard / sizeof hard[0]))
 enum { HARD_ROWS = 100, HARD_INNER = 130, HARD_COLUMNS = 90, ROW = 45, INNER = 70, COLUMN = 50 };
@@ -183,13 +191,14 @@ START_TEST(hard_numbers) {
                 const double want = exact[r * HARD_COLUMNS + c], got = split[r * HARD_COLUMNS + c];
                 const bool sees_x = hard[_i].x != 0.0f && r / 32 == ROW / 32;
                 const bool sees_w = hard[_i].w != 0.0f && c / 32 == COLUMN / 32;
-                const bool alone = hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only its product is hard
+                const bool alone =
+                    hard[_i].x == 0x1p60f || hard[_i].x == 0x1p-60f; // only its product is hard
                 if (alone ? sees_x && sees_w : sees_x || sees_w)
                     ck_assert_msg(same(want, got), "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r,
                                   c, got, want);
                 else
-                    ck_assert_msg(fabs(got - want) <= 1e-5 * (fabs(want) + 10), "%s, %d: [%d, %d] is %g, not %g",
-                                  hard[_i].name, kind, r, c, got, want);
+                    ck_assert_msg(fabs(got - want) <= 1e-5 * (fabs(want) + 10),
+                                  "%s, %d: [%d, %d] is %g, not %g", hard[_i].name, kind, r, c, got, want);
             }
         free(exact);
         free(split);
@@ -206,7 +215,8 @@ START_TEST(small_products) {
     for (int shift = 20; shift <= 70; shift += 10) {
         struct case_data *data = case_make(&t);
         for (int n = 0; n < 40 * 96; n++)
-            data->x[n] = ldexp(data->x[n], -shift), data->matrix[LAYER_Q][n] = ldexp(data->matrix[LAYER_Q][n], -shift);
+            data->x[n] = ldexp(data->x[n], -shift),
+            data->matrix[LAYER_Q][n] = ldexp(data->matrix[LAYER_Q][n], -shift);
         double *got = run_on(context, data, CLATTN_PRECISION_SPLIT), worst = 0;
         for (int r = 0; r < 40; r++)
             for (int c = 0; c < 40; c++) {
@@ -255,7 +265,8 @@ START_TEST(no_less_exact) {
         const double of_exact = error_of(exact, data), of_split = error_of(split, data);
         ck_assert_msg(of_split <= of_exact, "K %d, %d products: %g, exact has %g", (int)t.width,
                       n < 6 ? 6 : 3, of_split, of_exact);
-        if (getenv("CLATTN_TEST_TELL")) printf("K %d kind %d: split %.2g exact %.2g\n", (int)t.width, n / 6, of_split, of_exact);
+        if (getenv("CLATTN_TEST_TELL"))
+            printf("K %d kind %d: split %.2g exact %.2g\n", (int)t.width, n / 6, of_split, of_exact);
         free(exact);
         free(split);
         case_free(data);

@@ -164,8 +164,8 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
 
 /* Weights to pack. */
 typedef struct clattn_pack_params {
-    clattn_tensor w;            /* [M, K], f32 or bf16, as in clattn_linear_params */
-    clattn_precision precision; /* of the calls to come: EXACT has no use for f32 packed */
+    clattn_tensor w;            /* [M, K], as in clattn_linear_params; f16 has no use packed */
+    clattn_precision precision; /* of the calls to come: of EXACT f32 has no use packed */
     cl_mem buffer;              /* the caller's, at least offset + clattn_linear_packed_bytes() bytes */
     int64_t offset;             /* bytes, a multiple of 64 */
 } clattn_pack_params;
@@ -185,7 +185,6 @@ CLATTN_API clattn_status clattn_linear_packed_bytes(clattn_context *context, con
  * Threads   any, one queue a thread; one clattn_packed serves calls of several threads.
  * Blocking  never for the result; kernels are compiled on first use.
  * Returns   INVALID_ARGUMENT  w, precision, buffer or offset is wrong, or packed is NULL; nothing was enqueued
- *           UNSUPPORTED       w is f16
  *           OUT_OF_MEMORY, BUILD_FAILED, DEVICE_LOST, DRIVER
  * *packed is absent where it fails. */
 CLATTN_API clattn_status clattn_linear_pack(clattn_context *context, cl_command_queue queue,

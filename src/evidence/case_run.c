@@ -72,7 +72,8 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
 }
 
 // A buffer of so many bytes for packed weights; the call then finds them in it.
-static clattn_status pack(struct place *place, clattn_pack_params *p, struct guarded *memory, clattn_packed *to) {
+static clattn_status pack(struct place *place, clattn_pack_params *p, struct guarded *memory,
+                          clattn_packed *to) {
     size_t bytes = 0;
     const clattn_status status = clattn_linear_packed_bytes(place->context, p, &bytes);
     if (status != CLATTN_OK) return status;

@@ -70,7 +70,8 @@ static uint64_t sum_of_device(const clattn_capabilities *of) {
     return sum_of(sum_of(sum, of->platform, strlen(of->platform)), of->driver, strlen(of->driver));
 }
 
-static clattn_packed describe(const clattn_context *c, const clattn_tensor *w, cl_mem buffer, int64_t offset) {
+static clattn_packed describe(const clattn_context *c, const clattn_tensor *w, cl_mem buffer,
+                              int64_t offset) {
     clattn_packed p = {.buffer = buffer};
     p.made[MADE_LAYOUT] = sum_of(SUM_START, LAYOUT, sizeof LAYOUT);
     p.made[MADE_DEVICE] = sum_of_device(&c->capabilities);
@@ -124,8 +125,6 @@ static clattn_status check_weights(clattn_context *c, const clattn_pack_params *
     TRY(cla_linear_check_matrix(c, &p->w, &no_bias, any, names, planning));
     if (any[0] == 0 || any[1] == 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "w: a side is 0: must be 1 or more");
-    if (p->w.type == CLATTN_TYPE_F16)
-        return cla_context_fail(c, CLATTN_UNSUPPORTED, "w: f16 is not packed: f32 and bf16 are");
     if (p->offset < 0 || p->offset % 64)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "offset: %lld bytes: must be a multiple of 64, 0 or more",

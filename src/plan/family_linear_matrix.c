@@ -4,9 +4,9 @@
 #include "linear_args.h"
 #include "plan/family.h"
 
-#define FEWEST_ROWS 32          // fewer read W for a product that hides nothing of it
+#define FEWEST_ROWS 32           // fewer read W for a product that hides nothing of it
 #define FEWEST_ROWS_UNPACKED 128 // that pay for packing W with each call
-#define FEWEST_REDUCTION 64     // of split numbers: a short chain of multiply-adds has a smaller error
+#define FEWEST_REDUCTION 64      // of split numbers: a short chain of multiply-adds has a smaller error
 // Of their peaks (Xeon with AMX, PoCL 3.1, Nov 2026): one product on tiles is bound by loads, several are by products.
 #define REACHED_BY_ONE 0.2f
 #define REACHED_BY_SEVERAL 0.4f
@@ -84,8 +84,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
         step = LINEAR_MATRIX_COLUMNS;
     cla_knobs_override(k, &row->knobs);
     if (!k->matrix_engine)
-        k->matrix_engine =
-            in->probes.proven >> PROBE_AMX & 1u ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
+        k->matrix_engine = in->probes.proven >> PROBE_AMX & 1u ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
     choice->column_tile =
         k->column_tile ? (int)divide_up(k->column_tile, step) * step : choose_columns(in, p, step);
     if (choice->column_tile > LINEAR_MATRIX_TILE_COLUMNS)
