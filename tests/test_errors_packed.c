@@ -17,9 +17,15 @@ static const struct test_case good = {.op = CASE_LINEAR,
                                       .q_type = CLATTN_TYPE_BF16,
                                       .matrix_type = CLATTN_TYPE_BF16,
                                       .packs = true};
-static const struct test_case good_layer = {
-    .op = CASE_LAYER, .name = "layer", .n_q = 5, .width = 64, .heads = 2, .head_dim = 32, .packs = true,
-    .q_type = CLATTN_TYPE_BF16, .matrix_type = CLATTN_TYPE_BF16};
+static const struct test_case good_layer = {.op = CASE_LAYER,
+                                            .name = "layer",
+                                            .n_q = 5,
+                                            .width = 64,
+                                            .heads = 2,
+                                            .head_dim = 32,
+                                            .packs = true,
+                                            .q_type = CLATTN_TYPE_BF16,
+                                            .matrix_type = CLATTN_TYPE_BF16};
 
 // As clattn_linear_pack would have made it, had it packed something else.
 static void sum_again(clattn_packed *p) {
@@ -126,7 +132,7 @@ END_TEST
     X(no_buffer, "buffer: is NULL", p.buffer = NULL)                                                         \
     X(offset, "offset: ", p.offset = 32)                                                                     \
     X(negative_offset, "offset: ", p.offset = -64)                                                           \
-    X(past_the_end, "buffer", p.offset = 256)                                                                 \
+    X(past_the_end, "buffer", p.offset = 256)                                                                \
     X(onto_w, "buffer", p.buffer = p.w.buffer)                                                               \
     X(pack_precision, "precision: ", p.precision = CLATTN_PRECISION_COUNT)
 
@@ -148,18 +154,21 @@ START_TEST(refused_packing) {
         clattn_packed packed = {.buffer = right.buffer};                                                     \
         cl_event event = NULL;                                                                               \
         wrong;                                                                                               \
-        ASSERT_INVALID(#name,                                                                                \
-                       clattn_linear_pack(harness()->context, harness()->queue, &p, &packed, 0, NULL, &event), \
-                       word);                                                                                \
+        ASSERT_INVALID(                                                                                      \
+            #name, clattn_linear_pack(harness()->context, harness()->queue, &p, &packed, 0, NULL, &event),   \
+            word);                                                                                           \
         ck_assert(event == NULL && packed.buffer == NULL);                                                   \
     }
     PACK_INVALID(PACK_REFUSED)
     clattn_packed packed;
-    ASSERT_INVALID("packed", clattn_linear_pack(harness()->context, harness()->queue, &right, NULL, 0, NULL, NULL),
+    ASSERT_INVALID("packed",
+                   clattn_linear_pack(harness()->context, harness()->queue, &right, NULL, 0, NULL, NULL),
                    "packed");
-    ASSERT_INVALID("params", clattn_linear_pack(harness()->context, harness()->queue, NULL, &packed, 0, NULL, NULL),
+    ASSERT_INVALID("params",
+                   clattn_linear_pack(harness()->context, harness()->queue, NULL, &packed, 0, NULL, NULL),
                    "params");
-    ASSERT_INVALID("queue", clattn_linear_pack(harness()->context, NULL, &right, &packed, 0, NULL, NULL), "queue");
+    ASSERT_INVALID("queue", clattn_linear_pack(harness()->context, NULL, &right, &packed, 0, NULL, NULL),
+                   "queue");
     ck_assert_int_eq(clattn_linear_pack(NULL, harness()->queue, &right, &packed, 0, NULL, NULL),
                      CLATTN_INVALID_ARGUMENT);
     clReleaseMemObject(right.buffer);
@@ -191,11 +200,11 @@ START_TEST(bytes_of) {
     }
     clattn_context_destroy(plain);
     // More than 64 bits count.
-    clattn_pack_params vast = {.w = clattn_tensor_dense(NULL, CLATTN_TYPE_BF16, 2,
-                                                        (const int64_t[]){INT32_MAX - 65536, 1 << 28})};
+    clattn_pack_params vast = {
+        .w = clattn_tensor_dense(NULL, CLATTN_TYPE_BF16, 2, (const int64_t[]){INT32_MAX - 65536, 1 << 28})};
     size_t bytes;
-    ASSERT_REFUSED("vast", clattn_linear_packed_bytes(harness()->context, &vast, &bytes), CLATTN_OUT_OF_MEMORY,
-                   "workspace");
+    ASSERT_REFUSED("vast", clattn_linear_packed_bytes(harness()->context, &vast, &bytes),
+                   CLATTN_OUT_OF_MEMORY, "workspace");
 }
 END_TEST
 
@@ -242,7 +251,8 @@ START_TEST(waits_and_reads_packed) {
     p.buffer = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes + 192, NULL, &code);
     harness_expect(code, "clCreateBuffer");
     cl_event gate = harness_gate(), done = NULL, end = NULL;
-    ck_assert_int_eq(clattn_linear_pack(harness()->context, queue, &p, &a.linear.packed, 1, &gate, &done), CLATTN_OK);
+    ck_assert_int_eq(clattn_linear_pack(harness()->context, queue, &p, &a.linear.packed, 1, &gate, &done),
+                     CLATTN_OK);
     ck_assert_ptr_eq(a.linear.packed.buffer, p.buffer);
     clSetUserEventStatus(gate, CL_COMPLETE);
     // w itself becomes zeros after it was packed.
@@ -251,7 +261,8 @@ START_TEST(waits_and_reads_packed) {
     harness_expect(clEnqueueFillBuffer(queue, a.linear.w.buffer, &zero, 1, (size_t)a.linear.w.offset * 2,
                                        28 * 70 * 2, 1, &done, &cleared),
                    "clEnqueueFillBuffer");
-    ck_assert_int_eq(clattn_linear_enqueue(harness()->context, queue, &a.linear, 1, &cleared, &end), CLATTN_OK);
+    ck_assert_int_eq(clattn_linear_enqueue(harness()->context, queue, &a.linear, 1, &cleared, &end),
+                     CLATTN_OK);
     harness_expect(clWaitForEvents(1, &end), "clWaitForEvents");
     struct case_result got = case_collect(&a, queue, NULL);
     got.intact = true; // w was changed here
@@ -265,8 +276,13 @@ START_TEST(waits_and_reads_packed) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {wrong_weights_of_a_layer, another_device,         refused_packing, bytes_of,
-                                  nothing_to_pack,          waits_and_reads_packed, NULL};
+    const TTest *const tests[] = {wrong_weights_of_a_layer,
+                                  another_device,
+                                  refused_packing,
+                                  bytes_of,
+                                  nothing_to_pack,
+                                  waits_and_reads_packed,
+                                  NULL};
     Suite *suite = suite_create("errors of packed weights");
     setenv("CLATTN_TEST_ROWS", "linear_matrix :", 1);
     TCase *group = harness_add(suite, "packed", tests);
