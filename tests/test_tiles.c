@@ -5,6 +5,7 @@
 #include "core/probe.h"
 #include "tile_trap.h"
 
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,10 +25,10 @@ static const char *const cases[] = {
 
 // Projections: one product, six, three of either side; tails of rows, columns and reduction; heads that are split and turned.
 static const char *const projections[] = {
-    "linear-bf16-b2-h1-n40-d45-m70-full-biases",
+    "linear-bf16-b2-h1-n18-d45-m70-full-biases",
     "linear-bf16-b1-h1-n33-d64-m64-full-packed",
-    "linear-f32-b1-h1-n40-d45-m70-full-split-biases",
-    "linear-f32-b1-h1-n20-d32-m300-full-split-packed",
+    "linear-f32-b1-h1-n33-d35-m70-full-split-biases",
+    "linear-f32-b1-h1-n20-d32-m260-full-split-packed",
     "linear-f32-b1-h1-n33-d40-m96-full-split-packed-matrixbf16",
     "linear-bf16-b1-h1-n33-d40-m65-full-split-matrixf32",
     "layer-bf16-b1-h2-n20-d16-m64-causal-packed-biases-ropehalf",
@@ -113,6 +114,24 @@ START_TEST(projected) {
 }
 END_TEST
 
+// Products of terms that the engine flushes to 0: they go to multiply-adds, which hold them.
+START_TEST(small_products) {
+    struct test_case test;
+    struct place place = *harness_place();
+    char why[512];
+    place.context = context;
+    ck_assert(case_parse("linear-f32-b1-h1-n33-d40-m70-full-split", &test, why));
+    struct case_data *data = case_make(&test);
+    for (int i = 0; i < 33 * 70; i++) data->x[i] = ldexp(data->x[i], -55);
+    for (int i = 0; i < 40 * 70; i++) data->matrix[LAYER_Q][i] = ldexp(data->matrix[LAYER_Q][i], -55);
+    struct case_result got = case_execute(data, &place);
+    const bool good = case_agrees(data, &got, why, sizeof why);
+    case_result_free(&got);
+    case_free(data);
+    ck_assert_msg(good, "%s", why);
+}
+END_TEST
+
 // Without a row a proven engine that is slow, as a trapped one is, is not taken.
 START_TEST(slow) {
     clattn_context *other = harness_open((clattn_context_params){.context = harness()->opencl});
@@ -132,7 +151,7 @@ END_TEST
 // One thread alone computes: the compiler inside PoCL catches illegal instructions, too, and gives the handler that was there
 // back on the first one; until then another thread's would end the process.
 int main(void) {
-    const TTest *const first[] = {probed, slow, NULL};
+    const TTest *const first[] = {probed, slow, small_products, NULL};
     Suite *suite = suite_create("tiles");
     setenv("POCL_MAX_PTHREAD_COUNT", "1", 1);
     if (!tile_trap_set()) {

@@ -44,7 +44,7 @@ typedef enum clattn_precision {
 
 /* A weight matrix packed once for the kernels of one device, by clattn_linear_pack, and used by any number of calls beside
  * the matrix itself, which kernels that gain nothing by it still read, and which must not have changed since. A call uses
- * it or not, as it is faster; results are the same. buffer == NULL: absent. It may be copied; what it says is checked by
+ * it or not, as it is faster. buffer == NULL: absent. It may be copied; what it says is checked by
  * every call: w's shape and type, this version's layout, the context's device, the buffer and the offset, and that nobody
  * has changed it; not the bytes in the buffer. */
 typedef struct clattn_packed {

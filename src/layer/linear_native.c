@@ -95,8 +95,8 @@ bool cla_linear_takes_packed(const linear *l) {
 }
 
 bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split) {
-    linear_problem p = {.type_x = split ? CLATTN_TYPE_F32 : CLATTN_TYPE_BF16,
-                        .type_w = w->type,
+    static const clattn_type of_x[] = {CLATTN_TYPE_BF16, CLATTN_TYPE_F32};
+    linear_problem p = {.type_w = w->type,
                         .rows = MANY_ROWS,
                         .columns = w->shape[0],
                         .reduction = w->shape[1],
@@ -104,10 +104,14 @@ bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *
                         .packed = true,
                         .align_x = 1,
                         .align_w = 1};
-    const plan_input in = input_of(context, &p);
     linear_choice choice;
-    p.type_y = p.type_x;
-    return cla_variant_choose_linear(&in, &p, false, &choice) && choice.id == KERNEL_LINEAR_MATRIX;
+    for (int i = 0; i < 2; i++) {
+        p.type_x = p.type_y = of_x[i];
+        const plan_input in = input_of(context, &p);
+        if (cla_variant_choose_linear(&in, &p, false, &choice) && choice.id == KERNEL_LINEAR_MATRIX)
+            return true;
+    }
+    return false;
 }
 
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
