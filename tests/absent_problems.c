@@ -11,7 +11,7 @@
 #define SIZES(b, h, hkv, nq, nkv, d, dv)                                                                     \
     .batch = b, .heads = h, .kv_heads = hkv, .n_q = nq, .n_kv = nkv, .head_dim = d, .head_dim_v = dv
 #define TYPES(q, kv, out) .type_q = q, .type_kv = kv, .type_out = out
-#define ALIGNED(n) .align_q = n, .align_k = n, .align_v = n, .align_out = n
+#define ALIGNED(n) .align_q = n, .align_k = n, .align_v = n
 #define EVERY_OP (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK)
 
 const absent_problem absent_problems[] = {
@@ -36,7 +36,7 @@ const absent_problem absent_problems[] = {
     {"prefill-d77-dv33", {SIZES(3, 5, 5, 131, 257, 77, 33), ALIGNED(1)}},
     {"prefill-misaligned", {SIZES(1, 12, 12, 1024, 1024, 64, 64), ALIGNED(1)}},
     {"prefill-misaligned-k",
-     {SIZES(1, 12, 12, 1024, 1024, 64, 64), .align_q = 16, .align_k = 2, .align_v = 16, .align_out = 16}},
+     {SIZES(1, 12, 12, 1024, 1024, 64, 64), .align_q = 16, .align_k = 2, .align_v = 16}},
     {"prefill-align4-f16", {SIZES(1, 12, 12, 1024, 1024, 128, 128), TYPES(F16, F16, F16), ALIGNED(4)}},
     {"prefill-mixed", {SIZES(1, 12, 12, 1024, 1024, 64, 64), TYPES(F32, F16, BF16), ALIGNED(16)}},
     // What is done to a score, and what is returned.

@@ -77,6 +77,7 @@ refused 2 'no such case' verify --only flash/nonesuch
 refused 2 'starts with' tune --case nonsense
 head -c 1000 "$x" >cut.npy
 refused 2 cut.npy attend --q cut.npy --k "$x" --v "$x" "$@"
+python3 "$OLDPWD/tests/check_watch.py" "$clattn" || complain "a call that is watched, and interrupted"
 "$clattn" nonesuch 2>/dev/null
 [ $? = 2 ] || complain "an unknown command did not exit with 2"
 [ $refusals -ge 20 ] || complain "$refusals refusals were asked for: too few"

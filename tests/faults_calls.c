@@ -72,7 +72,7 @@ static void run_with(const struct subject *s, struct attempt *a, const clattn_pr
     struct case_arrays arrays;
     cl_event event = NULL;
     case_bind(data, harness_place(), &arrays);
-    arrays.params.progress = progress;
+    arrays.params.progress = arrays.layer.progress = progress;
     faults_begin(a);
     const clattn_status status = case_enqueue(harness()->context, queue_of(s), &arrays, &event);
     faults_end(a, status);
@@ -227,6 +227,11 @@ const struct subject faults_calls[] = {
     BOTH("the caller's workspace and event", run_given, unfused, false, spared),
     BOTH("merge", run_merge, flash, false, spared),
     BOTH("native layer", run_case, native_layer, false, spared),
+    {.name = "native layer with progress",
+     .run = run_heard,
+     .test = &native_layer,
+     .borrows = true,
+     .spared = spared},
     BOTH("native linear", run_case, native_linear, false, spared),
     BOTH("CLBlast's layer", run_case, clblast_layer, true, clblast_spared),
     BOTH("CLBlast's linear", run_case, clblast_linear, true, clblast_spared),

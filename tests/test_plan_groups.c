@@ -35,8 +35,7 @@ static problem decode(int n_q, int group, int d, int dv) {
                      .head_dim_v = dv,
                      .align_q = 16,
                      .align_k = 16,
-                     .align_v = 16,
-                     .align_out = 16};
+                     .align_v = 16};
 }
 
 static variant plan(const plan_input *in, const problem *p) {

@@ -1,6 +1,7 @@
 // test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by what the compiled kernel
 // allowed and by how rows lie. The planner's order of families is test_plan.c's.
 #include "args.h"
+#include "core/subgroups.h"
 
 #include "plan_suite.h"
 
@@ -114,7 +115,68 @@ START_TEST(tiles_by_alignment) {
 }
 END_TEST
 
+// Every set of sizes that a probe may find, in every spelling: a size that was probed, in which the work-items of a row are
+// neighbours, whole rows of them only where the device has shuffles; else the same tile without.
+START_TEST(subgroups_of_every_size) {
+    static const unsigned ways[] = {SUBGROUPS_KHR, SUBGROUPS_INTEL, SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_KHR,
+                                    SUBGROUPS_KHR | SUBGROUPS_SHUFFLE_QCOM};
+    const unsigned shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
+    int taken[65] = {0};
+    for (unsigned set = 0; set < 16; set++)
+        for (int i = 0; i < 4 * 4 * 3; i++) {
+            static const int kib[] = {16, 32, 64}, items[] = {64, 128, 256, 1024};
+            clattn_capabilities gpu = *sized_gpu(kib[i / 16], items[i / 4 % 4]);
+            const problem p = make_problem(300, 64, 64);
+            plan_input in = {.device = &gpu, .shipped = &none};
+            variant v, without;
+            strcpy(gpu.version, "OpenCL 3.0");
+            gpu.subgroups = true, gpu.subgroup_ways = ways[i % 4];
+            ck_assert_int_eq(cla_variant_choose(&in, &p, &without), CLATTN_OK);
+            for (int n = 0; n < 4; n++)
+                if (set >> n & 1u) in.probes.proven |= 1u << cla_subgroup_probe(8 << n);
+            ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+            check_tile(&v, &gpu, &p);
+            const int size = v.knobs.subgroup, columns = v.knobs.group_columns;
+            taken[size]++;
+            if (size == 0) {
+                ck_assert_str_eq(v.family->name, "flash_tiles");
+                ck_assert(memcmp(&v.knobs, &without.knobs, sizeof v.knobs) == 0);
+                ck_assert_msg(!set || !(ways[i % 4] & shuffles), "set %u, device %d", set, i);
+                continue;
+            }
+            ck_assert_str_eq(v.family->name, "flash_subgroups");
+            ck_assert_msg(set & (unsigned)size / 8, "a size of %d was not probed", size);
+            ck_assert_msg(v.work_group % size == 0 && size >= columns && size % columns == 0, "%d for %d",
+                          size, columns);
+            ck_assert(size == columns || ways[i % 4] & shuffles);
+            ck_assert_ptr_nonnull(v.options);
+        }
+    ck_assert(taken[0] && taken[8] && taken[16] && taken[32] && taken[64]);
+}
+END_TEST
+
+// A row decides between the two, as `clattn tune` finds them.
+START_TEST(a_row_leaves_subgroups_alone) {
+    clattn_capabilities gpu = *sized_gpu(32, 256);
+    const problem p = make_problem(300, 64, 64);
+    tuned_rows own;
+    char why[256];
+    variant v;
+    strcpy(gpu.version, "OpenCL 3.0");
+    gpu.subgroups = true, gpu.subgroup_ways = SUBGROUPS_INTEL;
+    for (int n = 0; n < 2; n++) {
+        ck_assert(cla_tuned_parse(n ? "flash_tiles : SUBGROUP=1" : "flash_tiles : SUBGROUP=16", &own, why,
+                                  sizeof why));
+        plan_input in = {.device = &gpu, .own = &own, .shipped = &none, .probes.proven = PROBES_SUBGROUPS};
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_str_eq(v.family->name, n ? "flash_tiles" : "flash_subgroups");
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {tiles_fit_small_devices, tiles_by_limits, tiles_by_alignment};
+    const TTest *const tests[] = {tiles_fit_small_devices, tiles_by_limits, tiles_by_alignment,
+                                  subgroups_of_every_size, a_row_leaves_subgroups_alone};
     return PLAN_SUITE_RUN("plan_tiles", tests);
 }

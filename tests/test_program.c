@@ -120,9 +120,59 @@ START_TEST(refused_for_all) {
 }
 END_TEST
 
+static void count_large(void *user, clattn_log_level level, const char *message) {
+    (void)level;
+    *(int *)user += strstr(message, "kernel convert built") && strstr(message, "greater-than-4GB");
+}
+
+// For buffers past what the device says: an option where its compiler takes it, and nothing else where not.
+START_TEST(large_buffers) {
+    int large = 0;
+    program *p, *again;
+    clattn_context *c = harness_open(
+        (clattn_context_params){.log = {.fn = count_large, .user = &large, .level = CLATTN_LOG_INFO}});
+    ck_assert_int_eq(cla_program_get_spec(c, &plain, &p), CLATTN_OK);
+    ck_assert_int_eq(large, 0);
+    atomic_store(&c->large_buffers, true);
+    for (int n = 0; n < 3; n++) {
+        ck_assert_int_eq(cla_program_get_spec(c, &plain, &again), CLATTN_OK);
+        ck_assert_int_eq(large, !atomic_load(&c->large_refused));
+        ck_assert(again == p ? atomic_load(&c->large_refused) : again->spec.large);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A buffer says so by its size, of a device that says it makes none so large.
+START_TEST(large_by_its_size) {
+    const size_t bytes = ((size_t)1 << 32) + 4096;
+    cl_int code;
+    clattn_context *c = open_context(NULL);
+    cl_mem buffer = clCreateBuffer(clattn_context_opencl(c), CL_MEM_READ_WRITE, bytes, NULL, &code);
+    for (int n = 0; buffer && n < 2; n++) {
+        const int64_t shape[3] = {1, 1, 1}, w[2] = {1, 1};
+        const clattn_tensor x = clattn_tensor_dense(buffer, CLATTN_TYPE_F32, 3, shape);
+        clattn_linear_params call = {
+            .x = x, .out = x, .w = clattn_tensor_dense(buffer, CLATTN_TYPE_F32, 2, w)};
+        clattn_linear_choice choice;
+        call.out.offset = 1, call.w.offset = 2, call.projection = CLATTN_PROJECTION_NATIVE;
+        if (n) c->capabilities.max_allocation_bytes = (uint64_t)1 << 31;
+        ck_assert_int_eq(clattn_linear_plan(c, &call, &choice), CLATTN_OK);
+        ck_assert_int_eq(atomic_load(&c->large_buffers), n);
+    }
+    if (buffer) clReleaseMemObject(buffer);
+    clattn_context_destroy(c);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {every_part_counts, cache_keeps_them_apart, inserted_text_is_compiled,
-                                  refused_for_all, NULL};
+    const TTest *const tests[] = {every_part_counts,
+                                  cache_keeps_them_apart,
+                                  inserted_text_is_compiled,
+                                  refused_for_all,
+                                  large_buffers,
+                                  large_by_its_size,
+                                  NULL};
     Suite *suite = suite_create("program");
     harness_add(suite, "names", tests);
     return harness_run(suite);

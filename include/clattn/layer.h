@@ -84,6 +84,9 @@ typedef struct clattn_layer_params {
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call takes none of the
      * context's but a few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
+    /* Optional: as in clattn_attention_params, of the whole layer. Of a cancelled one, out, lse, weights and scores are
+     * undefined. */
+    const clattn_progress *progress;
 } clattn_layer_params;
 
 /* Scratch bytes of a layer: q, k, v, the heads' result, and what its attention and conversions need. */

@@ -88,15 +88,18 @@ typedef struct clattn_log {
 
 /* ---------------------------------------------------------------------------------------- progress --- */
 
-/* How a long call tells of its work, and how it is cancelled. A call with one runs in slices of about a quarter of a
- * second, at the rate that such calls on the context have shown of its kernel (before, at a cautious guess from compute units
- * and clock), and waits for each slice: it blocks until all is done.
+/* How a long call, of attention or of a layer, tells of its work, and how it is cancelled. A call with one runs in slices of
+ * about a quarter of a second, at the rate that its kernels have shown on the context (before, at a cautious guess from compute
+ * units and clock), and waits for each slice: it blocks until all is done.
  *   fn      is called after each slice with the share that is done, above 0 and growing, and with 1 when all is; a call that
  *           has nothing to do does not call it. Returning false cancels: no further slice is enqueued, nothing of the call is
  *           running any more, and the call returns CANCELLED. After 1 the answer is not looked at.
- * What a cancelled call was to write is undefined: some rows may be written, in no order.
- * Without one, a call never waits; on devices that are no CPU it is cut into the same slices, so that no launch holds a
- * display for long.
+ * What a cancelled call was to write is undefined: some rows may be written, in no order; its inputs are as they were.
+ * Without one, a call never waits; on devices that are no CPU it, and a projection alone, is cut into the same slices, so that
+ * no launch holds a display for long. Such a device's rates are learned from launches of more than about 60 milliseconds, of
+ * which one at a time is timed: by its event where the queue keeps times (CL_QUEUE_PROFILING_ENABLE), else on a queue of the
+ * context's own, between a marker and a barrier on the caller's. What is found serves the calls that follow; a short launch
+ * on an in-order queue has no event.
  * Threads   fn is called on the thread of the call, which holds no lock of the context's: it may call the library. */
 typedef struct clattn_progress {
     bool (*fn)(void *user, double done);

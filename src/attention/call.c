@@ -220,13 +220,15 @@ static clattn_status find_alignment(const call *c, const char *name, const clatt
     return CLATTN_OK;
 }
 
+// Asked only where some kernel reads whole pieces of rows; others take 1, which is always true.
 static clattn_status fill_alignments(call *c) {
     const clattn_attention_params *p = &c->params;
     problem *m = &c->problem;
+    m->align_q = m->align_k = m->align_v = 1;
+    if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
     TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
     TRY(find_alignment(c, "k", &p->kv.k, c->turns, &m->align_k));
-    TRY(find_alignment(c, "v", &p->kv.v, false, &m->align_v));
-    return find_alignment(c, "out", &p->out, false, &m->align_out);
+    return find_alignment(c, "v", &p->kv.v, false, &m->align_v);
 }
 
 static clattn_status plan(call *c) {

@@ -51,6 +51,11 @@ clattn_status cla_score_take_arrays(call *c, bool copy);
 int cla_score_flags(const clattn_score *score);
 void cla_score_fill(const call *c, attention_args *a);
 
+// Keys that rows see by their position and by lengths, whatever a boolean mask says: of `rows` rows from `first` on in all
+// batch items, together, in one head; and of a row that sees the most, at most.
+double cla_call_seen(const call *c, int first, int rows);
+double cla_call_row_keys(const call *c);
+
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
 clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
@@ -80,6 +85,7 @@ void cla_call_leave_rope(call *c);
 // RoPE of q and k into the workspace.
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
 clattn_status cla_rope_prepare(call *c);
+double cla_rope_flops(const call *c);
 clattn_status cla_rope_enqueue(call *c, chain *chain);
 
 // RoPE as a kernel takes it that turns rows of q, or of k, while it makes them.

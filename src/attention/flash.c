@@ -41,11 +41,18 @@ static void partial_views(const call *c, attention_args *a) {
     a->flags |= ARGS_LSE;
 }
 
+static double combine_flops(const call *c) {
+    const problem *m = &c->problem;
+    return c->variant.splits > 1
+               ? PACE_MOVE_FLOPS * c->variant.splits * m->batch * (double)m->heads * m->n_q * m->head_dim_v
+               : 0.0;
+}
+
 static clattn_status enqueue_combine(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
     attention_args partial = c->args;
-    launch l = {0};
+    launch l = {.flops = combine_flops(c), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program));
     partial_views(c, &partial);
     const combine_args a = {.partial_out = partial.out,
@@ -100,11 +107,15 @@ static void set_arguments(const call *c, const attention_args *a, const cl_mem *
     cla_launch_value(l, a, sizeof *a);
 }
 
-static double row_flops(const call *c) {
-    return 2.0 * c->problem.n_kv * ((double)c->problem.head_dim + c->problem.head_dim_v);
+static double score_flops(const call *c) {
+    return 2.0 * ((double)c->problem.head_dim + c->problem.head_dim_v);
+}
+// All rows of these in all heads and batch items.
+static double rows_flops(const call *c, int first, int rows) {
+    return score_flops(c) * c->problem.heads * cla_call_seen(c, first, rows);
 }
 double cla_flash_flops(const call *c) {
-    return row_flops(c) * c->problem.batch * c->problem.heads * c->problem.n_q;
+    return rows_flops(c, 0, c->problem.n_q) + combine_flops(c);
 }
 
 // Rows of a launch: a kernel whose groups of a head are tiles of rows takes fewer where those of one head are too many
@@ -114,8 +125,8 @@ static int rows_of_launch(const call *c, const chain *steps, program *p, bool *t
     const size_t tiles = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group);
     *tiled = v->family->path == CLATTN_KERNEL_FLASH && v->groups[0] == tiles * (size_t)v->splits;
     if (!*tiled) return c->problem.n_q;
-    const double most = cla_pace_most(c->context, p->spec.id, steps->progress != NULL);
-    return cla_pace_rows(c->problem.n_q, v->rows_per_group, row_flops(c), most);
+    const double most = cla_pace_most(c->context, &p->rate, steps->progress != NULL);
+    return (int)cla_pace_rows(c->problem.n_q, v->rows_per_group, score_flops(c) * cla_call_row_keys(c), most);
 }
 
 // The arguments of a launch of some rows, which it counts from 0: they stand further down among the keys.
@@ -147,7 +158,8 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         take_rows(&a, first, rows);
         set_arguments(c, &a, &table, &l);
         set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
-        l.flops = row_flops(c) * c->problem.batch * c->problem.heads * rows;
+        l.flops = rows_flops(c, first, rows);
+        l.early = all - first >= 2 * most;
         TRY(cla_launch_enqueue(steps, &l));
     }
     return v->splits > 1 ? enqueue_combine(c, steps) : CLATTN_OK;

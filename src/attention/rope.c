@@ -93,6 +93,13 @@ clattn_status cla_rope_prepare(call *c) {
     return cla_program_get(c->context, KERNEL_ROPE, &k, &p);
 }
 
+static double turn_flops(const clattn_tensor *x) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
+}
+double cla_rope_flops(const call *c) {
+    return turn_flops(&c->params.q) + turn_flops(&c->params.kv.k);
+}
+
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
 static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, bool is_query,
                           args_view *view) {
@@ -113,7 +120,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_
                    .flags = r.flags,
                    .amplitude = 1.0f};
     const size_t items[3] = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
-    launch l = {0};
+    launch l = {.flops = turn_flops(x), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_ROPE, &k, &l.program));
     cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &x->buffer);

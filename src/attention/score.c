@@ -175,6 +175,38 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->flags |= cla_score_flags(s);
 }
 
+// The sum over i in [0, n) of at + i, held between 0 and most.
+static double held_sum(double n, double at, double most) {
+    const double low = fmin(fmax(-at, 0.0), n), high = fmin(fmax(most - at, low), n);
+    return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
+}
+
+// What the rows of one batch item see, as mask.clh has it.
+static double seen_of_item(const call *c, int b, int first, int rows) {
+    const clattn_score *s = &c->params.score;
+    const attention_args *a = &c->args;
+    const double keys = s->kv_lengths ? s->kv_lengths[b] : c->problem.n_kv,
+                 last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
+                 n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(s, &c->problem, b) + first;
+    const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
+                 begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
+    return fmax(ends - begins, 0.0);
+}
+
+double cla_call_seen(const call *c, int first, int rows) {
+    double seen = 0.0;
+    if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * seen_of_item(c, 0, first, rows);
+    for (int b = 0; b < c->problem.batch; b++) seen += seen_of_item(c, b, first, rows);
+    return seen;
+}
+
+double cla_call_row_keys(const call *c) {
+    const attention_args *a = &c->args;
+    const double span =
+        a->window_left < 0 || a->window_right < 0 ? INFINITY : (double)a->window_left + a->window_right + 1.0;
+    return fmin(c->problem.n_kv, span);
+}
+
 static int within(int x, int most) {
     return x < 0 ? 0 : x < most ? x : most;
 }

@@ -88,6 +88,8 @@ static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer
     if (code == CL_SUCCESS) code = ask(buffer, CL_MEM_FLAGS, &m->access, sizeof m->access);
     if (code == CL_SUCCESS) code = find_space(m);
     m->bytes = bytes;
+    if (code == CL_SUCCESS && bytes > c->capabilities.max_allocation_bytes && (uint64_t)bytes >> 32)
+        atomic_store(&c->large_buffers, true);
     return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 

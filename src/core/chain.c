@@ -1,10 +1,11 @@
 // chain.c: see chain.h.
 #include "core/chain.h"
 
-static clattn_status check_queue(clattn_context *c, cl_command_queue queue, bool *in_order) {
+static clattn_status check_queue(clattn_context *c, cl_command_queue queue,
+                                 cl_command_queue_properties *properties) {
     cl_context context = NULL;
     cl_device_id device = NULL;
-    cl_command_queue_properties properties = 0;
+    *properties = 0;
     if (!queue)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "queue: is NULL, a command queue of the context is needed");
@@ -12,8 +13,7 @@ static clattn_status check_queue(clattn_context *c, cl_command_queue queue, bool
     if (code == CL_SUCCESS)
         code = clGetCommandQueueInfo(queue, CL_QUEUE_DEVICE, sizeof device, &device, NULL);
     if (code == CL_SUCCESS)
-        code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof properties, &properties, NULL);
-    *in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+        code = clGetCommandQueueInfo(queue, CL_QUEUE_PROPERTIES, sizeof *properties, properties, NULL);
     if (code == CL_INVALID_COMMAND_QUEUE)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "queue: the driver does not know it");
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c, code, "clGetCommandQueueInfo");
@@ -48,7 +48,10 @@ static clattn_status check_event(clattn_context *c, cl_uint i, cl_event event) {
 clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
                               const cl_event *wait_list) {
     *c = (chain){.context = context, .queue = queue, .wait_count = wait_count, .wait_list = wait_list};
-    TRY(check_queue(context, queue, &c->in_order));
+    cl_command_queue_properties properties;
+    TRY(check_queue(context, queue, &properties));
+    c->in_order = (properties & CL_QUEUE_OUT_OF_ORDER_EXEC_MODE_ENABLE) == 0;
+    c->keeps_times = (properties & CL_QUEUE_PROFILING_ENABLE) != 0;
     if ((wait_count == 0) != (wait_list == NULL))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "wait_list: is %s with wait_count %u: give both or neither",
@@ -130,9 +133,25 @@ clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch) {
 
 void cla_chain_hear(chain *c, const clattn_progress *progress, double total) {
     if (!progress || !progress->fn) return;
+    const double told = c->progress && c->done < c->total ? c->done / c->total : 0.0;
     c->progress = progress;
-    c->done = 0.0;
-    c->total = total;
+    c->total = total / (1.0 - told);
+    c->done = c->total * told;
+}
+
+// Only a slice right after one that was waited for shows its rate: others may wait for the queue.
+clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops) {
+    if (!c->progress || flops == 0.0) return CLATTN_OK;
+    const uint64_t start = c->waited_ns;
+    const cl_int code = clWaitForEvents(1, &c->last);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clWaitForEvents");
+    c->waited_ns = cla_os_time_ns();
+    if (start) cla_pace_learn(c->context, of, flops, (double)(c->waited_ns - start) * 1e-9);
+    c->done += flops;
+    const double done = c->done / c->total;
+    if (!(done < 1.0) || c->progress->fn(c->progress->user, done)) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_CANCELLED,
+                            "progress: the caller cancelled after %.0f %% of the work", 100.0 * done);
 }
 
 // The end of a call that is heard of: what came after its last slice, too, is done.
@@ -171,124 +190,4 @@ clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event) {
         clReleaseEvent(c->last);
     c->last = NULL;
     return status;
-}
-
-void cla_launch_value(launch *l, const void *value, size_t bytes) {
-    l->args[l->count].bytes = bytes;
-    l->args[l->count++].value = value;
-}
-
-void cla_launch_buffer(launch *l, const cl_mem *buffer) {
-    l->args[l->count].bytes = sizeof *buffer;
-    l->args[l->count++].value = *buffer ? buffer : NULL;
-}
-
-typedef struct grid_part {
-    size_t offset[3], size[3];
-} grid_part;
-
-static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
-                              cl_event *event, const char **call) {
-    cl_uint wait_count;
-    const cl_event *wait_list;
-    cla_chain_waits(c, &wait_count, &wait_list);
-    *call = "clSetKernelArg";
-    for (int i = 0; i < l->count; i++) {
-        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
-        if (code != CL_SUCCESS) return code;
-    }
-    *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
-                                  part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
-                                  part->size, l->local, wait_count, wait_list, cla_chain_event(c, event));
-}
-
-static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part) {
-    const char *call = "";
-    cl_event event;
-    cl_kernel kernel;
-    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
-    const cl_int code = set_and_enqueue(c, l, kernel, part, &event, &call);
-    cla_program_give_kernel(l->program, kernel);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
-    cla_chain_took(c, event);
-    if (l->flops == 0.0) c->waited_ns = 0;
-    cla_context_mark_run(c->context);
-    return CLATTN_OK;
-}
-
-// Only a launch right after one that was waited for shows its rate: others may wait for the queue.
-static clattn_status tell(chain *c, const launch *l, double flops) {
-    if (!c->progress || l->flops == 0.0) return CLATTN_OK;
-    const uint64_t start = c->waited_ns;
-    const cl_int code = clWaitForEvents(1, &c->last);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clWaitForEvents");
-    c->waited_ns = cla_os_time_ns();
-    if (start) cla_pace_learn(c->context, l->program->spec.id, flops, (double)(c->waited_ns - start) * 1e-9);
-    c->done += flops;
-    const double done = c->done / c->total;
-    if (!(done < 1.0) || c->progress->fn(c->progress->user, done)) return CLATTN_OK;
-    return cla_context_fail(c->context, CLATTN_CANCELLED,
-                            "progress: the caller cancelled after %.0f %% of the work", 100.0 * done);
-}
-
-static double flops_of(const launch *l, const grid_part *part) {
-    double flops = l->flops;
-    for (int i = 0; i < 3; i++) flops *= (double)part->size[i] / (double)l->global[i];
-    return flops;
-}
-
-static size_t size_at(size_t all, size_t at, size_t step) {
-    return all - at < step ? all - at : step;
-}
-
-// A device may take no more than what every device must.
-static clattn_status check_arguments(const chain *c, const launch *l) {
-    const uint64_t most = c->context->capabilities.max_argument_bytes;
-    uint64_t bytes = 0;
-    for (int i = 0; i < l->count; i++) bytes += l->args[i].bytes;
-    if (bytes <= most) return CLATTN_OK;
-    return cla_context_fail(
-        c->context, CLATTN_UNSUPPORTED, "kernel %s: its arguments have %llu bytes, the device takes %llu",
-        clattn_kernel_sources[l->program->spec.id].name, (unsigned long long)bytes, (unsigned long long)most);
-}
-
-clattn_status cla_launch_enqueue(chain *c, const launch *l) {
-    TRY(check_arguments(c, l));
-    TRY(cla_chain_write_tables(c));
-    const size_t *all = l->global;
-    const double most = cla_pace_most(c->context, l->program->spec.id, c->progress != NULL);
-    size_t step[3];
-    cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
-    for (size_t z = 0; z < all[2]; z += step[2])
-        for (size_t y = 0; y < all[1]; y += step[1])
-            for (size_t x = 0; x < all[0]; x += step[0]) {
-                const grid_part part = {
-                    {x, y, z},
-                    {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
-                TRY(enqueue_part(c, l, &part));
-                TRY(tell(c, l, flops_of(l, &part)));
-            }
-    return CLATTN_OK;
-}
-
-void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
-                      size_t group[3]) {
-    uint64_t left = most ? most : 1;
-    for (int i = 0; i < 3; i++) {
-        const uint64_t limit = most_of[i] < left ? most_of[i] : left;
-        size_t n = 1;
-        while (n < shape[i] && n < items[i] && 2 * n <= limit) n *= 2;
-        group[i] = n;
-        left /= n;
-    }
-}
-
-void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3],
-                      const size_t shape[3]) {
-    const clattn_capabilities *device = &context->capabilities;
-    const uint64_t allowed = l->program->group_limit;
-    cla_launch_group(items, shape, allowed < device->max_work_group ? allowed : device->max_work_group,
-                     device->max_work_item, l->local);
-    for (int i = 0; i < 3; i++) l->global[i] = (items[i] + l->local[i] - 1) / l->local[i] * l->local[i];
 }

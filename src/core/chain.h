@@ -14,6 +14,7 @@ typedef struct chain {
     const cl_event *wait_list;
     cl_event last;                   // of the newest command, where events are needed (cla_chain_event)
     bool in_order;                   // the queue itself orders the commands: only the first needs a wait list
+    bool keeps_times;                // the queue does, of each command that has an event
     bool wants_event;                // the caller does; false at first
     bool started;                    // a command was enqueued
     pool_slot *loans;                // what the call has borrowed
@@ -36,7 +37,8 @@ typedef struct launch {
     } args[LAUNCH_MAX_ARGS];
     size_t global[3], local[3]; // work-items of all and of a group
     double flops;               // operations of all; 0: too few to count
-    bool cuts_first;            // the kernel finds its place in the first dimension by get_global_id, too
+    bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
+    bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
 } launch;
 
 // Begin a chain, after queue and wait list were checked: the queue is of the context's own cl_context and device.
@@ -55,8 +57,11 @@ void cla_chain_took(chain *c, cl_event event);
 clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table);
 clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
 
-// From here on the chain waits for each launch that has `flops` and tells of it, after which the caller may cancel.
+// From here on the chain waits for each launch that has `flops` and tells of it, after which the caller may cancel. Where the
+// work begins anew, what was told stays told: the share that is left is that of all.
 void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
+// The newest command did so many operations, if somebody wants to hear of it: a launch tells by itself.
+clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
 
 // End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status` passes
 // through.

@@ -2,6 +2,8 @@
 // theirs: this folder carries the pointers and never looks behind them; src/context.c puts all together.
 #ifndef CLATTN_CORE_CONTEXT_H
 #define CLATTN_CORE_CONTEXT_H
+#include <stdatomic.h>
+
 #include "core/cache.h"
 #include "core/opencl.h"
 #include "core/os.h"
@@ -32,8 +34,10 @@ struct clattn_context {
     struct program *programs;
     clattn_context_stats stats;
     bool no_measurements;
-    unsigned engines;  // CLATTN_ENGINE_...: asked for, and granted by the system
-    bool clblast_used; // another library holds programs of this cl_context
+    unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
+    atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
+    atomic_bool large_refused; // its compiler takes no option for them (program_build.c)
+    bool clblast_used;         // another library holds programs of this cl_context
 
     struct pace *pace;           // core/pace.h
     struct pool *pool;           // core/pool.h

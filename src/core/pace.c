@@ -16,9 +16,12 @@ bool cla_pace_create(clattn_context *context) {
 }
 
 void cla_pace_destroy(clattn_context *context) {
-    if (!context->pace) return;
-    cla_os_mutex_destroy(&context->pace->lock);
-    free(context->pace);
+    struct pace *p = context->pace;
+    if (!p) return;
+    if (p->event) clReleaseEvent(p->event);
+    if (p->queue) clReleaseCommandQueue(p->queue);
+    cla_os_mutex_destroy(&p->lock);
+    free(p);
     context->pace = NULL;
 }
 
@@ -28,10 +31,10 @@ double cla_pace_start_rate(const clattn_capabilities *device) {
     return units * mhz * 1e6 * PACE_START_FLOPS;
 }
 
-double cla_pace_most(clattn_context *context, enum kernel_id id, bool heard) {
+double cla_pace_most(clattn_context *context, const pace_rate *of, bool heard) {
     struct pace *p = context->pace;
     cla_os_mutex_lock(&p->lock);
-    const double rate = p->rate[id] > 0.0 ? p->rate[id] : cla_pace_start_rate(&context->capabilities);
+    const double rate = of->flops > 0.0 ? of->flops : cla_pace_start_rate(&context->capabilities);
     const double most = rate * p->seconds;
     const bool cuts = heard || p->cuts_all || !context->capabilities.is_cpu;
     cla_os_mutex_unlock(&p->lock);
@@ -40,16 +43,67 @@ double cla_pace_most(clattn_context *context, enum kernel_id id, bool heard) {
 
 // What one launch shows may be chance; a rate that falls is believed at once, one that rises by half. A short one shows how
 // long it takes to begin and to be heard of: its rate is at least what it seems.
-void cla_pace_learn(clattn_context *context, enum kernel_id id, double flops, double seconds) {
+void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double seconds) {
     struct pace *p = context->pace;
     if (!(flops > 0.0) || !(seconds > 0.0)) return;
     const double rate = flops / seconds;
     cla_os_mutex_lock(&p->lock);
-    const bool first = !(p->rate[id] > 0.0);
-    const double known = first ? cla_pace_start_rate(&context->capabilities) : p->rate[id];
+    const bool first = !(of->flops > 0.0);
+    const double known = first ? cla_pace_start_rate(&context->capabilities) : of->flops;
     if (seconds >= PACE_SHORT_SECONDS || rate > known)
-        p->rate[id] = first || rate < known ? rate : (known + rate) / 2;
+        of->flops = first || rate < known ? rate : (known + rate) / 2;
     cla_os_mutex_unlock(&p->lock);
+}
+
+// Seconds that a command took on the device; 0: nobody knows.
+static double seconds_of(cl_event event) {
+    cl_ulong start = 0, end = 0;
+    if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL) !=
+            CL_SUCCESS ||
+        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) != CL_SUCCESS)
+        return 0.0;
+    return end > start ? (double)(end - start) * 1e-9 : 0.0;
+}
+
+bool cla_pace_begin(clattn_context *context) {
+    struct pace *p = context->pace;
+    cl_int status = CL_COMPLETE;
+    cla_os_mutex_lock(&p->lock);
+    const cl_event event = p->event;
+    bool free = !p->taken;
+    if (free && event)
+        free = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) !=
+                   CL_SUCCESS ||
+               status <= CL_COMPLETE;
+    pace_rate *const of = p->of;
+    const double flops = p->flops;
+    if (free) p->taken = true, p->event = NULL;
+    cla_os_mutex_unlock(&p->lock);
+    if (!free || !event) return free;
+    if (status == CL_COMPLETE) cla_pace_learn(context, of, flops, seconds_of(event));
+    clReleaseEvent(event);
+    return true;
+}
+
+void cla_pace_end(clattn_context *context, pace_rate *of, double flops, cl_event event) {
+    struct pace *p = context->pace;
+    const bool kept = event && clRetainEvent(event) == CL_SUCCESS;
+    cla_os_mutex_lock(&p->lock);
+    p->taken = false;
+    p->event = kept ? event : NULL;
+    p->of = of;
+    p->flops = flops;
+    cla_os_mutex_unlock(&p->lock);
+}
+
+// Called between begin and end, so that one thread at a time is here.
+cl_command_queue cla_pace_queue(clattn_context *context) {
+    struct pace *p = context->pace;
+    cl_int code = CL_SUCCESS;
+    if (!p->queue && !p->no_queue)
+        p->queue = clCreateCommandQueue(context->opencl, context->device, CL_QUEUE_PROFILING_ENABLE, &code);
+    p->no_queue = !p->queue;
+    return p->queue;
 }
 
 // So many of `all` that they are at most the share, in whole multiples of `unit`, at least one of them.
@@ -73,8 +127,8 @@ void cla_pace_cut(const size_t global[3], const size_t local[3], bool first, dou
     }
 }
 
-int cla_pace_rows(int rows, int tile, double row_flops, double most) {
+int64_t cla_pace_rows(int64_t rows, int tile, double row_flops, double most) {
     const double tiles = floor(most / (row_flops * tile));
-    if (!(row_flops > 0.0) || tile >= rows || tiles * tile >= rows) return rows;
-    return tiles < 1.0 ? tile : (int)tiles * tile;
+    if (!(row_flops > 0.0) || tile >= rows || tiles * tile >= (double)rows) return rows;
+    return tiles < 1.0 ? tile : (int64_t)tiles * tile;
 }

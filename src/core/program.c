@@ -20,8 +20,8 @@ static bool same_text(const char *a, const char *b) {
 }
 
 static bool same_spec(const program_spec *a, const program_spec *b) {
-    return a->id == b->id && cla_knobs_equal(&a->knobs, &b->knobs) && same_text(a->options, b->options) &&
-           same_text(a->inserted, b->inserted);
+    return a->id == b->id && a->large == b->large && cla_knobs_equal(&a->knobs, &b->knobs) &&
+           same_text(a->options, b->options) && same_text(a->inserted, b->inserted);
 }
 
 // A copy on the heap; NULL for NULL. *ok is false without memory.
@@ -85,7 +85,10 @@ static clattn_status build_listed(clattn_context *c, program *p) {
 
 // Whoever comes first builds, without the lock. A thread that waited for a build that failed tries it itself: the
 // memory or the file that was missing may be there for it, and the reason is then its own.
-clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result) {
+clattn_status cla_program_get_spec(clattn_context *context, const program_spec *asked, program **result) {
+    program_spec own = *asked;
+    const program_spec *const spec = &own;
+    own.large = atomic_load(&context->large_buffers) && !atomic_load(&context->large_refused);
     *result = NULL;
     cla_os_mutex_lock(&context->program_lock);
     program *p = find(context, spec);

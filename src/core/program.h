@@ -4,12 +4,14 @@
 #include "core/context.h"
 #include "core/kernels.h"
 #include "core/knobs.h"
+#include "core/pace.h"
 
 // What names a program: all of it is compared, and all of it is in the cache's key.
 typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;
     const char *options;  // of the compiler, besides the knobs; NULL: PROGRAM_OPTIONS
+    bool large;           // for buffers past the device's limit: the context says so, not who asks
     const char *inserted; // OpenCL C in front of the source, such as a caller's score function; NULL: none
 } program_spec;
 
@@ -23,6 +25,7 @@ typedef struct program {
     cl_program program;
     uint8_t key[32];
     size_t group_limit; // work-items of a group that the compiled kernel allows: maybe fewer than its device
+    pace_rate rate;     // what it has shown
     bool building; // by a thread: the rest is not there yet, and program_built of the context tells the end
     bool unsaved;  // built here and not in the cache yet
     // A kernel object holds the arguments of one launch, so each launch has one for itself. Those that no launch has:

@@ -12,6 +12,11 @@
 
 #define MAX_OPTIONS 1024
 
+// Intel's GPUs make larger buffers than they say where the caller asks for it (CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL), and their
+// compiler counts what lies in a buffer in 32 bits without this option. No extension tells of it: other compilers refuse it,
+// or take it for nothing.
+#define LARGE_OPTION " -cl-intel-greater-than-4GB-buffer-required"
+
 static void add_text(sha256_state *h, const char *text) {
     cla_sha256_add(h, text, strlen(text) + 1);
 }
@@ -91,6 +96,17 @@ void cla_program_store(clattn_context *c, cl_program built, const uint8_t key[32
     free(ids);
 }
 
+static clattn_status refuse_build(clattn_context *c, const program_spec *spec, const char *options,
+                                  cl_program built, cl_int code) {
+    send_build_log(c, built);
+    if (cla_opencl_is_of_device(code)) return cla_context_fail_opencl(c, code, "clBuildProgram");
+    return cla_context_fail(
+        c, CLATTN_BUILD_FAILED,
+        "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
+        "to the log callback",
+        clattn_kernel_sources[spec->id].name, (int)code, cla_opencl_error_name(code), options);
+}
+
 static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
                                   cl_program *result) {
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
@@ -106,21 +122,30 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
         *result = built;
         return CLATTN_OK;
     }
-    send_build_log(c, built);
+    const clattn_status status = refuse_build(c, spec, options, built, code);
     clReleaseProgram(built);
-    if (cla_opencl_is_of_device(code)) return cla_context_fail_opencl(c, code, "clBuildProgram");
-    return cla_context_fail(
-        c, CLATTN_BUILD_FAILED,
-        "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
-        "to the log callback",
-        source->name, (int)code, cla_opencl_error_name(code), options);
+    return status;
+}
+
+// Whether the compiler takes the option: asked with a kernel of nothing, so that no refusal of a real one is told.
+static bool takes_large(clattn_context *c) {
+    static const char text[] = "__kernel void nothing(__global int *x) { x[0] = 0; }";
+    const char *const texts[] = {text};
+    if (atomic_load(&c->large_refused)) return false;
+    cl_program built = clCreateProgramWithSource(c->opencl, 1, (const char **)texts, NULL, NULL);
+    if (!built) return false;
+    const cl_int code = clBuildProgram(built, 1, &c->device, PROGRAM_OPTIONS LARGE_OPTION, NULL, NULL);
+    clReleaseProgram(built);
+    if (code != CL_SUCCESS) atomic_store(&c->large_refused, true);
+    return code == CL_SUCCESS;
 }
 
 clattn_status cla_program_build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
     char options[MAX_OPTIONS];
     const char *name = clattn_kernel_sources[p->spec.id].name;
     const int used =
-        snprintf(options, sizeof options, "%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS);
+        snprintf(options, sizeof options, "%s%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS,
+                 p->spec.large && takes_large(c) ? LARGE_OPTION : "");
     if (used < 0 || (size_t)used >= sizeof options ||
         !cla_knobs_print(&p->spec.knobs, options + used, sizeof options - (size_t)used))
         return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);

@@ -65,10 +65,9 @@ static clattn_status enqueue_barrier(chain *c) {
     return CLATTN_OK;
 }
 
-clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
-                                   const int64_t size[3]) {
+static clattn_status multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                              const int64_t size[3]) {
     TRY(enqueue_barrier(c));
-    become_user(c->context);
     cl_event event;
     cl_command_queue queue = c->queue;
     const CLBlastStatusCode code =
@@ -87,6 +86,31 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
     if (code != CLBlastSuccess) return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
     cla_chain_took(c, event);
     cla_context_mark_run(c->context);
+    return CLATTN_OK;
+}
+
+#define TILE 128 // at least that of its kernels, so that a part of a product does no more than the whole
+
+// A product that is too large for a launch in parts of y, rows before columns. Unless somebody hears of progress, at the cautious
+// rate of the start: CLBlast's event is that of its last kernel alone.
+clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
+                                   const int64_t size[3]) {
+    pace_rate *const rate = &c->context->pace->clblast;
+    const double most = cla_pace_most(c->context, rate, c->progress != NULL);
+    const double each = 2.0 * (double)size[2];
+    const int64_t rows = cla_pace_rows(size[0], TILE, each * (double)size[1], most),
+                  columns = cla_pace_rows(size[1], TILE, each * (double)rows, most);
+    become_user(c->context);
+    for (int64_t i = 0; i < size[0]; i += rows)
+        for (int64_t j = 0; j < size[1]; j += columns) {
+            const int64_t part[3] = {size[0] - i < rows ? size[0] - i : rows,
+                                     size[1] - j < columns ? size[1] - j : columns, size[2]};
+            const matrix part_x = {x->buffer, x->offset + i * x->stride, x->stride},
+                         part_w = {w->buffer, w->offset + j * w->stride, w->stride},
+                         part_y = {y->buffer, y->offset + i * y->stride + j, y->stride};
+            TRY(multiply(c, &part_x, &part_w, &part_y, part));
+            TRY(cla_chain_tell(c, rate, each * (double)part[0] * (double)part[1]));
+        }
     return CLATTN_OK;
 }
 #else

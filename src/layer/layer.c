@@ -205,8 +205,14 @@ static clattn_status ready(layer *l, chain *steps) {
     return CLATTN_OK;
 }
 
+static double flops_of(const layer *l) {
+    return cla_linear_flops(&l->q) + cla_linear_flops(&l->k) + cla_linear_flops(&l->v) +
+           cla_attention_flops(&l->call) + cla_linear_flops(&l->o);
+}
+
 static clattn_status run_once(layer *l, chain *steps) {
     TRY(ready(l, steps));
+    cla_chain_hear(steps, l->params.progress, flops_of(l));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
     return cla_linear_enqueue(steps, &l->o, l->workspace, l->scratch);
@@ -224,7 +230,8 @@ static clattn_status run(void *job, chain *steps) {
     layer *l = job;
     if (l->call.empty) return CLATTN_OK;
     const clattn_status status = run_once(l, steps);
-    if (status == CLATTN_OK || !cla_projector_falls_back(l->context, l->params.projection, l->native))
+    if (status == CLATTN_OK || status == CLATTN_CANCELLED ||
+        !cla_projector_falls_back(l->context, l->params.projection, l->native))
         return status;
     release(l);
     TRY(plan_layer(l));

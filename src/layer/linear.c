@@ -60,6 +60,23 @@ clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, u
         (long long)most);
 }
 
+static bool bias_is_left(const linear *l) {
+    return !l->native && cla_tensor_given(&l->b);
+}
+
+static double move_flops(const clattn_tensor *t) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(t);
+}
+
+double cla_linear_flops(const linear *l) {
+    double flops = 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+    if (flops == 0.0) return 0.0;
+    if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
+    if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
+    if (!direct_result(l) || bias_is_left(l)) flops += move_flops(&l->y);
+    return flops;
+}
+
 static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
     return (knobs){
         .type_q = (int)from, .type_out = (int)to, .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0};
@@ -86,7 +103,7 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .flags =
                                 (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
     const size_t items[3] = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1};
-    launch l = {0};
+    launch l = {.flops = move_flops(x), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program));
     cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
     cla_launch_buffer(&l, &x->buffer);
@@ -115,8 +132,7 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
     if (!plain_or_native(l, &l->x)) TRY(cla_program_get(context, KERNEL_CONVERT, &x, &p));
     if (!plain_or_native(l, &l->w)) TRY(cla_program_get(context, KERNEL_CONVERT, &w, &p));
-    if (!direct_result(l) || (!l->native && cla_tensor_given(&l->b)))
-        TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
+    if (!direct_result(l) || bias_is_left(l)) TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
     return CLATTN_OK;
 }
 
@@ -164,7 +180,6 @@ clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint
         TRY(cla_packed_enqueue(c, &l->w, &inner.packed));
     }
     TRY(l->native ? cla_linear_native_enqueue(c, &inner) : multiply(c, l, &inner.y, scratch, at));
-    const bool bias_left = !l->native && cla_tensor_given(&l->b);
-    if (direct_result(l) && !bias_left) return CLATTN_OK;
-    return enqueue_convert(c, &inner.y, &l->y, bias_left ? &l->b : &no_bias, l->lengths);
+    if (direct_result(l) && !bias_is_left(l)) return CLATTN_OK;
+    return enqueue_convert(c, &inner.y, &l->y, bias_is_left(l) ? &l->b : &no_bias, l->lengths);
 }

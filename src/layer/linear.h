@@ -49,6 +49,9 @@ uint64_t cla_linear_scratch(const linear *l);
 // Compile what a call needs besides CLBlast's own kernels.
 clattn_status cla_linear_prepare(clattn_context *context, const linear *l);
 
+// Operations of its launches.
+double cla_linear_flops(const linear *l);
+
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at);
 

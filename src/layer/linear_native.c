@@ -154,25 +154,45 @@ static linear_args args_of(const linear *l) {
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
                "the arguments of a launch fit every device");
 
-static clattn_status enqueue_many_rows(chain *c, const linear *l, launch *job) {
+static double flops_of(const linear *l) {
+    return 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+}
+
+// Rows of every batch item from `first` on, which the launch counts from 0.
+static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t first, int64_t rows) {
     const linear_choice *choice = &l->choice;
     linear_args a = args_of(l);
     a.column_tile = choice->column_tile;
     a.packed_offset = l->packed.offset;
-    cla_launch_buffer(job, &l->x.buffer);
-    cla_launch_buffer(job, &l->w.buffer);
-    if (cla_linear_takes_packed(l)) cla_launch_buffer(job, &l->packed.buffer);
-    cla_launch_buffer(job, &l->b.buffer);
-    cla_launch_buffer(job, &l->y.buffer);
-    cla_launch_buffer(job, &l->rope.turns);
-    cla_launch_buffer(job, &l->rope.table);
-    cla_launch_value(job, &a, sizeof a);
-    job->global[0] = divide_up(l->x.shape[0] * l->x.shape[2], choice->row_tile) * job->local[0];
-    job->global[1] = divide_up(a.columns, a.column_tile);
-    return cla_launch_enqueue(c, job);
+    a.x_offset += first * a.x_row, a.y_offset += first * a.y_row;
+    a.position += first, a.rows = (int)rows;
+    cla_launch_buffer(&job, &l->x.buffer);
+    cla_launch_buffer(&job, &l->w.buffer);
+    if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
+    cla_launch_buffer(&job, &l->b.buffer);
+    cla_launch_buffer(&job, &l->y.buffer);
+    cla_launch_buffer(&job, &l->rope.turns);
+    cla_launch_buffer(&job, &l->rope.table);
+    cla_launch_value(&job, &a, sizeof a);
+    job.flops = flops_of(l) * (double)rows / (double)l->x.shape[2];
+    job.global[0] = divide_up(l->x.shape[0] * rows, choice->row_tile) * job.local[0];
+    job.global[1] = divide_up(a.columns, a.column_tile);
+    return cla_launch_enqueue(c, &job);
 }
 
-// Up to three projections in one launch; the first one's kernel and RoPE buffers serve all.
+// The kernels count tiles of rows by their group, so that rows are cut here; the launch cuts columns.
+static clattn_status enqueue_many_rows(chain *c, const linear *l, const launch *job) {
+    const int64_t all = l->x.shape[2];
+    const double most = cla_pace_most(c->context, &job->program->rate, c->progress != NULL),
+                 each = flops_of(l) / (double)all;
+    const int64_t step = cla_pace_rows(all, l->choice.row_tile, each, most);
+    for (int64_t first = 0; first < all; first += step)
+        TRY(enqueue_rows(c, l, *job, first, all - first < step ? all - first : step));
+    return CLATTN_OK;
+}
+
+// Up to three projections in one launch; the first one's kernel and RoPE buffers serve all. A block of rows reads W once,
+// which takes no device long: the launch is cut between blocks alone.
 static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, launch *job) {
     linear_args a[3] = {{0}};
     const linear_choice *choice = &l[0]->choice;
@@ -186,6 +206,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     cla_launch_buffer(job, &l[0]->rope.table);
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
+        if (i < count) job->flops += flops_of(l[i]);
         cla_launch_value(job, &a[i], sizeof a[i]);
         job->global[0] += divide_up(a[i].columns, choice->column_tile);
     }

@@ -50,7 +50,10 @@ clattn_status cla_packed_enqueue(chain *c, const clattn_tensor *w, const clattn_
                                 .packed_offset = packed->offset,
                                 .columns = (int)w->shape[0],
                                 .reduction = (int)w->shape[1]};
-    launch l = {.local = {1, 1, 1}, .global = {(size_t)LINEAR_MATRIX_BLOCKS(w->shape[0]), 1, 1}};
+    launch l = {.local = {1, 1, 1},
+                .global = {(size_t)LINEAR_MATRIX_BLOCKS(w->shape[0]), 1, 1},
+                .flops = PACE_MOVE_FLOPS * (double)cla_tensor_count(w),
+                .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_LINEAR_PACK, &k, &l.program));
     cla_launch_buffer(&l, &w->buffer);
     cla_launch_buffer(&l, &packed->buffer);

@@ -55,6 +55,10 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     return in;
 }
 
+bool cla_planner_asks_alignment(const clattn_context *context) {
+    return context->planner->own.count > 0 || !cla_device_has_lanes(&context->capabilities);
+}
+
 // A driver that allows nothing is taken to allow one work-item, which every kernel can do with.
 void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
     const unsigned limit = items < 1 ? 1 : items < UINT32_MAX ? (unsigned)items : UINT32_MAX;

@@ -18,6 +18,9 @@ void cla_planner_destroy(clattn_context *context);
 
 // The input for one attention call: probes that its types can gain from have run.
 plan_input cla_planner_input(clattn_context *context, const problem *p);
+// Whether a plan may depend on how rows are aligned: not that of a CPU's own kernels, which are taken unless a row of the
+// caller's names another.
+bool cla_planner_asks_alignment(const clattn_context *context);
 // A compiled kernel allows no more work-items than this: plans from now on keep to it.
 void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items);
 // The first row of the caller's with parameters for a kernel of CLBlast on this device, or NULL.

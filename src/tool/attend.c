@@ -10,6 +10,7 @@
 #include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
+#include "tool/watch.h"
 
 enum {
     ATTEND_Q = 200,
@@ -200,6 +201,7 @@ static int save_outputs(attend *a, tensors *t) {
 
 static int run_attend(attend *a, session *s, tensors *t) {
     clattn_plan plan;
+    watch seen;
     int status = upload_inputs(a, t);
     if (status < 0) status = make_outputs(a, t);
     if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
@@ -209,7 +211,9 @@ static int run_attend(attend *a, session *s, tensors *t) {
     clattn_status done = clattn_attention_plan(s->context, p, &plan);
     if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
     const uint64_t ready = measure_clock_ns();
+    a->params.progress = watch_begin(&seen, s, report_flops(p));
     if (done == CLATTN_OK) done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
+    watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();

@@ -11,6 +11,7 @@
 #include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
+#include "tool/watch.h"
 
 enum {
     OPTION_TENSORS = 300, // LAYER_TENSORS ids from here
@@ -296,6 +297,7 @@ static double layer_flops(const clattn_layer_params *p) {
 
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
+    watch seen;
     int status = upload(r, t);
     if (status < 0) status = expect_fits("layer", &r->expect, &r->out_array, 1);
     if (status >= 0) return status;
@@ -303,7 +305,9 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
     if (done == CLATTN_OK) done = clattn_layer_prepare(s->context, &r->params);
     const uint64_t ready = measure_clock_ns();
+    r->params.progress = watch_begin(&seen, s, layer_flops(&r->params));
     if (done == CLATTN_OK) done = clattn_layer_enqueue(s->context, s->queue, &r->params, 0, NULL, NULL);
+    watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();

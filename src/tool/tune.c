@@ -24,6 +24,21 @@ static const struct {
                   {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
 #define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
 
+// On devices whose work-items own no vectors: the planner's tile, without sub-groups and with those of each size (a row of a
+// size that the device lacks is the tile without), and other tiles.
+static const char *const tiles[] = {"flash_tiles :",
+                                    "flash_tiles : SUBGROUP=1",
+                                    "flash_tiles : SUBGROUP=8 GROUP_COLUMNS=8",
+                                    "flash_tiles : SUBGROUP=16",
+                                    "flash_tiles : SUBGROUP=32",
+                                    "flash_tiles : SUBGROUP=64",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=16",
+                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"};
+#define TILES ((int)(sizeof tiles / sizeof tiles[0]))
+
 static const struct {
     const char *condition, *name;
 } classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
@@ -162,16 +177,28 @@ static void add_winners(tune *t, clattn_type type, const winner *winners) {
     }
 }
 
+static bool has_lanes(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= 4;
+}
+
+// The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
+static const char *candidate(const tune *t, int n, char row[256]) {
+    if (!has_lanes(&t->device))
+        return n >= TILES ? NULL : strstr(tiles[n], "SUBGROUP") && !t->device.subgroups ? "" : tiles[n];
+    if (n >= CANDIDATES) return NULL;
+    snprintf(row, 256, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes_of(&t->device),
+             candidates[n].row_vectors, candidates[n].key_block, candidates[n].tile_kv);
+    return row;
+}
+
 static int tune_type(tune *t, clattn_type type) {
-    const int lanes = lanes_of(&t->device);
     winner winners[CLASSES] = {{{0}, 0.0}};
+    char text[256];
     int status = try_row(t, "flash :", type, winners);
-    for (int i = 0; i < CANDIDATES && status < 0; i++) {
-        char row[256];
-        if (t->quick && i % 3 != 1) continue;
-        snprintf(row, sizeof row, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes,
-                 candidates[i].row_vectors, candidates[i].key_block, candidates[i].tile_kv);
-        status = try_row(t, row, type, winners);
+    for (int i = 0; status < 0; i++) {
+        const char *row = candidate(t, i, text);
+        if (!row) break;
+        if (*row && !(t->quick && i % 3 != 1)) status = try_row(t, row, type, winners);
     }
     if (isatty(2)) fprintf(stderr, "\r\033[K");
     if (status < 0) add_winners(t, type, winners);
@@ -183,7 +210,7 @@ static int tune_projection(tune *t, const char *name) {
     struct test_case c;
     char why[256], line[512];
     double clblast = 0.0, native = 0.0;
-    const bool lanes = t->device.is_cpu && t->device.float_vector_width >= 4;
+    const bool lanes = has_lanes(&t->device);
     session s = {0};
     if (t->named)
         c = t->classes[0].test;

@@ -1,0 +1,40 @@
+// watch.c: see watch.h.
+#include "tool/watch.h"
+
+#include <signal.h>
+#include <stdio.h>
+#include <unistd.h>
+
+static volatile sig_atomic_t interrupted;
+static struct sigaction before;
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    interrupted = 1;
+}
+
+static bool show(void *user, double done) {
+    const watch *w = user;
+    fprintf(stderr, "\r\033[Kclattn %s: %.0f %%", w->command, 100.0 * done);
+    fflush(stderr);
+    return !interrupted;
+}
+
+const clattn_progress *watch_begin(watch *w, const session *s, double flops) {
+    *w = (watch){.progress = {show, w}, .command = s->command};
+    if (s->options.quiet || flops < WATCH_LEAST_FLOPS || !isatty(STDERR_FILENO)) return NULL;
+    struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&once.sa_mask);
+    interrupted = 0;
+    sigaction(SIGINT, &once, &before);
+    w->watching = true;
+    return &w->progress;
+}
+
+void watch_end(watch *w) {
+    if (!w->watching) return;
+    sigaction(SIGINT, &before, NULL);
+    fputs("\r\033[K", stderr);
+    fflush(stderr);
+    w->watching = false;
+}

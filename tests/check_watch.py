@@ -1,0 +1,58 @@
+#!/usr/bin/env python3
+"""A long call on a terminal tells how far it is; Ctrl-C ends it between two slices, and no output file is left.
+Where nobody watches, nothing is told.   $1 the program"""
+import os
+import pty
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+
+ROWS, HEADS, SIZE = 8192, 4, 64
+
+
+def write_zeros(path):
+    header = "{'descr': '<f4', 'fortran_order': False, 'shape': (1, %d, %d, %d), }" % (HEADS, ROWS, SIZE)
+    header = header.ljust(117) + "\n"
+    with open(path, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + len(header).to_bytes(2, "little") + header.encode())
+        file.truncate(file.tell() + 4 * HEADS * ROWS * SIZE)
+
+
+def attend(program, folder, interrupt):
+    """What it says on a terminal, and its exit status. Ctrl-C once it has said that some is done."""
+    terminal, its_side = pty.openpty()
+    x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
+    run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
+                           stdout=subprocess.DEVNULL, stderr=its_side)
+    os.close(its_side)
+    said = b""
+    while select.select([terminal], [], [], 120)[0]:
+        try:
+            part = os.read(terminal, 1000)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        said += part
+        if interrupt and b"%" in said:
+            run.send_signal(signal.SIGINT)
+            interrupt = False
+    os.close(terminal)
+    return said.decode(), run.wait(), os.path.exists(out)
+
+
+def main():
+    program = os.path.abspath(sys.argv[1])
+    with tempfile.TemporaryDirectory() as folder:
+        write_zeros(os.path.join(folder, "x.npy"))
+        said, status, there = attend(program, folder, interrupt=True)
+        assert status == 1 and "cancelled" in said and not there, (status, said, there)
+        said, status, there = attend(program, folder, interrupt=False)
+        assert status == 0 and "100 %" in said and there, (status, said, there)
+        told = [int(x.split(" %")[0]) for x in said.split("attend: ")[1:]]
+        assert len(told) > 2 and told == sorted(told), told
+
+
+main()

@@ -1,0 +1,261 @@
+// test_timed.c: how a call without progress learns what a device does (core/pace.h), from inside the library: one large launch
+// at a time is timed, by its own event or on another queue, and nobody waits; a short one is neither cut nor timed. What a
+// mask hides is not counted. Leaves out how work is cut (test_slices.c).
+#include "case_assert.h"
+#include "harness.h"
+#include "layer_client.h"
+
+#include "attention/call.h"
+
+#include <math.h>
+#include <string.h>
+
+static clattn_context *context;
+static cl_command_queue profiled;
+
+// Cut into pieces of so many operations before anything is known of the kernel.
+static void setup(void) {
+    cl_int code;
+    context =
+        harness_open((clattn_context_params){.context = harness()->opencl,
+                                             .log = harness_log(),
+                                             .tuned_rows = "flash :\ndecode_groups :\nlinear_tiles :\n"});
+    context->pace->cuts_all = true;
+    profiled = clCreateCommandQueue(harness()->opencl, harness()->device, CL_QUEUE_PROFILING_ENABLE, &code);
+    harness_expect(code, "clCreateCommandQueue");
+}
+static void teardown(void) {
+    clattn_context_destroy(context);
+    clReleaseCommandQueue(profiled);
+}
+
+static cl_command_queue queue_of(int n) {
+    const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order, profiled};
+    return queues[n];
+}
+
+static const char *const names[] = {
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-padded-lse-alibi-sinks-qlen-kvlen-ropehalf",
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-full-unfused-weights-biasqk",
+    "layer-f32-b2-h2-n70-d32-m64-causal-native-ropehalf",
+};
+#define NAMES 3
+
+static int count_of(const char *name) {
+    int count = 0;
+    const struct layer_armed armed = layer_client()->disarm();
+    for (int n = 1; n <= armed.calls; n++) count += strcmp(layer_client()->call(n), name) == 0;
+    return count;
+}
+
+static double best_rate(void) {
+    double best = 0.0;
+    for (program *p = context->programs; p; p = p->next) best = fmax(best, p->rate.flops);
+    return best;
+}
+
+static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
+    struct test_case test;
+    char why[512] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), arrays);
+    return data;
+}
+
+// Launches of a few groups each are large ones.
+static void cut_small(void) {
+    context->pace->seconds = 1e5 / cla_pace_start_rate(&context->capabilities);
+}
+
+// Results are right while launches go over another queue, in every order of calls on three queues; then a rate is known.
+START_TEST(launches_are_timed) {
+    for (int n = 0; n < 3; n++) {
+        struct case_arrays arrays;
+        char why[512] = "";
+        cl_event event = NULL;
+        if (!queue_of(n)) continue;
+        struct case_data *data = open_case(names[_i], &arrays);
+        cut_small();
+        for (int round = 0; round < 3; round++) {
+            for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
+            ck_assert_int_eq(case_enqueue(context, queue_of(n), &arrays, round == 1 ? &event : NULL),
+                             CLATTN_OK);
+            harness_finish(queue_of(n));
+            ck_assert_msg(case_holds(data, &arrays, queue_of(n), why, sizeof why), "%s on queue %d: %s",
+                          names[_i], n, why);
+        }
+        clReleaseEvent(event);
+        context->capabilities.compute_units = 1,
+        context->capabilities.clock_mhz = 0; // what was shown is more
+        if (cla_pace_begin(context)) cla_pace_end(context, NULL, 0.0, NULL);
+        ck_assert_msg(best_rate() > 0.0, "%s on queue %d: nothing was learned", names[_i], n);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
+// A queue that keeps times needs no other; one that does not has a marker and a barrier around one launch.
+START_TEST(one_at_a_time) {
+    struct case_arrays arrays;
+    struct case_data *data = open_case(names[0], &arrays);
+    cut_small();
+    ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+    harness_finish(queue_of(0));
+    ck_assert(cla_pace_begin(context));
+    layer_client()->arm(0, 0);
+    ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+    ck_assert_int_eq(count_of("clFlush"), 0); // somebody else is about to time one
+    ck_assert(!cla_pace_begin(context));
+    cla_pace_end(context, NULL, 0.0, NULL);
+    cl_event gate = harness_gate();
+    harness_expect(clEnqueueBarrierWithWaitList(queue_of(0), 1, &gate, NULL), "barrier");
+    for (int n = 0; n < 2; n++) {
+        layer_client()->arm(0, 0);
+        ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+        ck_assert_int_eq(count_of("clEnqueueMarkerWithWaitList"), n == 0); // the first has not ended
+    }
+    harness_expect(clSetUserEventStatus(gate, CL_COMPLETE), "clSetUserEventStatus");
+    clReleaseEvent(gate);
+    harness_finish(queue_of(0));
+    layer_client()->arm(0, 0);
+    ck_assert_int_eq(case_enqueue(context, profiled, &arrays, NULL), CLATTN_OK);
+    ck_assert_int_eq(count_of("clEnqueueMarkerWithWaitList"), 0);
+    harness_finish(profiled);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+static void wait_at(cl_command_queue queue, cl_event gate) {
+    harness_expect(clEnqueueBarrierWithWaitList(queue, 1, &gate, NULL), "clEnqueueBarrierWithWaitList");
+    harness_expect(clFlush(queue), "clFlush");
+}
+
+// The launch on the other queue comes after what is before it on the caller's, and before what is after it.
+START_TEST(in_the_callers_order) {
+    struct case_arrays arrays;
+    struct case_data *data = open_case(names[0], &arrays);
+    cl_event done = NULL, gate = harness_gate();
+    cut_small();
+    for (int n = 0; n < 2 && queue_of(n); n++) {
+        ck_assert_int_eq(case_enqueue(context, queue_of(n), &arrays, NULL), CLATTN_OK);
+        harness_finish(queue_of(n));
+    }
+    wait_at(queue_of(0), gate);
+    ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+    ck_assert_ptr_nonnull(context->pace->event);
+    clRetainEvent(context->pace->event);
+    harness_open_gate(gate, context->pace->event, queue_of(0));
+    for (int n = 0; n < 2 && queue_of(n); n++) {
+        harness_finish(queue_of(n));
+        ck_assert(cla_pace_begin(context));
+        cla_pace_end(context, NULL, 0.0, NULL);
+        gate = harness_gate();
+        wait_at(cla_pace_queue(context), gate);
+        ck_assert_int_eq(case_enqueue(context, queue_of(n), &arrays, &done), CLATTN_OK);
+        harness_open_gate(gate, done, queue_of(n));
+    }
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// A call of the usual size on a device that is no CPU: as many commands as launches, none of them with an event.
+START_TEST(short_ones_are_left_alone) {
+    struct case_arrays arrays;
+    struct case_data *data = open_case(names[_i], &arrays);
+    context->capabilities.is_cpu = false;
+    ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+    layer_client()->arm(0, 0);
+    ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
+    const char *const none[] = {"clFlush",
+                                "clEnqueueMarkerWithWaitList",
+                                "clEnqueueBarrierWithWaitList",
+                                "clReleaseEvent",
+                                "clWaitForEvents",
+                                "clGetEventInfo"};
+    for (size_t n = 0; n < sizeof none / sizeof none[0]; n++)
+        ck_assert_msg(count_of(none[n]) == 0, "%s: %s", names[_i], none[n]);
+    harness_finish(queue_of(0));
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// Every call of the library's made to fail while a launch is timed: the call fails or is right, and so is the next.
+START_TEST(failures) {
+    struct case_arrays arrays;
+    char why[512] = "";
+    const cl_command_queue queue = queue_of(_i);
+    int failed = 0;
+    if (!queue) return;
+    struct case_data *data = open_case(names[0], &arrays);
+    cut_small();
+    ck_assert_int_eq(case_enqueue(context, queue, &arrays, NULL), CLATTN_OK);
+    harness_finish(queue);
+    layer_client()->arm(0, 0);
+    ck_assert_int_eq(case_enqueue(context, queue, &arrays, NULL), CLATTN_OK);
+    const int calls = layer_client()->disarm().calls;
+    for (int nth = 1; nth <= calls; nth++) {
+        harness_finish(queue);
+        layer_client()->arm(nth, CL_OUT_OF_HOST_MEMORY);
+        const clattn_status status = case_enqueue(context, queue, &arrays, NULL);
+        const struct layer_armed armed = layer_client()->disarm();
+        failed += status != CLATTN_OK;
+        ck_assert_msg(status == CLATTN_OK || (armed.hit && status == CLATTN_OUT_OF_MEMORY), "%d, %s: %s", nth,
+                      armed.hit ? armed.hit : "none", harness_log_text());
+        harness_finish(queue);
+        if (status != CLATTN_OK) ck_assert_int_eq(case_enqueue(context, queue, &arrays, NULL), CLATTN_OK);
+        ck_assert_msg(case_holds(data, &arrays, queue, why, sizeof why), "%d, %s: %s", nth,
+                      armed.hit ? armed.hit : "none", why);
+    }
+    ck_assert_int_gt(failed, 10);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// The keys that rows see, against a count of them.
+START_TEST(what_is_seen) {
+    static const struct {
+        int shift, left, right, n_q, n_kv, first, rows;
+    } cases[] = {{0, -1, -1, 7, 9, 0, 7}, {0, -1, 0, 7, 9, 0, 7},   {2, -1, 0, 7, 9, 3, 2},
+                 {-4, -1, 0, 7, 9, 0, 7}, {50, -1, 0, 7, 9, 0, 7},  {0, 2, 0, 7, 9, 0, 7},
+                 {3, 2, 1, 7, 9, 2, 5},   {-3, 1, 4, 20, 9, 0, 20}, {0, 3, -1, 20, 9, 5, 15},
+                 {5, 0, 0, 20, 9, 0, 20}, {-30, 2, 5, 9, 9, 0, 9},  {0, 400, 400, 9, 9, 1, 8}};
+    for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
+        call c = {
+            .problem = {.batch = 3, .n_q = cases[n].n_q, .n_kv = cases[n].n_kv},
+            .args = {.shift = cases[n].shift, .window_left = cases[n].left, .window_right = cases[n].right}};
+        c.params.score.alignment = CLATTN_ALIGN_OFFSET;
+        c.params.score.offset = cases[n].shift;
+        long seen = 0, most = 0;
+        for (int i = cases[n].first; i < cases[n].first + cases[n].rows; i++) {
+            long row = 0;
+            for (int j = 0; j < cases[n].n_kv; j++) {
+                const int p = i + cases[n].shift;
+                row += (cases[n].left < 0 || j >= p - cases[n].left) &&
+                       (cases[n].right < 0 || j <= p + cases[n].right);
+            }
+            seen += row;
+            most = row > most ? row : most;
+        }
+        const double got = cla_call_seen(&c, cases[n].first, cases[n].rows);
+        ck_assert_msg(fabs(got - 3.0 * (double)seen) < 1e-6, "case %zu: %g instead of %ld", n, got, 3 * seen);
+        ck_assert(cla_call_row_keys(&c) >= (double)most);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const alone[] = {one_at_a_time, in_the_callers_order, what_is_seen, NULL};
+    Suite *suite = suite_create("timed");
+    TCase *group = harness_add(suite, "timed", alone);
+    tcase_add_checked_fixture(group, setup, teardown);
+    tcase_add_loop_test(group, launches_are_timed, 0, NAMES);
+    tcase_add_loop_test(group, short_ones_are_left_alone, 0, NAMES);
+    tcase_add_loop_test(group, failures, 0, 3);
+    return harness_run(suite);
+}
