@@ -53,8 +53,11 @@ static linear_problem problem_of(const linear *l) {
 static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
     in.has_clblast = cla_clblast_available();
-    if (context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p))
-        in.probes = cla_probe_results(context, 1u << PROBE_FMA | 1u << PROBE_AMX);
+    if (!(context->engines & CLATTN_ENGINE_AMX) || !cla_family_linear_matrix_can(&in, p)) return in;
+    const unsigned wanted = 1u << PROBE_FMA | 1u << PROBE_AMX;
+    const probe_results found = cla_probe_results(context, wanted);
+    in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
+    in.probes.rate[PROBE_FMA] = found.rate[PROBE_FMA], in.probes.rate[PROBE_AMX] = found.rate[PROBE_AMX];
     return in;
 }
 
