@@ -275,8 +275,38 @@ START_TEST(no_less_exact) {
 }
 END_TEST
 
+// Somebody hears of the packing, too: what is told only grows, and ends at all of it.
+static double told;
+static bool hear(void *user, double done) {
+    *(bool *)user = *(bool *)user && done >= told && done <= 1.0;
+    told = done;
+    return true;
+}
+
+START_TEST(packing_is_heard) {
+    struct test_case t;
+    char why[512];
+    bool grows = true;
+    const clattn_progress progress = {.fn = hear, .user = &grows};
+    ck_assert(case_parse("layer-bf16-b2-h4-n140-d32-m96-causal-biases-ropehalf", &t, why));
+    for (int n = 0; n < 2; n++) {
+        struct case_arrays a;
+        t.packs = n == 1;
+        struct case_data *data = case_make(&t);
+        case_bind(data, &place, &a);
+        a.layer.progress = &progress, told = 0.0;
+        ck_assert_int_eq(clattn_layer_enqueue(context, place.queue, &a.layer, 0, NULL, NULL), CLATTN_OK);
+        ck_assert_msg(case_holds(data, &a, place.queue, why, sizeof why), "%s", why);
+        ck_assert_msg(grows && told == 1.0, "%d: told of %g", n, told);
+        case_unbind(&a);
+        case_free(data);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {sizes, layouts, layers, small_products, no_less_exact, NULL};
+    const TTest *const tests[] = {sizes,         layouts,          layers, small_products,
+                                  no_less_exact, packing_is_heard, NULL};
     Suite *suite = suite_create("packed weights");
     TCase *group = harness_add(suite, "packed", tests);
     tcase_add_checked_fixture(group, open_context, close_context);
