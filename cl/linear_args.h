@@ -19,13 +19,33 @@ typedef struct linear_args {
     args_i64 w_offset, w_row, bias_offset;
     args_i64 y_offset, y_batch, y_head, y_row;
     args_i64 position;           // of row 0, for RoPE
+    args_i64 packed_offset;      // of linear_matrix.cl's packed weights, in words
     args_i32 batch, rows;        // B, rows of a batch item
     args_i32 columns, reduction; // of y; of x and w
     args_i32 x_head_columns, y_head_columns;
     args_i32 flags;      // ARGS_BIAS: there is a bias; ARGS_BATCH_ROWS: positions are shifted by the table
     args_i32 rotary_dim; // columns of a head that RoPE turns
-    args_i32 column_tile, unused; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS
+    args_i32
+        column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
+    args_i32 unused;
 } linear_args;
-ARGS_SIZE(linear_args, 136);
+ARGS_SIZE(linear_args, 144);
+
+// Weights packed for linear_matrix.cl: blocks of so many columns of y, steps of so much of the reduction; the head, in words,
+// before the first tile. A work-item has at most so many rows and columns of y.
+#define LINEAR_MATRIX_COLUMNS 32
+#define LINEAR_MATRIX_STEP 32
+#define LINEAR_MATRIX_BLOCKS(columns) (((columns) + LINEAR_MATRIX_COLUMNS - 1) / LINEAR_MATRIX_COLUMNS)
+#define LINEAR_MATRIX_STEPS(reduction) (((reduction) + LINEAR_MATRIX_STEP - 1) / LINEAR_MATRIX_STEP)
+#define LINEAR_MATRIX_HEAD(blocks) ((2 * (blocks) + 15) / 16 * 16)
+#define LINEAR_MATRIX_TILE_ROWS 128
+#define LINEAR_MATRIX_TILE_COLUMNS 512
+
+// linear_pack.cl: weights as in linear_args; where the packed ones begin, in words.
+typedef struct linear_pack_args {
+    args_i64 w_offset, w_row, packed_offset;
+    args_i32 columns, reduction;
+} linear_pack_args;
+ARGS_SIZE(linear_pack_args, 32);
 
 #endif

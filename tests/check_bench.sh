@@ -21,6 +21,7 @@ for format in csv json jsonl sql; do bench -o $format >"$work/out.$format"; done
 bench --op decode,layer --dtype f32,bf16 --causal both -o json >"$work/more.json"
 bench --op linear,layer --dtype f32,bf16 --projection auto,clblast,native -o json >"$work/projections.json"
 bench --op linear --d-model 40 -n 1,33 -b 3 -o json >"$work/linear.json"
+bench --op linear,layer --precision exact,split --packed both -o json >"$work/packed.json"
 bench --causal both --kernel auto,flash --baselines none,unfused,clblast -o json >"$work/baselines.json"
 bench -b 3 -n 37,5 --n-kv 19 --dv 24 --causal both --baselines clblast -o json >"$work/uneven.json"
 bench --op decode -n 1 --heads 3 --n-kv 130 --baselines clblast -o json >"$work/decode.json"
@@ -38,7 +39,7 @@ import csv, json, sqlite3, sys
 folder = sys.argv[1]
 fields = """case op device driver kernel dtype b heads kv_heads n n_kv d dv causal status time_ns time_ns_min time_ns_spread
 wall_ns gflops gbytes_per_s limit_percent error_nmse build_ms cache peak_bytes""".split()
-for name in "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
+for name in "packed.json", "a.json", "out.json", "more.json", "projections.json", "linear.json", "baselines.json", "uneven.json", "decode.json", "named.json":
     table = json.load(open(f"{folder}/{name}"))
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
@@ -57,6 +58,7 @@ def load(name, count):
     assert len({row["case"] for row in table["rows"]}) == count, name
     return table["rows"]
 
+load("packed.json", 8)
 load("more.json", 8)
 for row in load("projections.json", 12):
     wanted = row["projection"]
@@ -127,7 +129,7 @@ while read -r name; do
     grep -q 'no such variant' "$work/stderr" || { echo "peers.py names a case as nobody else does:"; cat "$work/stderr"; exit 1; }
 done <"$work/peers"
 for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
-    "--op linear --kernel flash" "--op attend,layer --projection native" "--projection fast" "--baselines torch" \
+    "--op linear --kernel flash" "--op attend,layer --projection native" "--precision split" "--op attend --packed yes" "--projection fast" "--baselines torch" \
     "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong

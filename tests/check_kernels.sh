@@ -31,6 +31,18 @@ for kernel in probe_amx flash_matrix; do
     done
     [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
+# Projections: one product of terms, three, six.
+for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
+    options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"
+    [ "$terms" != 24 ] || options="-DMATRIX_ENGINE=2 -DROPE=2"
+    # shellcheck disable=SC2086
+    lint_x86 -march=sapphirerapids $options cl/linear_matrix.cl
+    # shellcheck disable=SC2086
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+        $options -Icl cl/linear_matrix.cl | grep -c tdpbf16ps)
+    # The function stands once more in the kernel, inlined.
+    [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] || { echo "linear_matrix $options: $found products of tiles"; exit 1; }
+done
 # Without the engine no such instruction, whatever the CPU has.
 ! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
     cl/flash_matrix.cl | grep -q tdpbf16ps
@@ -45,7 +57,7 @@ kernels=$(ls cl/*.cl | grep -v probe_)
 for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
-    case $kernel in cl/*matrix*) ;; *)
+    case $kernel in cl/*matrix* | cl/linear_pack*) ;; *)
     lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
     esac
     lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
@@ -79,6 +91,15 @@ lint -DWEIGHTS=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix_pack.cl
 refuse -DLANES=8 cl/flash_matrix.cl
+for kernel in linear_matrix linear_pack; do
+    for types in "-DTYPE_Q=2" "-DTYPE_KV=2" "-DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_BIAS=1"; do
+        # shellcheck disable=SC2086
+        for rope in 1 2; do lint $types -DROPE=$rope cl/$kernel.cl; done
+    done
+    for types in "-DTYPE_Q=1" "-DTYPE_KV=1" "-DTYPE_KV=4" "-DLANES=8" "-DMATRIX_ENGINE=3"; do refuse "$types" cl/$kernel.cl; done
+done
+refuse -DREDUCTION_TILE=40 cl/linear_matrix.cl
+refuse -DREDUCTION_TILE=1056 cl/linear_matrix.cl
 refuse -DHEAD_DIM=257 cl/flash_matrix.cl
 refuse -DTILE_KV=48 cl/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/flash_matrix.cl

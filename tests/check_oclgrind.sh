@@ -36,6 +36,7 @@ export CK_RUN_CASE
 grind "$1" "$groups" ""
 unset CK_RUN_CASE
 for rows in "$few" "$many"; do grind "$1" "$rows" projections; done
+grind "$1" 'linear_matrix :' tiles
 # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
 export CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN='flash_matrix 8'
 grind "$1" 'flash_matrix :' ""

@@ -23,6 +23,8 @@ smollm2() {
 }
 minilm --attention-weights w.npy || complain "MiniLM"
 minilm --projection native --quiet || complain "MiniLM, native projections"
+minilm --precision split --quiet || complain "MiniLM, float32 that may be split"
+minilm --precision double --quiet 2>/dev/null && complain "a precision that is none"
 minilm --projection clblast --quiet || complain "MiniLM, CLBlast"
 minilm --json | python3 -c 'import json,sys; r = json.load(sys.stdin); assert r["max_error"] <= 1e-5 and r["time_ns"] > 0, r' || complain "JSON"
 smollm2 100000 || complain "SmolLM2"

@@ -91,6 +91,7 @@ static void pick_projection(struct random *r, int kind, struct test_case *t) {
     p.q_type = t->q_type, p.matrix_type = p.bias_type = kinds[kind].matrix;
     p.biases = (int)pick(r, p.op == CASE_LAYER ? 16 : 2);
     p.projection = CLATTN_PROJECTION_NATIVE;
+    p.precision = t->seed & 1 ? CLATTN_PRECISION_SPLIT : CLATTN_PRECISION_EXACT, p.packs = t->seed >> 1 & 1;
     p.layout = t->layout, p.seed = t->seed;
     if (p.op == CASE_LAYER) {
         p.kv_heads = 2, p.head_dim_v = t->head_dim_v;

@@ -11,6 +11,7 @@ static const struct {
     clattn_attention_params attention;
     clattn_layer_params layer;
     clattn_linear_params linear;
+    clattn_pack_params pack;
 } good = {
 #define VIEW4                                                                                                \
     {                                                                                                        \
@@ -26,13 +27,15 @@ static const struct {
     }
     .attention = {.q = VIEW4, .kv = {.k = VIEW4, .v = VIEW4}, .out = VIEW4},
     .layer = {.x = VIEW3, .out = VIEW3, .wq = VIEW2, .wk = VIEW2, .wv = VIEW2, .wo = VIEW2, .heads = 2},
-    .linear = {.x = VIEW3, .out = VIEW3, .w = VIEW2}};
+    .linear = {.x = VIEW3, .out = VIEW3, .w = VIEW2},
+    .pack = {.w = VIEW2}};
 
 static size_t some_bytes, some_count;
 static clattn_plan some_plan;
 static clattn_linear_choice some_choice;
 static clattn_family some_families[2];
 static clattn_engine some_engine;
+static clattn_packed some_packed;
 
 // X(name, the call, the word of its line): c is a context and q its queue.
 #define REFUSED(X)                                                                                           \
@@ -71,7 +74,14 @@ static clattn_engine some_engine;
     X(linear_enqueue_params, clattn_linear_enqueue(c, q, NULL, 0, NULL, NULL), "params")                     \
     X(linear_enqueue_queue, clattn_linear_enqueue(c, NULL, &good.linear, 0, NULL, NULL), "queue")            \
     X(linear_enqueue_list, clattn_linear_enqueue(c, q, &good.linear, 1, NULL, NULL), "wait_list")            \
-    X(linear_enqueue_buffers, clattn_linear_enqueue(c, q, &good.linear, 0, NULL, NULL), "x: ")
+    X(linear_enqueue_buffers, clattn_linear_enqueue(c, q, &good.linear, 0, NULL, NULL), "x: ")               \
+    X(packed_bytes_params, clattn_linear_packed_bytes(c, NULL, &some_bytes), "params")                       \
+    X(packed_bytes_bytes, clattn_linear_packed_bytes(c, &good.pack, NULL), "bytes")                          \
+    X(pack_params, clattn_linear_pack(c, q, NULL, &some_packed, 0, NULL, NULL), "params")                    \
+    X(pack_packed, clattn_linear_pack(c, q, &good.pack, NULL, 0, NULL, NULL), "packed")                      \
+    X(pack_queue, clattn_linear_pack(c, NULL, &good.pack, &some_packed, 0, NULL, NULL), "queue")             \
+    X(pack_list, clattn_linear_pack(c, q, &good.pack, &some_packed, 1, NULL, NULL), "wait_list")             \
+    X(pack_buffers, clattn_linear_pack(c, q, &good.pack, &some_packed, 0, NULL, NULL), "w: ")
 
 #define FUNCTION(name, call, word)                                                                           \
     static clattn_status call_##name(clattn_context *c, cl_command_queue q) {                                \

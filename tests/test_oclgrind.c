@@ -198,14 +198,45 @@ START_TEST(native_layer) {
 }
 END_TEST
 
+// With a row that names linear_matrix: packed by the caller and by the call, one product and several, RoPE, numbers that go to
+// multiply-adds, no element too far.
+START_TEST(on_tiles) {
+    static const char *const names[] = {
+        "linear-bf16-b2-h1-n5-d20-m9-full-biases",
+        "linear-f32-b1-h1-n9-d9-m65-full-split-packed",
+        "linear-f32-b1-h2-n3-d4-m70-full-split-packed-matrixbf16",
+    };
+    for (size_t n = 0; n < sizeof names / sizeof names[0]; n++) {
+        struct test_case test;
+        struct case_arrays a;
+        clattn_linear_choice choice;
+        char why[512];
+        ck_assert_msg(case_parse(names[n], &test, why), "%s: %s", names[n], why);
+        struct case_data *data = case_make(&test);
+        if (n == 1) data->x[70] = 1e-32;
+        case_bind(data, harness_place(), &a);
+        ck_assert_int_eq(clattn_linear_plan(harness()->context, &a.linear, &choice), CLATTN_OK);
+        ck_assert_str_eq(choice.kernel_name, "linear_matrix");
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        ck_assert_msg(case_holds(data, &a, harness()->queue, why, sizeof why), "%s: %s", names[n], why);
+        case_unbind(&a);
+        case_free(data);
+    }
+}
+END_TEST
+
 int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,      every_option,       expressions, sixteen_bit_types,
         scaled_rows_and_heads, outputs_of_unfused, rotary,      NULL};
     const TTest *const decode[] = {decode_options, decode_types, split_decode, NULL};
-    const TTest *const others[] = {merge, native_layer, NULL};
+    const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
+    if (argc > 1 && strcmp(argv[1], "tiles") == 0) {
+        harness_add(suite, "projections on tiles", tiles);
+        return harness_run(suite);
+    }
     if (argc < 2 || strcmp(argv[1], "projections") != 0) {
         harness_add(suite, "attention", attention);
         harness_add(suite, "decode", decode);

@@ -28,6 +28,30 @@ typedef enum clattn_projection {
     CLATTN_PROJECTION_COUNT
 } clattn_projection;
 
+/* How projections multiply float32. It concerns float32 x or weights alone: products of bfloat16 by bfloat16 are exact in
+ * float32 whoever makes them. Sums are float32 always.
+ * SPLIT allows a device's matrix engine, where that is predicted to be faster and K is 64 or more: a float32 becomes the exact
+ * sum of three bfloat16, and of the products of such terms those that float32 would see are summed, six for a product of
+ * two float32, three where one side is bfloat16. The error against exact arithmetic is no larger than that of EXACT, but
+ * the bits are others. Infinities, NaN, magnitudes below 2^-100 or above 2^127 and blocks whose products may leave [2^-90,
+ * 2^100] are found on the device, and the 32 x 32 elements of out that see them are computed as EXACT does. Where no
+ * matrix engine is predicted to win, SPLIT is EXACT. */
+typedef enum clattn_precision {
+    CLATTN_PRECISION_EXACT = 0, /* multiply-adds */
+    CLATTN_PRECISION_SPLIT,
+    CLATTN_PRECISION_COUNT
+} clattn_precision;
+
+/* A weight matrix packed once for the kernels of one device, by clattn_linear_pack, and used by any number of calls beside
+ * the matrix itself, which kernels that gain nothing by it still read, and which must not have changed since. A call uses
+ * it or not, as it is faster. buffer == NULL: absent. It may be copied; what it says is checked by
+ * every call: w's shape and type, this version's layout, the context's device, the buffer and the offset, and that nobody
+ * has changed it; not the bytes in the buffer. */
+typedef struct clattn_packed {
+    cl_mem buffer;
+    uint64_t made[7]; /* of no meaning to the caller */
+} clattn_packed;
+
 /* A multi-head attention layer:
  *   q = x Wq^T + bq,  k = y Wk^T + bk,  v = y Wv^T + bv      y = x where y is absent (self-attention)
  *   heads are consecutive columns;  RoPE and attention as below;  out = concat(heads) Wo^T + bo
@@ -52,6 +76,8 @@ typedef struct clattn_layer_params {
     int32_t splits;
     const int32_t *cu_seqlens_q;
     clattn_projection projection;
+    clattn_precision precision;                               /* of the projections */
+    clattn_packed packed_wq, packed_wk, packed_wv, packed_wo; /* optional, of clattn_linear_pack */
     /* Kept for QK-norm (RMS a head, before RoPE): not built yet, UNSUPPORTED when set. */
     clattn_tensor q_norm, k_norm;
     float norm_epsilon;
@@ -94,6 +120,8 @@ typedef struct clattn_linear_params {
     clattn_tensor w;   /* [M, K], dense rows (last stride 1), as frameworks store it */
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
+    clattn_precision precision;
+    clattn_packed packed; /* optional: w, of clattn_linear_pack */
     /* Optional scratch memory of at least clattn_linear_workspace() bytes, so that the call allocates none but CLBlast's own.
      * Otherwise as in clattn_attention_params. */
     cl_mem workspace;
@@ -107,8 +135,9 @@ typedef struct clattn_linear_choice {
     char why[256];                /* one line */
 } clattn_linear_choice;
 
-/* Scratch bytes that clattn_linear_enqueue needs: 0 for the native kernels, and for CLBlast what it takes to
- * convert x, w and out to dense float32 where they are not.   As clattn_linear_plan. */
+/* Scratch bytes that clattn_linear_enqueue needs: for CLBlast what it takes to convert x, w and out to dense float32 where
+ * they are not; for a native kernel 0, or what w takes packed where it takes that and `packed` is absent.
+ * As clattn_linear_plan. */
 CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const clattn_linear_params *params,
                                                  size_t *bytes);
 
@@ -135,6 +164,35 @@ CLATTN_API clattn_status clattn_linear_prepare(clattn_context *context, const cl
 CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_linear_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);
+
+/* Weights to pack. */
+typedef struct clattn_pack_params {
+    clattn_tensor w;            /* [M, K], as in clattn_linear_params; f16 has no use packed */
+    clattn_precision precision; /* of the calls to come: of EXACT f32 has no use packed */
+    cl_mem buffer;              /* the caller's, at least offset + clattn_linear_packed_bytes() bytes */
+    int64_t offset;             /* bytes, a multiple of 64 */
+} clattn_pack_params;
+
+/* Bytes that w takes packed for the context's device. 0: no kernel of the device gains by it, for such weights; then
+ * clattn_linear_pack does nothing and succeeds with an absent clattn_packed, so that callers need not care. Otherwise 2 bytes
+ * an element of bf16, 6 of f32, M and K rounded up to 32, and a little. w.buffer and `buffer` may be NULL.
+ * Threads: any.   Blocking: a matrix engine's probe, the first time.
+ * Returns: as clattn_linear_pack. */
+CLATTN_API clattn_status clattn_linear_packed_bytes(clattn_context *context, const clattn_pack_params *params,
+                                                    size_t *bytes);
+
+/* Enqueue the packing of w into the caller's buffer, and fill *packed for calls that are enqueued after it (on an
+ * out-of-order or another queue: that wait for `event`). wait_list and event as in clattn_attention_enqueue.
+ * Lifetime  w until the packing is done, and on as calls need it; the buffer as long as calls use it. Nothing is to be
+ *           destroyed.
+ * Threads   any, one queue a thread; one clattn_packed serves calls of several threads.
+ * Blocking  never for the result; kernels are compiled on first use.
+ * Returns   INVALID_ARGUMENT  w, precision, buffer or offset is wrong, or packed is NULL; nothing was enqueued
+ *           OUT_OF_MEMORY, BUILD_FAILED, DEVICE_LOST, DRIVER
+ * *packed is absent where it fails. */
+CLATTN_API clattn_status clattn_linear_pack(clattn_context *context, cl_command_queue queue,
+                                            const clattn_pack_params *params, clattn_packed *packed,
+                                            cl_uint wait_count, const cl_event *wait_list, cl_event *event);
 #ifdef __cplusplus
 }
 #endif

@@ -13,6 +13,7 @@
 //   topleft bottomright offsetN    the alignment (N keys before row 0)
 //   kvTYPE outTYPE matrixTYPE vectorTYPE    types of k and v, of out, of weight matrices, of a projection's bias
 //   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
+//   split packed                   of the projections: the precision; weights that were packed before
 //   biases biases[q][k][v][o]      of the projections, all or some
 //   bshd padded spaced, packed     how every tensor lies; q, k and v as views of one buffer
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
@@ -100,6 +101,8 @@ struct test_case {
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;
+    clattn_precision precision; // of the projections
+    bool packs;                 // their weights are packed before (clattn_linear_pack)
     case_contents contents;
     uint64_t seed;
 };

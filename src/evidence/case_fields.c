@@ -38,6 +38,8 @@ const struct case_field case_fields[] = {
     OTHER("", CAUSAL, FIELD_ANY, score.causal),
     WORD("", FIELD_SCORED, kernel, names_kernels),
     WORD("", FIELD_LAYER | FIELD_LINEAR, projection, names_projections),
+    WORD("", FIELD_LAYER | FIELD_LINEAR, precision, names_precisions),
+    FLAG("packed", FIELD_LAYER | FIELD_LINEAR, packs),
     FLAG("clblast", FIELD_ATTEND, composed),
     OTHER("", ALIGN, FIELD_SCORED, score.alignment),
     {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), case_kv_types},

@@ -58,6 +58,7 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
     p->heads = (int32_t)t->heads;
     p->kv_heads = (int32_t)t->kv_heads;
     p->projection = t->projection;
+    p->precision = t->precision;
     p->x = a->x.view;
     p->y = a->y.view;
     p->out = a->out.view;
@@ -69,6 +70,33 @@ static void fill_layer(const struct test_case *t, struct case_arrays *a) {
         *matrices[m] = a->matrix[m].view;
         *biases[m] = a->matrix_bias[m].view;
     }
+}
+
+// A buffer of so many bytes for packed weights; the call then finds them in it.
+static clattn_status pack(struct place *place, clattn_pack_params *p, struct guarded *memory,
+                          clattn_packed *to) {
+    size_t bytes = 0;
+    const clattn_status status = clattn_linear_packed_bytes(place->context, p, &bytes);
+    if (status != CLATTN_OK) return status;
+    if (bytes) {
+        const struct guarded_shape shape = {.rank = 1, .shape = {(int64_t)bytes / 4}};
+        *memory = guarded_output(place, &shape);
+        p->buffer = memory->view.buffer;
+    }
+    return clattn_linear_pack(place->context, place->queue, p, to, 0, NULL, NULL);
+}
+
+// Before the call and not with it: what waits for an event finds the weights there.
+static void pack_weights(const struct test_case *t, struct place *place, struct case_arrays *a) {
+    clattn_packed *const of_layer[] = {&a->layer.packed_wq, &a->layer.packed_wk, &a->layer.packed_wv,
+                                       &a->layer.packed_wo};
+    for (int m = 0; m < (t->op == CASE_LAYER ? LAYER_MATRICES : 1); m++) {
+        clattn_pack_params p = {.w = a->matrix[m].view, .precision = t->precision};
+        clattn_packed *to = t->op == CASE_LAYER ? of_layer[m] : &a->linear.packed;
+        const clattn_status status = pack(place, &p, &a->packed_weights[m], to);
+        if (status != CLATTN_OK) place_broken(place, "clattn_linear_pack", (cl_int)status);
+    }
+    clFinish(place->queue);
 }
 
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
@@ -94,11 +122,13 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
                                            .out = a->out.view,
                                            .w = a->matrix[LAYER_Q].view,
                                            .b = a->matrix_bias[LAYER_Q].view,
-                                           .projection = t->projection};
+                                           .projection = t->projection,
+                                           .precision = t->precision};
     else
         fill_attention(t, a);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
     if (t->blocks) case_blocks_bind(data, place, a);
+    if (t->packs) pack_weights(t, place, a);
 }
 
 void case_unbind(struct case_arrays *a) {
@@ -106,6 +136,7 @@ void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < 2; n++) guarded_release(&a->kv_scales[n]);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
+    for (int n = 0; n < LAYER_MATRICES; n++) guarded_release(&a->packed_weights[n]);
 }
 
 clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, const struct case_arrays *a,

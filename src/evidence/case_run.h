@@ -26,6 +26,7 @@ struct case_arrays {
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded blocks;                   // the block mask
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
+    struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
     clattn_attention_params params;
     clattn_layer_params layer;
     clattn_linear_params linear;

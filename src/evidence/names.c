@@ -7,6 +7,7 @@
 const char *const names_types[] = {"f32", "f16", "bf16", NULL};
 const char *const names_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
 const char *const names_projections[] = {"auto", "clblast", "native", NULL};
+const char *const names_precisions[] = {"exact", "split", NULL};
 const char *const names_taps[] = {"raw", "softcap", "masked", "softmax", NULL};
 const char *const names_ropes[] = {"none", "half", "interleaved", NULL};
 const char *const names_scalings[] = {"none", "linear", "ntk", "yarn", "llama3", NULL};

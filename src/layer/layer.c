@@ -7,7 +7,10 @@
 
 #include "core/bytes.h"
 #include "core/workspace.h"
+#include "layer/packed.h"
 #include "layer/projector.h"
+
+static const char *const packed_names[] = {"packed_wq", "packed_wk", "packed_wv", "packed_wo"};
 
 // A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.
 static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, int64_t size) {
@@ -52,6 +55,18 @@ static void choose_rope(layer *l) {
     cla_call_leave_rope(&l->call);
 }
 
+// What the projections have besides their tensors: packed weights, and how float32 may be multiplied.
+static clattn_status take_packed(layer *l) {
+    const clattn_layer_params *p = &l->params;
+    linear *const all[] = {&l->q, &l->k, &l->v, &l->o};
+    const clattn_packed *const packed[] = {&p->packed_wq, &p->packed_wk, &p->packed_wv, &p->packed_wo};
+    for (int i = 0; i < 4; i++) {
+        all[i]->split = p->precision == CLATTN_PRECISION_SPLIT;
+        TRY(cla_packed_check(l->context, packed_names[i], packed[i], &all[i]->w, &all[i]->packed));
+    }
+    return CLATTN_OK;
+}
+
 // The four projections and the parts of the workspace between them, for l->native; attention's call on those parts.
 static clattn_status lay_out_parts(layer *l) {
     const clattn_layer_params *p = &l->params;
@@ -68,6 +83,7 @@ static clattn_status lay_out_parts(layer *l) {
     l->k = (linear){.x = y, .w = p->wk, .b = p->bk, .y = part(l, native, l->kv_heads, nkv, l->head_dim)};
     l->v = (linear){.x = y, .w = p->wv, .b = p->bv, .y = part(l, native, l->kv_heads, nkv, l->head_dim_v)};
     l->o = (linear){.x = x, .w = p->wo, .b = p->bo, .y = out, .has_lengths = p->score.q_lengths != NULL};
+    TRY(take_packed(l));
     for (int i = 0; i < 4; i++) all[i]->native = native, cla_linear_choose(l->context, all[i]);
     // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
     // does not pay for; without lanes, neighbours read whole rows.
@@ -91,6 +107,8 @@ static clattn_status check_memory(const layer *l, call_views *v) {
     cla_views_add(v, "wk", &p->wk, VIEW_READ);
     cla_views_add(v, "wv", &p->wv, VIEW_READ);
     cla_views_add(v, "wo", &p->wo, VIEW_READ);
+    const clattn_tensor *const packed[] = {&l->q.packed, &l->k.packed, &l->v.packed, &l->o.packed};
+    for (int i = 0; i < 4; i++) cla_views_add(v, packed_names[i], packed[i], VIEW_READ);
     cla_views_add(v, "bq", &p->bq, VIEW_READ);
     cla_views_add(v, "bk", &p->bk, VIEW_READ);
     cla_views_add(v, "bv", &p->bv, VIEW_READ);

@@ -119,6 +119,7 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
                                 cla_tensor_given(&p->q_norm)   ? "q_norm"
                                 : cla_tensor_given(&p->k_norm) ? "k_norm"
                                                                : "norm_epsilon");
+    TRY(cla_linear_check_precision(c, p->precision));
     return cla_linear_check_projection(c, p->projection);
 }
 

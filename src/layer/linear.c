@@ -4,6 +4,7 @@
 #include "layer/linear.h"
 
 #include "core/workspace.h"
+#include "layer/packed.h"
 #include "layer/projector.h"
 
 clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
@@ -35,10 +36,16 @@ static uint64_t end_of(uint64_t at, const clattn_tensor *t) {
     return cla_workspace_add(at, (uint64_t)cla_tensor_count(t), sizeof(float));
 }
 
+// Weights that the caller has not packed.
+static bool packs(const linear *l) {
+    return cla_linear_takes_packed(l) && !l->packed.buffer;
+}
+
 uint64_t cla_linear_scratch(const linear *l) {
     uint64_t bytes = direct_result(l) ? 0 : end_of(0, &l->y);
     if (!plain_or_native(l, &l->x)) bytes = end_of(bytes, &l->x);
     if (!plain_or_native(l, &l->w)) bytes = end_of(bytes, &l->w);
+    if (packs(l)) bytes = cla_workspace_add(bytes, cla_packed_words(&l->w), sizeof(uint32_t));
     return bytes;
 }
 
@@ -65,7 +72,7 @@ double cla_linear_flops(const linear *l) {
     double flops = 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
     if (flops == 0.0) return 0.0;
     if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
-    if (!plain_or_native(l, &l->w)) flops += move_flops(&l->w);
+    if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
     if (!direct_result(l) || bias_is_left(l)) flops += move_flops(&l->y);
     return flops;
 }
@@ -108,7 +115,7 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
 }
 
 // A result in scratch memory is float32, which may be another kernel.
-static void become_float32(const clattn_context *context, linear *l, const clattn_tensor *y) {
+static void become_float32(clattn_context *context, linear *l, const clattn_tensor *y) {
     l->y = *y;
     l->y.type = CLATTN_TYPE_F32;
     cla_linear_choose(context, l);
@@ -119,6 +126,7 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
     linear inner = *l; // what linear_enqueue hands to the kernel
     if (!direct_result(l)) become_float32(context, &inner, &l->y);
     if (l->native) TRY(cla_linear_native_prepare(context, &inner));
+    if (packs(l)) TRY(cla_packed_prepare(context, &l->w));
     const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
     const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
     const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
@@ -166,6 +174,10 @@ clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint
     if (!direct_result(l)) {
         const clattn_tensor y = scratch_view(&l->y, scratch, &at);
         become_float32(c->context, &inner, &y);
+    }
+    if (packs(l)) {
+        inner.packed = cla_packed_view(&l->w, scratch, at);
+        TRY(cla_packed_enqueue(c, &l->w, &inner.packed));
     }
     TRY(l->native ? cla_linear_native_enqueue(c, &inner) : multiply(c, l, &inner.y, scratch, at));
     if (direct_result(l) && !bias_is_left(l)) return CLATTN_OK;

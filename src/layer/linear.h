@@ -11,6 +11,8 @@ typedef struct linear {
     clattn_tensor x;      // [B, G, N, K / G]
     clattn_tensor w;      // [M, K], last stride 1
     clattn_tensor b;      // optional [M]
+    clattn_tensor packed; // w once more, packed (packed.h): its words; no buffer: there are none
+    bool split;           // float32 may be split into terms
     clattn_tensor y;      // [B, H, N, M / H]
     bool native;          // clattn's own kernel
     linear_choice choice; // that kernel and the shape of its work (linear_choose)
@@ -26,13 +28,14 @@ typedef struct linear {
 clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 
 // The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
-void cla_linear_choose(const clattn_context *context, linear *l);
+void cla_linear_choose(clattn_context *context, linear *l);
 
 // Check what one call and a layer's call have in common (linear_call.c): a weight matrix of shape [out, in]
 // with its optional bias, under these two names; and who is asked to multiply.
 clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
                                       const int64_t shape[2], const char *const names[2], bool planning);
 clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
+clattn_status cla_linear_check_precision(clattn_context *context, clattn_precision precision);
 
 // What a projection does to its result: where CLBlast may write it, the bias is added to it afterwards.
 view_use cla_linear_output_use(clattn_projection wanted);
@@ -52,7 +55,7 @@ double cla_linear_flops(const linear *l);
 // Enqueue; `scratch` holds linear_scratch bytes from byte `at` on.
 clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at);
 
-// The native kernel (linear_native.c); y is written whole.
+// The native kernel (linear_native.c); y is written whole. What it takes packed is packed already.
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
 // What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
@@ -60,9 +63,12 @@ typedef struct projection_answer {
     enum plan_measured of[PLAN_MEASURES];
     bool sure; // the runs agreed
 } projection_answer;
-bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known);
-bool cla_linear_native_is_open(const clattn_context *context, const linear *l);
-const char *cla_linear_why(const clattn_context *context, const linear *l, const projection_answer *known);
+bool cla_linear_native_wins(clattn_context *context, const linear *l, const projection_answer *known);
+bool cla_linear_native_is_open(clattn_context *context, const linear *l);
+const char *cla_linear_why(clattn_context *context, const linear *l, const projection_answer *known);
+// Whether its native kernel takes packed weights, and would if there were many rows.
+bool cla_linear_takes_packed(const linear *l);
+bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split);
 // Whether its native kernel is one of few rows.
 bool cla_linear_is_of_few_rows(const linear *l);
 // Three projections of the same rows in one launch, where their kernel and knobs are those of few rows: a

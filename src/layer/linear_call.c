@@ -4,6 +4,7 @@
 
 #include "core/entry.h"
 #include "core/workspace.h"
+#include "layer/packed.h"
 #include "layer/projector.h"
 
 #define MAX_SIDE                                                                                             \
@@ -44,6 +45,12 @@ clattn_status cla_linear_check_projection(clattn_context *c, clattn_projection w
     return CLATTN_OK;
 }
 
+clattn_status cla_linear_check_precision(clattn_context *c, clattn_precision precision) {
+    if ((unsigned)precision < CLATTN_PRECISION_COUNT) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "precision: %d is none of CLATTN_PRECISION_*",
+                            (int)precision);
+}
+
 static clattn_status check_views(clattn_context *c, const clattn_linear_params *p, bool planning) {
     const tensor_rule x = {"x", "[B, N, K]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, N, M]", TYPES_FLOAT, true, planning};
@@ -66,9 +73,10 @@ view_use cla_linear_output_use(clattn_projection wanted) {
     return wanted == CLATTN_PROJECTION_NATIVE ? VIEW_WRITE : VIEW_BOTH;
 }
 
-static clattn_status check_memory(call_views *v, const clattn_linear_params *p) {
+static clattn_status check_memory(call_views *v, const clattn_linear_params *p, const clattn_tensor *packed) {
     cla_views_add(v, "x", &p->x, VIEW_READ);
     cla_views_add(v, "w", &p->w, VIEW_READ);
+    cla_views_add(v, "packed", packed, VIEW_READ);
     cla_views_add(v, "b", &p->b, VIEW_READ);
     cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
     return cla_views_check(v);
@@ -83,9 +91,15 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
     *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
+    TRY(cla_linear_check_precision(context, p.precision));
     TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
-    TRY(check_memory(&v, &p));
-    *l = (linear){.x = cla_linear_one_head(&p.x), .w = p.w, .b = p.b, .y = cla_linear_one_head(&p.out)};
+    *l = (linear){.x = cla_linear_one_head(&p.x),
+                  .w = p.w,
+                  .b = p.b,
+                  .y = cla_linear_one_head(&p.out),
+                  .split = p.precision == CLATTN_PRECISION_SPLIT};
+    TRY(cla_packed_check(context, "packed", &p.packed, &p.w, &l->packed));
+    TRY(check_memory(&v, &p, &l->packed));
     job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
     cla_linear_choose(context, l);
     TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));

@@ -6,7 +6,10 @@
 #include "core/entry.h"
 #include "layer/linear.h"
 #include "linear_args.h"
+#include "plan/family.h"
 #include "plan/planner.h"
+
+#define MANY_ROWS 4096 // of calls for which weights are worth packing
 
 static bool joined_heads(const linear *l) {
     return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
@@ -40,20 +43,28 @@ static linear_problem problem_of(const linear *l) {
                             .reduction = l->w.shape[1],
                             .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
                             .rope_interleaved = l->rope.interleaved,
+                            .split = l->split,
+                            .packed = l->packed.buffer != NULL,
                             .align_x = l->align_x,
                             .align_w = l->align_w};
 }
 
-static plan_input input_of(const clattn_context *context) {
+// A matrix engine is probed where the context has asked for it and the projection could gain.
+static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
     in.has_clblast = cla_clblast_available();
+    if (!(context->engines & CLATTN_ENGINE_AMX) || !cla_family_linear_matrix_can(&in, p)) return in;
+    const unsigned wanted = 1u << PROBE_FMA | 1u << PROBE_AMX;
+    const probe_results found = cla_probe_results(context, wanted);
+    in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
+    in.probes.rate[PROBE_FMA] = found.rate[PROBE_FMA], in.probes.rate[PROBE_AMX] = found.rate[PROBE_AMX];
     return in;
 }
 
 // Kernels in lanes read at any place: what their calls would be asked for in vain is not.
-void cla_linear_choose(const clattn_context *context, linear *l) {
-    const plan_input in = input_of(context);
+void cla_linear_choose(clattn_context *context, linear *l) {
     linear_problem p = problem_of(l);
+    const plan_input in = input_of(context, &p);
     cla_variant_choose_linear(&in, &p, true, &l->choice);
     if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
     find_alignments(l);
@@ -61,25 +72,49 @@ void cla_linear_choose(const clattn_context *context, linear *l) {
     cla_variant_choose_linear(&in, &p, true, &l->choice);
 }
 
-bool cla_linear_native_wins(const clattn_context *context, const linear *l, const projection_answer *known) {
+bool cla_linear_native_wins(clattn_context *context, const linear *l, const projection_answer *known) {
     const linear_problem p = problem_of(l);
-    plan_input in = input_of(context);
+    plan_input in = input_of(context, &p);
     linear_choice choice;
     memcpy(in.measured, known->of, sizeof in.measured);
     return cla_variant_choose_linear(&in, &p, false, &choice);
 }
 
-const char *cla_linear_why(const clattn_context *context, const linear *l, const projection_answer *known) {
+const char *cla_linear_why(clattn_context *context, const linear *l, const projection_answer *known) {
     const linear_problem p = problem_of(l);
-    plan_input in = input_of(context);
+    plan_input in = input_of(context, &p);
     memcpy(in.measured, known->of, sizeof in.measured);
     return cla_variant_linear_why(&in, &p, l->native);
 }
 
-bool cla_linear_native_is_open(const clattn_context *context, const linear *l) {
+bool cla_linear_native_is_open(clattn_context *context, const linear *l) {
     const linear_problem p = problem_of(l);
-    const plan_input in = input_of(context);
+    const plan_input in = input_of(context, &p);
     return cla_variant_linear_is_open(&in, &p);
+}
+
+bool cla_linear_takes_packed(const linear *l) {
+    return l->native && l->choice.id == KERNEL_LINEAR_MATRIX;
+}
+
+bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split) {
+    static const clattn_type of_x[] = {CLATTN_TYPE_BF16, CLATTN_TYPE_F32};
+    linear_problem p = {.type_w = w->type,
+                        .rows = MANY_ROWS,
+                        .columns = w->shape[0],
+                        .reduction = w->shape[1],
+                        .split = split,
+                        .packed = true,
+                        .align_x = 1,
+                        .align_w = 1};
+    linear_choice choice;
+    for (int i = 0; i < 2; i++) {
+        p.type_x = p.type_y = of_x[i];
+        const plan_input in = input_of(context, &p);
+        if (cla_variant_choose_linear(&in, &p, false, &choice) && choice.id == KERNEL_LINEAR_MATRIX)
+            return true;
+    }
+    return false;
 }
 
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
@@ -131,10 +166,12 @@ static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t
     const linear_choice *choice = &l->choice;
     linear_args a = args_of(l);
     a.column_tile = choice->column_tile;
+    a.packed_offset = l->packed.offset;
     a.x_offset += first * a.x_row, a.y_offset += first * a.y_row;
     a.position += first, a.rows = (int)rows;
     cla_launch_buffer(&job, &l->x.buffer);
     cla_launch_buffer(&job, &l->w.buffer);
+    if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
     cla_launch_buffer(&job, &l->b.buffer);
     cla_launch_buffer(&job, &l->y.buffer);
     cla_launch_buffer(&job, &l->rope.turns);

@@ -76,6 +76,11 @@ uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
 // Whether the device holds any tile of linear_tiles; linear_rows runs everywhere.
 bool cla_family_linear_tiles_fit(const plan_input *in);
 
+// Whether tiles of a matrix engine can compute this projection, on the emulation at least; and whether the device's own, which
+// it proved, promises to be the fastest.
+bool cla_family_linear_matrix_can(const plan_input *in, const linear_problem *p);
+bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p);
+
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);
 bool cla_family_is_vector(int lanes);

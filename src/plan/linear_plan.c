@@ -1,4 +1,5 @@
 // linear_plan.c: the planner's choice for one projection: who computes it, and why. The shape of the work is its family's.
+#include "args.h"
 #include "plan/family.h"
 
 // A device without lanes never gets the lanes kernels by default, and one that is no CPU not even by a row: the tiles that are
@@ -11,12 +12,19 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
     unsigned kernels = 1u << TUNED_CLBLAST | 1u << KERNEL_LINEAR_ROWS | 1u << KERNEL_LINEAR_TILES;
     if (in->device->is_cpu) kernels |= 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES;
-    return cla_tuned_find(rows, NULL, kernels, &key);
+    if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, kernels, &key);
+    const tuned_row *row = cla_tuned_find(rows, NULL, kernels | 1u << KERNEL_LINEAR_MATRIX, &key);
+    const bool asks_for_amx =
+        row && row->id == KERNEL_LINEAR_MATRIX && row->knobs.matrix_engine == MATRIX_ENGINE_AMX;
+    return asks_for_amx && !(in->probes.proven >> PROBE_AMX & 1u) ? cla_tuned_find(rows, NULL, kernels, &key)
+                                                                  : row;
 }
 
 // What the library prefers where no row of the caller's says it.
 static const tuned_row *default_row(const plan_input *in, const linear_problem *p) {
-    static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES};
+    static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES},
+                           matrix = {.id = KERNEL_LINEAR_MATRIX};
+    if (cla_family_linear_matrix_wins(in, p)) return &matrix;
     if (cla_device_has_lanes(in->device)) return linear_row(in, p, in->shipped);
     return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
 }
@@ -31,7 +39,7 @@ int cla_variant_linear_measure(enum kernel_id id) {
 
 // Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    if (linear_row(in, p, in->own)) return false;
+    if (linear_row(in, p, in->own) || cla_family_linear_matrix_wins(in, p)) return false;
     return cla_device_has_lanes(in->device) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
 }
 
@@ -39,6 +47,7 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p);
     if (is_clblast(row)) return true;
+    if (row->id == KERNEL_LINEAR_MATRIX) return false;
     const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
     if (cla_device_has_lanes(in->device)) return known == PLAN_CLBLAST_FASTER;
     if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;
@@ -68,6 +77,8 @@ const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p
         return native ? "a tuned row of the context prefers it"
                       : "no tuned row prefers the native kernel on this device";
     const tuned_row *row = default_row(in, p);
+    if (native && row && row->id == KERNEL_LINEAR_MATRIX)
+        return "a matrix engine's rate promises the shortest time";
     if (!cla_variant_linear_is_open(in, p))
         return native ? "it reads weights of 16 bits as they are stored"
                       : "no tuned row prefers the native kernel on this device";

@@ -45,6 +45,9 @@ static const option_row bench_rows[] = {
     {"dtype", "LIST", AXIS(DTYPE), "f32, f16, bf16"},
     {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
     {"projection", "LIST", AXIS(PROJECTION), "auto, clblast, native: who multiplies in layer and linear"},
+    {"precision", "LIST", AXIS(PRECISION),
+     "exact, split: how the projections of layer and linear multiply float32"},
+    {"packed", "LIST", AXIS(PACKED), "no, yes or both: whether their weights are packed before"},
     {"op", "LIST", AXIS(OP), "attend, decode, layer, linear (the query projection of such a layer alone)"},
     {"baselines", "LIST", BENCH_BASELINES,
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
@@ -63,7 +66,7 @@ static const option_row bench_rows[] = {
      "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql"},
 };
 
-static bool take_causal(const char *value, bench_list *list, char why[256]) {
+static bool take_switch(const char *value, bench_list *list, char why[256]) {
     static const char *const names[] = {"no", "yes", "both", NULL};
     if (!bench_list_names(value, names, list, why)) return false;
     bool wanted[2] = {false, false};
@@ -87,8 +90,11 @@ static bool take_axis(bench_list *list, int axis, const char *value, char why[25
         return bench_list_names(value, names_kernels, list, why);
     case BENCH_AXIS_PROJECTION:
         return bench_list_names(value, names_projections, list, why);
+    case BENCH_AXIS_PRECISION:
+        return bench_list_names(value, names_precisions, list, why);
     case BENCH_AXIS_CAUSAL:
-        return take_causal(value, list, why);
+    case BENCH_AXIS_PACKED:
+        return take_switch(value, list, why);
     default:
         return bench_list_numbers(value, list, why);
     }

@@ -68,6 +68,8 @@ static struct test_case make(const bench_list *lists, const int *at) {
     c.q_type = c.kv_type = c.out_type = c.matrix_type = c.bias_type = type;
     c.kernel = (clattn_kernel)value(lists, at, BENCH_AXIS_KERNEL, CLATTN_KERNEL_AUTO);
     c.projection = (clattn_projection)value(lists, at, BENCH_AXIS_PROJECTION, CLATTN_PROJECTION_AUTO);
+    c.precision = (clattn_precision)value(lists, at, BENCH_AXIS_PRECISION, CLATTN_PRECISION_EXACT);
+    c.packs = value(lists, at, BENCH_AXIS_PACKED, 0) != 0;
     c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
     if (c.score.causal) c.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     c.batch = value(lists, at, BENCH_AXIS_B, 1);
@@ -90,6 +92,9 @@ static bool valid(const struct test_case *c, char why[256]) {
     if (c->projection && !case_projects(c))
         snprintf(why, 256, "--projection %s: --op %s has none: layer and linear have",
                  names_projections[c->projection], names_ops[c->op]);
+    else if ((c->precision || c->packs) && !case_projects(c))
+        snprintf(why, 256, "--%s: --op %s has no weights: layer and linear have",
+                 c->precision ? "precision split" : "packed yes", names_ops[c->op]);
     else if (c->kernel && c->op == CASE_LINEAR)
         snprintf(why, 256, "--kernel %s: --op linear has no attention: --projection says who multiplies",
                  names_kernels[c->kernel]);

@@ -27,6 +27,7 @@ enum {
     OPTION_ROPE_DIM,
     OPTION_WEIGHTS_OUT,
     OPTION_PROJECTION,
+    OPTION_PRECISION,
     OPTION_DTYPE,
     OPTION_MODEL,
     OPTION_LAYER
@@ -52,6 +53,17 @@ static bool take_count(const char *value, int32_t *result, char why[256]) {
     return true;
 }
 
+static bool take_projection(clattn_layer_params *p, int id, const char *value, char why[256]) {
+    const bool who = id == OPTION_PROJECTION;
+    int index = 0;
+    if (!option_choice(value, who ? names_projections : names_precisions, &index, why)) return false;
+    if (who)
+        p->projection = (clattn_projection)index;
+    else
+        p->precision = (clattn_precision)index;
+    return true;
+}
+
 static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
     clattn_rope *rope = &r->params.rope;
     if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
@@ -67,7 +79,6 @@ static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
 
 static bool take_layer(void *target, int id, const char *value, char why[256]) {
     layer_run *r = target;
-    int index = 0;
     if (id < OPTION_TENSORS + LAYER_TENSORS) {
         r->weights.given[id - OPTION_TENSORS] = value;
         return true;
@@ -103,9 +114,8 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
     case OPTION_DTYPE:
         return option_choice(value, names_types, &r->dtype, why);
     case OPTION_PROJECTION:
-        if (!option_choice(value, names_projections, &index, why)) return false;
-        r->params.projection = (clattn_projection)index;
-        return true;
+    case OPTION_PRECISION:
+        return take_projection(&r->params, id, value, why);
     default:
         return take_rope(r, id, value, why);
     }
@@ -139,6 +149,8 @@ static const option_row layer_rows[] = {
     {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
     {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
     {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
+    {"precision", "NAME", OPTION_PRECISION,
+     "exact or split: whether a matrix engine may multiply float32 in three terms"},
     {"dtype", "TYPE", OPTION_DTYPE,
      "storage type of x, y and the output: f32, f16, bf16; default the file's own"},
 };

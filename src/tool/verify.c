@@ -35,6 +35,7 @@ static const struct {
     {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
     {"linear-rows", CLATTN_KERNEL_AUTO, "linear_rows :"},
     {"linear-tiles", CLATTN_KERNEL_AUTO, "linear_tiles :"},
+    {"linear-matrix", CLATTN_KERNEL_AUTO, "linear_matrix :"},
     {"planner", CLATTN_KERNEL_AUTO, NULL},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
@@ -121,6 +122,9 @@ static bool suits(int i, const struct test_case *test) {
     if (variants[i].rows && !strncmp(variants[i].rows, "flash_matrix", 12) &&
         test->kv_type != CLATTN_TYPE_BF16)
         return false;
+    const bool tiles = test->precision == CLATTN_PRECISION_SPLIT ||
+                       (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
+    if (variants[i].rows && !strncmp(variants[i].rows, "linear_matrix", 13) && !tiles) return false;
     if (linear || test->op == CASE_LINEAR)
         return case_projects(test) && (linear || !variants[i].rows) && kernel == CLATTN_KERNEL_AUTO;
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
