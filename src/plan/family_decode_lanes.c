@@ -40,6 +40,7 @@ static const char *fit_dot(const plan_input *in, const problem *p, const tuned_r
     v->knobs.dot_bf16 = 1;
     if (v->knobs.lanes != 16 || p->head_dim % (2 * v->knobs.lanes))
         return "needs 16 lanes and a head size of whole pairs of vectors";
+    if (v->knobs.key_block % 2) return "needs whole pairs of keys, an even KEY_BLOCK";
     return cla_family_dot_refusal(in, p);
 }
 
