@@ -112,8 +112,7 @@ REGISTER_INLINE void attend(const VEC *q_tile, __global const uint *words, __glo
         score(s_tile, m_new, q_tile, in + FIRST_K, j);
         weigh(o_tile, s_tile, m, l, m_new, v);
     }
-    for (int b = 0; b < ROW_VECTORS; b++)
-        factor[b] = select((VEC)(2.0f), (VEC)(1.0f), l[b] == 0.0f);
+    for (int b = 0; b < ROW_VECTORS; b++) factor[b] = select((VEC)(2.0f), (VEC)(1.0f), l[b] == 0.0f);
     store_rows(out, HEAD_DIM_V, LANE_ROWS - 3, o_tile, factor);
     out += (LANE_ROWS - 3) * HEAD_DIM_V;
     for (int b = 0; b < ROW_VECTORS; b++) VSTORE(l[b], b, out);

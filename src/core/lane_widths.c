@@ -6,7 +6,7 @@
 #define ROW_VECTORS 3
 #define KEY_BLOCK 4
 #define KEYS 8
-#define HEAD 22 // no whole vectors, whatever the width
+#define HEAD 22   // no whole vectors, whatever the width
 #define WORDS 160 // of q and k; those of v follow
 #define NOT_SEEN (-100)
 

@@ -4,8 +4,7 @@
 #define CLATTN_CORE_LANE_WIDTHS_H
 #include "core/probe.h"
 
-#define PROBES_LANES                                                                                         \
-    (1u << PROBE_TILES | 1u << PROBE_LANES_4 | 1u << PROBE_LANES_8 | 1u << PROBE_LANES_16)
+#define PROBES_LANES (1u << PROBE_TILES | 1u << PROBE_LANES_4 | 1u << PROBE_LANES_8 | 1u << PROBE_LANES_16)
 
 // probe_tiles.cl: what a width has to beat.
 #define TILES_PROBE_ITEMS 64

@@ -93,7 +93,7 @@ static double subgroup_flops(const knobs *k) {
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
         "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
-            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL           \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL         \
     }
 
 #define AMX_WORDS 64
@@ -134,7 +134,7 @@ static double amx_flops(const knobs *k) {
 #define LANES_PROBE(width)                                                                                   \
     {                                                                                                        \
         "kernels in vectors of " #width " floats", KERNEL_PROBE_LANES, cla_lanes_possible, lanes_##width,    \
-            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth                           \
+            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth                   \
     }
 #define LANES_OF(width)                                                                                      \
     static knobs lanes_##width(const clattn_capabilities *device) {                                          \

@@ -29,7 +29,7 @@ struct family {
     // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
     probe_id engine;
     float reach;
-    int head_step; // head sizes are filled up to a multiple; 0: they are not
+    int head_step;  // head sizes are filled up to a multiple; 0: they are not
     bool subgroups; // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row; // taken only where a tuned row names its kernel
     // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.

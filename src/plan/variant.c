@@ -17,8 +17,10 @@ int cla_plan_lanes(const plan_input *in) {
         int lanes;
         probe_id probe;
     } widths[] = {{4, PROBE_LANES_4}, {8, PROBE_LANES_8}, {16, PROBE_LANES_16}};
-    const int width = (int)in->device->float_vector_width,
-              reported = width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : 0;
+    const int width = (int)in->device->float_vector_width, reported = width >= 16  ? 16
+                                                                      : width >= 8 ? 8
+                                                                      : width >= 4 ? 4
+                                                                                   : 0;
     int lanes = 0;
     float rate = 0.0f; // to be beaten
     if (!in->device->is_cpu) return 0;
@@ -30,7 +32,8 @@ int cla_plan_lanes(const plan_input *in) {
     }
     for (int i = 0; i < 3; i++) {
         const float own = in->probes.rate[widths[i].probe];
-        if (!(in->probes.proven >> widths[i].probe & 1u) || widths[i].lanes == reported || own <= rate) continue;
+        if (!(in->probes.proven >> widths[i].probe & 1u) || widths[i].lanes == reported || own <= rate)
+            continue;
         lanes = widths[i].lanes, rate = FASTER_THAN_NARROWER * own;
     }
     return lanes;
@@ -47,6 +50,7 @@ int cla_variant_lanes(const plan_input *in) {
 
 int cla_plan_lanes_key(const plan_input *in) {
     const int lanes = cla_plan_lanes(in), width = (int)in->device->float_vector_width;
+    if (in->device->is_cpu && !lanes) return width < 4 ? width : 1; // what it reports was wrong
     return lanes && !(lanes == 16 && width > 16) ? lanes : width;
 }
 
