@@ -11,6 +11,10 @@ typedef enum probe_id {
     PROBE_SUBGROUPS_32,
     PROBE_SUBGROUPS_64,
     PROBE_AMX,
+    PROBE_TILES,   // products through local memory, as on devices without lanes
+    PROBE_LANES_4, // vectors of so many floats, as the lanes kernels use them
+    PROBE_LANES_8,
+    PROBE_LANES_16,
     PROBE_COUNT
 } probe_id;
 

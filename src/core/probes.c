@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "core/lane_widths.h"
 #include "core/probe.h"
 #include "core/subgroups.h"
 
@@ -19,7 +20,7 @@ static uint32_t bf16_pair(float low, float high) {
 
 // Multiply-adds in vectors of the device's width: right everywhere, so that only its rate is news.
 static bool fma_applies(const clattn_capabilities *device) {
-    return device->is_cpu && device->float_vector_width >= 4;
+    return device->is_cpu;
 }
 static knobs fma_knobs(const clattn_capabilities *device) {
     const uint32_t width = device->float_vector_width;
@@ -92,7 +93,7 @@ static double subgroup_flops(const knobs *k) {
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
         "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
-            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0               \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL         \
     }
 
 #define AMX_WORDS 64
@@ -129,15 +130,35 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
+// Vectors of a CPU device as the lanes kernels use them, a probe for each width.
+#define LANES_PROBE(width)                                                                                   \
+    {                                                                                                        \
+        "kernels in vectors of " #width " floats", KERNEL_PROBE_LANES, cla_lanes_possible, lanes_##width,    \
+            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth                   \
+    }
+#define LANES_OF(width)                                                                                      \
+    static knobs lanes_##width(const clattn_capabilities *device) {                                          \
+        (void)device;                                                                                        \
+        return cla_lanes_knobs(width);                                                                       \
+    }
+LANES_OF(4)
+LANES_OF(8)
+LANES_OF(16)
+
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops, NULL, 0, 0},
+                   fma_flops, NULL, 0, 0, NULL},
     [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops, NULL, 0, 0},
+                        dot_expect, dot_flops, NULL, 0, 0, NULL},
     [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
     [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
     [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
     [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
     [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_applies, amx_knobs, amx_fill,
-                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX},
+                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX, NULL},
+    [PROBE_TILES] = {"tiles through local memory", KERNEL_PROBE_TILES, cla_tiles_possible, cla_tiles_knobs,
+                     cla_lanes_fill, cla_tiles_expect, cla_tiles_flops, NULL, TILES_PROBE_ITEMS, 0, NULL},
+    [PROBE_LANES_4] = LANES_PROBE(4),
+    [PROBE_LANES_8] = LANES_PROBE(8),
+    [PROBE_LANES_16] = LANES_PROBE(16),
 };

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/lane_widths.h"
 #include "core/subgroups.h"
 #include "plan/family.h"
 
@@ -25,8 +26,16 @@ void cla_planner_destroy(clattn_context *context) {
     context->planner = NULL;
 }
 
+// The widths of vectors are probed where the device reports none; else it is taken at its word, until somebody asked.
+static probe_results width_results(const clattn_context *context) {
+    if (context->capabilities.is_cpu && context->capabilities.float_vector_width < 4)
+        return cla_probe_results(context, PROBES_LANES);
+    return cla_probe_results_kept(context, context->no_measurements ? 0 : PROBES_LANES);
+}
+
 plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
+    in.probes = width_results(context);
     for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
     return in;
@@ -38,7 +47,7 @@ static bool wants_subgroups(const plan_input *in) {
     if (!in->device->subgroups) return false;
     for (int i = 0; i < cla_family_count; i++) {
         if (!cla_families[i]->subgroups) continue;
-        if (!cla_device_has_lanes(in->device)) return true;
+        if (!cla_plan_has_lanes(in)) return true;
         for (int r = 0; r < in->own->count; r++)
             if (in->own->rows[r].id == cla_families[i]->id) return true;
     }
@@ -69,7 +78,8 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
 
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const clattn_capabilities *of = &context->capabilities;
-    const tuned_key key = {.cpu = of->is_cpu, .lanes = (int)of->float_vector_width};
+    const plan_input in = cla_planner_linear_input(context);
+    const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in)};
     const tuned_row *row =
         cla_tuned_find(&context->planner->own, NULL, 1u << (TUNED_CLBLAST_KERNELS + kernel), &key);
     return row ? row->clblast : NULL;
