@@ -188,7 +188,35 @@ START_TEST(engines_by_time) {
 }
 END_TEST
 
+// The tile of float32 by the rates of multiply-adds with their loads, which are probed only where somebody asks.
+START_TEST(tiles_by_rate) {
+    static const struct {
+        const char *word;
+        float wide, tall;
+        int n_q, row_vectors, key_block;
+    } cases[] = {
+        {"not measured", 0, 0, 1024, 2, 8},
+        {"Zen 5", 238, 233, 1024, 2, 8},
+        {"Zen 5, the other way round", 233, 238, 1024, 2, 8},
+        {"Sapphire Rapids, quiet", 124, 137, 1024, 4, 6},
+        {"Sapphire Rapids, the other thread busy", 86, 108, 1024, 4, 6},
+        {"Sapphire Rapids, 77 rows", 124, 137, 77, 5, 4},
+        {"one of them is wrong", -1, 137, 1024, 2, 8},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        const problem p = make_problem(cases[i].n_q);
+        plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+        variant v;
+        keep(&in.probes, PROBE_LOADS_2X8, cases[i].wide);
+        keep(&in.probes, PROBE_LOADS_4X6, cases[i].tall);
+        ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+        ck_assert_msg(v.knobs.row_vectors == cases[i].row_vectors && v.knobs.key_block == cases[i].key_block,
+                      "%s: %d x %d", cases[i].word, v.knobs.row_vectors, v.knobs.key_block);
+    }
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {widths, worth_asking, rows_by_width, engines_by_time};
+    const TTest *const tests[] = {widths, worth_asking, rows_by_width, engines_by_time, tiles_by_rate};
     return PLAN_SUITE_RUN("plan_widths", tests);
 }

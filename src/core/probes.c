@@ -44,6 +44,41 @@ static double fma_flops(const knobs *k) {
     return 2.0 * 12 * k->lanes; // twelve accumulators
 }
 
+// The same with the loads of a matrix product, in tiles for 32 registers.
+#define LOADS_STEPS 32
+static bool loads_apply(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= WORDS;
+}
+static knobs loads_2x8(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .row_vectors = 2, .key_block = 8};
+}
+static knobs loads_4x6(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .row_vectors = 4, .key_block = 6};
+}
+static uint32_t loads_word(int i) {
+    return (uint32_t)(i * 7 + 3) % 11;
+}
+static void loads_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < 2 * WORDS; i++) in[i] = loads_word(i);
+}
+static void loads_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    for (int lane = 0; lane < k->lanes; lane++) {
+        uint32_t sum = 0;
+        for (int i = 0; i < k->key_block * k->row_vectors * LOADS_STEPS; i++) {
+            const int step = i % LOADS_STEPS, a = i / LOADS_STEPS % k->key_block,
+                      b = i / LOADS_STEPS / k->key_block;
+            sum += (uint32_t)(a + b + 1) * loads_word((a + step) % WORDS) *
+                   ((uint32_t)lane + loads_word(WORDS + (b + step) % WORDS));
+        }
+        out[lane] = float_bits((float)sum);
+    }
+}
+static double loads_flops(const knobs *k) {
+    return 2.0 * k->key_block * k->row_vectors * LOADS_STEPS * k->lanes;
+}
+
 // x86's bfloat16 dot product. The host's own CPU is asked first: a CPU device runs on it.
 static bool dot_applies(const clattn_capabilities *device) {
     return device->is_cpu && device->float_vector_width >= WORDS && cla_os_cpu_has_dot_bf16();
@@ -161,4 +196,8 @@ const probe cla_probes[PROBE_COUNT] = {
     [PROBE_LANES_4] = LANES_PROBE(4),
     [PROBE_LANES_8] = LANES_PROBE(8),
     [PROBE_LANES_16] = LANES_PROBE(16),
+    [PROBE_LOADS_2X8] = {"multiply-add with loads, 2 x 8 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_2x8,
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
+    [PROBE_LOADS_4X6] = {"multiply-add with loads, 4 x 6 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_4x6,
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
 };

@@ -18,6 +18,7 @@ const char clattn_tuned_rows_text[] =
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=8193..49152 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=98305.. : ROW_VECTORS=8 KEY_BLOCK=2 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=49153.. : ROW_VECTORS=6 KEY_BLOCK=4 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. tall=1 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=66\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=bf16 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=64\n"
