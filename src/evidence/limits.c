@@ -66,7 +66,7 @@ static const char loads_source[] =
 #define STEPS 64 // of the reduction: a head
 
 // Of 32 registers, and of 16.
-static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 4}, {4, 3}};
+static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
 #define TILES ((int)(sizeof tiles / sizeof tiles[0]))
 
 static const char read_source[] =
@@ -185,7 +185,7 @@ static bool start_bf16(struct limit *l) {
 // Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
 static bool grow(struct limit *l, limit_kind kind, double flops) {
     const cl_uint last = kind == LIMIT_BF16 ? 2 : 3;
-    for (cl_int n = 100;; n *= 4) {
+    for (cl_int n = 100;; n *= l->least_ns < 1e6 ? 4 : 2) {
         const measure_settings settings = {.repeat = 3};
         measure_times times;
         if (clSetKernelArg(l->kernel, last, sizeof n, &n) != CL_SUCCESS) return false;
@@ -284,7 +284,7 @@ void limit_destroy(struct limit *l) {
 
 // Work a nanosecond of the least of some runs; 0: it could not be measured. *disturbed: median by least time.
 static double best_rate(struct place *place, limit_kind kind, double *disturbed) {
-    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : 20};
+    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : kind == LIMIT_FMA ? 20 : 8};
     struct limit *l = limit_create(place, kind, 0);
     measure_times times;
     double rate = 0.0, wall = 0.0;
