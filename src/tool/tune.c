@@ -141,35 +141,59 @@ void tune_add_line(tune *t, const char *line) {
     if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
 }
 
-// The vector as kernels with lanes take it; the rows' condition has the width that the device reports.
-static int lanes_of(const clattn_capabilities *device) {
-    const uint32_t width = device->float_vector_width;
-    return width >= 16 ? 16 : width >= 8 ? 8 : 4;
+// The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
+// rows that are made here hold for it whatever it is.
+static const char *device_condition(const clattn_capabilities *device, char text[40]) {
+    const bool hint = device->is_cpu && device->float_vector_width < 4;
+    snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
+             (unsigned)device->float_vector_width);
+    return text;
 }
 
 static void add_winners(tune *t, clattn_type type, const winner *winners) {
     for (int i = 0; i < t->class_count; i++) {
-        char line[512];
+        char line[512], device[40];
         const char *colon = strchr(winners[i].row, ':');
         if (!colon) continue;
         const double flops = model_flops(&t->classes[i].test);
-        snprintf(line, sizeof line, "%.*scpu=%d lanes=%u type=%s %s %s  # %.0f GFLOP/s",
-                 (int)(colon - winners[i].row), winners[i].row, t->device.is_cpu,
-                 (unsigned)t->device.float_vector_width, names_types[type], t->classes[i].condition, colon,
-                 flops / winners[i].time_ns);
+        snprintf(line, sizeof line, "%.*s%s type=%s %s %s  # %.0f GFLOP/s", (int)(colon - winners[i].row),
+                 winners[i].row, device_condition(&t->device, device), names_types[type],
+                 t->classes[i].condition, colon, flops / winners[i].time_ns);
         tune_add_line(t, line);
         t->row_count++;
     }
 }
 
+// Tiles of a matrix engine, where the device has proven one: elsewhere the kernel would run on its emulation, or another
+// kernel under its name.
+static int try_matrix(tune *t, clattn_type type, winner *winners) {
+    static const int tiles[] = {64, 32, 128, 256};
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
+    session s = {0};
+    clattn_plan plan = {.matrix_instructions = false};
+    int status = session_open_rows(&s, "tune", &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
+    if (status >= 0) return status;
+    p.kv.k = p.kv.v = p.out = p.q;
+    const bool has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
+                     !strcmp(plan.kernel_name, "flash_matrix");
+    session_close(&s);
+    for (size_t i = 0; has && i < sizeof tiles / sizeof tiles[0] && status < 0; i++) {
+        char row[64];
+        if (t->quick && i > 0) break;
+        snprintf(row, sizeof row, "flash_matrix : TILE_KV=%d MATRIX_ENGINE=2", tiles[i]);
+        status = try_row(t, row, type, winners);
+    }
+    return status;
+}
+
 static int tune_type(tune *t, clattn_type type) {
-    const int lanes = lanes_of(&t->device);
     winner winners[CLASSES] = {{{0}, 0.0}};
     int status = try_row(t, "flash :", type, winners);
+    if (status < 0) status = try_matrix(t, type, winners);
     for (int i = 0; i < CANDIDATES && status < 0; i++) {
         char row[256];
         if (t->quick && i % 3 != 1) continue;
-        snprintf(row, sizeof row, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes,
+        snprintf(row, sizeof row, "flash_lanes : ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d",
                  candidates[i].row_vectors, candidates[i].key_block, candidates[i].tile_kv);
         status = try_row(t, row, type, winners);
     }
