@@ -143,7 +143,7 @@ void tune_add_line(tune *t, const char *line) {
 
 // The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
 // rows that are made here hold for it whatever it is.
-static const char *device_condition(const clattn_capabilities *device, char text[40]) {
+const char *tune_device_condition(const clattn_capabilities *device, char text[40]) {
     const bool hint = device->is_cpu && device->float_vector_width < 4;
     snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
              (unsigned)device->float_vector_width);
@@ -157,7 +157,7 @@ static void add_winners(tune *t, clattn_type type, const winner *winners) {
         if (!colon) continue;
         const double flops = model_flops(&t->classes[i].test);
         snprintf(line, sizeof line, "%.*s%s type=%s %s %s  # %.0f GFLOP/s", (int)(colon - winners[i].row),
-                 winners[i].row, device_condition(&t->device, device), names_types[type],
+                 winners[i].row, tune_device_condition(&t->device, device), names_types[type],
                  t->classes[i].condition, colon, flops / winners[i].time_ns);
         tune_add_line(t, line);
         t->row_count++;
@@ -202,18 +202,31 @@ static int tune_type(tune *t, clattn_type type) {
     return status;
 }
 
+// Whether the native kernel of many rows is that of devices with vectors.
+static bool projects_in_lanes(session *s) {
+    const int64_t x[3] = {1, 256, 512}, w[2] = {512, 512};
+    const clattn_tensor rows = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    const clattn_linear_params p = {.x = rows,
+                                    .out = rows,
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .projection = CLATTN_PROJECTION_NATIVE};
+    clattn_linear_choice choice;
+    return clattn_linear_plan(s->context, &p, &choice) == CLATTN_OK &&
+           !strcmp(choice.kernel_name, "linear_lanes");
+}
+
 // One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
 static int tune_projection(tune *t, const char *name) {
     struct test_case c;
-    char why[256], line[512];
+    char why[256], line[512], device[40];
     double clblast = 0.0, native = 0.0;
-    const bool lanes = t->device.is_cpu && t->device.float_vector_width >= 4;
     session s = {0};
     if (t->named)
         c = t->classes[0].test;
     else if (!case_parse(name, &c, why))
         return tool_failed("tune", "%s", why);
     int status = session_open(&s, "tune", &t->common);
+    const bool lanes = status < 0 && projects_in_lanes(&s);
     c.projection = CLATTN_PROJECTION_CLBLAST;
     if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
     c.projection = CLATTN_PROJECTION_NATIVE;
@@ -223,10 +236,10 @@ static int tune_projection(tune *t, const char *name) {
         status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
     if (status >= 0) return status;
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%u %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
              native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
                                                                   : "clblast",
-             t->device.is_cpu, (unsigned)t->device.float_vector_width,
+             tune_device_condition(&t->device, device),
              t->named ? t->classes[0].condition
              : lanes  ? "nq=41.."
                       : "type=f32 nq=17..",
