@@ -28,8 +28,8 @@ configure() {
 # The program and the host suites: others would run for hours, and compile for half of one.
 build() {
     targets=clattn
-    for name in $(meson test -C $build --list --suite host 2>/dev/null | sed -n 's/.*host *\/ *//p'); do
-        targets="$targets tests/test_$name"
+    for suite in $(meson test -C $build --list --suite host 2>/dev/null | sed -n 's/.*host *\/ *//p'); do
+        targets="$targets tests/test_$suite"
     done
     # shellcheck disable=SC2086
     ninja -C $build $targets
