@@ -29,7 +29,7 @@ unsigned cla_lanes_wanted(unsigned probes) {
 }
 
 bool cla_lanes_worth(const clattn_capabilities *device, const probe_results *known) {
-    return device->float_vector_width >= 4 || known->rate[PROBE_FMA] > known->rate[PROBE_TILES];
+    return device->float_vector_width >= 4 || LANES_REACH * known->rate[PROBE_FMA] > known->rate[PROBE_TILES];
 }
 
 // An interpreter may call itself everything (Oclgrind does): it is taken at its word.
