@@ -3,10 +3,24 @@
 // in registers, rows that see some keys, an online softmax, 16-bit loads, sums across lanes. The numbers are small and whole
 // and the weights powers of two, so that every result is exact. Built and run before a width is taken that a device does not
 // report; the host compares every number.
+#ifndef LANES
+#define LANES 16
+#endif
+#ifndef ROW_VECTORS
+#define ROW_VECTORS 3
+#endif
+#ifndef KEY_BLOCK
+#define KEY_BLOCK 4
+#endif
+#ifndef HEAD_DIM
+#define HEAD_DIM 22
+#endif
+#ifndef HEAD_DIM_V
+#define HEAD_DIM_V (LANES + 1)
+#endif
 #include "lanes_rows.clh"
 
 #define KEYS 8
-#define BLOCKS (KEYS / KEY_BLOCK)
 #define ACCUMULATORS (KEY_BLOCK * ROW_VECTORS)
 
 // Where the words of k begin, how far its rows are apart, and those of v, two bfloat16 a word.
@@ -14,6 +28,9 @@
 #define STRIDE_K 3
 #define FIRST_V 160
 #define STRIDE_V 18
+#if KEYS % KEY_BLOCK != 0 || ROW_VECTORS > 3 || HEAD_DIM > 64 || HEAD_DIM_V < LANES || HEAD_DIM_V > STRIDE_V
+#error "the words hold 48 rows and 8 keys of up to 64 columns, and values of LANES to 18"
+#endif
 
 // acc[a][b] += k[a][d] * q[d][b] over all columns, as lanes_product.clh does it.
 REGISTER_INLINE void multiply(VEC acc[KEY_BLOCK][ROW_VECTORS], const VEC *q_tile, __global const float *k) {

@@ -1,6 +1,6 @@
 // probe_tiles.cl: how fast is a product of tiles through local memory, a work-group of it, as the kernels of devices
-// without lanes do it? Vectors of a CPU device that reports none are taken where they are faster than this. Whole numbers:
-// every sum is exact.
+// without lanes do it? Vectors of a CPU device that reports none are not asked for where they are far slower than this. Whole
+// numbers: every sum is exact.
 #include "tiles.clh"
 
 // Words of the rows, and where the columns' begin. Each row begins a word after the one before it.

@@ -33,7 +33,7 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 [ "$(head -c 4 heads.png | tail -c 3)" = PNG ] || complain "heads.png is no PNG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
-"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and all(e["gflops"] > 0 for x in d for e in x["engines"]), d' || complain "devices"
+"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
 for command in devices attend layer heatmap verify bench tune compare; do
     "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
 done

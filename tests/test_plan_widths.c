@@ -24,6 +24,7 @@ typedef struct cpu_device {
 static const cpu_device cpus[] = {
     // PoCL on aarch64 reports 1: four floats are its register; eight, as two of them, are no faster.
     {"PoCL on aarch64", CPU(1, 4096), 40, 2, 34, 35, 20, 4},
+    {"the same in qemu, whose multiply-adds are slow", CPU(1, 4096), 0.07f, 0.34f, 0.06f, 0.06f, 0.06f, 4},
     {"PoCL on aarch64, not probed", CPU(1, 4096), 0, 0, 0, 0, 0, 0},
     {"an aarch64 whose vectors are longer", CPU(1, 4096), 40, 2, 34, 70, 71, 8},
     {"a CPU that reports 1 and has AVX-512", CPU(1, 4096), 60, 5, 60, 120, 240, 16},
@@ -109,8 +110,8 @@ START_TEST(worth_asking) {
     for (size_t i = 0; i < CPUS; i++) {
         const plan_input in = input_of(&cpus[i]);
         const bool worth = cla_lanes_worth(&cpus[i].is, &in.probes);
-        ck_assert_msg(worth == (cpus[i].is.float_vector_width >= 4 || cpus[i].fma > cpus[i].tiles), "%s",
-                      cpus[i].word);
+        ck_assert_msg(worth == (cpus[i].is.float_vector_width >= 4 || 8.0f * cpus[i].fma > cpus[i].tiles),
+                      "%s", cpus[i].word);
         ck_assert(!strstr(cpus[i].word, "rusticl") || !worth);
     }
     ck_assert_uint_eq(cla_lanes_wanted(1u << PROBE_LANES_8), PROBES_LANES | 1u << PROBE_FMA);
@@ -125,7 +126,7 @@ START_TEST(rows_by_width) {
     static const struct {
         size_t cpu;
         int tile;
-    } cases[] = {{0, 96}, {1, 32}, {CPUS - 1, 128}};
+    } cases[] = {{0, 96}, {2, 32}, {CPUS - 1, 128}};
     tuned_rows own;
     char why[256];
     variant v;
@@ -136,7 +137,7 @@ START_TEST(rows_by_width) {
         in.own = &own;
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         ck_assert_msg(v.knobs.tile_kv == cases[i].tile, "%s: %d", cpus[cases[i].cpu].word, v.knobs.tile_kv);
-        ck_assert_int_eq(v.knobs.lanes, cases[i].cpu == 2 ? 16 : cases[i].cpu == CPUS - 1 ? 16 : 4);
+        ck_assert_int_eq(v.knobs.lanes, cases[i].cpu == CPUS - 1 ? 16 : 4);
     }
     cla_tuned_free(&own);
 }

@@ -29,11 +29,12 @@ unsigned cla_lanes_wanted(unsigned probes) {
 }
 
 bool cla_lanes_worth(const clattn_capabilities *device, const probe_results *known) {
-    return device->float_vector_width >= 4 || known->rate[PROBE_FMA] > known->rate[PROBE_TILES];
+    return device->float_vector_width >= 4 || LANES_REACH * known->rate[PROBE_FMA] > known->rate[PROBE_TILES];
 }
 
+// An interpreter may call itself everything (Oclgrind does): it is taken at its word.
 bool cla_lanes_possible(const clattn_capabilities *device) {
-    return device->is_cpu;
+    return device->is_cpu && (device->float_vector_width >= 4 || !device->is_gpu);
 }
 
 knobs cla_lanes_knobs(int lanes) {
@@ -100,7 +101,7 @@ double cla_lanes_flops(const knobs *k) {
 
 // A tile of 64 rows and 32 columns, 16 steps of the sum.
 bool cla_tiles_possible(const clattn_capabilities *device) {
-    return device->is_cpu && device->max_work_group >= TILES_PROBE_ITEMS &&
+    return cla_lanes_possible(device) && device->max_work_group >= TILES_PROBE_ITEMS &&
            device->max_work_item[0] >= TILES_PROBE_ITEMS && device->local_memory_bytes >= 8192;
 }
 

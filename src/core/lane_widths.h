@@ -18,7 +18,9 @@ unsigned cla_lanes_wanted(unsigned probes);
 
 bool cla_lanes_possible(const clattn_capabilities *device);
 // A device that reports no vectors is asked for its multiply-adds in those of four floats first: where a compiler makes
-// single floats of them (rusticl 22.3), products through local memory are faster, and the kernels take it minutes.
+// memory of them (rusticl 22.3 on llvmpipe: 90 times slower than products through local memory), lanes kernels would be
+// slow, and take it minutes to compile. Of that product's rate whole kernels reach less than lanes kernels of theirs.
+#define LANES_REACH 8.0f
 bool cla_lanes_worth(const clattn_capabilities *device, const probe_results *known);
 knobs cla_lanes_knobs(int lanes);
 void cla_lanes_fill(uint32_t in[PROBE_WORDS]);

@@ -20,7 +20,7 @@ static uint32_t bf16_pair(float low, float high) {
 
 // Multiply-adds in vectors of the device's width: right everywhere, so that only its rate is news.
 static bool fma_applies(const clattn_capabilities *device) {
-    return device->is_cpu;
+    return cla_lanes_possible(device);
 }
 static knobs fma_knobs(const clattn_capabilities *device) {
     const uint32_t width = device->float_vector_width;

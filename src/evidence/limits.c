@@ -131,6 +131,7 @@ static size_t items_of(const clattn_capabilities *c) {
 
 static unsigned vector_width(const clattn_capabilities *c) {
     const unsigned width = c->float_vector_width;
+    if (c->is_cpu && width < 4) return 4; // a report that is a hint: PoCL on aarch64 says 1
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 

@@ -28,7 +28,7 @@ void cla_planner_destroy(clattn_context *context) {
 
 // The widths of vectors are probed where the device reports none; else it is taken at its word, until somebody asked.
 static probe_results width_results(const clattn_context *context) {
-    if (context->capabilities.is_cpu && context->capabilities.float_vector_width < 4)
+    if (context->capabilities.float_vector_width < 4 && cla_lanes_possible(&context->capabilities))
         return cla_probe_results(context, PROBES_LANES);
     return cla_probe_results_kept(context, context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS);
 }
