@@ -1,4 +1,4 @@
-// peer_shim.c: clattn for a benchmark written in Python: attention calls and layers made from host arrays,
+// peer_shim.c: clattn for a benchmark written in Python: attention calls, layers and projections made from host arrays,
 // run, read back. Timing, checking and the peers are Python's (peers.py); the device's limits are
 // the evidence's.
 #include <stdarg.h>
@@ -8,13 +8,14 @@
 #include "peer_shim.h"
 #include "evidence/choose_device.h"
 
-enum { MAX_BUFFERS = 8, MAX_DEVICES = 64 };
+enum { MAX_BUFFERS = 8, MAX_DEVICES = 64, MAX_ENGINES = 64 };
 
 struct peer_call {
     peer_device *device;
-    bool is_layer;
+    enum { CALL_ATTENTION, CALL_LAYER, CALL_LINEAR } op;
     clattn_layer_params layer;
     clattn_attention_params attention;
+    clattn_linear_params linear;
     clattn_plan plan;
     cl_mem out, weights, buffers[MAX_BUFFERS];
     size_t out_bytes, weights_bytes;
@@ -85,6 +86,20 @@ const char *peer_text(const peer_device *device, int which) {
     return which == 0 ? c->name : which == 1 ? c->driver : which == 2 ? c->platform : clattn_version();
 }
 
+const char *peer_engine(peer_device *device, int which, float *gflops) {
+    static clattn_engine engines[MAX_ENGINES];
+    size_t count = 0;
+    *gflops = 0.0f;
+    if (clattn_context_engines(device->context, engines, MAX_ENGINES, &count) != CLATTN_OK) return NULL;
+    if (which < 0 || (size_t)which >= count || which >= MAX_ENGINES) return NULL;
+    if (engines[which].works) *gflops = engines[which].gflops;
+    return engines[which].name;
+}
+
+int peer_units(const peer_device *device) {
+    return (int)peer_capabilities(device)->compute_units;
+}
+
 static cl_mem peer_buffer(peer_device *device, const void *data, size_t bytes) {
     cl_int code = CL_SUCCESS;
     cl_mem buffer =
@@ -102,15 +117,11 @@ static cl_mem add_buffer(peer_call *call, const void *data, size_t bytes) {
     return buffer;
 }
 
-static clattn_tensor add_f32(peer_call *call, const float *data, int rank, const int64_t *shape) {
-    size_t bytes = sizeof(float);
+static clattn_tensor add(peer_call *call, const void *data, clattn_type type, int rank,
+                         const int64_t *shape) {
+    size_t bytes = clattn_type_size(type);
     for (int i = 0; i < rank; i++) bytes *= (size_t)shape[i];
-    return clattn_tensor_dense(add_buffer(call, data, bytes), CLATTN_TYPE_F32, rank, shape);
-}
-
-static clattn_tensor add_heads(peer_call *call, const void *data, clattn_type type, const int64_t shape[4]) {
-    const size_t bytes = (size_t)(shape[0] * shape[1] * shape[2] * shape[3]) * clattn_type_size(type);
-    return clattn_tensor_dense(add_buffer(call, data, bytes), type, 4, shape);
+    return clattn_tensor_dense(add_buffer(call, data, bytes), type, rank, shape);
 }
 
 // `count` rows of a matrix or vector, from row `first` on.
@@ -125,16 +136,28 @@ static void set_causal(clattn_score *score, int32_t causal) {
     score->alignment = causal == PEER_CAUSAL_BOTTOM_RIGHT ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
 }
 
+static clattn_status prepare_linear(peer_call *call, size_t *bytes) {
+    clattn_context *c = call->device->context;
+    const clattn_linear_params *l = &call->linear;
+    clattn_linear_choice choice;
+    clattn_status status = clattn_linear_prepare(c, l);
+    if (status == CLATTN_OK) status = clattn_linear_plan(c, l, &choice);
+    if (status != CLATTN_OK) return status;
+    snprintf(call->plan.kernel_name, sizeof call->plan.kernel_name, "%s", choice.kernel_name);
+    return clattn_linear_workspace(c, l, bytes);
+}
+
 static clattn_status prepare(peer_call *call, size_t *bytes) {
     clattn_context *c = call->device->context;
     const clattn_layer_params *l = &call->layer;
     const clattn_attention_params *a = &call->attention;
-    clattn_status status = call->is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, a);
+    const bool is_layer = call->op == CALL_LAYER;
+    if (call->op == CALL_LINEAR) return prepare_linear(call, bytes);
+    clattn_status status = is_layer ? clattn_layer_prepare(c, l) : clattn_attention_prepare(c, a);
     if (status == CLATTN_OK)
-        status =
-            call->is_layer ? clattn_layer_plan(c, l, &call->plan) : clattn_attention_plan(c, a, &call->plan);
+        status = is_layer ? clattn_layer_plan(c, l, &call->plan) : clattn_attention_plan(c, a, &call->plan);
     if (status != CLATTN_OK) return status;
-    return call->is_layer ? clattn_layer_workspace(c, l, bytes) : clattn_attention_workspace(c, a, bytes);
+    return is_layer ? clattn_layer_workspace(c, l, bytes) : clattn_attention_workspace(c, a, bytes);
 }
 
 // Compiles and allocates what the call would otherwise do in its first run. `inputs`: the buffers that must
@@ -143,28 +166,29 @@ static peer_call *complete(peer_call *call, int inputs) {
     size_t bytes = 0;
     bool ok = call->buffer_count == inputs && fail_status(call->device, prepare(call, &bytes)) == 0;
     if (ok && bytes)
-        ok = (call->layer.workspace = call->attention.workspace = add_buffer(call, NULL, bytes)) != NULL;
+        ok = (call->layer.workspace = call->attention.workspace = call->linear.workspace =
+                  add_buffer(call, NULL, bytes)) != NULL;
     if (ok) return call;
     peer_destroy(call);
     return NULL;
 }
 
-static peer_call *create(peer_device *device, bool is_layer) {
+static peer_call *create(peer_device *device, int op) {
     peer_call *call = calloc(1, sizeof *call);
     if (!call) return peer_fail(device, "no memory");
-    *call = (peer_call){.device = device, .is_layer = is_layer};
+    *call = (peer_call){.device = device, .op = op};
     return call;
 }
 
 peer_call *peer_attention_create(peer_device *device, const peer_attention *a) {
-    peer_call *call = create(device, false);
+    peer_call *call = create(device, CALL_ATTENTION);
     if (!call) return NULL;
     clattn_attention_params *p = &call->attention;
     const clattn_type type = (clattn_type)a->type;
-    p->q = add_heads(call, a->q, type, (const int64_t[]){a->b, a->h, a->nq, a->d});
-    p->kv.k = add_heads(call, a->k, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->d});
-    p->kv.v = add_heads(call, a->v, type, (const int64_t[]){a->b, a->hkv, a->nkv, a->dv});
-    p->out = add_heads(call, NULL, type, (const int64_t[]){a->b, a->h, a->nq, a->dv});
+    p->q = add(call, a->q, type, 4, (const int64_t[]){a->b, a->h, a->nq, a->d});
+    p->kv.k = add(call, a->k, type, 4, (const int64_t[]){a->b, a->hkv, a->nkv, a->d});
+    p->kv.v = add(call, a->v, type, 4, (const int64_t[]){a->b, a->hkv, a->nkv, a->dv});
+    p->out = add(call, NULL, type, 4, (const int64_t[]){a->b, a->h, a->nq, a->dv});
     call->out = p->out.buffer;
     call->out_bytes = (size_t)(a->b * a->h * a->nq * a->dv) * clattn_type_size(type);
     set_causal(&p->score, a->causal);
@@ -172,31 +196,46 @@ peer_call *peer_attention_create(peer_device *device, const peer_attention *a) {
 }
 
 peer_call *peer_layer_create(peer_device *device, const peer_layer *l) {
-    peer_call *call = create(device, true);
+    peer_call *call = create(device, CALL_LAYER);
     if (!call) return NULL;
     clattn_layer_params *p = &call->layer;
+    const clattn_type type = (clattn_type)l->type;
     const int64_t rows[] = {l->b, l->n, l->m}, matrix[] = {3 * l->m, l->m};
-    const clattn_tensor in = add_f32(call, l->in_weight, 2, matrix),
-                        bias = add_f32(call, l->in_bias, 1, matrix);
-    p->x = add_f32(call, l->x, 3, rows);
-    p->out = add_f32(call, NULL, 3, rows);
+    const clattn_tensor in = add(call, l->in_weight, type, 2, matrix),
+                        bias = add(call, l->in_bias, type, 1, matrix);
+    p->x = add(call, l->x, type, 3, rows);
+    p->out = add(call, NULL, type, 3, rows);
     p->wq = take_rows(in, 0, l->m);
     p->wk = take_rows(in, l->m, l->m);
     p->wv = take_rows(in, 2 * l->m, l->m);
     p->bq = take_rows(bias, 0, l->m);
     p->bk = take_rows(bias, l->m, l->m);
     p->bv = take_rows(bias, 2 * l->m, l->m);
-    p->wo = add_f32(call, l->out_weight, 2, (const int64_t[]){l->m, l->m});
-    p->bo = add_f32(call, l->out_bias, 1, &l->m);
+    p->wo = add(call, l->out_weight, type, 2, (const int64_t[]){l->m, l->m});
+    p->bo = add(call, l->out_bias, type, 1, &l->m);
     p->heads = l->heads;
     set_causal(&p->score, l->causal);
     call->out = p->out.buffer;
-    call->out_bytes = (size_t)(l->b * l->n * l->m) * sizeof(float);
+    call->out_bytes = (size_t)(l->b * l->n * l->m) * clattn_type_size(type);
     if (!l->weights) return complete(call, 6);
-    p->weights = add_heads(call, NULL, CLATTN_TYPE_F32, (const int64_t[]){l->b, l->heads, l->n, l->n});
+    p->weights = add(call, NULL, CLATTN_TYPE_F32, 4, (const int64_t[]){l->b, l->heads, l->n, l->n});
     call->weights = p->weights.buffer;
     call->weights_bytes = (size_t)(l->b * l->heads * l->n * l->n) * sizeof(float);
     return complete(call, 7);
+}
+
+peer_call *peer_linear_create(peer_device *device, const peer_linear *l) {
+    peer_call *call = create(device, CALL_LINEAR);
+    if (!call) return NULL;
+    clattn_linear_params *p = &call->linear;
+    const clattn_type type = (clattn_type)l->type;
+    p->x = add(call, l->x, type, 3, (const int64_t[]){l->b, l->n, l->m});
+    p->w = add(call, l->weight, type, 2, (const int64_t[]){l->columns, l->m});
+    p->b = add(call, l->bias, type, 1, &l->columns);
+    p->out = add(call, NULL, type, 3, (const int64_t[]){l->b, l->n, l->columns});
+    call->out = p->out.buffer;
+    call->out_bytes = (size_t)(l->b * l->n * l->columns) * clattn_type_size(type);
+    return complete(call, 4);
 }
 
 void peer_destroy(peer_call *call) {
@@ -213,9 +252,11 @@ int peer_run(peer_call *call) {
     peer_device *d = call->device;
     const clattn_layer_params *l = &call->layer;
     const clattn_attention_params *a = &call->attention;
-    const clattn_status status = call->is_layer
-                                     ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
-                                     : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
+    const clattn_linear_params *p = &call->linear;
+    const clattn_status status =
+        call->op == CALL_LAYER    ? clattn_layer_enqueue(d->context, d->queue, l, 0, NULL, NULL)
+        : call->op == CALL_LINEAR ? clattn_linear_enqueue(d->context, d->queue, p, 0, NULL, NULL)
+                                  : clattn_attention_enqueue(d->context, d->queue, a, 0, NULL, NULL);
     if (status != CLATTN_OK) return fail_status(d, status);
     const cl_int code = clFinish(d->queue);
     if (code == CL_SUCCESS) return 0;
@@ -241,6 +282,10 @@ static peer_limit *make_limit(peer_device *device, limit_kind kind, size_t bytes
 
 peer_limit *peer_fma_create(peer_device *device) {
     return make_limit(device, LIMIT_FMA, 0);
+}
+
+peer_limit *peer_fma_loads_create(peer_device *device) {
+    return make_limit(device, LIMIT_FMA_LOADS, 0);
 }
 
 peer_limit *peer_bf16_create(peer_device *device) {

@@ -23,12 +23,19 @@ typedef struct peer_attention {
     const void *q, *k, *v;
 } peer_attention;
 
-// float32 host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m].
+// Host arrays of a torch.nn.MultiheadAttention: x [b, n, m], in_weight [3m, m], out_weight [m, m].
 typedef struct peer_layer {
-    int32_t heads, causal, weights;
+    int32_t type, heads, causal, weights;
     int64_t b, n, m;
-    const float *x, *in_weight, *in_bias, *out_weight, *out_bias;
+    const void *x, *in_weight, *in_bias, *out_weight, *out_bias;
 } peer_layer;
+
+// Host arrays of a torch.nn.Linear: x [b, n, m], weight [columns, m], bias [columns].
+typedef struct peer_linear {
+    int32_t type;
+    int64_t b, n, m, columns;
+    const void *x, *weight, *bias;
+} peer_linear;
 
 typedef struct peer_call peer_call;
 
@@ -43,9 +50,15 @@ PEER_API const clattn_capabilities *peer_capabilities(const peer_device *device)
 PEER_API const char *peer_text(const peer_device *device,
                                int which); // 0 name, 1 driver, 2 platform, 3 clattn's version
 
+// The name of engine number `which` (clattn_context_engines), and its rate in GFLOP/s of one work-item: 0 where it does not work.
+// NULL past the last.
+PEER_API const char *peer_engine(peer_device *device, int which, float *gflops);
+PEER_API int peer_units(const peer_device *device); // compute units
+
 // Copy the arrays to the device and compile; NULL on an error.
 PEER_API peer_call *peer_attention_create(peer_device *device, const peer_attention *a);
 PEER_API peer_call *peer_layer_create(peer_device *device, const peer_layer *l);
+PEER_API peer_call *peer_linear_create(peer_device *device, const peer_linear *l);
 PEER_API void peer_destroy(peer_call *call);
 PEER_API const char *peer_kernel(const peer_call *call);
 // Enqueue once and wait until the device is done. 0 or a status.
@@ -57,7 +70,9 @@ PEER_API int peer_read(peer_call *call, void *out, void *weights);
 // the device's limit allows (evidence/limits.h). NULL on an error.
 typedef struct limit peer_limit;
 PEER_API peer_limit *peer_fma_create(peer_device *device);
-// The same with x86's bfloat16 dot products; NULL where the processor or the driver has none.
+// The same fed from the first-level cache, as a matrix product must; NULL on devices that are no CPU.
+PEER_API peer_limit *peer_fma_loads_create(peer_device *device);
+// The register-only loop with x86's bfloat16 dot products; NULL where the processor or the driver has none.
 PEER_API peer_limit *peer_bf16_create(peer_device *device);
 PEER_API peer_limit *peer_read_create(peer_device *device, size_t bytes);
 PEER_API void peer_limit_destroy(peer_limit *limit);

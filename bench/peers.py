@@ -4,6 +4,7 @@
     python3 bench/peers.py
     python3 bench/peers.py --quick --json peers.json
     python3 bench/peers.py --cases bf16 GPT-2 --device pthread
+    python3 bench/peers.py --cases layer --json all.json --resume    # a piece of a long run
 
 The first run makes an environment with the peers (build/peers, some gigabytes from PyPI; --python takes one that is there)
 and builds clattn in build/. Every result is checked against float64 before it is timed; every ratio comes with its quartiles.
@@ -12,6 +13,7 @@ Exit status: 0 measured, 1 a result was wrong or a run failed, 2 the request was
 import argparse
 import json
 import os
+import platform
 import subprocess
 import sys
 
@@ -32,14 +34,19 @@ def parse():
     p.add_argument("--list", action="store_true", help="print the cases' names")
     p.add_argument("--threads", type=int, default=len(os.sched_getaffinity(0)), help="of everyone; default: the number of cores")
     p.add_argument("--device", help="an OpenCL device by number or part of a name; default: the first CPU")
+    p.add_argument("--avx2", action="store_true", help="tell Intel's OpenCL runtime, PyTorch and OpenVINO to use AVX2 and nothing newer; "
+                   "other OpenCL devices and ONNX Runtime cannot be told")
     p.add_argument("--rounds", type=int, help="at least this many rounds a case; default 11, with --quick 5")
     p.add_argument("--seconds", type=float, help="and at least this long a case; default 3, with --quick 1")
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE")
+    p.add_argument("--resume", action="store_true", help="keep the rows that --json's FILE has, and write it after each case: a run in pieces")
     p.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR", help="the build folder; default: build/")
     p.add_argument("--python", help="a Python that has the peers, instead of an environment in build/peers")
     o = p.parse_args()
     o.rounds = o.rounds if o.rounds is not None else (5 if o.quick else 11)
     o.seconds = o.seconds if o.seconds is not None else (1 if o.quick else 3)
+    if o.resume and not o.json:
+        p.error("--resume needs --json")
     if o.threads < 1 or o.rounds < 1 or o.seconds < 0:
         p.error("--threads and --rounds must be 1 or more, --seconds 0 or more")
     return o
@@ -80,8 +87,35 @@ def enter_environment(options):
     count = str(options.threads)
     threads = {name: count for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS", "POCL_MAX_PTHREAD_COUNT",
                                         "CL_CONFIG_CPU_TBB_NUM_WORKERS")}
-    environment = {**os.environ, **threads, INSIDE: build_shim(options.build)}
+    # PoCL's workers keep to a core each; it ends the process where the system refuses one.
+    if owns_every_cpu():
+        threads.setdefault("POCL_AFFINITY", "1")
+    if options.avx2:  # Intel's OpenCL runtime, PyTorch, oneDNN in PyTorch and OpenVINO
+        threads |= {"CL_CONFIG_CPU_TARGET_ARCH": "core-avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
+                    "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    environment = {**threads, **os.environ, **{k: v for k, v in threads.items() if k != "POCL_AFFINITY"}, INSIDE: build_shim(options.build)}
     return subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]], env=environment).returncode
+
+
+def owns_every_cpu():
+    return os.sched_getaffinity(0) == set(range(os.cpu_count()))
+
+
+# Of /proc/cpuinfo: what a vector or matrix kernel could use.
+VECTOR_FLAGS = ("sse4_2", "f16c", "fma", "avx", "amx", "asimd", "fphp", "bf16", "i8mm", "sve")
+
+
+def machine():
+    """The processor as the system names it, and its vector instructions."""
+    found = {}
+    with open("/proc/cpuinfo", encoding="utf-8") as f:
+        for line in f:
+            key, _, value = line.partition(":")
+            found.setdefault(key.strip(), value.strip())
+    flags = (found.get("flags") or found.get("Features", "")).split()
+    return {"cpu": found.get("model name") or found.get("CPU part", "unknown"), "family": found.get("cpu family", found.get("CPU implementer", "-")),
+            "model": found.get("model", found.get("CPU part", "-")), "cpus": os.cpu_count(), "system": platform.release(),
+            "flags": [f for f in flags if f.startswith(VECTOR_FLAGS)]}
 
 
 def chosen(options):
@@ -97,18 +131,40 @@ def write_whole(path, document):
     os.replace(part, path)
 
 
-def run_cases(options, clattn, peers):
+def run_cases(options, clattn, peers, document):
+    """Fill document["rows"], in the order of the cases."""
     import peers_measure
     import peers_table
-    rows = []
+    kept = {row["case"]: row for row in document["rows"]}
     for case in chosen(options):
+        if case.name in kept:
+            continue
         say(case.name)
         try:
-            rows.append(peers_measure.measure(case, clattn, peers, options, say))
+            kept[case.name] = peers_measure.measure(case, clattn, peers, options, say)
         except RuntimeError as why:
-            rows.append({"case": case.name, "status": "fail", "wrong": ["clattn"], "message": str(why)})
-        say("  " + peers_table.short(rows[-1]))
-    return rows
+            kept[case.name] = {"case": case.name, "status": "fail", "wrong": ["clattn"], "message": str(why)}
+        say("  " + peers_table.short(kept[case.name]))
+        document["rows"] = in_order(kept)
+        if options.resume:
+            write_whole(options.json, document)
+
+
+def in_order(rows):
+    from peers_cases import CASES
+    return [rows[c.name] for c in CASES if c.name in rows]
+
+
+def earlier_rows(options, document):
+    """What an earlier piece of the same run on the same machine left."""
+    if not options.resume or not os.path.exists(options.json):
+        return []
+    with open(options.json, encoding="utf-8") as f:
+        old = json.load(f)
+    differs = [key for key in ("device", "driver", "machine", "threads", "peers", "avx2") if old[key] != document[key]]
+    if differs:
+        raise SystemExit(f"peers.py: {options.json}: is another run's: its {', '.join(differs)} differ")
+    return old["rows"]
 
 
 def main():
@@ -131,14 +187,15 @@ def main():
     shim = os.environ[INSIDE]
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels"))
     peers = load(options.threads, say)
-    rows = run_cases(options, clattn, peers)
-    document = {"format_version": 1, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
-                "platform": clattn.platform, "threads": options.threads, "load_before": load_before,
-                "peers": {p.name: p.version for p in peers}, "rows": rows}
+    document = {"format_version": 2, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
+                "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2,
+                "threads": options.threads, "load_before": load_before, "peers": {p.name: p.version for p in peers}, "rows": []}
+    document["rows"] = earlier_rows(options, document)
+    run_cases(options, clattn, peers, document)
     print(peers_table.markdown(document))
     if options.json:
         write_whole(options.json, document)
-    return 1 if any(row["status"] != "ok" for row in rows) else 0
+    return 1 if any(row["status"] != "ok" for row in document["rows"]) else 0
 
 
 if __name__ == "__main__":

@@ -9,26 +9,38 @@ SIZE = {"f32": 4, "f16": 2, "bf16": 2}
 
 @dataclasses.dataclass(frozen=True)
 class Target:
-    """Least ratios against PyTorch and against the best peer, and least percent of the device's limit; 0: none."""
+    """Least ratios against PyTorch, OpenVINO and the best peer, and least percent of the limit (of `limit_of`); 0: none."""
     torch: float = 0
+    openvino: float = 0
     best: float = 0
     limit: float = 0
+    limit_of: str = "limit"  # or "loads": multiply-adds with their loads
 
     def text(self):
-        parts = [f"{self.torch}x PyTorch" if self.torch else "", f"{self.best}x best" if self.best else "",
-                 f"{self.limit:.0f} %" if self.limit else ""]
+        best = "ahead of all" if self.best == 1 else f"{self.best}x best"
+        parts = [f"{self.torch}x PyTorch" if self.torch else "", f"{self.openvino}x OpenVINO" if self.openvino else "",
+                 best if self.best else "",
+                 f"{self.limit:.0f} %{' of FMA with loads' if self.limit_of == 'loads' else ''}" if self.limit else ""]
         return ", ".join(p for p in parts if p)
+
+
+# What a CPU computes bfloat16 with decides what is asked of it: "amx", "dot" (the dot product of AVX-512), or "plain".
+KINDS = ("amx", "dot", "plain")
+
+
+def same(**target):
+    return {kind: Target(**target) for kind in KINDS}
 
 
 @dataclasses.dataclass(frozen=True)
 class Case:
-    op: str  # attend, decode, layer
+    op: str  # attend, decode, layer, linear
     dtype: str
     b: int
     heads: int
     n: int
     d: int
-    target: Target
+    targets: dict  # by kind of CPU
     causal: bool = False
     n_kv: int = 0
     kv_heads: int = 0
@@ -41,6 +53,10 @@ class Case:
         object.__setattr__(self, "kv_heads", self.kv_heads or self.heads)
 
     @property
+    def projects(self):
+        return self.op in ("layer", "linear")
+
+    @property
     def width(self):
         return self.heads * self.d
 
@@ -49,7 +65,7 @@ class Case:
         """As clattn's own tests, verify and bench name it (src/evidence/case.h)."""
         kv_heads = f"-hkv{self.kv_heads}" if self.kv_heads != self.heads else ""
         n_kv = f"-nkv{self.n_kv}" if self.n_kv != self.n else ""
-        width, biases = (f"-m{self.width}", "-biases") if self.op == "layer" else ("", "")
+        width, biases = (f"-m{self.width}", "-biases") if self.projects else ("", "")
         return (f"{self.op}-{self.dtype}-b{self.b}-h{self.heads}{kv_heads}-n{self.n}{n_kv}-d{self.d}{width}"
                 f"-{'causal' if self.causal else 'full'}{biases}{'-weights' if self.weights else ''}")
 
@@ -59,7 +75,9 @@ class Case:
 
     @property
     def flops(self):
-        """4 B H Nq Nkv D, half of it for a causal square; a layer adds its four projections of 2 B N M^2."""
+        """4 B H Nq Nkv D, half of it for a causal square; a layer adds its four projections of 2 B N M^2, one of which is linear's."""
+        if self.op == "linear":
+            return 2 * self.b * self.n * self.width**2
         attention = 4 * self.b * self.heads * self.n * self.n_kv * self.d / (2 if self.causal else 1)
         return attention + (8 * self.b * self.n * self.width**2 if self.op == "layer" else 0)
 
@@ -68,46 +86,68 @@ class Case:
         return 2 * self.b * self.kv_heads * self.n_kv * self.d * SIZE[self.dtype]
 
 
-def attend(dtype, shape, target, **options):
-    return Case("attend", dtype, *shape, target, **options)
+def attend(dtype, shape, targets, **options):
+    return Case("attend", dtype, *shape, targets, **options)
 
 
 def decode(dtype, b, **options):
-    return Case("decode", dtype, b, 32, 1, 128, Target(torch=3.5, limit=90), n_kv=4096, kv_heads=8, **options)
+    return Case("decode", dtype, b, 32, 1, 128, same(limit=85), n_kv=4096, kv_heads=8, **options)
 
 
-def layer(model, b, n, width, heads, **options):
-    target = Target(torch=2.2 if options.get("weights") else 2.0)
-    return Case("layer", "f32", b, heads, n, width // heads, target, model=model, **options)
+def layer(model, b, n, width, heads, targets=None, dtype="f32", **options):
+    more = 2.0 if dtype == "bf16" else 0
+    targets = targets if targets is not None else {"amx": Target(torch=more or 1.5), "dot": Target(torch=more or 1.35), "plain": Target(torch=1.2)}
+    return Case("layer", dtype, b, heads, n, width // heads, targets, model=model, **options)
 
 
-SMALL = Target(torch=1.6)
-SQUARE_64 = Target(torch=2.4, limit=78)
+def linear(n, width, dtype="f32", **options):
+    more = {"amx": Target(torch=1.0 if n < 1024 else 1.4)} if dtype == "bf16" else {
+        "amx": Target(torch=1.1), "dot": Target(limit=88), "plain": Target(limit=80)}
+    return Case("linear", dtype, 1, width // 64, n, 64, more, **options)
+
+
+PREFILL = {"amx": Target(torch=1.35, best=1, limit=90, limit_of="loads"), "dot": Target(best=1, limit=88), "plain": Target(best=1, limit=78)}
+SMALL = same(torch=2, best=1)
+NONE = {}
+
+
+def bf16_targets(torch, openvino=0):
+    return {"amx": Target(torch=torch, openvino=openvino), "dot": Target(torch=2.3), "plain": Target(torch=1.2)}
+
+
 CASES = (
-    attend("f32", (1, 16, 4096, 128), Target(torch=2.4, best=1.7, limit=85)),
-    attend("f32", (1, 12, 2048, 64), SQUARE_64),
-    attend("f32", (1, 12, 2048, 64), Target(torch=2.7, limit=72), causal=True, quick=True),
-    attend("f32", (1, 12, 1024, 64), SQUARE_64, quick=True),
-    attend("f32", (1, 8, 512, 64), SQUARE_64, quick=True),
-    attend("bf16", (1, 16, 4096, 128), Target(torch=4.2, best=2.1)),
-    attend("bf16", (1, 12, 1024, 64), Target(torch=4.0, best=2.1), quick=True),
-    attend("f16", (1, 16, 4096, 128), Target(torch=2.5)),
+    attend("f32", (1, 16, 4096, 128), PREFILL),
+    attend("f32", (1, 12, 2048, 64), PREFILL),
+    attend("f32", (1, 12, 2048, 64), PREFILL, causal=True, quick=True),
+    attend("f32", (1, 12, 1024, 64), PREFILL, quick=True),
+    attend("f32", (1, 8, 512, 64), PREFILL, quick=True),
+    attend("bf16", (1, 16, 4096, 128), bf16_targets(1.8, 3)),
+    attend("bf16", (1, 16, 4096, 128), bf16_targets(2.2), causal=True),
+    attend("bf16", (1, 12, 1024, 64), bf16_targets(2.5, 2.5), quick=True),
+    attend("bf16", (1, 12, 1024, 64), bf16_targets(2.0), causal=True),
+    attend("f16", (1, 16, 4096, 128), NONE),
     decode("f32", 1, quick=True),
     decode("f32", 8),
     decode("bf16", 1, quick=True),
     decode("bf16", 8),
-    attend("f32", (32, 12, 128, 64), SMALL, quick=True),
+    attend("f32", (32, 12, 128, 64), PREFILL, quick=True),
     attend("f32", (1, 12, 77, 64), SMALL, quick=True),
-    attend("f32", (64, 12, 16, 64), SMALL, quick=True),
-    attend("f32", (1, 8, 1024, 40), SMALL),
-    attend("f32", (1, 8, 1024, 80), SMALL, quick=True),
-    attend("f32", (1, 8, 1024, 96), SMALL),
-    attend("f32", (1, 8, 1024, 256), SMALL),
+    attend("f32", (64, 12, 16, 64), NONE, quick=True),
+    attend("f32", (1, 8, 1024, 40), NONE),
+    attend("f32", (1, 8, 1024, 80), PREFILL, quick=True),
+    attend("f32", (1, 8, 1024, 96), NONE),
+    attend("f32", (1, 8, 1024, 256), NONE),
+    linear(512, 768, quick=True),
+    linear(2048, 2048),
+    linear(512, 768, dtype="bf16"),
+    linear(2048, 2048, dtype="bf16"),
     layer("BERT-base", 1, 512, 768, 12, quick=True),
-    layer("BERT-base", 1, 512, 768, 12, weights=True),
-    layer("BERT-large", 1, 512, 1024, 16),
+    layer("BERT-base", 1, 512, 768, 12, dtype="bf16"),
+    layer("BERT-base", 1, 512, 768, 12, weights=True, targets=NONE),
+    layer("BERT-large", 1, 512, 1024, 16, targets=NONE),
     layer("GPT-2-small", 1, 1024, 768, 12, causal=True, quick=True),
-    layer("GPT-2-small", 1, 1024, 768, 12, causal=True, weights=True, quick=True),
-    layer("GPT-2-large", 1, 1024, 1280, 20, causal=True),
-    layer("mha(512, 8) on 2x10", 2, 10, 512, 8, quick=True),
+    layer("GPT-2-small", 1, 1024, 768, 12, dtype="bf16", causal=True),
+    layer("GPT-2-small", 1, 1024, 768, 12, causal=True, weights=True, targets=NONE, quick=True),
+    layer("GPT-2-large", 1, 1024, 1280, 20, causal=True, targets=NONE),
+    layer("mha(512, 8) on 2x10", 2, 10, 512, 8, targets=SMALL, quick=True),
 )

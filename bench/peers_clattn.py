@@ -18,9 +18,14 @@ class Attention(c.Structure):
 
 
 class Layer(c.Structure):
-    _fields_ = ([(name, c.c_int32) for name in ("heads", "causal", "weights")]
+    _fields_ = ([(name, c.c_int32) for name in ("type", "heads", "causal", "weights")]
                 + [(name, c.c_int64) for name in ("b", "n", "m")]
                 + [(name, c.c_void_p) for name in ("x", "in_weight", "in_bias", "out_weight", "out_bias")])
+
+
+class Linear(c.Structure):
+    _fields_ = ([("type", c.c_int32)] + [(name, c.c_int64) for name in ("b", "n", "m", "columns")]
+                + [(name, c.c_void_p) for name in ("x", "weight", "bias")])
 
 
 FUNCTIONS = {  # name: (result, arguments)
@@ -28,9 +33,12 @@ FUNCTIONS = {  # name: (result, arguments)
     "peer_text": (c.c_char_p, (c.c_void_p, c.c_int)),
     "peer_attention_create": (c.c_void_p, (c.c_void_p, c.POINTER(Attention))),
     "peer_layer_create": (c.c_void_p, (c.c_void_p, c.POINTER(Layer))),
+    "peer_linear_create": (c.c_void_p, (c.c_void_p, c.POINTER(Linear))),
+    "peer_engine": (c.c_char_p, (c.c_void_p, c.c_int, c.POINTER(c.c_float))), "peer_units": (c.c_int, (c.c_void_p,)),
     "peer_destroy": (None, (c.c_void_p,)), "peer_kernel": (c.c_char_p, (c.c_void_p,)), "peer_run": (c.c_int, (c.c_void_p,)),
     "peer_read": (c.c_int, (c.c_void_p, c.c_void_p, c.c_void_p)),
-    "peer_fma_create": (c.c_void_p, (c.c_void_p,)), "peer_bf16_create": (c.c_void_p, (c.c_void_p,)),
+    "peer_fma_create": (c.c_void_p, (c.c_void_p,)), "peer_fma_loads_create": (c.c_void_p, (c.c_void_p,)),
+    "peer_bf16_create": (c.c_void_p, (c.c_void_p,)),
     "peer_read_create": (c.c_void_p, (c.c_void_p, c.c_size_t)),
     "peer_limit_destroy": (None, (c.c_void_p,)), "peer_limit_run": (c.c_int, (c.c_void_p, c.c_void_p)),
     "peer_limit_work": (c.c_double, (c.c_void_p,)),
@@ -49,6 +57,22 @@ class Clattn:
         self.check(not self.lib.peer_error(self.device))
         self.device_name, self.driver, self.platform, self.version = (
             self.lib.peer_text(self.device, i).decode() for i in range(4))
+        self.units, self.engines = self.lib.peer_units(self.device), self.probe()
+
+    def probe(self):
+        """name: GFLOP/s of one work-item, 0 where it does not work: what clattn's own probes find in this run."""
+        found, rate = {}, c.c_float()
+        while name := self.lib.peer_engine(self.device, len(found), c.byref(rate)):
+            found[name.decode()] = rate.value
+        return found
+
+    def engine_rate(self, word):
+        return max((rate for name, rate in self.engines.items() if word in name), default=0)
+
+    @property
+    def kind(self):
+        """Of peers_cases.KINDS."""
+        return "amx" if self.engine_rate("AMX") else "dot" if self.engine_rate("bfloat16 dot") else "plain"
 
     def check(self, ok):
         if not ok:
@@ -65,7 +89,10 @@ class Clattn:
         pointers = {name: x.ctypes.data for name, x in data.items()}
         if case.op == "layer":
             shape, create = (case.b, case.n, case.width), self.lib.peer_layer_create
-            args = Layer(heads=case.heads, causal=TOP_LEFT * case.causal, weights=case.weights, b=case.b, n=case.n, m=case.width, **pointers)
+            args = Layer(type=TYPES[case.dtype], heads=case.heads, causal=TOP_LEFT * case.causal, weights=case.weights, b=case.b, n=case.n, m=case.width, **pointers)
+        elif case.op == "linear":
+            shape, create = (case.b, case.n, case.width), self.lib.peer_linear_create
+            args = Linear(type=TYPES[case.dtype], b=case.b, n=case.n, m=case.width, columns=case.width, **pointers)
         else:
             shape, create = (case.b, case.heads, case.n, case.d), self.lib.peer_attention_create
             args = Attention(type=TYPES[case.dtype], causal=TOP_LEFT * case.causal, b=case.b, h=case.heads, hkv=case.kv_heads,
@@ -87,18 +114,34 @@ class Clattn:
         return [out, weights] if case.weights else [out]
 
     def limit_handle(self, case):
+        """(handle or None, name, unit): the loop of the fastest engine that the type may use; None where there is no loop of it."""
+        lib = self.lib
         if case.op == "decode":
-            name = f"read bandwidth, {case.kv_bytes / 1e6:.0f} MB"
-            return self.lib.peer_read_create(self.device, case.kv_bytes), name, "GB/s"
-        handle = self.lib.peer_bf16_create(self.device) if case.dtype == "bf16" else None
+            return lib.peer_read_create(self.device, case.kv_bytes), f"read bandwidth, {case.kv_bytes / 1e6:.0f} MB", "GB/s"
+        handle, dot = None, self.engine_rate("bfloat16 dot") if case.dtype == "bf16" else 0
+        amx, fma = self.engine_rate("AMX") if case.dtype == "bf16" else 0, self.engine_rate("multiply-add")
+        if amx > max(dot, fma):
+            return None, "AMX peak", "GFLOP/s"
+        if dot > fma:
+            handle = lib.peer_bf16_create(self.device)
         if handle:
             return handle, "bf16 dot-product peak", "GFLOP/s"
-        return self.lib.peer_fma_create(self.device), "fp32 FMA peak", "GFLOP/s"
+        return lib.peer_fma_create(self.device), "fp32 FMA peak", "GFLOP/s"
 
-    def limit(self, case):
-        """(its name, what is counted in billions a second, its way, its work a run): the limit that bounds the case."""
-        handle, name, unit = self.limit_handle(case)
-        self.check(handle)
+    def limit_way(self, name, handle):
         way = Way(name, self.runner(lambda limit: self.lib.peer_limit_run(self.device, limit), handle), None)
         way.close = lambda: self.lib.peer_limit_destroy(handle)
-        return name, unit, way, self.lib.peer_limit_work(handle)
+        return way
+
+    def limit(self, case):
+        """The limit that bounds the case: (its name, what is counted in billions a second, its way or None, its work a run, or a second)."""
+        handle, name, unit = self.limit_handle(case)
+        if handle is None and name == "AMX peak":  # its rate is the probe's
+            return name, unit, None, 1e9 * self.units * self.engine_rate("AMX")
+        self.check(handle)
+        return name, unit, self.limit_way(name, handle), self.lib.peer_limit_work(handle)
+
+    def loads_limit(self, case):
+        """(way, work a run) of multiply-adds with the loads of a matrix product, for what those bound; else None."""
+        handle = self.lib.peer_fma_loads_create(self.device) if case.dtype != "bf16" and case.op != "decode" else None
+        return (self.limit_way("FMA with its loads", handle), self.lib.peer_limit_work(handle)) if handle else None

@@ -32,19 +32,22 @@ def aligned(x):
 
 
 def make(case):
-    """q, k, v, or a layer's x, in_weight, in_bias, out_weight, out_bias; by name."""
+    """q, k, v; a layer's x, in_weight, in_bias, out_weight, out_bias; a projection's x, weight, bias; by name."""
     rng = np.random.default_rng(7)
 
     def normal(*shape, scale=1.0):
         return rng.standard_normal(shape, np.float32) * np.float32(scale)
 
-    if case.op != "layer":
+    if not case.projects:
         sizes = {"q": (case.heads, case.n), "k": (case.kv_heads, case.n_kv), "v": (case.kv_heads, case.n_kv)}
         return {name: aligned(stored(normal(case.b, *hn, case.d), case.dtype)) for name, hn in sizes.items()}
     m = case.width
+    if case.op == "linear":
+        made = {"x": normal(case.b, case.n, m), "weight": normal(m, m, scale=m**-0.5), "bias": normal(m, scale=0.1)}
+        return {name: aligned(stored(x, case.dtype)) for name, x in made.items()}
     made = {"x": normal(case.b, case.n, m), "in_weight": normal(3 * m, m, scale=m**-0.5), "in_bias": normal(3 * m, scale=0.1),
             "out_weight": normal(m, m, scale=m**-0.5), "out_bias": normal(m, scale=0.1)}
-    return {name: aligned(x) for name, x in made.items()}
+    return {name: aligned(stored(x, case.dtype)) for name, x in made.items()}
 
 
 def attention(q, k, v, causal, weights=None):
@@ -78,9 +81,11 @@ def heads(case, q, k, v, weights=None):
 
 def reference(case, data):
     """The output, and the attention weights or None."""
-    if case.op != "layer":
-        return heads(case, *(to_f32(data[name], case.dtype).astype(np.float64) for name in "qkv")), None
-    a = {name: x.astype(np.float64) for name, x in data.items()}
+    a = {name: to_f32(x, case.dtype).astype(np.float64) for name, x in data.items()}
+    if not case.projects:
+        return heads(case, a["q"], a["k"], a["v"]), None
+    if case.op == "linear":
+        return a["x"] @ a["weight"].T + a["bias"], None
     qkv = (a["x"] @ a["in_weight"].T + a["in_bias"]).reshape(case.b, case.n, 3, case.heads, case.d)
     q, k, v = np.moveaxis(qkv, (2, 3), (0, 2))
     weights = np.zeros((case.b, case.heads, case.n, case.n)) if case.weights else None

@@ -9,6 +9,7 @@ import time
 import numpy as np
 
 import peers_data
+from peers_cases import Target
 
 SETTLE_S = 0.01  # libgomp's and ONNX Runtime's workers spin for some milliseconds after a call, which would slow the next runtime
 LONG_S, TURN_S = 0.05, 0.02
@@ -73,25 +74,31 @@ def rounds(ways, least_rounds, least_s):
     return {name: np.array(t) for name, t in times.items()}
 
 
+def verified(case, clattn, peers, data, ours, say):
+    """(the row so far, everyone's way): each peer's fastest, checked."""
+    found = {peer.name: fastest(peer, case, data, say) for peer in peers}
+    ways = {"clattn": ours, **{name: way for name, way in found.items() if way}}
+    for _ in range(2):
+        ours.run()
+    expected = [x for x in peers_data.reference(case, data) if x is not None]
+    nmse = errors(case, ways, expected)
+    wrong = [name for name, e in nmse.items() if not e <= NMSE_LIMIT[case.dtype]]
+    return describe(case, ways, nmse, wrong) | {"target": case.targets.get(clattn.kind, Target()).text()}, ways
+
+
 def measure(case, clattn, peers, options, say):
     """The row of one case, as what --json writes."""
     data = peers_data.make(case)
-    ours, (limit_name, unit, limit, limit_work) = clattn.way(case, data), clattn.limit(case)
+    ours, limit, loads = clattn.way(case, data), clattn.limit(case), clattn.loads_limit(case)
+    timed = {name: way for name, way in (("limit", limit[2]), ("loads", loads and loads[0])) if way}
     try:
-        found = {peer.name: fastest(peer, case, data, say) for peer in peers}
-        ways = {"clattn": ours, **{name: way for name, way in found.items() if way}}
-        for _ in range(2):
-            ours.run()
-        expected = [x for x in peers_data.reference(case, data) if x is not None]
-        nmse = errors(case, ways, expected)
-        wrong = [name for name, e in nmse.items() if not e <= NMSE_LIMIT[case.dtype]]
-        row = describe(case, ways, nmse, wrong)
-        if not wrong:
-            times = rounds({**ways, "limit": limit}, options.rounds, options.seconds)
-            row |= compare(case, times, limit_name, unit, limit_work)
+        row, ways = verified(case, clattn, peers, data, ours, say)
+        if not row["wrong"]:
+            times = rounds({**ways, **timed}, options.rounds, options.seconds)
+            row |= compare(case, times, limit, loads, case.targets.get(clattn.kind, Target()))
     finally:
-        ours.close()
-        limit.close()
+        for way in (ours, *timed.values()):
+            way.close()
         gc.collect()
     return row
 
@@ -100,31 +107,36 @@ def describe(case, ways, nmse, wrong):
     return {"case": case.name, "model": case.model, "op": case.op, "dtype": case.dtype, "b": case.b, "heads": case.heads, "kv_heads": case.kv_heads,
             "n": case.n, "n_kv": case.n_kv, "d": case.d, "causal": case.causal, "weights": case.weights,
             "status": "fail" if wrong else "ok", "wrong": wrong, "kernel": ways["clattn"].how,
-            "how": {name: way.how for name, way in ways.items()}, "error_nmse": nmse, "target": case.target.text()}
+            "how": {name: way.how for name, way in ways.items()}, "error_nmse": nmse}
 
 
-def compare(case, times, limit_name, unit, limit_work):
-    ours, peers = times["clattn"], [name for name in times if name not in ("clattn", "limit")]
+def compare(case, times, limit, loads, target):
+    """limit: clattn.limit's; loads: clattn.loads_limit's, or None."""
+    ours, peers = times["clattn"], [name for name in times if name not in ("clattn", "limit", "loads")]
+    limit_name, unit, limit_way, limit_work = limit
     work = case.kv_bytes if case.op == "decode" else case.flops
     ratios = {name: summary(times[name] / ours) for name in peers}
     best = min(peers, key=lambda name: float(np.median(times[name])), default=None)
-    at_limit = work * times["limit"] / limit_work
-    percent = summary(100 * at_limit / ours)
+    rate = limit_work / times["limit"] if limit_way else np.full(len(ours), limit_work)
+    at_limit = work / rate
+    percent = {"limit": summary(100 * at_limit / ours)}
+    if loads:
+        percent["loads"] = summary(100 * work * times["loads"] / loads[1] / ours)
     return {"rounds": len(ours), "unit": unit, "work": work,
             "time_ns": {name: summary(1e9 * times[name]) for name in ["clattn", *peers]},
             "rate": {name: summary(work / 1e9 / times[name]) for name in ["clattn", *peers]},
             "ratio": ratios, "ratio_at_limit": {name: summary(times[name] / at_limit) for name in peers},
-            "best_peer": best, "limit": limit_name, "limit_rate": summary(limit_work / 1e9 / times["limit"]),
-            "limit_percent": percent, "met": met(case.target, ratios, best, percent)}
+            "best_peer": best, "limit": limit_name, "limit_rate": summary(rate / 1e9), "limit_percent": percent["limit"],
+            "loads_rate": summary(loads[1] / 1e9 / times["loads"]) if loads else None, "loads_percent": percent.get("loads"),
+            "met": met(target, ratios, best, percent)}
 
 
 def met(target, ratios, best, percent):
-    """Whether the medians reach the target; None where a ratio that it needs was not measured."""
+    """Whether the medians reach the target; None where there is none, or a number that it needs was not measured."""
     checks = []
-    if target.torch:
-        checks.append(ratios["PyTorch"]["median"] >= target.torch if "PyTorch" in ratios else None)
-    if target.best:
-        checks.append(ratios[best]["median"] >= target.best if best else None)
+    for name, least in (("PyTorch", target.torch), ("OpenVINO", target.openvino), (best, target.best)):
+        if least:
+            checks.append(ratios[name]["median"] >= least if name in ratios else None)
     if target.limit:
-        checks.append(percent["median"] >= target.limit)
-    return False if False in checks else None if None in checks else True
+        checks.append(percent[target.limit_of]["median"] >= target.limit if target.limit_of in percent else None)
+    return False if False in checks else None if None in checks or not checks else True

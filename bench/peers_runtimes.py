@@ -31,7 +31,18 @@ class Torch:
         return t.view(self.torch.bfloat16) if dtype == "bf16" else t
 
     def ways(self, case, data):
-        return self.layer_ways(case, data) if case.op == "layer" else self.attention_ways(case, data)
+        ways = {"layer": self.layer_ways, "linear": self.linear_ways}.get(case.op, self.attention_ways)
+        return ways(case, data)
+
+    def linear_ways(self, case, data):
+        torch, kept = self.torch, []
+        x, weight, bias = (self.tensor(data[name], case.dtype) for name in ("x", "weight", "bias"))
+
+        def run():
+            with torch.inference_mode():
+                kept[:] = [torch.nn.functional.linear(x, weight, bias)]
+
+        yield lambda: Way("F.linear", run, lambda: [kept[0].float().numpy()])
 
     def attention_ways(self, case, data):
         grouped = {"enable_gqa": True} if case.heads != case.kv_heads else {}
@@ -50,14 +61,16 @@ class Torch:
 
     def module_of(self, case, data):
         m = self.torch.nn.MultiheadAttention(case.width, case.heads, batch_first=True).eval()
+        if case.dtype == "bf16":
+            m = m.bfloat16()
         names = {"in_proj_weight": "in_weight", "in_proj_bias": "in_bias", "out_proj.weight": "out_weight", "out_proj.bias": "out_bias"}
-        m.load_state_dict({name: self.torch.from_numpy(data[ours]) for name, ours in names.items()})
+        m.load_state_dict({name: self.tensor(data[ours], case.dtype) for name, ours in names.items()})
         return m
 
     def layer_ways(self, case, data):
         """The module's fast path, and the path without it, which is the faster one for some cases."""
         torch = self.torch
-        x, module = torch.from_numpy(data["x"]), self.module_of(case, data)
+        x, module = self.tensor(data["x"], case.dtype), self.module_of(case, data)
         mask = torch.ones(case.n, case.n, dtype=torch.bool).triu(1) if case.causal else None
         options = {"need_weights": case.weights, "average_attn_weights": False, "attn_mask": mask, "is_causal": case.causal}
 
@@ -69,7 +82,7 @@ class Torch:
                 with torch.inference_mode():
                     kept[:] = module(x, x, x, **options)
 
-            return Way("fast path" if fast else "no fast path", run, lambda: [t.numpy() for t in kept if t is not None])
+            return Way("fast path" if fast else "no fast path", run, lambda: [t.float().numpy() for t in kept if t is not None])
 
         yield lambda: way(True)
         yield lambda: way(False)
@@ -134,7 +147,7 @@ class OnnxRuntime:
         return way
 
     def ways(self, case, data):
-        if case.op == "layer" or case.dtype == "bf16":
+        if case.projects or case.dtype == "bf16":
             return
         make, a = self.onnx.helper.make_node, folded(case, data)
         shape = data["q"].shape
@@ -158,7 +171,7 @@ class OpenVino:
         self.core = openvino.Core()
 
     def ways(self, case, data):
-        if case.op != "layer":
+        if not case.projects:
             yield lambda: self.way(case, folded(case, data), data["q"].shape)
 
     def way(self, case, arrays, shape):

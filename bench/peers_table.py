@@ -1,7 +1,7 @@
 """What bench/peers.py prints: one markdown row a case, from the rows that --json writes."""
 
 PEERS = ("PyTorch", "ONNX Runtime", "OpenVINO")
-HEAD = ("case", "clattn ms", "rate", "of limit", *(f"x {name}" for name in PEERS), "target", "met", "error (NMSE)")
+HEAD = ("case", "clattn ms", "rate", "of limit", "of FMA with loads", *(f"x {name}" for name in PEERS), "target", "met", "error (NMSE)")
 
 
 def spread(s, digits=2):
@@ -34,7 +34,8 @@ def cells(row):
         return [title(row), failure(row)] + [""] * (len(HEAD) - 2)
     ratios = [ratio(row, name) for name in PEERS]
     return [title(row), millis(row["time_ns"]["clattn"]), f"{row['rate']['clattn']['median']:.0f} {row['unit']}",
-            f"{spread(row['limit_percent'], 0)} % of {row['limit']}", *ratios, row["target"],
+            f"{spread(row['limit_percent'], 0)} % of {row['limit']}",
+            f"{spread(row['loads_percent'], 0)} %" if row.get("loads_percent") else "-", *ratios, row["target"],
             {True: "yes", False: "no", None: "-"}[row["met"]], f"{row['error_nmse']['clattn']:.1e}"]
 
 
@@ -52,14 +53,24 @@ def limits(rows):
     for row in rows:
         if row["status"] == "ok":
             found.setdefault((row["limit"], row["unit"]), []).append(row["limit_rate"]["median"])
+            if row.get("loads_rate"):
+                found.setdefault(("FMA with its loads", "GFLOP/s"), []).append(row["loads_rate"]["median"])
     return "; ".join(f"{name} {min(v):.0f}-{max(v):.0f} {unit}" for (name, unit), v in found.items())
+
+
+def machine(document):
+    """Two sentences: which machine, and what its engines reached."""
+    m, engines = document["machine"], document["engines"]
+    rates = "; ".join(f"{name} {rate:.0f} GFLOP/s" if rate else f"no {name}" for name, rate in engines.items() if not name.startswith(("sub-groups", "kernels", "tiles")))
+    return [f"Machine: {m['cpu']}, family {m['family']}, model {m['model']}; {m['cpus']} CPUs; {' '.join(m['flags'])}.",
+            f"Engines of one work-item, by clattn's probes in this run: {rates}. Targets are those of a CPU of kind {document['kind']}."]
 
 
 def markdown(document):
     peers = ", ".join(f"{name} {version}" for name, version in document["peers"].items() if "," not in name)
     lines = [f"clattn {document['clattn']} on {document['device']} ({document['platform']}, {document['driver']}), "
              f"{document['threads']} threads each; {peers}.",
-             f"Limits measured between the calls: {limits(document['rows'])}.",
+             *machine(document), f"Limits measured between the calls: {limits(document['rows'])}.",
              "Ratios are peer's time / clattn's, per round: median (quartiles), of what a program at 100 % of the limit would reach.", "",
              "| " + " | ".join(HEAD) + " |", "|" + "---|" * len(HEAD)]
     lines += ["| " + " | ".join(cells(row)) + " |" for row in document["rows"]]

@@ -20,8 +20,13 @@
 #include "lanes_softmax.clh"
 #include "fused.clh"
 
+// The exponentials leave the load ports idle: the rows of V that come next are asked for meanwhile. Zen 5: 1.5 % at D = 64, at
+// D = 128 1 % lost.
+#define ASK_FOR_VALUES (!PRODUCT_PACK_V && HEAD_DIM_V <= 64)
+
 // Scores become weights, in place; keep[b] is what the older sums are multiplied by.
-REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m_new, VEC *keep, int count) {
+REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m_new, VEC *keep, int count,
+                                       const product_rows *kv, int k0) {
     VEC base[ROW_VECTORS], sum[ROW_VECTORS];
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) {
@@ -35,7 +40,12 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
     if (count % 2 != 0)
         for (int b = 0; b < ROW_VECTORS; b++) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
 #endif
-    for (int j = 0; j < count; j += PRODUCT_STEP)
+    for (int j = 0; j < count; j += PRODUCT_STEP) {
+#if ASK_FOR_VALUES
+        const kv_pointer next = kv_row_at(&kv->values, k0 + j).at;
+#pragma unroll
+        for (int d = 0; d < HEAD_DIM_V; d += AHEAD_LINE / 4) PREFETCH(next + d);
+#endif
 #pragma unroll
         for (int b = 0; b < ROW_VECTORS; b++) {
             VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
@@ -43,10 +53,11 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #if DOT_BF16
             const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
             sum[b] += next;
-            p = product_pair(p, next);
+            p = pair_lanes(p, next);
 #endif
             s_tile[j / PRODUCT_STEP * ROW_VECTORS + b] = p;
         }
+    }
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
@@ -134,7 +145,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
-        scores_to_weights(s_tile, &x, m, keep, t.count);
+        scores_to_weights(s_tile, &x, m, keep, t.count, &kv, t.k0);
         if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, t.k0, t.count)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {

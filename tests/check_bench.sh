@@ -44,6 +44,7 @@ for name in "packed.json", "a.json", "out.json", "more.json", "projections.json"
     assert table["format_version"] == 1 and table["clattn"] and table["rows"], name
     for device in table["devices"]:
         assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
+        assert device["fma_loads_gflops"] > 0 and "instructions_per_cycle" in device and "contended" in device
     for row in table["rows"]:
         assert not set(fields) - set(row), set(fields) - set(row)
         assert row["status"] == "ok" and row["why"] == "", row

@@ -52,6 +52,10 @@ for ways in 1 5 17 21; do
 done
 refuse -DSUBGROUP=12 -DSUBGROUP_WAYS=18 cl/probe_subgroups.cl
 refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=4 cl/probe_subgroups.cl
+lint cl/probe_tiles.cl
+for lanes in 4 8 16; do lint -DLANES=$lanes cl/probe_lanes.cl; done
+refuse -DKEY_BLOCK=3 cl/probe_lanes.cl
+refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probe_lanes.cl
 kernels=$(ls cl/*.cl | grep -v probe_)
 [ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
 for kernel in $kernels; do

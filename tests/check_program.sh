@@ -35,10 +35,32 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 [ "$(head -c 4 heads.png | tail -c 3)" = PNG ] || complain "heads.png is no PNG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
-"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and all(e["gflops"] > 0 for x in d for e in x["engines"]), d' || complain "devices"
+"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
 for command in devices attend layer heatmap verify bench tune compare; do
     "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
 done
+
+# PoCL's workers keep to a core each where the process may use all of them, and to the user's choice where it may not.
+workers() { # of which CPUs each thread is, sorted, while a bench runs; looked for at most $1 times
+    most=$1
+    shift
+    "$@" bench --quiet --check off --max-ms 20000 --case attend-f32-b1-h1-n8-d16-full --cache-dir off >/dev/null 2>&1 &
+    job=$! seen='' tries=0
+    while [ $tries -lt "$most" ] && kill -0 $job 2>/dev/null; do
+        seen=$(sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$job/task/*/status 2>/dev/null | sort -u | paste -sd ' ')
+        case " $seen " in *' 0 '*' 1 '*) break ;; esac
+        tries=$((tries + 1))
+        sleep 0.1
+    done
+    kill $job 2>/dev/null
+    wait $job 2>/dev/null
+    echo "$seen"
+}
+if [ "$(nproc)" -ge 2 ] && [ "$(nproc)" = "$(getconf _NPROCESSORS_CONF)" ] && [ -z "${POCL_AFFINITY:-}${POCL_MAX_PTHREAD_COUNT:-}" ] &&
+    "$clattn" devices | grep -qi pocl; then
+    case " $(workers 60 "$clattn") " in *' 0 '*' 1 '*) ;; *) complain "workers are not pinned" ;; esac
+    [ "$(workers 12 taskset -c 1 "$clattn")" = 1 ] || complain "a process that may use one CPU pins its workers elsewhere"
+fi
 
 # A long path of a cache folder is used whole, or not at all. PoCL has a cache of its own, which takes no such path.
 long=$work/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)

@@ -4,6 +4,7 @@
 # CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# CLATTN_AARCH64=FOLDER holds a tree of tests/aarch64.sh, which is then used; without one that step is skipped.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
@@ -38,6 +39,7 @@ later "includes run downward, files and functions stay short" python3 tests/chec
 later "what is counted" sh tests/check_steps.sh
 later "formatting" sh tests/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
+later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 later "no OpenCL platform" sh tests/check_no_platform.sh build
 run_queued
 steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build

@@ -37,7 +37,8 @@ START_TEST(tiles_by_rate) {
         char why[256];
         variant v;
         p.type_q = p.type_out = CLATTN_TYPE_BF16;
-        plan_input in = {.device = &cpu, .shipped = &shipped, .probes = {.ran = ~0u}};
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        in.probes.ran = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX;
         in.probes.proven = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
         in.probes.rate[PROBE_FMA] = 100.0f, in.probes.rate[PROBE_DOT_BF16] = 200.0f;
         in.probes.rate[PROBE_AMX] = cases[i].rate;

@@ -3,8 +3,10 @@
 #include "harness.h"
 
 #include "args.h"
+#include "core/lane_widths.h"
 #include "core/probe.h"
 #include "core/subgroups.h"
+#include "plan/planner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,6 +127,114 @@ START_TEST(listed) {
 }
 END_TEST
 
+// Vectors of each width, as the kernels use them: right on the device, and each number counts, up to the last.
+static void expect_one_off_width(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    int words = PROBE_WORDS;
+    cla_lanes_expect(k, out);
+    while (words && out[words - 1] == 0) words--;
+    out[words - 1] ^= 1u;
+}
+static void expect_one_off_tiles(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_tiles_expect(k, out);
+    out[TILES_PROBE_ITEMS - 1] ^= 1u;
+}
+
+START_TEST(widths) {
+    clattn_context *c = open_context(NULL);
+    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) {
+        probe p = cla_probes[id];
+        bool answered = false;
+        if (!p.applies(&c->capabilities)) continue;
+        const float rate = cla_probe_run(c, &p, &answered);
+        ck_assert_msg(rate > 0.0f && rate < 10000.0f && answered, "%s: %g", p.name, (double)rate);
+        p.expect = id == PROBE_TILES ? expect_one_off_tiles : expect_one_off_width;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static int planned_lanes(const clattn_context *c) {
+    const plan_input in = cla_planner_linear_input(c);
+    return cla_plan_lanes(&in);
+}
+
+// A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
+// One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
+START_TEST(widths_of_a_device) {
+    char folder[] = "/tmp/clattn-widths-XXXXXX", command[128];
+    size_t count = 0;
+    clattn_engine engine;
+    clattn_linear_choice choice;
+    const int64_t x[3] = {1, 64, 64}, w[2] = {64, 64};
+    const clattn_linear_params p = {.x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
+                                    .projection = CLATTN_PROJECTION_NATIVE};
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    clattn_context *c = open_context(folder);
+    const int reported = planned_lanes(c);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
+    if (!reported || !c->capabilities.is_cpu) goto done;
+    clattn_context_destroy(c);
+
+    c = open_context(folder);
+    c->capabilities.float_vector_width = 1;
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_str_eq(choice.kernel_name, "linear_lanes");
+    const probe_results found = cla_probe_results(c, 0);
+    ck_assert_uint_eq(found.ran & PROBES_LANES, PROBES_LANES);
+    ck_assert_int_ge(planned_lanes(c), 4);
+    clattn_context_destroy(c);
+
+    // The answers of the folder, which nothing measured here.
+    c = open_context(folder);
+    planned_lanes(c);
+    const probe_results kept = cla_probe_results(c, 0);
+    ck_assert_uint_eq(kept.ran & PROBES_LANES, PROBES_LANES);
+    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) ck_assert(kept.rate[id] == found.rate[id]);
+    ck_assert_int_eq(clattn_context_engines(c, &engine, 1, &count), CLATTN_OK);
+    clattn_context_destroy(c);
+    c = harness_open((clattn_context_params){.cache_dir = folder, .no_measurements = true});
+    planned_lanes(c);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
+done:
+    clattn_context_destroy(c);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static double one_flop(const knobs *k) {
+    return 1e-30 * k->lanes;
+}
+
+// A compiler whose vectors are slower than tiles is asked for no width. Its cheapest probes are made to say so.
+START_TEST(slow_vectors_are_not_asked) {
+    clattn_context *c = open_context(NULL);
+    probe_results known = {.rate = {[PROBE_FMA] = 1.0f, [PROBE_TILES] = 9.0f}};
+    clattn_capabilities device = c->capabilities;
+    bool answered = false;
+    probe fma = cla_probes[PROBE_FMA];
+    fma.round_flops = one_flop;
+    device.float_vector_width = 1;
+    for (int id = PROBE_LANES_4; id <= PROBE_LANES_16; id++) {
+        ck_assert(!cla_probes[id].worth(&device, &known));
+        ck_assert(cla_probes[id].worth(&c->capabilities, &known) ==
+                  (c->capabilities.float_vector_width >= 4));
+    }
+    if (fma.applies(&device)) {
+        known.rate[PROBE_FMA] = cla_probe_run(c, &fma, &answered);
+        ck_assert(!cla_lanes_worth(&device, &known));
+        known.rate[PROBE_TILES] = 0.0f;
+        ck_assert(cla_lanes_worth(&device, &known) == (known.rate[PROBE_FMA] > 0.0f));
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
 static void subgroups_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
     cla_subgroup_expect(k, out);
     out[4 * SUBGROUP_PROBE_ITEMS - 1] ^= 1u;
@@ -220,6 +330,9 @@ int main(void) {
                                   answers_are_kept,
                                   wrong_is_not_proven,
                                   tiles,
+                                  widths,
+                                  widths_of_a_device,
+                                  slow_vectors_are_not_asked,
                                   listed,
                                   only_answers_are_kept,
                                   subgroups_where_there_are_some,

@@ -210,7 +210,8 @@ typedef struct clattn_plan {
  * context's device, its tuned rows, what its probes found and the shapes: buffers may be NULL in q, k, v and out
  * (an optional tensor counts as present when its rank is not 0).
  * Threads: any.   Blocking: never, but that the first bf16 call of a context runs small probes (60 ms on a CPU; the
- * cache keeps their answers).   Returns: as clattn_attention_enqueue. */
+ * cache keeps their answers), as does the first of all on a CPU device that reports vectors of fewer than four floats
+ * (clattn_capabilities.float_vector_width): which it has is then found, in seconds where its compiler is slow.   Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                                clattn_plan *plan);
 

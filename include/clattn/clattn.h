@@ -18,6 +18,10 @@
  *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
  *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
  *     count of the contexts that use CLBlast. Drivers have their own ways, and so has CLBlast (clattn_projection).
+ *   - Speed on PoCL: its workers are threads that the system moves about, and two of them often share a core for a whole call,
+ *     which then takes twice as long. An application sets POCL_AFFINITY=1 in its environment before anybody uses OpenCL
+ *     (worker i then keeps to CPU i), if it may use all of the machine's CPUs: where the system refuses, PoCL 3.1 ends
+ *     the process. The clattn program does so.
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
  *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
  *     that is being compiled, or a probe that is running.

@@ -142,7 +142,8 @@ CLATTN_API clattn_status clattn_linear_workspace(clattn_context *context, const 
                                                  size_t *bytes);
 
 /* Plan a projection without doing it. Buffers may be NULL (b counts as present when its rank is not 0).
- * Threads: any.   Blocking: never.   Returns: as clattn_linear_enqueue. */
+ * Threads: any.   Blocking: never, but for the probes of a CPU device that reports no vectors, as clattn_attention_plan.
+ * Returns: as clattn_linear_enqueue. */
 CLATTN_API clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
                                             clattn_linear_choice *choice);
 

@@ -139,7 +139,7 @@ typedef struct clattn_capabilities {
         local_memory_is_local; /* CL_LOCAL: apart from global memory, so a tile there is worth its barriers */
     uint32_t compute_units;
     uint32_t clock_mhz;
-    uint32_t float_vector_width; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, at least 1 */
+    uint32_t float_vector_width; /* CL_DEVICE_NATIVE_VECTOR_WIDTH_FLOAT, at least 1: of a CPU device a hint */
     uint32_t address_bits;
     uint64_t max_work_group; /* work-items */
     uint64_t max_work_item[3];
@@ -253,7 +253,11 @@ typedef struct clattn_engine {
 } clattn_engine;
 
 /* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed
- * again. The planner takes a family for an engine that works and is fast enough beside the others.
+ * again. The planner takes the family that is predicted to be fastest: by its engine's rate and what it reaches of it; tuned
+ * rows of the caller's come before that. Of the widths of vectors it takes the fastest that is right: on a CPU device that
+ * reports one, that, unless it is wrong or another a quarter faster, and until they are probed, here or by
+ * clattn_context_measure (cache_dir keeps it), without a look; on one that reports none, what the first call's probes find.
+ * So plans and workspace sizes may be others afterwards.
  *   engines   room for `capacity` of them, or NULL with capacity 0 to ask for the number alone, which probes nothing
  *   count     receives how many there are, which may be more than capacity
  * Threads   any.

@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/lane_widths.h"
 #include "core/program.h"
 #include "core/sha256.h"
 
-#define FIRST_ROUNDS 2000
+#define FIRST_ROUNDS 16.0 // a compiler that makes no good of a kernel is not waited for
 #define TIMED_NS 500000.0 // the timed runs aim at half a millisecond each
 #define TIMED_RUNS 3
 #define MOST_ROUNDS 10000000.0
@@ -17,6 +18,7 @@ struct probe_state {
     os_mutex lock;    // guards the results, for a moment
     os_mutex running; // held while probes run; taken before the lock
     probe_results results;
+    unsigned looked; // in the cache folder
 };
 
 bool cla_probe_state_create(clattn_context *context) {
@@ -39,7 +41,7 @@ void cla_probe_state_destroy(clattn_context *context) {
 
 // One probe on its way through the driver.
 typedef struct trial {
-    clattn_context *context;
+    const clattn_context *context;
     const probe *probe;
     knobs knobs;
     size_t items;
@@ -115,25 +117,36 @@ static bool is_right(trial *t) {
     return t->answered && memcmp(got, want, words * sizeof *got) == 0;
 }
 
-// The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make
-// much of a difference of two that it slowed alike.
-static float rate_of(const trial *t) {
-    double rounds = FIRST_ROUNDS, launch = run(t, 0), first = run(t, FIRST_ROUNDS), least = 0.0;
-    if (launch <= 0.0 || first <= 0.0) return 0.0f;
-    const double each = first > launch ? (first - launch) / rounds : 1.0;
-    rounds = TIMED_NS / each;
-    if (rounds < FIRST_ROUNDS) rounds = FIRST_ROUNDS;
-    if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
-    for (int i = 0; i < TIMED_RUNS; i++) {
-        const double empty = run(t, 0), time = run(t, (cl_int)rounds);
-        if (empty > 0.0 && empty < launch) launch = empty;
-        if (time > 0.0 && (least == 0.0 || time < least)) least = time;
+// The best of `runs`; 0: one failed.
+static double best_run(const trial *t, double rounds, int runs) {
+    double least = 0.0;
+    for (int i = 0; i < runs; i++) {
+        const double time = run(t, (cl_int)rounds);
+        if (time <= 0.0) return 0.0;
+        if (least == 0.0 || time < least) least = time;
     }
+    return least;
+}
+
+// The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make
+// much of a difference of two that it slowed alike. More and more rounds are tried until they are not most of all a launch: a
+// compiler that makes no good of a kernel is not waited for.
+static float rate_of(const trial *t) {
+    double rounds = FIRST_ROUNDS, launch = best_run(t, 0, TIMED_RUNS), time = best_run(t, rounds, 2);
+    while (launch > 0.0 && time > 0.0 && time - launch < TIMED_NS / 4 && rounds < MOST_ROUNDS) {
+        rounds *= 8;
+        time = best_run(t, rounds, 2);
+    }
+    if (launch <= 0.0 || time <= 0.0) return 0.0f;
+    if (time > launch) rounds = (double)(cl_int)(1.0 + rounds * (TIMED_NS / (time - launch)));
+    if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
+    const double least = best_run(t, rounds, TIMED_RUNS), again = best_run(t, 0, TIMED_RUNS);
+    if (again > 0.0 && again < launch) launch = again;
     const double best = least > launch ? least - launch : least;
     return best > 0.0 ? (float)(t->probe->round_flops(&t->knobs) * rounds / best) : 0.0f;
 }
 
-float cla_probe_run(clattn_context *c, const probe *p, bool *answered) {
+float cla_probe_run(const clattn_context *c, const probe *p, bool *answered) {
     trial t = {
         .context = c, .probe = p, .knobs = p->knobs(&c->capabilities), .items = p->items ? p->items : 1};
     const bool right = open_trial(&t) && is_right(&t);
@@ -159,20 +172,28 @@ static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE
     cla_sha256_end(&h, key);
 }
 
-static float find_rate(clattn_context *c, const probe *p) {
-    uint8_t key[CACHE_KEY_BYTES];
+// An answer of the cache folder.
+static bool load_rate(const clattn_context *c, const uint8_t key[CACHE_KEY_BYTES], float *rate) {
     unsigned char *kept = NULL;
     size_t count = 0;
+    if (!cla_cache_load(c->cache, key, &kept, &count)) return false;
+    const bool whole = count == sizeof *rate;
+    if (whole) memcpy(rate, kept, sizeof *rate);
+    free(kept);
+    return whole && *rate >= 0.0f && *rate < 1e9f;
+}
+
+static bool is_asked(const clattn_context *c, const probe *p) {
+    return !(p->engine & ~c->engines) && p->applies(&c->capabilities);
+}
+
+static float find_rate(const clattn_context *c, const probe *p, const probe_results *known) {
+    uint8_t key[CACHE_KEY_BYTES];
     float rate = 0.0f;
-    if ((p->engine & ~c->engines) || !p->applies(&c->capabilities)) return 0.0f;
-    probe_key(c, p, key);
-    if (cla_cache_load(c->cache, key, &kept, &count)) {
-        const bool whole = count == sizeof rate;
-        if (whole) memcpy(&rate, kept, sizeof rate);
-        free(kept);
-        if (whole && rate >= 0.0f && rate < 1e9f) return rate;
-    }
     bool answered = false;
+    if (!is_asked(c, p) || (p->worth && !p->worth(&c->capabilities, known))) return 0.0f;
+    probe_key(c, p, key);
+    if (load_rate(c, key, &rate)) return rate;
     rate = cla_probe_run(c, p, &answered);
     if (answered) cla_cache_store(c->cache, key, &rate, sizeof rate);
     return rate;
@@ -185,29 +206,48 @@ static probe_results known_results(struct probe_state *s) {
     return results;
 }
 
-static void keep_result(clattn_context *context, int id, float rate) {
+static void keep_result(const clattn_context *context, int id, float rate) {
     struct probe_state *s = context->probes;
     cla_os_mutex_lock(&s->lock);
     s->results.ran |= 1u << id;
     s->results.proven |= rate > 0.0f ? 1u << id : 0;
     s->results.rate[id] = rate;
     cla_os_mutex_unlock(&s->lock);
-    cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.0f GFLOP/s a work-item",
+    cla_log_send(&context->log, CLATTN_LOG_INFO, "probe: %s: %s, %.4g GFLOP/s a work-item",
                  cla_probes[id].name, rate > 0.0f ? "works" : "not used", (double)rate);
 }
 
 // A thread whose answers are known never waits for one that probes.
-probe_results cla_probe_results(clattn_context *context, unsigned wanted) {
+probe_results cla_probe_results(const clattn_context *context, unsigned wanted) {
     struct probe_state *s = context->probes;
     probe_results results = known_results(s);
+    wanted = cla_lanes_wanted(wanted);
     if (!(wanted & ~results.ran)) return results;
     cla_os_mutex_lock(&s->running);
-    results = known_results(s); // others may have run meanwhile
-    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
-        if ((wanted & ~results.ran) >> id & 1u) keep_result(context, id, find_rate(context, &cla_probes[id]));
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        results = known_results(s); // others may have run meanwhile
+        if ((wanted & ~results.ran) >> id & 1u)
+            keep_result(context, id, find_rate(context, &cla_probes[id], &results));
+    }
     results = known_results(s);
     cla_os_mutex_unlock(&s->running);
     return results;
+}
+
+probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted) {
+    struct probe_state *s = context->probes;
+    uint8_t key[CACHE_KEY_BYTES];
+    float rate;
+    cla_os_mutex_lock(&s->lock);
+    const unsigned open = wanted & ~s->results.ran & ~s->looked;
+    s->looked |= open;
+    cla_os_mutex_unlock(&s->lock);
+    for (int id = PROBE_NONE + 1; open && id < PROBE_COUNT; id++) {
+        if (!(open >> id & 1u) || !is_asked(context, &cla_probes[id])) continue;
+        probe_key(context, &cla_probes[id], key);
+        if (load_rate(context, key, &rate)) keep_result(context, id, rate);
+    }
+    return known_results(s);
 }
 
 clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines, size_t capacity,

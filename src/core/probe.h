@@ -8,7 +8,7 @@
 #include "core/knobs.h"
 #include "core/probe_results.h"
 
-enum { PROBE_WORDS = 256 }; // of a probe's input and of its result
+enum { PROBE_WORDS = 1024 }; // of a probe's input and of its result
 
 // One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
 // compared, else `round_flops` operations a round, as many as keep the engine busy.
@@ -25,6 +25,8 @@ typedef struct probe {
     const char *(*options)(const clattn_capabilities *device); // of the compiler; NULL: PROGRAM_OPTIONS
     size_t items;                                              // of its one work-group; 0: one
     unsigned engine; // CLATTN_ENGINE_...: asked only where the context has it; 0: always
+    // Whether what cheaper probes found, whose rows are before, leaves it a chance; NULL: it always has one.
+    bool (*worth)(const clattn_capabilities *device, const probe_results *known);
 } probe;
 extern const probe cla_probes[PROBE_COUNT];
 
@@ -33,9 +35,11 @@ void cla_probe_state_destroy(clattn_context *context);
 
 // The answers of the probes in the bit set `wanted`, which run now where they have not: about 30 ms each on a CPU
 // without a cache folder, in which they compile. Threads: any.
-probe_results cla_probe_results(clattn_context *context, unsigned wanted);
+probe_results cla_probe_results(const clattn_context *context, unsigned wanted);
+// The same, but that none runs: what is known here, and what the cache folder keeps of those in `wanted`.
+probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted);
 
 // Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
 // or wrong or refused by its compiler; false where something else failed, which may work the next time.
-float cla_probe_run(clattn_context *context, const probe *p, bool *answered);
+float cla_probe_run(const clattn_context *context, const probe *p, bool *answered);
 #endif

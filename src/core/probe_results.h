@@ -11,8 +11,16 @@ typedef enum probe_id {
     PROBE_SUBGROUPS_32,
     PROBE_SUBGROUPS_64,
     PROBE_AMX,
+    PROBE_TILES,   // products through local memory, as on devices without lanes
+    PROBE_LANES_4, // vectors of so many floats, as the lanes kernels use them
+    PROBE_LANES_8,
+    PROBE_LANES_16,
+    PROBE_LOADS_2X8, // multiply-adds with their loads: that many vectors of rows times keys
+    PROBE_LOADS_4X6,
     PROBE_COUNT
 } probe_id;
+
+#define PROBES_LOADS (1u << PROBE_LOADS_2X8 | 1u << PROBE_LOADS_4X6)
 
 // A bit 1 << id is set where the probe ran, and where it passed; rate is in GFLOP/s of one work-item.
 typedef struct probe_results {

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "args.h"
+#include "core/lane_widths.h"
 #include "core/probe.h"
 #include "core/subgroups.h"
 
@@ -19,7 +20,7 @@ static uint32_t bf16_pair(float low, float high) {
 
 // Multiply-adds in vectors of the device's width: right everywhere, so that only its rate is news.
 static bool fma_applies(const clattn_capabilities *device) {
-    return device->is_cpu && device->float_vector_width >= 4;
+    return cla_lanes_possible(device);
 }
 static knobs fma_knobs(const clattn_capabilities *device) {
     const uint32_t width = device->float_vector_width;
@@ -41,6 +42,41 @@ static void fma_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
 }
 static double fma_flops(const knobs *k) {
     return 2.0 * 12 * k->lanes; // twelve accumulators
+}
+
+// The same with the loads of a matrix product, in tiles for 32 registers.
+#define LOADS_STEPS 32
+static bool loads_apply(const clattn_capabilities *device) {
+    return device->is_cpu && device->float_vector_width >= WORDS;
+}
+static knobs loads_2x8(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .row_vectors = 2, .key_block = 8};
+}
+static knobs loads_4x6(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = WORDS, .row_vectors = 4, .key_block = 6};
+}
+static uint32_t loads_word(int i) {
+    return (uint32_t)(i * 7 + 3) % 11;
+}
+static void loads_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < 2 * WORDS; i++) in[i] = loads_word(i);
+}
+static void loads_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    for (int lane = 0; lane < k->lanes; lane++) {
+        uint32_t sum = 0;
+        for (int i = 0; i < k->key_block * k->row_vectors * LOADS_STEPS; i++) {
+            const int step = i % LOADS_STEPS, a = i / LOADS_STEPS % k->key_block,
+                      b = i / LOADS_STEPS / k->key_block;
+            sum += (uint32_t)(a + b + 1) * loads_word((a + step) % WORDS) *
+                   ((uint32_t)lane + loads_word(WORDS + (b + step) % WORDS));
+        }
+        out[lane] = float_bits((float)sum);
+    }
+}
+static double loads_flops(const knobs *k) {
+    return 2.0 * k->key_block * k->row_vectors * LOADS_STEPS * k->lanes;
 }
 
 // x86's bfloat16 dot product. The host's own CPU is asked first: a CPU device runs on it.
@@ -92,7 +128,7 @@ static double subgroup_flops(const knobs *k) {
 #define SUBGROUPS_PROBE(size)                                                                                \
     {                                                                                                        \
         "sub-groups of " #size, KERNEL_PROBE_SUBGROUPS, applies_##size, knobs_##size, cla_subgroup_fill,     \
-            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0               \
+            cla_subgroup_expect, subgroup_flops, cla_subgroup_options, SUBGROUP_PROBE_ITEMS, 0, NULL         \
     }
 
 #define AMX_WORDS 64
@@ -129,15 +165,39 @@ static double amx_flops(const knobs *k) {
     return 4.0 * 2.0 * 16 * 16 * 32;
 }
 
+// Vectors of a CPU device as the lanes kernels use them, a probe for each width.
+#define LANES_PROBE(width)                                                                                   \
+    {                                                                                                        \
+        "kernels in vectors of " #width " floats", KERNEL_PROBE_LANES, cla_lanes_possible, lanes_##width,    \
+            cla_lanes_fill, cla_lanes_expect, cla_lanes_flops, NULL, 0, 0, cla_lanes_worth                   \
+    }
+#define LANES_OF(width)                                                                                      \
+    static knobs lanes_##width(const clattn_capabilities *device) {                                          \
+        (void)device;                                                                                        \
+        return cla_lanes_knobs(width);                                                                       \
+    }
+LANES_OF(4)
+LANES_OF(8)
+LANES_OF(16)
+
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
-                   fma_flops, NULL, 0, 0},
+                   fma_flops, NULL, 0, 0, NULL},
     [PROBE_DOT_BF16] = {"bfloat16 dot product", KERNEL_PROBE_DOT_BF16, dot_applies, dot_knobs, dot_fill,
-                        dot_expect, dot_flops, NULL, 0, 0},
+                        dot_expect, dot_flops, NULL, 0, 0, NULL},
     [PROBE_SUBGROUPS_8] = SUBGROUPS_PROBE(8),
     [PROBE_SUBGROUPS_16] = SUBGROUPS_PROBE(16),
     [PROBE_SUBGROUPS_32] = SUBGROUPS_PROBE(32),
     [PROBE_SUBGROUPS_64] = SUBGROUPS_PROBE(64),
     [PROBE_AMX] = {"bfloat16 matrix tiles (AMX)", KERNEL_PROBE_AMX, amx_applies, amx_knobs, amx_fill,
-                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX},
+                   amx_expect, amx_flops, NULL, 0, CLATTN_ENGINE_AMX, NULL},
+    [PROBE_TILES] = {"tiles through local memory", KERNEL_PROBE_TILES, cla_tiles_possible, cla_tiles_knobs,
+                     cla_lanes_fill, cla_tiles_expect, cla_tiles_flops, NULL, TILES_PROBE_ITEMS, 0, NULL},
+    [PROBE_LANES_4] = LANES_PROBE(4),
+    [PROBE_LANES_8] = LANES_PROBE(8),
+    [PROBE_LANES_16] = LANES_PROBE(16),
+    [PROBE_LOADS_2X8] = {"multiply-add with loads, 2 x 8 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_2x8,
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
+    [PROBE_LOADS_4X6] = {"multiply-add with loads, 4 x 6 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_4x6,
+                         loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
 };

@@ -35,6 +35,40 @@ static const char fma_source[] =
     "  out[get_global_id(0)] = last[0];\n"
     "}\n";
 
+// The inner loop of a matrix product: KEYS numbers, each spread over a vector and multiplied with each of VECTORS vectors. All
+// lie in the first-level cache. Every other number is negative, so that the sums stay small.
+static const char loads_source[] =
+    "__kernel void fma_loads(__global float *out, float a, float b, int n) {\n"
+    "  VEC q[STEPS * VECTORS], acc[KEYS * VECTORS];\n"
+    "  float k[KEYS * STEPS];\n"
+    "  for (int i = 0; i < STEPS * VECTORS; i++) q[i] = (VEC)(a);\n"
+    "  for (int i = 0; i < KEYS * STEPS; i++) k[i] = i % 2 ? b : -b;\n"
+    "  _Pragma(\"unroll\") for (int i = 0; i < KEYS * VECTORS; i++) acc[i] = (VEC)(0.0f);\n"
+    "  for (int i = 0; i < n; i++) {\n"
+    "    _Pragma(\"unroll 1\") for (int d = 0; d < STEPS; d += 2) {\n"
+    "      _Pragma(\"unroll\") for (int s = 0; s < 2; s++) {\n"
+    "        VEC x[VECTORS];\n"
+    "        _Pragma(\"unroll\") for (int v = 0; v < VECTORS; v++) x[v] = q[(d + s) * VECTORS + v];\n"
+    "        _Pragma(\"unroll\") for (int j = 0; j < KEYS; j++) {\n"
+    "          const VEC y = (VEC)(k[j * STEPS + d + s]);\n"
+    "          _Pragma(\"unroll\") for (int v = 0; v < VECTORS; v++)\n"
+    "            acc[j * VECTORS + v] = fma(y, x[v], acc[j * VECTORS + v]);\n"
+    "        }\n"
+    "      }\n"
+    "    }\n"
+    "  }\n"
+    "  VEC sum = (VEC)(0.0f);\n"
+    "  _Pragma(\"unroll\") for (int i = 0; i < KEYS * VECTORS; i++) sum += acc[i];\n"
+    "  float last[16];\n"
+    "  STORE(sum, 0, last);\n"
+    "  out[get_global_id(0)] = last[0];\n"
+    "}\n";
+#define STEPS 64 // of the reduction: a head
+
+// Of 32 registers, and of 16.
+static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
+#define TILES ((int)(sizeof tiles / sizeof tiles[0]))
+
 static const char read_source[] =
     "__kernel void read_peak(__global const float4 *x, __global float *out, int own, int jump) {\n"
     "  size_t at = own ? get_global_id(0) * (size_t)own : get_global_id(0);\n"
@@ -97,6 +131,7 @@ static size_t items_of(const clattn_capabilities *c) {
 
 static unsigned vector_width(const clattn_capabilities *c) {
     const unsigned width = c->float_vector_width;
+    if (c->is_cpu && width < 4) return 4; // a report that is a hint: PoCL on aarch64 says 1
     return width >= 16 ? 16 : width >= 8 ? 8 : width >= 4 ? 4 : width >= 2 ? 2 : 1;
 }
 
@@ -128,6 +163,18 @@ static bool start_fma(struct limit *l, const char *op) {
            clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
 }
 
+static bool start_loads(struct limit *l, const struct tile *t) {
+    const unsigned width = vector_width(facts(l));
+    const cl_float a = 0.75f, b = 0.25f;
+    char options[160];
+    if (!facts(l)->is_cpu || width < 4) return false;
+    snprintf(options, sizeof options, "-DVEC=float%u -DSTORE=vstore%u -DSTEPS=%d -DKEYS=%d -DVECTORS=%d",
+             width, width, STEPS, t->keys, t->vectors);
+    return build(l, loads_source, options, "fma_loads") &&
+           clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
+           clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
+}
+
 static bool start_bf16(struct limit *l) {
     const cl_uint pair = 0x3a803a80; // two of 2^-10: the sums stay small
     char options[32];
@@ -137,16 +184,15 @@ static bool start_bf16(struct limit *l) {
 }
 
 // Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
-static bool grow(struct limit *l, limit_kind kind) {
+static bool grow(struct limit *l, limit_kind kind, double flops) {
     const cl_uint last = kind == LIMIT_BF16 ? 2 : 3;
-    const double flops = kind == LIMIT_BF16 ? 64.0 : 2.0 * (double)vector_width(facts(l));
-    for (cl_int n = 1000;; n *= 4) {
+    for (cl_int n = 100;; n *= l->least_ns < 1e6 ? 4 : 2) {
         const measure_settings settings = {.repeat = 3};
         measure_times times;
         if (clSetKernelArg(l->kernel, last, sizeof n, &n) != CL_SUCCESS) return false;
         if (!measure_run(l->place, &settings, enqueue, l, &times)) return false;
         l->least_ns = times.time_ns_min;
-        l->work = flops * CHAINS * (double)n * (double)l->items;
+        l->work = flops * (double)n * (double)l->items;
         if (times.time_ns_min > 4e6 || n > 100000000) return true;
     }
 }
@@ -179,7 +225,20 @@ static bool start_read(struct limit *l, size_t wanted) {
            clSetKernelArg(l->kernel, 3, sizeof jump, &jump) == CL_SUCCESS;
 }
 
-static struct limit *create(struct place *place, limit_kind kind, size_t bytes, const char *op) {
+// What a loop of this kind does in a turn.
+static double turn_flops(const struct limit *l, limit_kind kind, const struct tile *t) {
+    const double width = (double)vector_width(facts(l));
+    if (kind == LIMIT_BF16) return 64.0 * CHAINS;
+    return 2.0 * width * (kind == LIMIT_FMA ? CHAINS : STEPS * t->keys * t->vectors);
+}
+
+static bool start_loop(struct limit *l, limit_kind kind, const char *op, const struct tile *t) {
+    if (kind == LIMIT_BF16) return start_bf16(l);
+    return kind == LIMIT_FMA_LOADS ? start_loads(l, t) : start_fma(l, op);
+}
+
+static struct limit *create(struct place *place, limit_kind kind, size_t bytes, const char *op,
+                            const struct tile *t) {
     struct limit *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->place = place;
@@ -190,20 +249,29 @@ static struct limit *create(struct place *place, limit_kind kind, size_t bytes, 
     if (kind == LIMIT_READ) {
         ok = ok && start_read(l, bytes);
     } else {
-        ok = ok && (kind == LIMIT_BF16 ? start_bf16(l) : start_fma(l, op));
-        ok = ok && clSetKernelArg(l->kernel, 0, sizeof l->out, &l->out) == CL_SUCCESS && grow(l, kind);
+        ok = ok && start_loop(l, kind, op, t);
+        ok = ok && clSetKernelArg(l->kernel, 0, sizeof l->out, &l->out) == CL_SUCCESS &&
+             grow(l, kind, turn_flops(l, kind, t));
     }
     if (ok) return l;
     limit_destroy(l);
     return NULL;
 }
 
+// The faster of two, either of which may be NULL; the other one is destroyed.
+static struct limit *faster(struct limit *a, struct limit *b) {
+    const bool take_a = a && (!b || a->work * b->least_ns >= b->work * a->least_ns);
+    limit_destroy(take_a ? b : a);
+    return take_a ? a : b;
+}
+
 struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes) {
-    if (kind != LIMIT_FMA) return create(place, kind, bytes, NULL);
-    struct limit *fma = create(place, kind, bytes, "fma"), *mad = create(place, kind, bytes, "mad");
-    const bool take_fma = fma && (!mad || fma->work * mad->least_ns >= mad->work * fma->least_ns);
-    limit_destroy(take_fma ? mad : fma);
-    return take_fma ? fma : mad;
+    struct limit *best = NULL;
+    if (kind == LIMIT_FMA)
+        return faster(create(place, kind, 0, "fma", NULL), create(place, kind, 0, "mad", NULL));
+    if (kind != LIMIT_FMA_LOADS) return create(place, kind, bytes, NULL, NULL);
+    for (int i = 0; i < TILES; i++) best = faster(best, create(place, kind, 0, NULL, &tiles[i]));
+    return best;
 }
 
 void limit_destroy(struct limit *l) {
@@ -215,15 +283,19 @@ void limit_destroy(struct limit *l) {
     free(l);
 }
 
-// Work a nanosecond of the least of some runs; 0: it could not be measured.
-static double best_rate(struct place *place, limit_kind kind) {
-    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : 20};
+// Work a nanosecond of the least of some runs; 0: it could not be measured. *disturbed: median by least time.
+static double best_rate(struct place *place, limit_kind kind, double *disturbed) {
+    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : kind == LIMIT_FMA ? 20 : 8};
     struct limit *l = limit_create(place, kind, 0);
     measure_times times;
     double rate = 0.0, wall = 0.0;
-    if (l && measure_once(place, enqueue, l, &wall) && measure_run(place, &settings, enqueue, l, &times))
-        rate = l->work /
-               (l->least_ns > 0.0 && l->least_ns < times.time_ns_min ? l->least_ns : times.time_ns_min);
+    *disturbed = 0.0;
+    if (l && measure_once(place, enqueue, l, &wall) && measure_run(place, &settings, enqueue, l, &times)) {
+        const bool earlier = l->least_ns > 0.0 && l->least_ns < times.time_ns_min;
+        const double least = earlier ? l->least_ns : times.time_ns_min;
+        rate = l->work / least;
+        *disturbed = times.time_ns / least;
+    }
     limit_destroy(l);
     return rate;
 }
@@ -232,9 +304,28 @@ static void raise_to(double *most, double found) {
     if (found > *most) *most = found;
 }
 
+#define CONTENDED 1.15       // median by least time of a loop that nobody disturbs is a few percent above 1
+#define FEW_INSTRUCTIONS 3.5 // a cycle: a core that serves one thread takes four or more
+
+const char *limits_contended(const struct limits *found) {
+    if (found->instructions > 0.0 && found->instructions < FEW_INSTRUCTIONS)
+        return "The machine is contended: its cores give this program a part of their instructions, as where "
+               "another "
+               "thread runs on the same core.";
+    if (found->disturbed > CONTENDED)
+        return "The machine is contended: the same loop took much longer at times.";
+    return "";
+}
+
 void limits_measure(struct place *place, struct limits *found) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
-    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA));
-    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ));
-    if (c->is_cpu) raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units));
+    double disturbed, unused;
+    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, &disturbed));
+    if (disturbed > 0.0 && (found->disturbed == 0.0 || disturbed < found->disturbed))
+        found->disturbed = disturbed;
+    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, &unused));
+    if (!c->is_cpu) return;
+    raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, &unused));
+    raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units));
+    raise_to(&found->instructions, limits_native_instructions(c->compute_units));
 }

@@ -1,6 +1,7 @@
 // limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay
-// in registers, x86's bfloat16 dot products, and reading a buffer larger than the caches. Leaves out other matrix
-// instructions. Used by the bench and by what Python benchmarks load.
+// in registers, the same fed from the first-level cache as a matrix product must, x86's bfloat16 dot products, and reading
+// a buffer larger than the caches. Leaves out other matrix instructions: a context's engines have their rates
+// (clattn_context_engines). Used by the bench and by what Python benchmarks load.
 #ifndef CLATTN_EVIDENCE_LIMITS_H
 #define CLATTN_EVIDENCE_LIMITS_H
 
@@ -8,17 +9,24 @@
 
 struct limits {
     double fma_gflops, read_gbytes_per_s; // 0: could not be measured
-    double native_fma_gflops;             // a loop in C, on CPU devices; 0: none
+    double
+        fma_loads_gflops; // with the loads of a matrix product out of the first-level cache, on CPU devices; 0: none
+    double native_fma_gflops; // a loop in C, on CPU devices; 0: none
+    double instructions;      // that one core takes a cycle while all are busy; x86; 0: not measured
+    double disturbed; // median by least time of the register-only loop, of the quieter measurement; 0: none
 };
 
 // Raises *found to what this measurement finds: another use of the machine only ever lowers one.
 void limits_measure(struct place *place, struct limits *found);
 
+// A sentence where others used the cores while the limits were measured, so that they are too low or vary; "" where not.
+const char *limits_contended(const struct limits *found);
+
 // One of them as work that can be run again and again, long enough that start-up does not count.
 struct limit;
-typedef enum limit_kind { LIMIT_FMA, LIMIT_BF16, LIMIT_READ } limit_kind;
+typedef enum limit_kind { LIMIT_FMA, LIMIT_FMA_LOADS, LIMIT_BF16, LIMIT_READ } limit_kind;
 
-// LIMIT_FMA is the faster of fma() and mad(). NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
+// LIMIT_FMA is the faster of fma() and mad(), LIMIT_FMA_LOADS that of two tiles of accumulators. NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
 // outlives it.
 struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes);
 void limit_destroy(struct limit *l);

@@ -18,8 +18,10 @@
 
 typedef struct worker {
     pthread_t thread;
+    void *(*run)(void *worker);
     float (*loop)(int turns);
     float result; // kept, so that the loop is not removed
+    double instructions;
 } worker;
 
 // The loop in one vector width; mm is the prefix of that width's intrinsics.
@@ -50,19 +52,25 @@ static void *work(void *user) {
 static double run_ns(worker *workers, unsigned count) {
     const uint64_t start = measure_clock_ns();
     unsigned started = 0;
-    while (started < count && pthread_create(&workers[started].thread, NULL, work, &workers[started]) == 0)
+    while (started < count &&
+           pthread_create(&workers[started].thread, NULL, workers[started].run, &workers[started]) == 0)
         started++;
     for (unsigned i = 0; i < started; i++) pthread_join(workers[i].thread, NULL);
     return started == count ? (double)(measure_clock_ns() - start) : 0.0;
 }
 
+static unsigned worker_count(unsigned threads) {
+    return threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+}
+
 double limits_native_fma_gflops(unsigned threads) {
     static worker workers[MOST_THREADS];
     const bool wide = __builtin_cpu_supports("avx512f");
-    const unsigned count = threads < 1 ? 1 : threads > MOST_THREADS ? MOST_THREADS : threads;
+    const unsigned count = worker_count(threads);
     double least = 0.0;
     if (!wide && !(__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))) return 0.0;
-    for (unsigned i = 0; i < count; i++) workers[i].loop = wide ? loop_avx512 : loop_avx2;
+    for (unsigned i = 0; i < count; i++)
+        workers[i] = (worker){.run = work, .loop = wide ? loop_avx512 : loop_avx2};
     for (int i = 0; i < 50; i++) { // short and many: one of them runs undisturbed
         const double ns = run_ns(workers, count);
         if (ns > 0.0 && (least == 0.0 || ns < least)) least = ns;
@@ -70,7 +78,54 @@ double limits_native_fma_gflops(unsigned threads) {
     const double flops = 2.0 * CHAINS * (wide ? 16.0 : 8.0) * TURNS * (double)count;
     return least > 0.0 ? flops / least : 0.0;
 }
+
+#define BLOCKS 400
+#define BLOCK "512" // instructions
+
+// Nanoseconds of a chain of multiplications, three cycles each, which tell the clock whatever else the core serves.
+static double chain_ns(void) {
+    const uint64_t start = measure_clock_ns();
+    uint64_t x = 3;
+    for (int i = 0; i < BLOCKS; i++) __asm__ volatile(".rept " BLOCK "\n\timul %0, %0\n\t.endr" : "+r"(x));
+    return (double)(measure_clock_ns() - start);
+}
+
+// Of as many instructions of five bytes that do nothing.
+static double nothing_ns(void) {
+    const uint64_t start = measure_clock_ns();
+    for (int i = 0; i < BLOCKS; i++)
+        __asm__ volatile(".rept " BLOCK "\n\t.byte 0x0f, 0x1f, 0x44, 0x00, 0x00\n\t.endr");
+    return (double)(measure_clock_ns() - start);
+}
+
+static void *count_instructions(void *user) {
+    worker *w = user;
+    double chain = chain_ns(), nothing = nothing_ns();
+    for (int i = 0; i < 20; i++) {
+        const double c = chain_ns(), n = nothing_ns();
+        if (c < chain) chain = c;
+        if (n < nothing) nothing = n;
+    }
+    w->instructions = nothing > 0.0 ? chain / 3.0 / nothing : 0.0;
+    return NULL;
+}
+
+double limits_native_instructions(unsigned threads) {
+    static worker workers[MOST_THREADS];
+    const unsigned count = worker_count(threads);
+    for (unsigned i = 0; i < count; i++) workers[i] = (worker){.run = count_instructions};
+    if (run_ns(workers, count) == 0.0) return 0.0;
+    double least = workers[0].instructions;
+    for (unsigned i = 1; i < count; i++)
+        if (workers[i].instructions < least) least = workers[i].instructions;
+    return least;
+}
 #else
+double limits_native_instructions(unsigned threads) {
+    (void)threads;
+    return 0.0;
+}
+
 double limits_native_fma_gflops(unsigned threads) {
     (void)threads;
     return 0.0;

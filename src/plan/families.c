@@ -136,7 +136,7 @@ const char *cla_family_tile_grid(const plan_input *in, const problem *p, variant
 
 const char *cla_family_gpu_refusal(const plan_input *in, const tuned_row *row, enum kernel_id id) {
     if (row && row->id != id) return "a tuned row names another kernel";
-    if (row || !cla_device_has_lanes(in->device)) return NULL;
+    if (row || !cla_plan_has_lanes(in)) return NULL;
     return "for devices that are no CPU, or where a tuned row names its kernel";
 }
 
@@ -160,12 +160,22 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k) {
     k->subgroup_asked = k->subgroup ? 0 : cla_subgroup_least(in->device);
 }
 
-// Right is not enough: on some CPUs it runs at half the rate of float32 multiply-adds.
-const char *cla_family_dot_refusal(const plan_input *in, const problem *p) {
-    const float dot = in->probes.rate[PROBE_DOT_BF16], fma = in->probes.rate[PROBE_FMA];
-    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16)
-        return "its products are of bfloat16 q, k and v";
-    return fma > 0.0f && dot <= fma ? "its engine is slower here than float32 multiply-adds" : NULL;
+const char *cla_family_dot_refusal(const problem *p) {
+    return p->type_q == CLATTN_TYPE_BF16 && p->type_kv == CLATTN_TYPE_BF16
+               ? NULL
+               : "its products are of bfloat16 q, k and v";
+}
+
+static double round_up(int n, int step) {
+    return step > 1 ? (double)((n + (int64_t)step - 1) / step * step) : (double)n;
+}
+
+double cla_family_time(const plan_input *in, const problem *p, const variant *v) {
+    const family *f = v->family;
+    const double rate = f->engine == PROBE_NONE ? 0.0 : (double)(in->probes.rate[f->engine] * f->reach);
+    const double work = round_up(p->n_q, v->rows_per_group) *
+                        (round_up(p->head_dim, f->head_step) + round_up(p->head_dim_v, f->head_step));
+    return rate > 0.0 ? work / rate : 0.0;
 }
 
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id) {

@@ -25,6 +25,11 @@ struct family {
     clattn_kernel path;  // AUTO: a projection
     unsigned can;
     probe_id needs; // PROBE_NONE: any device
+    // Where its products are done, and the share of that engine's rate that 16-bit attention of many rows reached: what
+    // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
+    probe_id engine;
+    float reach;
+    int head_step;  // head sizes are filled up to a multiple; 0: they are not
     bool subgroups; // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row; // taken only where a tuned row names its kernel
     // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.
@@ -45,6 +50,10 @@ unsigned cla_family_wants(const problem *p);
 // kernel of its path, or NULL.
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
                            const tuned_row *row, variant *v);
+
+// How long attention by this variant takes beside another one: operations with those that fill its tiles, by the rate of its
+// family's engine and what the family reaches of it. 0: nothing is known of it.
+double cla_family_time(const plan_input *in, const problem *p, const variant *v);
 
 // The knobs that say what the data are, from the problem.
 void cla_family_data_knobs(const problem *p, knobs *k);
@@ -67,8 +76,8 @@ int cla_family_subgroup(const plan_input *in, const tuned_row *row, int work_gro
 // A kernel that uses no sub-groups, but many registers, asks for the size with the most, where it can be asked for.
 void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
-// Why x86's bfloat16 dot product is not for this problem: types, or a rate below that of float32; or NULL.
-const char *cla_family_dot_refusal(const plan_input *in, const problem *p);
+// Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
+const char *cla_family_dot_refusal(const problem *p);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);

@@ -18,7 +18,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
     const int64_t all = group * p->n_q > 0 ? group * p->n_q : 1;
     const int64_t passes = (all + MOST_ROWS - 1) / MOST_ROWS;
-    v->knobs.lanes = cla_variant_lanes(in->device);
+    v->knobs.lanes = cla_variant_lanes(in);
     // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
     while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
         v->knobs.lanes /= 2;
@@ -40,7 +40,8 @@ static const char *fit_dot(const plan_input *in, const problem *p, const tuned_r
     v->knobs.dot_bf16 = 1;
     if (v->knobs.lanes != 16 || p->head_dim % (2 * v->knobs.lanes))
         return "needs 16 lanes and a head size of whole pairs of vectors";
-    return cla_family_dot_refusal(in, p);
+    if (v->knobs.key_block % 2) return "needs whole pairs of keys, an even KEY_BLOCK";
+    return cla_family_dot_refusal(p);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
@@ -53,6 +54,8 @@ const family cla_family_decode_lanes = {.name = "decode_lanes",
                                         .tunes = "LANES ROWS KEY_BLOCK ",
                                         .id = KERNEL_DECODE_LANES,
                                         .path = CLATTN_KERNEL_DECODE,
+                                        .engine = PROBE_FMA,
+                                        .reach = 0.8f,
                                         .can = CAN_SPLIT,
                                         .needs_row = true,
                                         .knobs_refusal = knobs_refusal,
@@ -64,6 +67,8 @@ const family cla_family_decode_lanes_dot = {.name = "decode_lanes_dot",
                                             .path = CLATTN_KERNEL_DECODE,
                                             .can = CAN_SPLIT,
                                             .needs = PROBE_DOT_BF16,
+                                            .engine = PROBE_DOT_BF16,
+                                            .reach = 0.8f,
                                             .needs_row = true,
                                             .fit = fit_dot,
                                             .explain = explain};

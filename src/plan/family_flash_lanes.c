@@ -28,7 +28,7 @@ static const char *knobs_refusal(const knobs *row) {
 }
 
 static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    v->knobs.lanes = cla_variant_lanes(in->device);
+    v->knobs.lanes = cla_variant_lanes(in);
     complete(&v->knobs, &row->knobs);
     v->knobs.weights = p->wants_weights;
     v->work_group = 1;
@@ -45,7 +45,7 @@ static const char *fit_dot(const plan_input *in, const problem *p, const tuned_r
     if (refusal) return refusal;
     v->knobs.dot_bf16 = 1;
     if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
-    return cla_family_dot_refusal(in, p);
+    return cla_family_dot_refusal(p);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
@@ -58,6 +58,8 @@ const family cla_family_flash_lanes = {.name = "flash_lanes",
                                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
                                        .id = KERNEL_FLASH_LANES,
                                        .path = CLATTN_KERNEL_FLASH,
+                                       .engine = PROBE_FMA,
+                                       .reach = 0.8f,
                                        .can = CAN_WEIGHTS | CAN_MANY_ROWS,
                                        .needs_row = true,
                                        .knobs_refusal = knobs_refusal,
@@ -69,6 +71,8 @@ const family cla_family_flash_lanes_dot = {.name = "flash_lanes_dot",
                                            .path = CLATTN_KERNEL_FLASH,
                                            .can = CAN_WEIGHTS | CAN_MANY_ROWS,
                                            .needs = PROBE_DOT_BF16,
+                                           .engine = PROBE_DOT_BF16,
+                                           .reach = 0.8f,
                                            .needs_row = true,
                                            .fit = fit_dot,
                                            .explain = explain};

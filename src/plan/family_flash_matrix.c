@@ -10,10 +10,6 @@
 #define MOST_HEAD 256
 #define MOST_BYTES ((uint64_t)1 << 58) // more than any memory, and no sum of it overflows
 
-// Of the engine's peak attention reached a fifth, and of that of multiply-adds or dot products four fifths: tiles win where
-// their rate is more than four times as high (Xeon with AMX, PoCL 3.1, Nov 2026: 18 times).
-#define RATE_OF_OTHERS 4.0f
-
 static void complete(knobs *k, const knobs *row) {
     k->tile_kv = 64;
     if (row) cla_knobs_override(k, row);
@@ -31,15 +27,12 @@ static const char *knobs_refusal(const knobs *row) {
 // A row of the caller's for any kernel of the path says what is taken; one of the library's knows no tiles.
 static const char *choose_engine(const plan_input *in, const tuned_row *row, knobs *k) {
     const bool own = row && in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
-    const float *rate = in->probes.rate, amx = rate[PROBE_AMX],
-                other = rate[PROBE_DOT_BF16] > rate[PROBE_FMA] ? rate[PROBE_DOT_BF16] : rate[PROBE_FMA];
     const bool proven = in->probes.proven >> PROBE_AMX & 1u;
     if (own && row->id != KERNEL_FLASH_MATRIX) return "a tuned row of the caller's names another kernel";
     if (own && k->matrix_engine == MATRIX_ENGINE_AMX && !proven)
         return "its tuned row asks for AMX, which the device has not proven";
     if (!own && !proven)
         return "no matrix engine is proven: there is none, or the context did not ask for it";
-    if (!own && amx <= RATE_OF_OTHERS * other) return "its engine is not so fast here that it wins";
     if (!k->matrix_engine) k->matrix_engine = proven ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
     return NULL;
 }
@@ -87,6 +80,9 @@ const family cla_family_flash_matrix = {.name = "flash_matrix",
                                         .tunes = "TILE_KV MATRIX_ENGINE ",
                                         .id = KERNEL_FLASH_MATRIX,
                                         .path = CLATTN_KERNEL_FLASH,
+                                        .engine = PROBE_AMX,
+                                        .reach = 0.2f, // Xeon with AMX, PoCL 3.1, Nov 2026
+                                        .head_step = MATRIX_PACK_KEYS,
                                         .can = CAN_WEIGHTS | CAN_MANY_ROWS,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit,

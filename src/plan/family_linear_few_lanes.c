@@ -27,7 +27,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
                   linear_choice *choice) {
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
     knobs *k = &choice->knobs;
-    k->lanes = cla_variant_lanes(in->device);
+    k->lanes = cla_variant_lanes(in);
     choose_few_rows(p, &row->knobs, choice);
     const bool whole = k->column_block % 2 == 0 && k->column_tile % k->column_block == 0;
     if (head && whole && k->row_block * k->column_block <= 32) k->rope = p->rope_interleaved ? 2 : 1;

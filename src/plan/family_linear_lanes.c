@@ -108,7 +108,7 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
                   linear_choice *choice) {
     static const knobs none = {0};
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
-    choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in->device);
+    choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))

@@ -6,7 +6,7 @@
 // those kernels' own would be spilled for each of thousands of work-items.
 static const tuned_row *linear_row(const plan_input *in, const linear_problem *p, const tuned_rows *rows) {
     const tuned_key key = {.cpu = in->device->is_cpu,
-                           .lanes = (int)in->device->float_vector_width,
+                           .lanes = cla_plan_lanes_key(in),
                            .type = (int)p->type_w,
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
@@ -25,7 +25,7 @@ static const tuned_row *default_row(const plan_input *in, const linear_problem *
     static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES},
                            matrix = {.id = KERNEL_LINEAR_MATRIX};
     if (cla_family_linear_matrix_wins(in, p)) return &matrix;
-    if (cla_device_has_lanes(in->device)) return linear_row(in, p, in->shipped);
+    if (cla_plan_has_lanes(in)) return linear_row(in, p, in->shipped);
     return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
 }
 
@@ -40,7 +40,7 @@ int cla_variant_linear_measure(enum kernel_id id) {
 // Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
     if (linear_row(in, p, in->own) || cla_family_linear_matrix_wins(in, p)) return false;
-    return cla_device_has_lanes(in->device) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
+    return cla_plan_has_lanes(in) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
 }
 
 // Whether the library, left alone, prefers CLBlast.
@@ -49,7 +49,7 @@ static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     if (is_clblast(row)) return true;
     if (row->id == KERNEL_LINEAR_MATRIX) return false;
     const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
-    if (cla_device_has_lanes(in->device)) return known == PLAN_CLBLAST_FASTER;
+    if (cla_plan_has_lanes(in)) return known == PLAN_CLBLAST_FASTER;
     if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;
     return known == PLAN_NOT_MEASURED ? p->rows > FAMILY_FEW_ROWS : known == PLAN_CLBLAST_FASTER;
 }
@@ -60,7 +60,7 @@ bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bo
     const tuned_row *own = linear_row(in, p, in->own);
     const tuned_row *row = own ? own : default_row(in, p);
     if (!forced && (own ? is_clblast(own) : prefers_clblast(in, p))) return false;
-    if (is_clblast(row)) row = cla_device_has_lanes(in->device) ? &any_cpu : default_row(in, p);
+    if (is_clblast(row)) row = cla_plan_has_lanes(in) ? &any_cpu : default_row(in, p);
     *choice = (linear_choice){.id = row->id,
                               .knobs = {.type_q = (int)p->type_x,
                                         .type_kv = (int)p->type_w,
@@ -83,7 +83,7 @@ const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p
         return native ? "it reads weights of 16 bits as they are stored"
                       : "no tuned row prefers the native kernel on this device";
     if (in->measured[cla_variant_linear_measure(row->id)]) return "measured as the faster one on this device";
-    if (cla_device_has_lanes(in->device)) return "a shipped row prefers it, nothing was measured";
+    if (cla_plan_has_lanes(in)) return "a shipped row prefers it, nothing was measured";
     return native ? "few rows, or no CLBlast: nothing was measured"
                   : "many rows of float32: nothing was measured";
 }

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 
+#include "core/lane_widths.h"
 #include "core/subgroups.h"
 #include "plan/family.h"
 
@@ -25,8 +26,16 @@ void cla_planner_destroy(clattn_context *context) {
     context->planner = NULL;
 }
 
+// The widths of vectors are probed where the device reports none; else it is taken at its word, until somebody asked.
+static probe_results width_results(const clattn_context *context) {
+    if (context->capabilities.float_vector_width < 4 && cla_lanes_possible(&context->capabilities))
+        return cla_probe_results(context, PROBES_LANES);
+    return cla_probe_results_kept(context, context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS);
+}
+
 plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
+    in.probes = width_results(context);
     for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
     for (int id = 0; id < KERNEL_COUNT; id++) {
@@ -42,7 +51,7 @@ static bool wants_subgroups(const plan_input *in) {
     if (!in->device->subgroups) return false;
     for (int i = 0; i < cla_family_count; i++) {
         if (!cla_families[i]->subgroups) continue;
-        if (!cla_device_has_lanes(in->device)) return true;
+        if (!cla_plan_has_lanes(in)) return true;
         for (int r = 0; r < in->own->count; r++)
             if (in->own->rows[r].id == cla_families[i]->id) return true;
     }
@@ -59,8 +68,11 @@ plan_input cla_planner_input(clattn_context *context, const problem *p) {
     return in;
 }
 
+// By what the device reports of itself: where a probe found otherwise, an alignment is asked for in vain, or that of one
+// element is taken, which is always true.
 bool cla_planner_asks_alignment(const clattn_context *context) {
-    return context->planner->own.count > 0 || !cla_device_has_lanes(&context->capabilities);
+    const clattn_capabilities *of = &context->capabilities;
+    return context->planner->own.count > 0 || !of->is_cpu || of->float_vector_width < 4;
 }
 
 // A driver that allows nothing is taken to allow one work-item, which every kernel can do with.
@@ -99,7 +111,8 @@ bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int s
 
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const clattn_capabilities *of = &context->capabilities;
-    const tuned_key key = {.cpu = of->is_cpu, .lanes = (int)of->float_vector_width};
+    const plan_input in = cla_planner_linear_input(context);
+    const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in)};
     const tuned_row *row =
         cla_tuned_find(&context->planner->own, NULL, 1u << (TUNED_CLBLAST_KERNELS + kernel), &key);
     return row ? row->clblast : NULL;

@@ -3,8 +3,8 @@
 // told to make AVX2 code (CL_CONFIG_CPU_TARGET_ARCH=core-avx2); the rows for 4 lanes are those cut in two.
 #include "plan/tuned.h"
 
-// A CPU device that reports vectors of less than four floats gets the portable kernels: rusticl on llvmpipe
-// (Mesa 22.3) does, and compiles the lanes kernels slowly and wrongly.
+// `lanes` is the vector that the planner takes (cla_plan_lanes): a CPU device without one that is right and worth it,
+// such as rusticl on llvmpipe (Mesa 22.3), gets the portable kernels.
 const char clattn_tuned_rows_text[] =
     // Few rows: as many vectors as there are rows, so that no lane is idle.
     "flash_lanes cpu=1 lanes=16.. nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
@@ -18,6 +18,7 @@ const char clattn_tuned_rows_text[] =
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=8193..49152 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=98305.. : ROW_VECTORS=8 KEY_BLOCK=2 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=49153.. : ROW_VECTORS=6 KEY_BLOCK=4 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. tall=1 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=66\n"
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=bf16 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=64\n"

@@ -7,49 +7,110 @@
 
 #include "plan/family.h"
 
-bool cla_device_has_lanes(const clattn_capabilities *device) {
-    return device->is_cpu && device->float_vector_width >= 4;
+// How much faster a vector must be than the reported one, or than a narrower one: kernels differ by their tiles, too, and
+// narrow vectors waste less of a few rows.
+#define FASTER_THAN_REPORTED 1.25f
+#define FASTER_THAN_NARROWER 1.1f
+
+int cla_plan_lanes(const plan_input *in) {
+    static const struct {
+        int lanes;
+        probe_id probe;
+    } widths[] = {{4, PROBE_LANES_4}, {8, PROBE_LANES_8}, {16, PROBE_LANES_16}};
+    const int width = (int)in->device->float_vector_width, reported = width >= 16  ? 16
+                                                                      : width >= 8 ? 8
+                                                                      : width >= 4 ? 4
+                                                                                   : 0;
+    int lanes = 0;
+    float rate = 0.0f; // to be beaten
+    if (!in->device->is_cpu) return 0;
+    for (int i = 0; i < 3; i++) {
+        if (widths[i].lanes != reported) continue;
+        if (!(in->probes.ran >> widths[i].probe & 1u)) return reported;
+        if (!(in->probes.proven >> widths[i].probe & 1u)) continue;
+        lanes = reported, rate = FASTER_THAN_REPORTED * in->probes.rate[widths[i].probe];
+    }
+    for (int i = 0; i < 3; i++) {
+        const float own = in->probes.rate[widths[i].probe];
+        if (!(in->probes.proven >> widths[i].probe & 1u) || widths[i].lanes == reported || own <= rate)
+            continue;
+        lanes = widths[i].lanes, rate = FASTER_THAN_NARROWER * own;
+    }
+    return lanes;
 }
 
-int cla_variant_lanes(const clattn_capabilities *device) {
-    return device->float_vector_width >= 16 ? 16 : device->float_vector_width >= 8 ? 8 : 4;
+bool cla_plan_has_lanes(const plan_input *in) {
+    return cla_plan_lanes(in) != 0;
+}
+
+int cla_variant_lanes(const plan_input *in) {
+    const int lanes = cla_plan_lanes(in);
+    return lanes ? lanes : 4;
+}
+
+int cla_plan_lanes_key(const plan_input *in) {
+    const int lanes = cla_plan_lanes(in), width = (int)in->device->float_vector_width;
+    if (in->device->is_cpu && !lanes) return width < 4 ? width : 1; // what it reports was wrong
+    return lanes && !(lanes == 16 && width > 16) ? lanes : width;
+}
+
+#define FASTER_THAN_WIDE 1.06f // beyond what two measurements of one loop differ by
+
+// Tiles of four vectors of rows and six keys take fewer loads, and so fewer instructions, than two and eight: where those are
+// short, as on Sapphire Rapids, they are 1.1 to 1.2 times as fast; on Zen 5 attention is 1 to 4 % slower with them.
+static bool prefers_tall(const plan_input *in) {
+    const float *rate = in->probes.rate;
+    return rate[PROBE_LOADS_2X8] > 0.0f && rate[PROBE_LOADS_4X6] > FASTER_THAN_WIDE * rate[PROBE_LOADS_2X8];
 }
 
 // The first row for any kernel of the path.
 static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_kernel path) {
     const tuned_key key = {.cpu = in->device->is_cpu,
-                           .lanes = (int)in->device->float_vector_width,
+                           .lanes = cla_plan_lanes_key(in),
                            .type = (int)p->type_kv,
                            .d = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
-                           .nq = p->n_q};
+                           .nq = p->n_q,
+                           .tall = prefers_tall(in)};
     unsigned kernels = 0;
     for (int i = 0; i < cla_family_count; i++)
         if (cla_families[i]->path == path) kernels |= 1u << cla_families[i]->id;
     return cla_tuned_find(in->own, in->shipped, kernels, &key);
 }
 
-// The first family of the path that fits; else false, and v has the last one's refusal.
+// Whether a is predicted to take less time: what both are known of decides.
+static bool is_faster(const plan_input *in, const problem *p, const variant *a, const variant *b) {
+    const double time_a = cla_family_time(in, p, a), time_b = cla_family_time(in, p, b);
+    return time_a > 0.0 && time_b > 0.0 && time_a < time_b;
+}
+
+// The first family of the path that fits, or one behind it that is predicted to be faster; else false, and v has the last
+// one's refusal.
 static bool take_path(const plan_input *in, const problem *p, clattn_kernel path, variant *v) {
     const tuned_row *row = find_row(in, p, path);
     const unsigned wants = cla_family_wants(p);
     const char *refusal = "no kernel";
     const family *refused = NULL;
+    variant next;
+    bool taken = false;
     for (int i = 0; i < cla_family_count; i++) {
         const family *f = cla_families[i];
-        if (f->path != path) continue;
-        refusal = cla_family_try(f, in, p, wants, row, v);
-        if (!refusal) return true;
-        refused = f;
+        if (f->path != path || (taken && f->engine == PROBE_NONE)) continue;
+        const char *no = cla_family_try(f, in, p, wants, row, &next);
+        if (no) {
+            refusal = no, refused = f;
+        } else if (!taken || is_faster(in, p, &next, v)) {
+            *v = next, taken = true;
+        }
     }
-    *v = (variant){.family = refused, .refusal = refusal};
-    return false;
+    if (!taken) *v = (variant){.family = refused, .refusal = refusal};
+    return taken;
 }
 
 // Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster
 // where the keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
 // Elsewhere a tile of 64 rows would be a quarter full with sixteen, and decode has no idle rows (an estimate: not measured).
 static bool prefers_decode(const plan_input *in, const problem *p) {
-    const int most = cla_device_has_lanes(in->device) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
+    const int most = cla_plan_has_lanes(in) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
     return !p->wants_weights && p->n_q <= most && p->n_kv > 0;
 }
 
@@ -90,11 +151,11 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
              p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", text);
 }
 
-// Of a family that was not taken.
-static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f) {
-    variant v;
+// Of a family that was not taken; where it fits, v is what it would do.
+static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f,
+                           variant *v) {
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";
-    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path), &v);
+    const char *refusal = cla_family_try(f, in, p, cla_family_wants(p), find_row(in, p, f->path), v);
     if (refusal) return refusal;
     if (f->path == CLATTN_KERNEL_DECODE && chosen->family->path != f->path && !prefers_decode(in, p))
         return "fits, but so many query rows, or weights, take the flash path";
@@ -110,9 +171,13 @@ bool cla_variant_review(const plan_input *in, const problem *p, const variant *c
         cla_variant_explain(in, p, chosen, why);
         return true;
     }
-    const char *no = why_not(in, p, chosen, f);
+    variant v;
+    const char *no = why_not(in, p, chosen, f, &v);
     if (no)
         snprintf(why, 256, "%s", no);
+    else if (is_faster(in, p, chosen, &v))
+        snprintf(why, 256, "fits, but %s is predicted to be %.1f times as fast", chosen->family->name,
+                 cla_family_time(in, p, &v) / cla_family_time(in, p, chosen));
     else
         snprintf(why, 256, "fits, but %s stands before it", chosen->family->name);
     return true;

@@ -56,11 +56,15 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
 bool cla_variant_review(const plan_input *in, const problem *p, const variant *chosen, int *index,
                         const family **which, char why[256]);
 
-// Whether it is a CPU whose work-items own vector registers: kernels for others are then not the planner's choice.
-bool cla_device_has_lanes(const clattn_capabilities *device);
-
-// The device's vector as the lanes kernels take it: 4, 8 or 16 floats.
-int cla_variant_lanes(const clattn_capabilities *device);
+// The vector that kernels with lanes have, 4, 8 or 16 floats; 0: none, and kernels for other devices are then the planner's
+// choice. A CPU device's report is a hint: the width that was probed right and fastest, the reported one where others are
+// not much faster or were not probed.
+int cla_plan_lanes(const plan_input *in);
+bool cla_plan_has_lanes(const plan_input *in);
+// The same for a kernel that a row names: at least 4.
+int cla_variant_lanes(const plan_input *in);
+// What a tuned row's condition `lanes` is compared with: the width that is taken, else the reported one.
+int cla_plan_lanes_key(const plan_input *in);
 
 // How the unfused path cuts its scores: items of (batch, head) and rows that it holds at once.
 typedef struct unfused_chunk {

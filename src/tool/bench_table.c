@@ -25,12 +25,14 @@ static json_t *whole(double x) {
 }
 
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
-    json_array_append_new(json_object_get(table, "devices"),
-                          json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o}", "device", c->name, "driver",
-                                    c->driver, "platform", c->platform, "compute_units",
-                                    (int)c->compute_units, "fma_gflops", positive(found->fma_gflops),
-                                    "read_gbytes_per_s", positive(found->read_gbytes_per_s),
-                                    "native_fma_gflops", positive(found->native_fma_gflops)));
+    json_array_append_new(
+        json_object_get(table, "devices"),
+        json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:s}", "device", c->name, "driver",
+                  c->driver, "platform", c->platform, "compute_units", (int)c->compute_units, "fma_gflops",
+                  positive(found->fma_gflops), "fma_loads_gflops", positive(found->fma_loads_gflops),
+                  "read_gbytes_per_s", positive(found->read_gbytes_per_s), "native_fma_gflops",
+                  positive(found->native_fma_gflops), "instructions_per_cycle", positive(found->instructions),
+                  "contended", limits_contended(found)));
 }
 
 static json_t *case_json(const bench_row *row, const char *device, const char *driver) {
@@ -181,18 +183,28 @@ static void print_md_row(FILE *to, const json_t *row) {
             real(row, "peak_bytes") / 0x1p20);
 }
 
+static void print_md_limits(FILE *to, const json_t *device) {
+    const char *contended = text(device, "contended");
+    fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
+    if (real(device, "fma_loads_gflops") > 0.0)
+        fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s", real(device, "fma_loads_gflops"));
+    fprintf(to, ", reading %.1f GB/s", real(device, "read_gbytes_per_s"));
+    if (real(device, "native_fma_gflops") > 0.0)
+        fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
+    if (real(device, "instructions_per_cycle") > 0.0)
+        fprintf(to, "; %.1f instructions a cycle", real(device, "instructions_per_cycle"));
+    fprintf(to, ".%s%s", *contended ? " " : "", contended);
+}
+
 static void print_md(FILE *to, const json_t *table) {
     json_t *device, *row;
     size_t d, i;
     json_array_foreach(json_object_get(table, "devices"), d, device) {
         fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", text(table, "clattn"),
                 text(device, "device"), text(device, "driver"));
-        fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s, reading %.1f GB/s",
-                real(device, "fma_gflops"), real(device, "read_gbytes_per_s"));
-        if (real(device, "native_fma_gflops") > 0.0)
-            fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
+        print_md_limits(to, device);
         fputs(
-            ".\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
+            "\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
             to);
         fputs("| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n",
               to);

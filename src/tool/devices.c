@@ -35,27 +35,32 @@ typedef struct engine_list {
     size_t count;
 } engine_list;
 
-// Those that work, with their rates.
 static void ask_engines(session *s, engine_list *list) {
-    clattn_engine all[MOST_ENGINES];
-    size_t count = 0;
-    if (clattn_context_engines(s->context, all, MOST_ENGINES, &count) != CLATTN_OK) count = 0;
-    for (size_t i = 0; i < count && i < MOST_ENGINES; i++)
-        if (all[i].works) list->engines[list->count++] = all[i];
+    if (clattn_context_engines(s->context, list->engines, MOST_ENGINES, &list->count) != CLATTN_OK)
+        list->count = 0;
+    if (list->count > MOST_ENGINES) list->count = MOST_ENGINES;
 }
 
 static json_t *engines_json(const engine_list *list) {
     json_t *engines = json_array();
     for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(engines, json_pack("{s:s, s:f}", "name", list->engines[i].name, "gflops",
-                                                 (double)list->engines[i].gflops));
+        json_array_append_new(engines,
+                              json_pack("{s:s, s:b, s:f}", "name", list->engines[i].name, "works",
+                                        list->engines[i].works, "gflops", (double)list->engines[i].gflops));
     return engines;
 }
 
+// Those that are right, with their rates, then the others.
 static void print_engines(const engine_list *list) {
+    int told = 0, others = 0;
     for (size_t i = 0; i < list->count; i++)
-        printf("   %-10s %s, %.4g GFLOP/s a work-item\n", i ? "" : "engines", list->engines[i].name,
-               (double)list->engines[i].gflops);
+        if (list->engines[i].works)
+            printf("   %-10s %s, %.4g GFLOP/s a work-item\n", told++ ? "" : "engines", list->engines[i].name,
+                   (double)list->engines[i].gflops);
+    for (size_t i = 0; i < list->count; i++)
+        if (!list->engines[i].works)
+            printf("%s%s", others++ ? ", " : "              not: ", list->engines[i].name);
+    if (others) printf("\n");
 }
 
 // Left empty where the device takes no context.

@@ -69,6 +69,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    tool_pin_workers();
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
     return finish_output(run(argc, argv));
 }

@@ -92,6 +92,9 @@ int session_finish(session *s);
 const char *tool_cache_dir(const common_options *o, char *text, size_t size);
 
 // Sub-commands: argv[0] is the command's own name.
+// Before OpenCL is first used.
+void tool_pin_workers(void);
+
 int tool_devices(int argc, char **argv);
 int tool_attend(int argc, char **argv);
 int tool_layer(int argc, char **argv);

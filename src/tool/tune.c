@@ -156,45 +156,66 @@ void tune_add_line(tune *t, const char *line) {
     if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
 }
 
-// The vector as kernels with lanes take it; the rows' condition has the width that the device reports.
-static int lanes_of(const clattn_capabilities *device) {
-    const uint32_t width = device->float_vector_width;
-    return width >= 16 ? 16 : width >= 8 ? 8 : 4;
+// The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
+// rows that are made here hold for it whatever it is.
+const char *tune_device_condition(const clattn_capabilities *device, char text[40]) {
+    const bool hint = device->is_cpu && device->float_vector_width < 4;
+    snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
+             (unsigned)device->float_vector_width);
+    return text;
 }
 
 static void add_winners(tune *t, clattn_type type, const winner *winners) {
     for (int i = 0; i < t->class_count; i++) {
-        char line[512];
+        char line[512], device[40];
         const char *colon = strchr(winners[i].row, ':');
         if (!colon) continue;
         const double flops = model_flops(&t->classes[i].test);
-        snprintf(line, sizeof line, "%.*scpu=%d lanes=%u type=%s %s %s  # %.0f GFLOP/s",
-                 (int)(colon - winners[i].row), winners[i].row, t->device.is_cpu,
-                 (unsigned)t->device.float_vector_width, names_types[type], t->classes[i].condition, colon,
-                 flops / winners[i].time_ns);
+        snprintf(line, sizeof line, "%.*s%s type=%s %s %s  # %.0f GFLOP/s", (int)(colon - winners[i].row),
+                 winners[i].row, tune_device_condition(&t->device, device), names_types[type],
+                 t->classes[i].condition, colon, flops / winners[i].time_ns);
         tune_add_line(t, line);
         t->row_count++;
     }
 }
 
-static bool has_lanes(const clattn_capabilities *device) {
-    return device->is_cpu && device->float_vector_width >= 4;
-}
-
 // The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
 static const char *candidate(const tune *t, int n, char row[256]) {
-    if (!has_lanes(&t->device))
+    if (!t->device.is_cpu)
         return n >= TILES ? NULL : strstr(tiles[n], "SUBGROUP") && !t->device.subgroups ? "" : tiles[n];
     if (n >= CANDIDATES) return NULL;
-    snprintf(row, 256, "flash_lanes : LANES=%d ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", lanes_of(&t->device),
-             candidates[n].row_vectors, candidates[n].key_block, candidates[n].tile_kv);
+    snprintf(row, 256, "flash_lanes : ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", candidates[n].row_vectors,
+             candidates[n].key_block, candidates[n].tile_kv);
     return row;
+}
+
+// Tiles of a matrix engine, where the device has proven one: elsewhere the kernel would run on its emulation, or another
+// kernel under its name.
+static int try_matrix(tune *t, clattn_type type, winner *winners) {
+    static const int key_tiles[] = {64, 32, 128, 256};
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
+    session s = {0};
+    clattn_plan plan = {.matrix_instructions = false};
+    int status = session_open_rows(&s, "tune", &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
+    if (status >= 0) return status;
+    p.kv.k = p.kv.v = p.out = p.q;
+    const bool has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
+                     !strcmp(plan.kernel_name, "flash_matrix");
+    session_close(&s);
+    for (size_t i = 0; has && i < sizeof key_tiles / sizeof key_tiles[0] && status < 0; i++) {
+        char row[64];
+        if (t->quick && i > 0) break;
+        snprintf(row, sizeof row, "flash_matrix : TILE_KV=%d MATRIX_ENGINE=2", key_tiles[i]);
+        status = try_row(t, row, type, winners);
+    }
+    return status;
 }
 
 static int tune_type(tune *t, clattn_type type) {
     winner winners[CLASSES] = {{{0}, 0.0}};
     char text[256];
     int status = try_row(t, "flash :", type, winners);
+    if (status < 0) status = try_matrix(t, type, winners);
     for (int i = 0; status < 0; i++) {
         const char *row = candidate(t, i, text);
         if (!row) break;
@@ -205,18 +226,31 @@ static int tune_type(tune *t, clattn_type type) {
     return status;
 }
 
+// Whether the native kernel of many rows is that of devices with vectors.
+static bool projects_in_lanes(session *s) {
+    const int64_t x[3] = {1, 256, 512}, w[2] = {512, 512};
+    const clattn_tensor rows = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    const clattn_linear_params p = {.x = rows,
+                                    .out = rows,
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .projection = CLATTN_PROJECTION_NATIVE};
+    clattn_linear_choice choice;
+    return clattn_linear_plan(s->context, &p, &choice) == CLATTN_OK &&
+           !strcmp(choice.kernel_name, "linear_lanes");
+}
+
 // One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
 static int tune_projection(tune *t, const char *name) {
     struct test_case c;
-    char why[256], line[512];
+    char why[256], line[512], device[40];
     double clblast = 0.0, native = 0.0;
-    const bool lanes = has_lanes(&t->device);
     session s = {0};
     if (t->named)
         c = t->classes[0].test;
     else if (!case_parse(name, &c, why))
         return tool_failed("tune", "%s", why);
     int status = session_open(&s, "tune", &t->common);
+    const bool lanes = status < 0 && projects_in_lanes(&s);
     c.projection = CLATTN_PROJECTION_CLBLAST;
     if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
     c.projection = CLATTN_PROJECTION_NATIVE;
@@ -226,10 +260,10 @@ static int tune_projection(tune *t, const char *name) {
         status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
     if (status >= 0) return status;
     snprintf(line, sizeof line,
-             "%s cpu=%d lanes=%u %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
              native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
                                                                   : "clblast",
-             t->device.is_cpu, (unsigned)t->device.float_vector_width,
+             tune_device_condition(&t->device, device),
              t->named ? t->classes[0].condition
              : lanes  ? "nq=41.."
                       : "type=f32 nq=17..",

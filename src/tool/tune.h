@@ -28,6 +28,8 @@ typedef struct tune {
 // Median time of a case in ns; 0 where it does not run, or is wrong.
 double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check);
 void tune_add_line(tune *t, const char *line);
+// The conditions of a row for this device; returns text.
+const char *tune_device_condition(const clattn_capabilities *device, char text[40]);
 
 // Parameters of CLBlast's GEMM kernels (tune_clblast.c): try those of a kernel, CLBlast's own first, on a projection by
 // CLBlast, and add a row where others are faster. *best_ns: what CLBlast's own take, then the best. Returns -1, or the exit

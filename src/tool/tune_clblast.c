@@ -45,7 +45,7 @@ int tune_clblast(tune *t, tuned_gemm kernel, const struct test_case *test, doubl
     const candidate *const all = kernel == TUNE_XGEMM ? xgemm : direct, *best = NULL;
     const char *const word = kernel == TUNE_XGEMM ? "clblast_xgemm" : "clblast_xgemm_direct";
     struct test_case c = *test;
-    char row[512];
+    char device[40], row[512];
     c.projection = CLATTN_PROJECTION_CLBLAST;
     int status = try_row(t, "", &c, best_ns);
     const double own_ns = *best_ns;
@@ -62,9 +62,9 @@ int tune_clblast(tune *t, tuned_gemm kernel, const struct test_case *test, doubl
         best = &all[i];
     }
     if (status >= 0 || own_ns == 0.0) return status;
-    snprintf(row, sizeof row, "%s cpu=%d lanes=%u : %s  # %.2f ms, CLBlast's own %.2f ms", word,
-             t->device.is_cpu, (unsigned)t->device.float_vector_width, best ? best->parameters : "",
-             *best_ns / 1e6, own_ns / 1e6);
+    snprintf(row, sizeof row, "%s %s : %s  # %.2f ms, CLBlast's own %.2f ms", word,
+             tune_device_condition(&t->device, device), best ? best->parameters : "", *best_ns / 1e6,
+             own_ns / 1e6);
     if (!best)
         snprintf(row, sizeof row, "# %s: CLBlast's own parameters are the fastest: %.2f ms", word,
                  own_ns / 1e6);

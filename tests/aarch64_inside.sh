@@ -1,0 +1,59 @@
+# aarch64_inside.sh: what aarch64.sh runs inside the tree: build, host suites, some cases of verify on PoCL.
+set -u
+export CK_TIMEOUT_MULTIPLIER=20 # qemu takes its time
+export HOME=/root PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8
+cd /clattn || exit 2
+failed=0
+build=/build
+log=/tmp/step.log
+
+# $1 name, then a command.
+step() {
+    name=$1
+    shift
+    start=$(date +%s)
+    if "$@" >$log 2>&1; then
+        echo "ok    aarch64: $name ($(($(date +%s) - start)) s)"
+    else
+        echo "FAIL  aarch64: $name ($(($(date +%s) - start)) s)"
+        tail -n 30 $log
+        failed=1
+    fi
+}
+
+configure() {
+    [ -f $build/build.ninja ] || meson setup --werror -Dtests=enabled -Dtool=enabled $build
+}
+
+# The program and the host suites: others would run for hours, and compile for half of one.
+build() {
+    targets=clattn
+    for suite in $(meson test -C $build --list --suite host 2>/dev/null | sed -n 's/.*host *\/ *//p'); do
+        targets="$targets tests/test_$suite"
+    done
+    # shellcheck disable=SC2086
+    ninja -C $build $targets
+}
+
+# Each family in the widths that its vectors have there, a type each, and what the planner takes: forced by --only, so that
+# a wrong choice does not hide a kernel.
+verify() {
+    $build/clattn verify --only "$1" --case "$2" || return 1
+}
+
+step "configure" configure
+step "build" build
+step "host suites" meson test -C $build --no-rebuild --suite host --timeout-multiplier 20
+step "devices" $build/clattn devices --verbose
+cat $log
+for variant in flash-lanes-4 flash-lanes-8 planner; do
+    step "verify $variant, float32" verify $variant attend-f32-b1-h2-n40-nkv50-d20-causal
+    step "verify $variant, bfloat16" verify $variant attend-bf16-b1-h4-hkv2-n40-nkv150-d20-full
+done
+for variant in decode-lanes-4 decode-lanes-8 planner; do
+    step "verify $variant, decode" verify $variant attend-f16-b1-h4-hkv2-n1-nkv150-d20-full
+done
+for variant in linear-lanes linear-few-lanes; do
+    step "verify $variant" verify $variant linear-f32-b1-h1-n40-d64-m48-full
+done
+exit $failed
