@@ -97,16 +97,18 @@ START_TEST(rates_are_learned) {
     pace_rate rate = {0};
     context->pace->cuts_all = true;
     ck_assert_double_eq_tol(cla_pace_most(context, &rate, false), start * PACE_SECONDS, 1e-3 * start);
-    cla_pace_learn(context, &rate, start * 1e-6, 1e-3); // too short to tell that it is slow
+    cla_pace_learn(context, &rate, start * 1e-6, 1e-3, false); // too short to tell that it is slow
     ck_assert_double_eq(rate.flops, 0.0);
-    cla_pace_learn(context, &rate, start, 2.0);
+    cla_pace_learn(context, &rate, start, 2.0, false);
     ck_assert_double_eq_tol(rate.flops, start / 2, 1e-3 * start);
-    cla_pace_learn(context, &rate, start, 0.5);
+    cla_pace_learn(context, &rate, start, 0.5, false);
     ck_assert_double_eq_tol(rate.flops, start * 1.25, 1e-3 * start);
-    cla_pace_learn(context, &rate, start, 10.0);
+    cla_pace_learn(context, &rate, start, 10.0, false);
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
-    cla_pace_learn(context, &rate, 0.0, 1.0);
-    cla_pace_learn(context, &rate, 1.0, 0.0);
+    cla_pace_learn(context, &rate, start, 100.0, true); // it may have waited
+    ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
+    cla_pace_learn(context, &rate, 0.0, 1.0, false);
+    cla_pace_learn(context, &rate, 1.0, 0.0, false);
     ck_assert_double_eq_tol(rate.flops, start * 0.1, 1e-3 * start);
 }
 END_TEST
@@ -160,7 +162,7 @@ static struct case_data *open_case(const char *name, struct case_arrays *arrays)
 
 // What the last calls have shown is forgotten: the pace is the cautious one of the start.
 static void forget(void) {
-    if (cla_pace_begin(context)) cla_pace_end(context, NULL, 0.0, NULL);
+    if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
     for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
     context->pace->clblast.flops = 0.0;
 }

@@ -96,10 +96,10 @@ typedef struct clattn_log {
  *           running any more, and the call returns CANCELLED. After 1 the answer is not looked at.
  * What a cancelled call was to write is undefined: some rows may be written, in no order; its inputs are as they were.
  * Without one, a call never waits; on devices that are no CPU it, and a projection alone, is cut into the same slices, so that
- * no launch holds a display for long. Such a device's rates are learned from launches of more than about 60 milliseconds, of
- * which one at a time is timed: by its event where the queue keeps times (CL_QUEUE_PROFILING_ENABLE), else on a queue of the
- * context's own, between a marker and a barrier on the caller's. What is found serves the calls that follow; a short launch
- * on an in-order queue has no event.
+ * no launch holds a display for long. Such a device's rates are learned from launches of more than about 60 milliseconds, one
+ * at a time, which have an event that the next such launch looks at: exactly where the queue keeps times
+ * (CL_QUEUE_PROFILING_ENABLE), else from when the launch was enqueued to when it was found to be done, which can only be too
+ * long. A short launch on an in-order queue has no event.
  * Threads   fn is called on the thread of the call, which holds no lock of the context's: it may call the library. */
 typedef struct clattn_progress {
     bool (*fn)(void *user, double done);

@@ -146,7 +146,7 @@ clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops) {
     const cl_int code = clWaitForEvents(1, &c->last);
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, "clWaitForEvents");
     c->waited_ns = cla_os_time_ns();
-    if (start) cla_pace_learn(c->context, of, flops, (double)(c->waited_ns - start) * 1e-9);
+    if (start) cla_pace_learn(c->context, of, flops, (double)(c->waited_ns - start) * 1e-9, false);
     c->done += flops;
     const double done = c->done / c->total;
     if (!(done < 1.0) || c->progress->fn(c->progress->user, done)) return CLATTN_OK;

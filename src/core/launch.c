@@ -1,8 +1,4 @@
 // launch.c: launches onto a chain (chain.h): arguments, the shape of a grid, and the slices that a large one is cut into.
-//
-// Who times a slice (pace.h): where the caller hears of progress, the chain waits. Else its event, if the caller's queue keeps
-// times (CL_QUEUE_PROFILING_ENABLE). Else the slice goes to a queue of the context's own that does, between a marker and a
-// barrier on the caller's.
 #include "core/chain.h"
 
 void cla_launch_value(launch *l, const void *value, size_t bytes) {
@@ -19,97 +15,46 @@ typedef struct grid_part {
     size_t offset[3], size[3];
 } grid_part;
 
-// Where a part goes, and what it waits for.
-typedef struct part_queue {
-    cl_command_queue queue;
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
     cl_uint wait_count;
     const cl_event *wait_list;
-    cl_event *event; // NULL: none is needed
-} part_queue;
-
-static cl_int set_and_enqueue(const part_queue *at, const launch *l, cl_kernel kernel, const grid_part *part,
-                              const char **call) {
+    cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
         const cl_int code = clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
     *call = "clEnqueueNDRangeKernel";
-    return clEnqueueNDRangeKernel(at->queue, kernel, 3,
+    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
                                   part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
-                                  part->size, l->local, at->wait_count, at->wait_list, at->event);
+                                  part->size, l->local, wait_count, wait_list, event);
 }
 
-static clattn_status enqueue_at(chain *c, const part_queue *at, const launch *l, const grid_part *part) {
+static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool timed) {
     const char *call = "";
+    cl_event event = NULL, *wanted = cla_chain_event(c, &event);
     cl_kernel kernel;
     TRY(cla_program_take_kernel(c->context, l->program, &kernel));
-    const cl_int code = set_and_enqueue(at, l, kernel, part, &call);
+    const cl_int code = set_and_enqueue(c, l, kernel, part, timed ? &event : wanted, &call);
     cla_program_give_kernel(l->program, kernel);
     if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
+    cla_chain_took(c, event);
+    if (l->flops == 0.0) c->waited_ns = 0;
     cla_context_mark_run(c->context);
     return CLATTN_OK;
 }
 
-static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool event_wanted) {
-    cl_event event = NULL;
-    part_queue at = {.queue = c->queue, .event = cla_chain_event(c, &event)};
-    if (event_wanted) at.event = &event;
-    cla_chain_waits(c, &at.wait_count, &at.wait_list);
-    TRY(enqueue_at(c, &at, l, part));
-    cla_chain_took(c, event);
-    if (l->flops == 0.0) c->waited_ns = 0;
-    return CLATTN_OK;
-}
-
-// On a queue that keeps times, as a command among the others: `event` waits for what is before it in the chain, and what comes
-// after in the chain waits for the event. An in-order queue orders by itself only what is its own.
-static clattn_status enqueue_elsewhere(chain *c, const launch *l, const grid_part *part,
-                                       cl_command_queue other, cl_event *event) {
-    part_queue at = {.queue = other, .event = event};
-    cl_event before = NULL, after = NULL;
-    const char *call = "clFlush";
-    cla_chain_waits(c, &at.wait_count, &at.wait_list);
-    if (c->in_order) {
-        const cl_int code = clEnqueueMarkerWithWaitList(c->queue, at.wait_count, at.wait_list, &before);
-        if (code != CL_SUCCESS)
-            return cla_context_fail_opencl(c->context, code, "clEnqueueMarkerWithWaitList");
-        at.wait_count = 1, at.wait_list = &before;
-    }
-    cl_int code = clFlush(c->queue);
-    clattn_status status = code == CL_SUCCESS ? enqueue_at(c, &at, l, part) : CLATTN_OK;
-    if (before) clReleaseEvent(before);
-    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
-    TRY(status);
-    c->started = true;
-    code = clFlush(other);
-    if (code == CL_SUCCESS && c->in_order) {
-        call = "clEnqueueBarrierWithWaitList";
-        code = clEnqueueBarrierWithWaitList(c->queue, 1, event, cla_chain_event(c, &after));
-        cla_chain_took(c, after);
-    }
-    if (code == CL_SUCCESS) return CLATTN_OK;
-    c->in_order = false; // what the call has borrowed is free when the event is there, and not before
-    return cla_context_fail_opencl(c->context, code, call);
-}
-
-// A part that is large: its times are kept, unless another's are.
-static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, double flops) {
-    cl_event event = NULL;
-    clattn_status status;
+// A part that is large: when it ends is kept, unless another's end is. `before`: operations of the launch's other parts.
+static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, double flops,
+                                   double before, uint64_t start_ns) {
     if (!cla_pace_begin(c->context)) return enqueue_part(c, l, part, false);
-    cl_command_queue other = c->keeps_times ? NULL : cla_pace_queue(c->context);
-    if (other) {
-        status = enqueue_elsewhere(c, l, part, other, &event);
-        cla_pace_end(c->context, &l->program->rate, flops, event);
-        if (event && !c->in_order)
-            cla_chain_took(c, event);
-        else if (event)
-            clReleaseEvent(event);
-        return status;
-    }
-    status = enqueue_part(c, l, part, c->keeps_times);
-    cla_pace_end(c->context, &l->program->rate, flops, c->keeps_times ? c->last : NULL);
+    const clattn_status status = enqueue_part(c, l, part, true);
+    const pace_timed timed = {.event = status == CLATTN_OK ? c->last : NULL,
+                              .of = &l->program->rate,
+                              .flops = c->keeps_times ? flops : before + flops,
+                              .start_ns = c->keeps_times ? 0 : start_ns};
+    cla_pace_end(c->context, &timed);
     return status;
 }
 
@@ -146,6 +91,8 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     TRY(cla_chain_write_tables(c));
     const size_t *all = l->global;
     const double most = cla_pace_most(c->context, &l->program->rate, c->progress != NULL);
+    const uint64_t start_ns = cla_os_time_ns();
+    double before = 0.0;
     size_t step[3];
     cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
     for (size_t z = 0; z < all[2]; z += step[2])
@@ -157,7 +104,9 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
                 const double flops = flops_of(l, &part);
                 const bool timed =
                     !c->progress && !l->early && flops >= most / 4 && is_last_whole(l, &part, step);
-                TRY(timed ? enqueue_timed(c, l, &part, flops) : enqueue_part(c, l, &part, false));
+                TRY(timed ? enqueue_timed(c, l, &part, flops, before, start_ns)
+                          : enqueue_part(c, l, &part, false));
+                before += flops;
                 TRY(cla_chain_tell(c, &l->program->rate, flops));
             }
     return CLATTN_OK;

@@ -18,8 +18,7 @@ bool cla_pace_create(clattn_context *context) {
 void cla_pace_destroy(clattn_context *context) {
     struct pace *p = context->pace;
     if (!p) return;
-    if (p->event) clReleaseEvent(p->event);
-    if (p->queue) clReleaseCommandQueue(p->queue);
+    if (p->timed.event) clReleaseEvent(p->timed.event);
     cla_os_mutex_destroy(&p->lock);
     free(p);
     context->pace = NULL;
@@ -43,67 +42,59 @@ double cla_pace_most(clattn_context *context, const pace_rate *of, bool heard) {
 
 // What one launch shows may be chance; a rate that falls is believed at once, one that rises by half. A short one shows how
 // long it takes to begin and to be heard of: its rate is at least what it seems.
-void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double seconds) {
+void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
     struct pace *p = context->pace;
     if (!(flops > 0.0) || !(seconds > 0.0)) return;
     const double rate = flops / seconds;
     cla_os_mutex_lock(&p->lock);
     const bool first = !(of->flops > 0.0);
     const double known = first ? cla_pace_start_rate(&context->capabilities) : of->flops;
-    if (seconds >= PACE_SHORT_SECONDS || rate > known)
+    if (rate > known || (seconds >= PACE_SHORT_SECONDS && !at_most))
         of->flops = first || rate < known ? rate : (known + rate) / 2;
     cla_os_mutex_unlock(&p->lock);
 }
 
-// Seconds that a command took on the device; 0: nobody knows.
-static double seconds_of(cl_event event) {
+// Seconds that a command took on the device; 0: nobody knows. Mesa's llvmpipe says a nanosecond of each: what no launch that
+// is timed can take is not believed.
+static double seconds_of(const pace_timed *t, double slice) {
     cl_ulong start = 0, end = 0;
-    if (clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL) !=
+    if (t->start_ns) return (double)(cla_os_time_ns() - t->start_ns) * 1e-9;
+    if (clGetEventProfilingInfo(t->event, CL_PROFILING_COMMAND_START, sizeof start, &start, NULL) !=
             CL_SUCCESS ||
-        clGetEventProfilingInfo(event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) != CL_SUCCESS)
+        clGetEventProfilingInfo(t->event, CL_PROFILING_COMMAND_END, sizeof end, &end, NULL) != CL_SUCCESS)
         return 0.0;
-    return end > start ? (double)(end - start) * 1e-9 : 0.0;
+    const double seconds = end > start ? (double)(end - start) * 1e-9 : 0.0;
+    return seconds < slice * PACE_LEAST_SHARE ? 0.0 : seconds;
 }
 
 bool cla_pace_begin(clattn_context *context) {
     struct pace *p = context->pace;
     cl_int status = CL_COMPLETE;
     cla_os_mutex_lock(&p->lock);
-    const cl_event event = p->event;
+    const pace_timed timed = p->timed;
+    const double slice = p->seconds;
     bool free = !p->taken;
-    if (free && event)
-        free = clGetEventInfo(event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) !=
+    if (free && timed.event)
+        free = clGetEventInfo(timed.event, CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof status, &status, NULL) !=
                    CL_SUCCESS ||
                status <= CL_COMPLETE;
-    pace_rate *const of = p->of;
-    const double flops = p->flops;
-    if (free) p->taken = true, p->event = NULL;
+    if (free) p->taken = true, p->timed.event = NULL;
     cla_os_mutex_unlock(&p->lock);
-    if (!free || !event) return free;
-    if (status == CL_COMPLETE) cla_pace_learn(context, of, flops, seconds_of(event));
-    clReleaseEvent(event);
+    if (!free || !timed.event) return free;
+    if (status == CL_COMPLETE)
+        cla_pace_learn(context, timed.of, timed.flops, seconds_of(&timed, slice), timed.start_ns != 0);
+    clReleaseEvent(timed.event);
     return true;
 }
 
-void cla_pace_end(clattn_context *context, pace_rate *of, double flops, cl_event event) {
+void cla_pace_end(clattn_context *context, const pace_timed *timed) {
     struct pace *p = context->pace;
-    const bool kept = event && clRetainEvent(event) == CL_SUCCESS;
+    const bool kept = timed->event && clRetainEvent(timed->event) == CL_SUCCESS;
     cla_os_mutex_lock(&p->lock);
     p->taken = false;
-    p->event = kept ? event : NULL;
-    p->of = of;
-    p->flops = flops;
+    p->timed = *timed;
+    if (!kept) p->timed.event = NULL;
     cla_os_mutex_unlock(&p->lock);
-}
-
-// Called between begin and end, so that one thread at a time is here.
-cl_command_queue cla_pace_queue(clattn_context *context) {
-    struct pace *p = context->pace;
-    cl_int code = CL_SUCCESS;
-    if (!p->queue && !p->no_queue)
-        p->queue = clCreateCommandQueue(context->opencl, context->device, CL_QUEUE_PROFILING_ENABLE, &code);
-    p->no_queue = !p->queue;
-    return p->queue;
 }
 
 // So many of `all` that they are at most the share, in whole multiples of `unit`, at least one of them.
