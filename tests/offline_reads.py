@@ -29,7 +29,8 @@ def blocks_of(code, language, least):
         kinds = [language.kind(i) for i in code[first:end]]
         weights.append(sum(each for kind, each in kinds if kind == GLOBAL_READ and each >= least))
         branches = re.match(language.branch, last.name)
-        ends = re.match(r"BRA\b|EXIT|s_branch|s_endpgm", last.name) and not last.condition
+        conditional = last.condition or re.search(r"\bU?P\d", last.rest)
+        ends = re.match(r"BRA\b|EXIT|s_branch|s_endpgm", last.name) and not conditional
         ways[b] = [place[word] for word in re.findall(r"[.\w]+", last.rest) if word in place] if branches else []
         ways[b] += [] if ends or b + 1 == len(starts) else [b + 1]
     return weights, ways
