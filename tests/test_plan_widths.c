@@ -62,17 +62,18 @@ static plan_input input_of(const cpu_device *cpu) {
 }
 
 static problem make_problem(int n_q) {
-    return (problem){.batch = 1,
-                     .heads = 8,
-                     .kv_heads = 8,
-                     .n_q = n_q,
-                     .n_kv = 1024,
-                     .head_dim = 64,
-                     .head_dim_v = 64,
-                     .align_q = 16,
-                     .align_k = 16,
-                     .align_v = 16,
-                     .align_out = 16};
+    return (problem){
+        .batch = 1,
+        .heads = 8,
+        .kv_heads = 8,
+        .n_q = n_q,
+        .n_kv = 1024,
+        .head_dim = 64,
+        .head_dim_v = 64,
+        .align_q = 16,
+        .align_k = 16,
+        .align_v = 16,
+    };
 }
 
 static void check_width(const cpu_device *cpu) {
