@@ -128,6 +128,8 @@ static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-padded-lse-alibi-sinks-qlen-kvlen-ropehalf",
     "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-lse-maskbhqk-biasqk",
     "attend-f32-b1-h2-n70-nkv83-d32-full-flash-bottomright-window9:3",
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-lse-maskbhqk-biasqk-qlen-mods",
+    "attend-f32-b1-h2-n150-nkv183-d32-causal-flash-lse-maskqk-mods-blocks",
     "attend-bf16-b1-h2-n70-nkv83-d40-dv24-causal-flash-bshd-lse-biasbhqk",
     "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-unfused-padded-lse-weights-biasqk-qlen",
     "attend-f32-b2-h2-n70-nkv83-d32-full-unfused-weights-scoresraw-alibi",

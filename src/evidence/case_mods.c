@@ -111,4 +111,5 @@ void case_blocks_bind(const struct case_data *data, struct place *place, struct 
     char why[256];
     const clattn_status status = clattn_block_mask_enqueue(place->context, place->queue, p, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, place_message(place, status, why), 0);
+    clFinish(place->queue); // the call may be on another
 }
