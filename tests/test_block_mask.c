@@ -85,7 +85,6 @@ START_TEST(block_masks_are_refused) {
 END_TEST
 
 int main(void) {
-    harness_start();
     Suite *suite = suite_create("block mask");
     TCase *all = harness_add(suite, "block masks",
                              (const TTest *const[]){block_masks_themselves, block_masks_are_refused, NULL});

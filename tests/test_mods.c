@@ -336,7 +336,6 @@ START_TEST(compilers_words) {
 END_TEST
 
 int main(void) {
-    harness_start();
     Suite *suite = suite_create("mods");
     TCase *results = harness_add(
         suite, "results",
