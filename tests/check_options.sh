@@ -227,6 +227,12 @@ model("layer_types", sliding_window=2, layer_types=["full_attention"] + ["slidin
 model("base", rope_theta=10000)
 model("linear4", rope_scaling={"rope_type": "linear", "factor": 4.0})
 model("window2", sliding_window=2)
+model("yarn", rope_scaling={"type": "yarn", "factor": 4.0, "original_max_position_embeddings": 64, "beta_fast": 2})
+model("deepseek", rope_scaling={"type": "yarn", "factor": 4.0, "beta_fast": 2, "mscale": 1.0, "mscale_all_dim": 0.5},
+      max_position_embeddings=64)
+model("llama31", rope_scaling={"rope_type": "llama3", "factor": 8.0, "original_max_position_embeddings": 64,
+                               "low_freq_factor": 1.0, "high_freq_factor": 4.0})
+model("dynamic", rope_scaling={"type": "dynamic", "factor": 2.0}, max_position_embeddings=4)
 model("heads", num_attention_heads=12, num_key_value_heads=4, head_dim=64)
 model("head_dim", head_dim=32)
 model("type", model_type="gemma2")
@@ -261,6 +267,21 @@ model() { # $1 folder, then options
 }
 for folder in whole sharded parameters linear window no_window; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
+# Scaled RoPE: other results, and those that the option gives.
+as_option() { # $1 folder, $2 of the option
+    model $1 && complain "--model $1: its scaling changes nothing"
+    "$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 \
+        --rope-scaling "$2" --x "$data/smollm2_layer0_x.npy" --out a.npy --projection native --quiet --expect z.npy --tolerance 0 ||
+        complain "the scaling of $1"
+}
+as_option linear4 linear,factor=4
+as_option yarn yarn,factor=4,original=64,fast=2
+as_option deepseek yarn,factor=4,original=64,fast=2,attention=1.0648216253695715
+as_option llama31 llama3,factor=8,original=64
+as_option dynamic dynamic,factor=2,original=4,length=40
+by_names 'rope-scaling' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,beta=3
+by_names 'original_length' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,factor=3
+by_names 'no effect' --causal top-left --rope none --rope-scaling linear,factor=2
 # A sliding window of 2 keys is the row's own and the one before it.
 model window2 && complain "a window hides nothing"
 "$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 --window 1,-1 \
@@ -274,7 +295,7 @@ no_model() { # $1 word, $2 folder, then options
 no_model 'tells of' heads --layer 0
 no_model 'tells of' head_dim --layer 0
 no_model 'model_type' type --layer 0
-no_model 'llama3' llama3 --layer 0
+no_model 'max_position_embeddings' llama3 --layer 0
 no_model 'clip_qkv' stranger --layer 0
 no_model 'tells of a bq' bias --layer 0
 no_model 'num_attention_heads' text --layer 0

@@ -27,6 +27,12 @@ static clattn_rope *half(clattn_attention_params *p) {
     return &p->rope;
 }
 
+static clattn_rope *yarn(clattn_attention_params *p) {
+    *half(p) = (clattn_rope){
+        .layout = CLATTN_ROPE_HALF, .scaling = CLATTN_ROPE_SCALING_YARN, .factor = 2, .original_length = 64};
+    return &p->rope;
+}
+
 // Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
@@ -98,7 +104,12 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(rotary_negative, "rotary_dim", half(p)->rotary_dim = -2)                                               \
     X(rope_base, "base", half(p)->base = -1)                                                                 \
     X(rope_base_nan, "base", half(p)->base = (double)NAN)                                                    \
-    X(rope_factor, "factor", half(p)->scaling = CLATTN_ROPE_SCALING_LINEAR)
+    X(rope_factor, "factor", half(p)->scaling = CLATTN_ROPE_SCALING_LINEAR)                                  \
+    X(yarn_length, "original_length", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_YARN))     \
+    X(yarn_range, "beta_fast", (yarn(p)->beta_slow = 40, p->rope.beta_fast = 32))                            \
+    X(yarn_attention, "attention_factor", yarn(p)->attention_factor = -1)                                    \
+    X(llama3_range, "low_factor", (yarn(p)->low_factor = 4, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))   \
+    X(dynamic_length, "rope.length", yarn(p)->scaling = CLATTN_ROPE_SCALING_DYNAMIC)
 
 // What only a real buffer shows.
 #define INVALID_BUFFERS(X)                                                                                   \
@@ -133,9 +144,7 @@ static clattn_rope *half(clattn_attention_params *p) {
     X(page_size, "page_size", p->kv.page_size = 16)                                                          \
     X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \
     X(v_new, "v_new", p->kv.v_new = p->kv.v)                                                                 \
-    X(positions, "positions", half(p)->positions = any_numbers)                                              \
-    X(yarn, "yarn", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_YARN))                       \
-    X(llama3, "llama3", (half(p)->factor = 2, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))
+    X(positions, "positions", half(p)->positions = any_numbers)
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

@@ -84,6 +84,21 @@ START_TEST(positions) {
 }
 END_TEST
 
+// YaRN's factor on cosines and sines is more than the projections do: the layer then turns as attention does.
+START_TEST(scalings) {
+    struct test_case test = turned("scalings", 40, 32);
+    test.rope.factor = 4;
+    test.rope.original_length = 1000;
+    test.rope.scaling = CLATTN_ROPE_SCALING_YARN;
+    both_layouts(test);
+    test.rope.attention_factor = 1;
+    both_layouts(test);
+    test.rope.attention_factor = 0;
+    test.rope.scaling = CLATTN_ROPE_SCALING_LLAMA3;
+    both_layouts(test);
+}
+END_TEST
+
 START_TEST(with_clblast) {
     if (!harness_has_clblast()) return;
     struct test_case test = turned("CLBlast", 9, 32);
@@ -120,8 +135,8 @@ START_TEST(no_copies) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {rows_and_heads, part_of_a_head, storage_types,
-                                    positions,      with_clblast,   NULL};
+    const TTest *const numbers[] = {rows_and_heads, part_of_a_head, storage_types, positions,
+                                    scalings,       with_clblast,   NULL};
     const TTest *const calls[] = {no_copies, NULL};
     Suite *suite = suite_create("layer_rope");
     harness_add(suite, "numbers", numbers);

@@ -52,20 +52,35 @@ START_TEST(rows_far_from_keys) {
 END_TEST
 
 START_TEST(scaling) {
-    static const struct {
-        clattn_rope_scaling scaling;
-        double factor, base;
-    } scalings[] = {{CLATTN_ROPE_SCALING_NONE, 0, 100000},
-                    {CLATTN_ROPE_SCALING_LINEAR, 4, 0},
-                    {CLATTN_ROPE_SCALING_LINEAR, 1.7, 500000},
-                    {CLATTN_ROPE_SCALING_NTK, 2, 0},
-                    {CLATTN_ROPE_SCALING_NTK, 8, 1000}};
+    static const clattn_rope scalings[] = {
+        {.base = 100000},
+        {.scaling = CLATTN_ROPE_SCALING_LINEAR, .factor = 4},
+        {.scaling = CLATTN_ROPE_SCALING_LINEAR, .factor = 1.7, .base = 500000},
+        {.scaling = CLATTN_ROPE_SCALING_NTK, .factor = 2},
+        {.scaling = CLATTN_ROPE_SCALING_NTK, .factor = 8, .base = 1000},
+        {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 4, .original_length = 4096},
+        {.scaling = CLATTN_ROPE_SCALING_YARN,
+         .factor = 32,
+         .original_length = 4096,
+         .base = 150000,
+         .beta_fast = 20,
+         .beta_slow = 2,
+         .attention_factor = 1.25,
+         .untruncated = true},
+        {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 40, .original_length = 100, .base = 50},
+        {.scaling = CLATTN_ROPE_SCALING_LLAMA3, .factor = 8, .original_length = 8192, .base = 500000},
+        {.scaling = CLATTN_ROPE_SCALING_LLAMA3,
+         .factor = 32,
+         .original_length = 600,
+         .low_factor = 0.5,
+         .high_factor = 9},
+        {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 2048, .length = 7000},
+        {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 2048, .length = 100}};
     for (size_t n = 0; n < sizeof scalings / sizeof scalings[0]; n++) {
         struct test_case test = base("scaling", CLATTN_ROPE_HALF);
-        test.rope.scaling = scalings[n].scaling;
-        test.rope.factor = scalings[n].factor;
-        test.rope.base = scalings[n].base;
-        test.rope.position = 5000;
+        test.rope = scalings[n];
+        test.rope.layout = n % 3 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED;
+        test.rope.position = n % 2 ? 1000000 : 5000;
         test.rope.rotary_dim = n % 2 ? 24 : 0;
         test.scores = true;
         case_assert_kernels(&test);

@@ -52,8 +52,16 @@ typedef enum clattn_rope_scaling {
     CLATTN_ROPE_SCALING_NONE = 0,
     CLATTN_ROPE_SCALING_LINEAR, /* position / factor */
     CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)) */
-    CLATTN_ROPE_SCALING_YARN,   /* not built yet: UNSUPPORTED */
-    CLATTN_ROPE_SCALING_LLAMA3, /* not built yet: UNSUPPORTED */
+    /* Each pair by the turns that it makes in original_length positions: above beta_fast they stay, below beta_slow their
+     * frequencies are divided by factor, between them is a ramp over d; cosine and sine times attention_factor
+     * [Peng et al. 2023, "YaRN"; its ends are whole numbers of d as in Hugging Face's Transformers] */
+    CLATTN_ROPE_SCALING_YARN,
+    /* Likewise by the turns: above high_factor they stay, below low_factor they are divided by factor, between them a
+     * ramp over the turns [Llama 3.1's reference code] */
+    CLATTN_ROPE_SCALING_LLAMA3,
+    /* As NTK with the factor that fits the sequence at hand, factor * length / original_length - (factor - 1), where
+     * `length` is above original_length; else none [dynamic NTK of Hugging Face's Transformers] */
+    CLATTN_ROPE_SCALING_DYNAMIC,
     CLATTN_ROPE_SCALING_COUNT
 } clattn_rope_scaling;
 
@@ -67,8 +75,15 @@ typedef struct clattn_rope {
     double base;    /* 0: 10000 */
     int64_t position;
     clattn_rope_scaling scaling;
-    double factor;            /* of the scaling, at least 1 */
-    const int32_t *positions; /* [B, N] explicit positions: not built yet, UNSUPPORTED when set */
+    double factor; /* of the scaling, at least 1 */
+    double
+        original_length; /* yarn, llama3, dynamic: positions that the model was trained on before, at least 1 */
+    double length;       /* dynamic: positions of the sequence now; of a cache, when its keys were turned */
+    double low_factor, high_factor; /* llama3; 0: 1 and 4 */
+    double beta_fast, beta_slow;    /* yarn; 0: 32 and 1 */
+    double attention_factor;        /* yarn; 0: 0.1 ln(factor) + 1 */
+    bool untruncated;               /* yarn: the ramp's ends need not be whole numbers [gpt-oss] */
+    const int32_t *positions;       /* [B, N] explicit positions: not built yet, UNSUPPORTED when set */
 } clattn_rope;
 
 #define CLATTN_MOD_BUFFERS 4

@@ -23,8 +23,6 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
     } options[] = {
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
         {p->rope.positions != NULL, "rope.positions"},
-        {p->rope.scaling == CLATTN_ROPE_SCALING_YARN, "rope.scaling yarn"},
-        {p->rope.scaling == CLATTN_ROPE_SCALING_LLAMA3, "rope.scaling llama3"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)

@@ -98,6 +98,8 @@ typedef struct rope_rows {
     bool interleaved;
 } rope_rows;
 rope_rows cla_rope_rows_of(const call *c, bool is_query);
+// What its cosines and sines are multiplied by; the projections turn with 1 alone.
+double cla_rope_amplitude(const clattn_rope *r);
 
 // The frequencies of a call's RoPE, likewise.
 clattn_status cla_rope_frequencies(call *c, chain *steps);

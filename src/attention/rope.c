@@ -22,6 +22,56 @@ static clattn_status check_positions(clattn_context *c, const clattn_attention_p
     return CLATTN_OK;
 }
 
+// A number of the scaling's: 0 where it has a default, else within its range.
+static clattn_status check_number(clattn_context *c, const char *name, double x, double least,
+                                  bool defaults) {
+    if ((defaults && x == 0.0) || (isfinite(x) && x >= least)) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.%s: %g: must be %g or more%s", name, x, least,
+                            defaults ? ", or 0 for its default" : "");
+}
+
+// Llama 3's and YaRN's bounds, with their defaults.
+typedef struct turn_range {
+    double low, high;
+} turn_range;
+
+static turn_range range_of(const clattn_rope *r) {
+    if (r->scaling == CLATTN_ROPE_SCALING_YARN)
+        return (turn_range){r->beta_slow > 0.0 ? r->beta_slow : 1.0,
+                            r->beta_fast > 0.0 ? r->beta_fast : 32.0};
+    return (turn_range){r->low_factor > 0.0 ? r->low_factor : 1.0,
+                        r->high_factor > 0.0 ? r->high_factor : 4.0};
+}
+
+static clattn_status check_range(clattn_context *c, const clattn_rope *r) {
+    const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN;
+    const turn_range range = range_of(r);
+    TRY(check_number(c, yarn ? "beta_slow" : "low_factor", yarn ? r->beta_slow : r->low_factor, 1e-6, true));
+    TRY(check_number(c, yarn ? "beta_fast" : "high_factor", yarn ? r->beta_fast : r->high_factor, 1e-6,
+                     true));
+    if (range.low < range.high) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.%s: %g: must be above rope.%s, which is %g",
+                            yarn ? "beta_fast" : "high_factor", range.high, yarn ? "beta_slow" : "low_factor",
+                            range.low);
+}
+
+static clattn_status check_scaling(clattn_context *c, const clattn_rope *r, int width) {
+    const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN,
+               llama3 = r->scaling == CLATTN_ROPE_SCALING_LLAMA3,
+               dynamic = r->scaling == CLATTN_ROPE_SCALING_DYNAMIC;
+    if (r->scaling == CLATTN_ROPE_SCALING_NONE) return CLATTN_OK;
+    TRY(check_number(c, "factor", r->factor, 1.0, false));
+    if (width < 4 && (dynamic || r->scaling == CLATTN_ROPE_SCALING_NTK))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.rotary_dim: %d: NTK scaling needs 4 or more", width);
+    if (yarn || llama3 || dynamic) TRY(check_number(c, "original_length", r->original_length, 1.0, false));
+    if (dynamic) TRY(check_number(c, "length", r->length, 1.0, false));
+    if (yarn) TRY(check_number(c, "attention_factor", r->attention_factor, 1e-6, true));
+    if (yarn && r->base == 1.0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.base: 1: YaRN needs more");
+    return yarn || llama3 ? check_range(c, r) : CLATTN_OK;
+}
+
 clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *p, int head_dim) {
     const clattn_rope *r = &p->rope;
     if ((unsigned)r->layout >= CLATTN_ROPE_COUNT)
@@ -39,23 +89,56 @@ clattn_status cla_rope_check(clattn_context *context, const clattn_attention_par
     if (!isfinite(r->base) || r->base < 0.0 || (r->base > 0.0 && r->base < 1.0))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "rope.base: %g: must be 1 or more; 0 means 10000", r->base);
-    if (r->scaling != CLATTN_ROPE_SCALING_NONE && !(isfinite(r->factor) && r->factor >= 1.0))
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.factor: %g: must be 1 or more",
-                                r->factor);
-    if (r->scaling == CLATTN_ROPE_SCALING_NTK && width < 4)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "rope.rotary_dim: %d: NTK scaling needs 4 or more", width);
+    TRY(check_scaling(context, r, width));
     return check_positions(context, p);
+}
+
+#define TWO_PI 6.283185307179586476925
+
+static double base_of(const clattn_rope *r, int width) {
+    const double base = r->base > 0.0 ? r->base : 10000.0;
+    double by = 1.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_NTK) by = r->factor;
+    if (r->scaling == CLATTN_ROPE_SCALING_DYNAMIC && r->length > r->original_length)
+        by = r->factor * r->length / r->original_length - (r->factor - 1.0);
+    return by > 1.0 ? base * pow(by, (double)width / (width - 2)) : base;
+}
+
+// The pair that makes so many turns in the original length, as a number between pairs.
+static double pair_of_turns(const clattn_rope *r, int width, double turns) {
+    return width * log(r->original_length / (turns * TWO_PI)) / (2.0 * log(base_of(r, width)));
+}
+
+// How much of pair d's frequency is divided by the factor: 0 none of it, 1 all.
+static double yarn_share(const clattn_rope *r, int width, int d) {
+    const turn_range range = range_of(r);
+    double first = pair_of_turns(r, width, range.high), last = pair_of_turns(r, width, range.low);
+    if (!r->untruncated) first = floor(first), last = ceil(last);
+    first = fmax(first, 0.0), last = fmin(last, width - 1.0);
+    if (first == last) last += 0.001; // as Transformers has it
+    return fmin(fmax((d - first) / (last - first), 0.0), 1.0);
+}
+
+static double llama3_share(const clattn_rope *r, double turns_per_position) {
+    const turn_range range = range_of(r);
+    const double turns = turns_per_position * r->original_length;
+    return fmin(fmax((range.high - turns) / (range.high - range.low), 0.0), 1.0);
 }
 
 // Turns per position of pair d, times 2^64; below one turn because base >= 1 and factor >= 1.
 static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
-    double base = r->base > 0.0 ? r->base : 10000.0, divide = 1.0;
-    if (r->scaling == CLATTN_ROPE_SCALING_LINEAR) divide = r->factor;
-    if (r->scaling == CLATTN_ROPE_SCALING_NTK) base *= pow(r->factor, (double)width / (width - 2));
-    const double two_pi = 6.283185307179586476925;
-    const double turns = pow(base, -2.0 * d / width) / divide / two_pi;
-    return (cl_ulong)(turns * 18446744073709551616.0);
+    const double turns = pow(base_of(r, width), -2.0 * d / width) / TWO_PI;
+    double divided = 0.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_LINEAR) divided = 1.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_YARN) divided = yarn_share(r, width, d);
+    if (r->scaling == CLATTN_ROPE_SCALING_LLAMA3) divided = llama3_share(r, turns);
+    return (cl_ulong)(((divided > 0.0 ? divided * turns / r->factor : 0.0) + (1.0 - divided) * turns) *
+                      18446744073709551616.0);
+}
+
+double cla_rope_amplitude(const clattn_rope *r) {
+    if (r->scaling != CLATTN_ROPE_SCALING_YARN) return 1.0;
+    return r->attention_factor > 0.0 ? r->attention_factor : 0.1 * log(r->factor) + 1.0;
 }
 
 clattn_status cla_rope_frequencies(call *c, chain *steps) {
@@ -118,7 +201,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_
                    .interleaved = r.interleaved,
                    .position = r.position,
                    .flags = r.flags,
-                   .amplitude = 1.0f};
+                   .amplitude = (float)cla_rope_amplitude(&c->params.rope)};
     const size_t items[3] = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
     launch l = {.flops = turn_flops(x), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_ROPE, &k, &l.program));

@@ -21,6 +21,8 @@
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
+//   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
+//   ropeattentionX ropeuntruncated
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)

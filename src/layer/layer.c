@@ -44,7 +44,7 @@ static clattn_status check_attention(layer *l) {
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory.
 static void choose_rope(layer *l) {
     linear q = l->q, k = l->k;
-    if (!l->native || !l->call.turns) return;
+    if (!l->native || !l->call.turns || cla_rope_amplitude(&l->params.rope) != 1.0) return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
     cla_linear_choose(l->context, &q);

@@ -10,6 +10,7 @@
 #include "tool/expect.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
+#include "tool/rope_scaling.h"
 #include "tool/score_options.h"
 #include "tool/watch.h"
 
@@ -25,6 +26,7 @@ enum {
     OPTION_ROPE,
     OPTION_ROPE_BASE,
     OPTION_ROPE_DIM,
+    OPTION_ROPE_SCALING,
     OPTION_WEIGHTS_OUT,
     OPTION_PROJECTION,
     OPTION_PRECISION,
@@ -38,6 +40,7 @@ typedef struct layer_run {
     const char *x, *y, *out, *attention_weights, *model_folder;
     int64_t layer; // of the model; -1: not given
     model model;
+    bool dynamic;    // the model's RoPE goes by the length of x
     int dtype, rope; // index into names_ropes; -1: not given
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
@@ -67,6 +70,7 @@ static bool take_projection(clattn_layer_params *p, int id, const char *value, c
 static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
     clattn_rope *rope = &r->params.rope;
     if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
+    if (id == OPTION_ROPE_SCALING) return rope_scaling_parse(value, rope, why);
     if (id == OPTION_ROPE_BASE) {
         if (option_number(value, &rope->base, why) && rope->base >= 1.0) return true;
         snprintf(why, 256, "a number from 1 is needed, such as 10000");
@@ -148,6 +152,7 @@ static const option_row layer_rows[] = {
     {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: none, half or interleaved"},
     {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
     {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
+    {"rope-scaling", "SPEC", OPTION_ROPE_SCALING, ROPE_SCALING_HELP},
     {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
     {"precision", "NAME", OPTION_PRECISION,
      "exact or split: whether a matrix engine may multiply float32 in three terms"},
@@ -173,6 +178,7 @@ static int check_model_options(const layer_run *r) {
                 {r->rope >= 0, "rope"},
                 {r->params.rope.base != 0.0, "rope-base"},
                 {r->params.rope.rotary_dim, "rope-dim"},
+                {r->params.rope.scaling, "rope-scaling"},
                 {r->score.causal, "causal"},
                 {r->score.align, "align"},
                 {r->score.score.window, "window"},
@@ -192,9 +198,11 @@ static int check_options(const layer_run *r) {
     const clattn_rope *rope = &r->params.rope;
     if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
     if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim))
+    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim || rope->scaling))
         return tool_wrong("layer", "--rope-%s: has no effect without --rope half or --rope interleaved",
-                          rope->base != 0.0 ? "base" : "dim");
+                          rope->base != 0.0  ? "base"
+                          : rope->rotary_dim ? "dim"
+                                             : "scaling");
     if (!layer_weights_named(&r->weights, "llama:")) return -1;
     const char *missing = !r->score.causal                   ? "causal"
                           : r->rope < 0                      ? "rope"
@@ -217,6 +225,7 @@ static int load_model(layer_run *r) {
     r->weights.names = m->names;
     r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
     r->params.rope = m->rope;
+    r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
     r->score.causal = "top-left";
     r->score.score.window = m->window > 0;
     r->score.score.window_left = m->window - 1, r->score.score.window_right = -1;
@@ -257,6 +266,7 @@ static int load_inputs(layer_run *r) {
     r->score.rope = r->params.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
+    if (status < 0 && r->dynamic) r->params.rope.length = (double)r->x_array.shape[1];
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     return status >= 0 ? status
                        : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "tool/file.h"
+#include "tool/rope_scaling.h"
 
 #define SIZE_MOST 65536
 
@@ -110,14 +111,12 @@ static int read_rope(const reader *r, model *m) {
     if (rope && !json_is_object(rope)) return wrong(r, key, "an object is needed");
     if (!type) type = json_object_get(rope, "type");
     const char *name = !rope ? "default" : type ? json_string_value(type) : key[5] == 'p' ? "default" : NULL;
-    const bool linear = name && !strcmp(name, "linear");
-    if (!name || (!linear && strcmp(name, "default")))
-        return wrong(r, key, "type default and linear are read");
+    if (!name) return wrong(r, key, "its type is needed");
     m->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .base = rope_number(r, rope, "rope_theta", 10000.0)};
     if (!(m->rope.base >= 1.0)) return wrong(r, "rope_theta", "a number from 1 is needed");
-    m->rope.factor = linear ? rope_number(r, rope, "factor", NAN) : 0.0;
-    if (linear) m->rope.scaling = CLATTN_ROPE_SCALING_LINEAR;
-    if (linear && !(m->rope.factor >= 1.0)) return wrong(r, key, "linear needs a factor from 1");
+    const char *no =
+        rope_scaling_read(rope, name, json_number_value(value_of(r, "max_position_embeddings")), &m->rope);
+    if (no) return wrong(r, key, no);
     const double part = rope_number(r, rope, "partial_rotary_factor", 1.0);
     if (!(part > 0.0 && part <= 1.0))
         return wrong(r, "partial_rotary_factor", "a number above 0 and up to 1 is needed");
