@@ -3,7 +3,7 @@
 #   sh tests/run.sh
 # CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
-# something, which takes ten minutes more. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
 # CLATTN_AARCH64=FOLDER holds a tree of tests/aarch64.sh, which is then used; without one that step is skipped.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
@@ -44,6 +44,7 @@ later "no OpenCL platform" sh tests/check_no_platform.sh build
 run_queued
 steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
 suite "device, default" build device
+[ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
 suite "guard pages around every buffer" build pages
 step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled
 suite "without CLBlast" build/no-clblast layer-only

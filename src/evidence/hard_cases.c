@@ -57,14 +57,9 @@ const struct hard_case hard_cases[] = {
     {"mods",
      "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-lse-softcap5-maskqk-biasqk-alibi-sinks-mods"},
     {"mods-lengths", "attend-bf16-b3-h2-n40-nkv90-d64-full-lse-kvlen9:90:0-mods-hiddennan"},
-    {"mods-padded",
-     "attend-f16-b2-h2-n9-nkv130-d40-causal-padded-lse-window20:0-maskbhqk-bias1hqk:f16-qlen9:5-mods"},
     {"mods-weights", "attend-f32-b1-h2-n20-nkv33-d64-causal-lse-weights-alibi-mods"},
     {"mods-taps", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked-biasqk-mods"},
     {"blocks", "attend-f32-b2-h2-n150-nkv333-d64-causal-lse-window90:0-maskhqk-mods-blocks"},
-    {"blocks-mask",
-     "attend-bf16-b2-h4-hkv2-n70-nkv200-d64-full-lse-maskqk-kvlen200:33-blocks-hiddennan-seed2"},
-    {"blocks-causal", "attend-f16-b1-h2-n200-nkv260-d40-causal-bshd-lse-alibi-sinks-mods-blocks"},
     {"mods-layer", "layer-f32-b2-h4-hkv2-n19-d16-m48-causal-native-alibi-kvlen19:4-mods"},
 
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
