@@ -95,6 +95,15 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT
     for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
 }
 
+// The first block of keys from k0 on of which some row sees any. Apart from the kernel's loop: in that a `continue` crashed the
+// compiler of Intel's CPU runtime 2026.2, with f16.
+void next_block(tile_rows *t, const kv_head *values, int k0) {
+    for (t->k0 = k0; t->k0 < t->end; t->k0 += t->count) {
+        t->count = kv_run(values, t->k0, min(TILE_KV, t->end - t->k0));
+        if (!tile_is_empty(t)) break;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
@@ -127,9 +136,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
-    for (t.k0 = t.begin; t.k0 < t.end; t.k0 += t.count) {
-        t.count = kv_run(&kv.values, t.k0, min(TILE_KV, t.end - t.k0));
-        if (tile_is_empty(&t)) continue;
+    for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.k0 + t.count)) {
         tile_load_options(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll

@@ -60,6 +60,7 @@ const struct hard_case hard_cases[] = {
     {"mods-weights", "attend-f32-b1-h2-n20-nkv33-d64-causal-lse-weights-alibi-mods"},
     {"mods-taps", "attend-f32-b1-h2-n16-nkv33-d64-causal-lse-scoresmasked-biasqk-mods"},
     {"blocks", "attend-f32-b2-h2-n150-nkv333-d64-causal-lse-window90:0-maskhqk-mods-blocks"},
+    {"blocks-causal", "attend-f16-b1-h2-n200-nkv260-d40-causal-bshd-lse-alibi-sinks-mods-blocks"},
     {"mods-layer", "layer-f32-b2-h4-hkv2-n19-d16-m48-causal-native-alibi-kvlen19:4-mods"},
 
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
