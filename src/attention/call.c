@@ -139,23 +139,25 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
+static const char *const mod_buffer_names[CLATTN_MOD_BUFFERS] = {"mod_buffers[0]", "mod_buffers[1]",
+                                                                 "mod_buffers[2]", "mod_buffers[3]"};
+
 // What score_mod and mask_mod read, and what they become.
 static clattn_status check_mods(call *c, bool planning) {
-    static const char *const names[CLATTN_MOD_BUFFERS] = {"mod_buffers[0]", "mod_buffers[1]",
-                                                          "mod_buffers[2]", "mod_buffers[3]"};
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &s->mod_buffers[n];
-        const tensor_rule rule = {names[n], "1 to 4 axes", MOD_TYPES, false, planning};
+        const tensor_rule rule = {mod_buffer_names[n], "1 to 4 axes", MOD_TYPES, false, planning};
         if (!cla_tensor_given(t)) continue;
         if (!s->score_mod && !s->mask_mod)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: is there for score_mod and mask_mod, and neither is given",
-                                    names[n]);
+                                    mod_buffer_names[n]);
         TRY(cla_tensor_check(c->context, t, t->rank < 1 || t->rank > CLATTN_MAX_RANK ? 1 : t->rank, &rule));
         if (cla_tensor_count(t) == 0)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                    "%s: has no elements: each axis must have 1 or more", names[n]);
+                                    "%s: has no elements: each axis must have 1 or more",
+                                    mod_buffer_names[n]);
     }
     return cla_mods_find(c->context, s, &c->inserted);
 }
@@ -311,6 +313,12 @@ static void drop_absent(clattn_attention_params *p) {
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
+void cla_call_mask_views(const clattn_score *s, call_views *v) {
+    cla_views_add(v, "mask", &s->mask, VIEW_READ);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        cla_views_add(v, mod_buffer_names[n], &s->mod_buffers[n], VIEW_READ);
+}
+
 // Attention weights are read again where the scores lie in them.
 void cla_call_views(const call *c, call_views *v) {
     const clattn_attention_params *p = &c->params;
@@ -323,13 +331,9 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
     cla_views_add(v, "weights", &p->weights, VIEW_BOTH);
     cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
-    cla_views_add(v, "mask", &p->score.mask, VIEW_READ);
+    cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
-    cla_views_add(v, "mod_buffers[0]", &p->score.mod_buffers[0], VIEW_READ);
-    cla_views_add(v, "mod_buffers[1]", &p->score.mod_buffers[1], VIEW_READ);
-    cla_views_add(v, "mod_buffers[2]", &p->score.mod_buffers[2], VIEW_READ);
-    cla_views_add(v, "mod_buffers[3]", &p->score.mod_buffers[3], VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,

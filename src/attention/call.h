@@ -34,6 +34,8 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
                              entry_purpose purpose, bool parts, call *c);
 // The caller's memory that a checked call reads and writes.
 void cla_call_views(const call *c, call_views *v);
+// Of those what hides keys beside their positions: the boolean mask, and what expressions read.
+void cla_call_mask_views(const clattn_score *score, call_views *v);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "attention/tensor.h"
+#include "core/text.h"
 
 // A text and what was written for it. The rank of a buffer that is not there is 0.
 typedef struct mod_text {
@@ -34,12 +35,8 @@ void cla_mods_release(clattn_context *context) {
     }
 }
 
-static bool same(const char *a, const char *b) {
-    return a == b || (a && b && !strcmp(a, b));
-}
-
 static bool is_for(const mod_text *t, const clattn_score *s) {
-    if (!same(t->score, s->score_mod) || !same(t->mask, s->mask_mod)) return false;
+    if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod)) return false;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *b = &s->mod_buffers[n];
         const int rank = cla_tensor_given(b) ? b->rank : 0;
@@ -131,20 +128,12 @@ static void write_text(const mod_text *t, writer *w) {
     put(w, "#line 1 \"mods.clh\"\n");
 }
 
-static char *copy(const char *text, bool *ok) {
-    const size_t bytes = text ? strlen(text) + 1 : 0;
-    char *to = text ? malloc(bytes) : NULL;
-    if (to) memcpy(to, text, bytes);
-    *ok = *ok && (to || !text);
-    return to;
-}
-
 static mod_text *create(const clattn_score *s) {
     bool ok = true;
     mod_text *t = calloc(1, sizeof *t);
     if (!t) return NULL;
-    t->score = copy(s->score_mod, &ok);
-    t->mask = copy(s->mask_mod, &ok);
+    t->score = cla_text_copy(s->score_mod, &ok);
+    t->mask = cla_text_copy(s->mask_mod, &ok);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         if (!cla_tensor_given(&s->mod_buffers[n])) continue;
         t->buffers[n].rank = s->mod_buffers[n].rank;
@@ -183,6 +172,7 @@ clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, 
 
 mod_args cla_mods_arguments(const clattn_score *score) {
     mod_args a = {0};
+    if (!score->score_mod && !score->mask_mod) return a;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &score->mod_buffers[n];
         if (!cla_tensor_given(t)) continue;

@@ -234,19 +234,32 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted) 
     return results;
 }
 
-probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted) {
+// What the folder has of these; one thread looks, and others wait for it, so that all plan alike.
+static void look(const clattn_context *context, unsigned wanted) {
     struct probe_state *s = context->probes;
     uint8_t key[CACHE_KEY_BYTES];
     float rate;
-    cla_os_mutex_lock(&s->lock);
-    const unsigned open = wanted & ~s->results.ran & ~s->looked;
-    s->looked |= open;
-    cla_os_mutex_unlock(&s->lock);
-    for (int id = PROBE_NONE + 1; open && id < PROBE_COUNT; id++) {
-        if (!(open >> id & 1u) || !is_asked(context, &cla_probes[id])) continue;
+    cla_os_mutex_lock(&s->running);
+    const unsigned ran = known_results(s).ran;
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        if (!((wanted & ~ran) >> id & 1u) || !is_asked(context, &cla_probes[id])) continue;
         probe_key(context, &cla_probes[id], key);
         if (load_rate(context, key, &rate)) keep_result(context, id, rate);
     }
+    cla_os_mutex_lock(&s->lock);
+    s->looked |= wanted;
+    cla_os_mutex_unlock(&s->lock);
+    cla_os_mutex_unlock(&s->running);
+}
+
+probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted) {
+    struct probe_state *s = context->probes;
+    cla_os_mutex_lock(&s->lock);
+    const probe_results results = s->results;
+    const unsigned open = wanted & ~results.ran & ~s->looked;
+    cla_os_mutex_unlock(&s->lock);
+    if (!open) return results;
+    look(context, open);
     return known_results(s);
 }
 

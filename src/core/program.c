@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "core/program_build.h"
+#include "core/text.h"
 
 static void program_release(program *p) {
     while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
@@ -15,22 +16,9 @@ static void program_release(program *p) {
     free(p);
 }
 
-static bool same_text(const char *a, const char *b) {
-    return a == b || (a && b && !strcmp(a, b));
-}
-
 static bool same_spec(const program_spec *a, const program_spec *b) {
     return a->id == b->id && a->large == b->large && cla_knobs_equal(&a->knobs, &b->knobs) &&
-           same_text(a->options, b->options) && same_text(a->inserted, b->inserted);
-}
-
-// A copy on the heap; NULL for NULL. *ok is false without memory.
-static char *copy_text(const char *text, bool *ok) {
-    const size_t bytes = text ? strlen(text) + 1 : 0;
-    char *copy = text ? malloc(bytes) : NULL;
-    if (copy) memcpy(copy, text, bytes);
-    *ok = *ok && (copy || !text);
-    return copy;
+           cla_text_equal(a->options, b->options) && cla_text_equal(a->inserted, b->inserted);
 }
 
 static program *program_create(const program_spec *spec) {
@@ -41,8 +29,8 @@ static program *program_create(const program_spec *spec) {
         return NULL;
     }
     p->spec = *spec;
-    p->spec.options = copy_text(spec->options, &ok);
-    p->spec.inserted = copy_text(spec->inserted, &ok);
+    p->spec.options = cla_text_copy(spec->options, &ok);
+    p->spec.inserted = cla_text_copy(spec->inserted, &ok);
     if (ok) return p;
     program_release(p);
     return NULL;

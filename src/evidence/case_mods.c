@@ -56,13 +56,12 @@ static void bind_lengths(const struct case_data *data, struct place *place, stru
     s->kv_lengths = NULL;
 }
 
-static void bind_intervals(const struct case_data *data, struct case_arrays *a, clattn_score *s) {
+static void bind_intervals(struct case_arrays *a, clattn_score *s) {
     if (s->causal) add(a->mask_mod, " && j <= i");
     s->causal = false;
     if (s->window && s->window_left >= 0) add(a->mask_mod, " && i - j <= %d", (int)s->window_left);
     if (s->window && s->window_right >= 0) add(a->mask_mod, " && j - i <= %d", (int)s->window_right);
     s->window = false;
-    (void)data;
 }
 
 void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *a,
@@ -88,7 +87,7 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
         s->mask = (clattn_tensor){0};
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
     }
-    bind_intervals(data, a, s);
+    bind_intervals(a, s);
     // Key lengths are part of where rows stand.
     if (s->kv_lengths && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
         bind_lengths(data, place, a, s, &buffers);

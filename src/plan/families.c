@@ -53,6 +53,8 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
                                                : "its engine is not for these types, or was not probed";
     *v = (variant){.family = f, .splits = 1};
     cla_family_data_knobs(p, &v->knobs);
+    if (f->path != CLATTN_KERNEL_FLASH)
+        v->knobs.score_ops &= ~ARGS_BLOCKS; // who else would compile another binary
     return f->fit(in, p, row, v);
 }
 

@@ -36,9 +36,8 @@ static probe_results width_results(const clattn_context *context) {
 plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
     in.probes = width_results(context);
-    for (int id = 0; id < KERNEL_COUNT; id++)
-        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
     for (int id = 0; id < KERNEL_COUNT; id++) {
+        in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
         const unsigned sums = atomic_load_explicit(&context->planner->spilled_sums[id], memory_order_relaxed);
         in.spilled_sums[id] = sums == PLANNER_NO_SPILLS ? 0 : sums;
     }
