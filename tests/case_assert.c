@@ -32,6 +32,15 @@ void case_retype(struct case_data *data) {
     t->q_type = t->kv_type = t->out_type = type;
 }
 
+struct case_data *case_open(const char *name, struct case_arrays *arrays) {
+    struct test_case test;
+    char why[512] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), arrays);
+    return data;
+}
+
 static void count_kernel(const struct case_data *data, struct place *place) {
     struct case_arrays arrays;
     clattn_plan plan;

@@ -13,6 +13,9 @@
 // case_assert functions do it themselves; who compares with figures of float32 does not.
 void case_retype(struct case_data *data);
 
+// The case of a name, made and bound; fails the Check test where it is none.
+struct case_data *case_open(const char *name, struct case_arrays *arrays);
+
 // Bind, enqueue on this queue, collect, unbind. Counts the kernel that takes it, for CLATTN_TEST_TAKEN.
 struct case_result case_run(const struct case_data *data, cl_command_queue queue);
 

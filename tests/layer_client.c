@@ -4,10 +4,19 @@
 
 #include <dlfcn.h>
 #include <stdlib.h>
+#include <string.h>
 
 const struct layer_control *layer_client(void) {
     const char *path = getenv("OPENCL_LAYERS");
     // RTLD_NOLOAD: only what the loader has loaded.
     void *library = path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return library != NULL ? dlsym(library, "clattn_layer") : NULL;
+}
+
+int layer_client_count(const char *name) {
+    const struct layer_control *layer = layer_client();
+    const struct layer_armed armed = layer->disarm();
+    int count = 0;
+    for (int n = 1; n <= armed.calls; n++) count += strcmp(layer->call(n), name) == 0;
+    return count;
 }

@@ -7,4 +7,7 @@
 // NULL where OPENCL_LAYERS names none, or the loader takes none. After the first OpenCL call.
 const struct layer_control *layer_client(void);
 
+// Disarm it, and count the calls of this function since it was armed.
+int layer_client_count(const char *name);
+
 #endif

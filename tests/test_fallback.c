@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "case_assert.h"
 #include "harness.h"
+#include "next_function.h"
 
-#include <dlfcn.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
@@ -28,12 +28,6 @@ static struct {
     int refused, gemms; // launches that failed here
     int finishes;
 } driver;
-
-static void *next(const char *name) {
-    void *function = dlsym(RTLD_NEXT, name);
-    if (!function) abort();
-    return function;
-}
 
 CL_API_ENTRY cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
                                                          cl_kernel_work_group_info what, size_t size,

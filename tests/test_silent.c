@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "case_assert.h"
 #include "harness.h"
+#include "next_function.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,12 +22,6 @@ static struct {
     int build_options;
     char name[128];
 } seen;
-
-static void *next(const char *name) {
-    void *function = dlsym(RTLD_NEXT, name);
-    if (!function) abort();
-    return function;
-}
 
 CL_API_ENTRY cl_int CL_API_CALL clBuildProgram(cl_program program, cl_uint count, const cl_device_id *devices,
                                                const char *options,

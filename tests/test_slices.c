@@ -145,23 +145,6 @@ static const char *const names[] = {
 };
 #define NAMES ((int)(sizeof names / sizeof names[0]))
 
-static int launches(void) {
-    int count = 0;
-    const struct layer_armed armed = layer_client()->disarm();
-    for (int n = 1; n <= armed.calls; n++)
-        count += strcmp(layer_client()->call(n), "clEnqueueNDRangeKernel") == 0;
-    return count;
-}
-
-static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
-    struct test_case test;
-    char why[512] = "";
-    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
-    struct case_data *data = case_make(&test);
-    case_bind(data, harness_place(), arrays);
-    return data;
-}
-
 // What the last calls have shown is forgotten: the pace is the cautious one of the start.
 static void forget(void) {
     if (cla_pace_begin(context)) cla_pace_end(context, &(pace_timed){0});
@@ -177,13 +160,13 @@ static bool is_built(const char *name) {
 static int run(const char *name, double most, cl_command_queue queue) {
     struct case_arrays arrays;
     char why[512] = "";
-    struct case_data *data = open_case(name, &arrays);
+    struct case_data *data = case_open(name, &arrays);
     forget();
     context->pace->cuts_all = true;
     context->pace->seconds = most / cla_pace_start_rate(&context->capabilities);
     layer_client()->arm(0, 0);
     const clattn_status status = case_enqueue(context, queue, &arrays, NULL);
-    const int count = launches();
+    const int count = layer_client_count("clEnqueueNDRangeKernel");
     ck_assert_msg(status == CLATTN_OK, "%s: %s", name, harness_log_text());
     ck_assert_msg(case_holds(data, &arrays, queue, why, sizeof why), "%s in %d launches: %s", name, count,
                   why);
@@ -232,7 +215,7 @@ START_TEST(progress) {
     char why[512] = "";
     cl_event event = NULL;
     if (strncmp(names[_i], "linear", 6) == 0 || !is_built(names[_i])) return;
-    struct case_data *data = open_case(names[_i], &arrays);
+    struct case_data *data = case_open(names[_i], &arrays);
     forget();
     context->pace->seconds = 1.0 / cla_pace_start_rate(&context->capabilities);
     ck_assert_int_eq(listen(&arrays, &h, 0, &event), CLATTN_OK);

@@ -4,8 +4,8 @@
 #define _GNU_SOURCE
 #include "case_assert.h"
 #include "harness.h"
+#include "next_function.h"
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,12 +15,6 @@ static struct {
     int spilling; // so many compiled flash_tiles from now on tell of 4000 bytes of private memory
     int compiled; // of those that were asked for it
 } driver;
-
-static void *next(const char *name) {
-    void *function = dlsym(RTLD_NEXT, name);
-    if (!function) abort();
-    return function;
-}
 
 CL_API_ENTRY cl_int CL_API_CALL clGetKernelWorkGroupInfo(cl_kernel kernel, cl_device_id device,
                                                          cl_kernel_work_group_info what, size_t size,

@@ -62,55 +62,53 @@ START_TEST(probed) {
 }
 END_TEST
 
-START_TEST(right) {
+static struct case_data *bind(const char *name, struct case_arrays *arrays) {
     struct test_case test;
     struct place place = *harness_place();
+    char why[512] = "";
+    place.context = context;
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, &place, arrays);
+    return data;
+}
+
+// It is right, and its products were the engine's where the test does them. Unbinds and frees it.
+static void assert_right(const char *name, struct case_data *data, struct case_arrays *arrays) {
+    char why[512] = "";
+    const long before = tile_trap_products();
+    const clattn_status status = case_enqueue(context, harness()->queue, arrays, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", name, clattn_status_name(status));
+    struct case_result got = case_collect(arrays, harness()->queue, NULL);
+    const bool good = case_agrees(data, &got, why, sizeof why);
+    case_result_free(&got);
+    case_unbind(arrays);
+    case_free(data);
+    ck_assert_msg(good, "%s: %s", name, why);
+    ck_assert(before == 0 || tile_trap_products() > before);
+}
+
+START_TEST(right) {
     struct case_arrays arrays;
     clattn_plan plan;
-    char why[512];
-    place.context = context;
-    ck_assert_msg(case_parse(cases[_i], &test, why), "%s: %s", cases[_i], why);
-    struct case_data *data = case_make(&test);
-    case_bind(data, &place, &arrays);
+    struct case_data *data = bind(cases[_i], &arrays);
     ck_assert_int_eq(clattn_attention_plan(context, &arrays.params, &plan), CLATTN_OK);
-    case_unbind(&arrays);
     ck_assert_msg(!strcmp(plan.kernel_name, "flash_matrix") && plan.matrix_instructions &&
                       strstr(plan.why, "AMX"),
                   "%s: %s: %s", cases[_i], plan.kernel_name, plan.why);
-    const long before = tile_trap_products();
-    struct case_result got = case_execute(data, &place);
-    const bool good = case_agrees(data, &got, why, sizeof why);
-    case_result_free(&got);
-    case_free(data);
-    ck_assert_msg(good, "%s: %s", cases[_i], why);
-    ck_assert(before == 0 || tile_trap_products() > before);
+    assert_right(cases[_i], data, &arrays);
 }
 END_TEST
 
 START_TEST(projected) {
-    struct test_case test;
-    struct place place = *harness_place();
     struct case_arrays arrays;
     clattn_linear_choice choice;
-    char why[512];
-    place.context = context;
-    ck_assert_msg(case_parse(projections[_i], &test, why), "%s: %s", projections[_i], why);
-    struct case_data *data = case_make(&test);
-    case_bind(data, &place, &arrays);
-    if (test.op == CASE_LINEAR) {
+    struct case_data *data = bind(projections[_i], &arrays);
+    if (data->test.op == CASE_LINEAR) {
         ck_assert_int_eq(clattn_linear_plan(context, &arrays.linear, &choice), CLATTN_OK);
         ck_assert_msg(!strcmp(choice.kernel_name, "linear_matrix"), "%s: %s", projections[_i], choice.why);
     }
-    const long before = tile_trap_products();
-    const clattn_status status = case_enqueue(context, place.queue, &arrays, NULL);
-    ck_assert_msg(status == CLATTN_OK, "%s: %s", projections[_i], clattn_status_name(status));
-    struct case_result got = case_collect(&arrays, place.queue, NULL);
-    const bool good = case_agrees(data, &got, why, sizeof why);
-    case_result_free(&got);
-    case_unbind(&arrays);
-    case_free(data);
-    ck_assert_msg(good, "%s: %s", projections[_i], why);
-    ck_assert(before == 0 || tile_trap_products() > before);
+    assert_right(projections[_i], data, &arrays);
 }
 END_TEST
 

@@ -41,26 +41,10 @@ static const char *const names[] = {
 };
 #define NAMES 3
 
-static int count_of(const char *name) {
-    int count = 0;
-    const struct layer_armed armed = layer_client()->disarm();
-    for (int n = 1; n <= armed.calls; n++) count += strcmp(layer_client()->call(n), name) == 0;
-    return count;
-}
-
 static double best_rate(void) {
     double best = 0.0;
     for (program *p = context->programs; p; p = p->next) best = fmax(best, p->rate.flops);
     return best;
-}
-
-static struct case_data *open_case(const char *name, struct case_arrays *arrays) {
-    struct test_case test;
-    char why[512] = "";
-    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
-    struct case_data *data = case_make(&test);
-    case_bind(data, harness_place(), arrays);
-    return data;
 }
 
 // Launches of a few groups each are large ones.
@@ -85,7 +69,7 @@ START_TEST(launches_are_timed) {
         char why[512] = "";
         cl_event event = NULL;
         if (!queue_of(n)) continue;
-        struct case_data *data = open_case(names[_i], &arrays);
+        struct case_data *data = case_open(names[_i], &arrays);
         cut_small();
         for (int round = 0; round < 3; round++) {
             for (program *p = context->programs; p; p = p->next) p->rate.flops = 0.0;
@@ -113,7 +97,7 @@ END_TEST
 // Nothing is timed while somebody else is about to time, nor before the last that was has ended.
 START_TEST(one_at_a_time) {
     struct case_arrays arrays;
-    struct case_data *data = open_case(names[0], &arrays);
+    struct case_data *data = case_open(names[0], &arrays);
     const struct pace *p = context->pace;
     cut_small();
     ck_assert(cla_pace_begin(context));
@@ -143,7 +127,7 @@ END_TEST
 // A call of the usual size on a device that is no CPU: as many commands as launches, none of them with an event.
 START_TEST(short_ones_are_left_alone) {
     struct case_arrays arrays;
-    struct case_data *data = open_case(names[_i], &arrays);
+    struct case_data *data = case_open(names[_i], &arrays);
     context->capabilities.is_cpu = false;
     ck_assert_int_eq(case_enqueue(context, queue_of(0), &arrays, NULL), CLATTN_OK);
     layer_client()->arm(0, 0);
@@ -155,7 +139,7 @@ START_TEST(short_ones_are_left_alone) {
                                 "clWaitForEvents",
                                 "clGetEventInfo"};
     for (size_t n = 0; n < sizeof none / sizeof none[0]; n++)
-        ck_assert_msg(count_of(none[n]) == 0, "%s: %s", names[_i], none[n]);
+        ck_assert_msg(layer_client_count(none[n]) == 0, "%s: %s", names[_i], none[n]);
     harness_finish(queue_of(0));
     case_unbind(&arrays);
     case_free(data);
@@ -169,7 +153,7 @@ START_TEST(failures) {
     const cl_command_queue queue = queue_of(_i);
     int failed = 0;
     if (!queue) return;
-    struct case_data *data = open_case(names[0], &arrays);
+    struct case_data *data = case_open(names[0], &arrays);
     cut_small();
     ck_assert_int_eq(case_enqueue(context, queue, &arrays, NULL), CLATTN_OK);
     harness_finish(queue);
