@@ -147,7 +147,7 @@ START_TEST(tiles_by_spills) {
         plan_input in = {.device = gpu, .shipped = &none};
         const problem p = make_problem(1024, 64, wants[i].dv);
         variant v;
-        in.spilled_sums[KERNEL_FLASH_TILES] = wants[i].spilled;
+        in.spilled_sums = wants[i].spilled;
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
         check_tile(&v, gpu, &p);
         ck_assert_msg(v.knobs.micro_rows == wants[i].micro_rows && v.sums == wants[i].sums,

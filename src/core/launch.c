@@ -1,4 +1,6 @@
 // launch.c: launches onto a chain (chain.h): arguments, the shape of a grid, and the slices that a large one is cut into.
+#include <math.h>
+
 #include "core/chain.h"
 
 void cla_launch_value(launch *l, const void *value, size_t bytes) {
@@ -91,7 +93,8 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     TRY(cla_chain_write_tables(c));
     const size_t *all = l->global;
     const double most = cla_pace_most(c->context, &l->program->rate, c->progress != NULL);
-    const uint64_t start_ns = cla_os_time_ns();
+    const uint64_t start_ns =
+        most < INFINITY ? cla_os_time_ns() : 0; // where no launch is too large, none is timed
     double before = 0.0;
     size_t step[3];
     cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);

@@ -48,8 +48,7 @@ static bool in_registers(const plan_input *in, const problem *p, const shape *s,
     const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
     const int size = subgroup > least ? subgroup : least;
     if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
-    if (in->spilled_sums[KERNEL_FLASH_TILES] && sums >= (int)in->spilled_sums[KERNEL_FLASH_TILES])
-        return false;
+    if (in->spilled_sums && sums >= (int)in->spilled_sums) return false;
     return sums <= (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS);
 }
 

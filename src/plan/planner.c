@@ -36,11 +36,10 @@ static probe_results width_results(const clattn_context *context) {
 plan_input cla_planner_linear_input(const clattn_context *context) {
     plan_input in = context->planner->input;
     in.probes = width_results(context);
-    for (int id = 0; id < KERNEL_COUNT; id++) {
+    for (int id = 0; id < KERNEL_COUNT; id++)
         in.group_limit[id] = atomic_load_explicit(&context->planner->group_limit[id], memory_order_relaxed);
-        const unsigned sums = atomic_load_explicit(&context->planner->spilled_sums[id], memory_order_relaxed);
-        in.spilled_sums[id] = sums == PLANNER_NO_SPILLS ? 0 : sums;
-    }
+    const unsigned sums = atomic_load_explicit(&context->planner->spilled_sums, memory_order_relaxed);
+    in.spilled_sums = sums == PLANNER_NO_SPILLS ? 0 : sums;
     return in;
 }
 
@@ -89,7 +88,7 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
 // Half of the sums' bytes is more than what a compiler leaves in memory for other reasons, and all of them, where they are
 // few, more than it has to. On a CPU private memory is where everything is.
 bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes) {
-    atomic_uint *of = &context->planner->spilled_sums[id];
+    atomic_uint *of = &context->planner->spilled_sums;
     unsigned known = atomic_load(of);
     const bool few = sums <= PLANNER_FEW_SUMS;
     if (context->capabilities.is_cpu || sums <= 0 || bytes <= (few ? 4u : 2u) * (uint64_t)sums) return false;

@@ -9,9 +9,9 @@
 
 struct planner {
     tuned_rows own, shipped;
-    plan_input input;                       // of a projection, and what every other starts from
-    atomic_uint group_limit[KERNEL_COUNT];  // 0: not known
-    atomic_uint spilled_sums[KERNEL_COUNT]; // 0: not known; PLANNER_NO_SPILLS
+    plan_input input;                      // of a projection, and what every other starts from
+    atomic_uint group_limit[KERNEL_COUNT]; // 0: not known
+    atomic_uint spilled_sums;              // 0: not known; PLANNER_NO_SPILLS
 };
 
 // Parse the caller's rows (NULL: none) and the shipped ones. INVALID_ARGUMENT or OUT_OF_MEMORY with why[256].

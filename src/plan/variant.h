@@ -18,9 +18,9 @@ typedef struct plan_input {
     enum plan_measured measured[PLAN_MEASURES];
     bool has_clblast;                   // projections can go there
     uint32_t group_limit[KERNEL_COUNT]; // work-items that a kernel allowed once it was compiled; 0: not known
-    // Sums of a work-item that were not in registers once a kernel was compiled: fewer are wanted. 0: not known, and for good
+    // Sums of a work-item that were not in registers once flash_tiles was compiled: fewer are wanted. 0: not known, and for good
     // where the driver counts what is in registers, too.
-    uint32_t spilled_sums[KERNEL_COUNT];
+    uint32_t spilled_sums;
 } plan_input;
 
 typedef struct family family;
