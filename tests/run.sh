@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/driver.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake
 
 mkdir -p build
 intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
@@ -32,7 +32,8 @@ later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "static library for Windows" sh tests/check_mingw.sh
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
-later "install and consume through pkg-config" sh tests/check_install.sh build
+later "Python module" sh tests/check_python.sh build
+later "install; pkg-config, CMake and Meson consume it" sh tests/check_install.sh build
 later "header alone as C11 and C++17, README example" sh tests/check_header.sh build
 later "kernels alone through clang" sh tests/check_kernels.sh
 later "includes run downward, files and functions stay short" python3 tests/check_structure.py

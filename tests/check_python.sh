@@ -1,0 +1,12 @@
+#!/bin/sh
+# The Python module: its structs against a C compiler's, its calls against numpy, its refusals.   $1 build folder
+# numpy comes from PyPI into the build folder's own environment where Python has none.
+set -eu
+build=$(cd "$1" && pwd)
+python=python3
+if ! python3 -c 'import numpy' 2>/dev/null; then
+    python=$build/numpy/bin/python
+    [ -x "$python" ] || python3 -m venv "$build/numpy"
+    "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check numpy
+fi
+exec "$python" tests/check_python.py "$build"
