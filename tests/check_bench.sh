@@ -99,7 +99,22 @@ for row in table["rows"]:
     for key in "time_ns", "time_ns_min":
         row[key] *= 3
     row["time_ns_spread"] = 1
+    samples = row["samples_ns"]
+    assert len(samples) == min(row["repeats"], 64) and row["time_ns_min"] // 3 <= samples[0] <= row["time_ns"] // 3 <= samples[-1], row
+    row["samples_ns"] = [3 * ns for ns in row["samples_ns"]]
 json.dump(table, open(f"{folder}/slow.json", "w"))
+# Made-up samples: 3 % slower and hardly any noise; 3 % slower within noise of a half; both without samples.
+random = __import__("random").Random(1)
+def made(name, median, noise, samples=True, **more):
+    times = sorted(median * random.uniform(1 - noise, 1 + noise) for _ in range(41))
+    row = {"case": "attend-f32-b1-h1-n8-d8-full", "device": "d", "status": "ok", "dtype": "f32", "kernel": "k", "time_ns": times[20],
+           "time_ns_spread": times[30] - times[10], **({"samples_ns": times} if samples else {}), **more}
+    return row
+for name, rows in {"quiet_a": [made("", 1e6, 0.001)], "quiet_b": [made("", 1.03e6, 0.001)], "noisy_a": [made("", 1e6, 0.5)],
+                   "noisy_b": [made("", 1.03e6, 0.5)], "old_a": [made("", 1e6, 0.001, False)], "old_b": [made("", 1.03e6, 0.001, False)],
+                   "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
+                             made("", 9e5, 0.01, case="attend-f32-b1-h1-n8-d8-full-unfused", kernel="unfused")]}.items():
+    json.dump({"format_version": 1, "rows": rows}, open(f"{folder}/{name}.json", "w"))
 table["rows"] = []
 json.dump(table, open(f"{folder}/none.json", "w"))
 PYTHON
@@ -119,6 +134,28 @@ status_is 0 "$clattn" compare "$work/a.json" "$work/slow.json"
 status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5%
 status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% --json
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
+verdict_is() { # WORD FAILS A B
+    status_is 0 "$clattn" compare "$work/$3.json" "$work/$4.json"
+    grep -q "^$1 " "$work/stdout" || { echo "$3 and $4 are not $1:"; cat "$work/stdout"; exit 1; }
+    status_is "$2" "$clattn" compare "$work/$3.json" "$work/$4.json" --fail-above 2.5%
+}
+verdict_is slower 1 quiet_a quiet_b
+verdict_is faster 0 quiet_b quiet_a
+verdict_is slower 1 old_a old_b
+verdict_is same 0 quiet_a quiet_a
+verdict_is inconclusive 1 noisy_a noisy_b
+grep -q 'inconclusive' "$work/stderr"
+status_is 0 "$clattn" compare "$work/noisy_a.json" "$work/noisy_b.json" --fail-above 2.5% --allow-inconclusive
+status_is 0 "$clattn" compare "$work/types.json" --by dtype
+[ "$(grep -c '^faster .*: f32, then bf16: 1.00. ms, then 0.[45]..' "$work/stdout")" -eq 1 ] || { echo "--by dtype:"; cat "$work/stdout"; exit 1; }
+status_is 0 "$clattn" compare "$work/types.json" --by kernel
+grep -q '^faster .*: k, then unfused' "$work/stdout"
+status_is 0 "$clattn" compare "$work/quiet_a.json" "$work/quiet_b.json" "$work/noisy_a.json" --by file --json
+python3 -c 'import json, sys; r = json.load(sys.stdin); assert len(r["rows"]) == 2 and r["slower"] == 1, r' <"$work/stdout"
+status_is 1 "$clattn" compare "$work/types.json" --by device
+status_is 2 "$clattn" compare "$work/types.json" --by colour
+status_is 2 "$clattn" compare "$work/types.json" --by dtype --fail-above 5%
+status_is 2 "$clattn" compare "$work/quiet_a.json" "$work/quiet_b.json" --allow-inconclusive
 status_is 1 "$clattn" compare "$work/a.json" "$work/none.json"
 grep -q '^missing' "$work/stdout"
 grep -q 'nothing was compared' "$work/stderr"
@@ -139,7 +176,8 @@ done
 echo 'not JSON' >"$work/bad.json"
 echo '{"format_version": 1, "rows": [{"case": 3}]}' >"$work/odd.json"
 echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 1e300, "time_ns_spread": 0}]}' >"$work/huge.json"
-for wrong in "$work/bad.json" "$work/odd.json" "$work/huge.json" "$work/absent.json" ""; do
+echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 5, "time_ns_spread": 0, "samples_ns": [5, 0]}]}' >"$work/zero.json"
+for wrong in "$work/bad.json" "$work/odd.json" "$work/huge.json" "$work/zero.json" "$work/absent.json" ""; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" compare "$work/a.json" $wrong
     one_line "compare $wrong"

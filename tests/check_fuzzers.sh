@@ -22,7 +22,7 @@ target_of() {
     npy) floor=90 length=600 files="src/tool/npy.c src/tool/npy_header.c" ;;
     safetensors) floor=92 length=1500 files="src/tool/safetensors.c src/tool/safetensors_index.c" ;;
     tuned) floor=80 length=1000 files="src/plan/tuned.c src/plan/tuned_find.c src/plan/families.c src/plan/variant.c" ;;
-    compare) floor=93 length=2000 files="src/tool/compare.c" ;;
+    compare) floor=93 length=2000 files="src/tool/compare.c src/tool/compare_by.c src/tool/compare_ratio.c src/tool/compare_rows.c" ;;
     tokens) floor=95 length=500 files="src/tool/tokens.c src/tool/label.c" ;;
     options) floor=80 length=700 files="src/tool/options.c src/tool/score_options.c src/tool/bench_list.c src/tool/bench_cases.c src/evidence/case_parse.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c" ;;

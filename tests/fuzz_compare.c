@@ -20,5 +20,12 @@ bool fuzz_one(const uint8_t *data, size_t size) {
     for (int i = 0; i < 7; i++) argv[i] = words[i];
     /* What is printed changes nothing. */
     FUZZ_CHECK(fuzz_tool(7, argv) == status);
+    static const char *const settings[] = {"dtype", "device", "kernel", "file"};
+    char by[] = "--by", word[16];
+    snprintf(word, sizeof word, "%s", settings[size % 4]);
+    for (int i = 0; i < 4; i++) argv[i] = words[i];
+    argv[4] = by, argv[5] = word, argv[6] = NULL;
+    const int second = fuzz_tool(6, argv);
+    FUZZ_CHECK((second == 2) == (status == 2));
     return status < 2;
 }

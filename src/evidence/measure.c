@@ -118,6 +118,11 @@ bool measure_run(struct place *place, const measure_settings *settings, measure_
         times->time_ns_min = t->device[0];
         times->time_ns_spread = quantile(t->device, t->count, 0.75) - quantile(t->device, t->count, 0.25);
         times->wall_ns = quantile(t->wall, t->count, 0.5);
+        times->sample_count = t->count < MEASURE_SAMPLES ? (int)t->count : MEASURE_SAMPLES;
+        for (int i = 0; i < times->sample_count; i++)
+            times->samples[i] = times->sample_count == t->count
+                                    ? t->device[i]
+                                    : quantile(t->device, t->count, (i + 0.5) / MEASURE_SAMPLES);
     }
     free(t);
     return ok;

@@ -10,10 +10,14 @@ typedef struct measure_settings {
     double max_ms;  // for all repeats; 0: a second
 } measure_settings;
 
+#define MEASURE_SAMPLES 64
+
 typedef struct measure_times {
     int64_t repeats;
     double time_ns, time_ns_min, time_ns_spread; // on the device: median, least, interquartile range
     double wall_ns;                              // from enqueue to finish, median
+    double samples[MEASURE_SAMPLES]; // of the device times, sorted: all, or evenly spaced quantiles
+    int sample_count;
 } measure_times;
 
 // Enqueue the call once on the place's queue; the event is its last command's. False: it failed, and says so itself.

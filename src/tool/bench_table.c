@@ -48,6 +48,14 @@ static json_t *case_json(const bench_row *row, const char *device, const char *d
                      row->c.baseline != BENCH_NO_BASELINE);
 }
 
+// What compare draws again from.
+static json_t *samples_json(const measure_times *times) {
+    json_t *samples = json_array();
+    for (int i = 0; i < times->sample_count; i++)
+        json_array_append_new(samples, json_integer((json_int_t)(times->samples[i] + 0.5)));
+    return samples;
+}
+
 void bench_table_add_row(json_t *table, const bench_row *row) {
     const json_t *devices = json_object_get(table, "devices");
     const json_t *last = json_array_get(devices, json_array_size(devices) - 1);
@@ -68,6 +76,7 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     json_object_update(object, rest);
     json_decref(rest);
     // Two devices may have one name.
+    json_object_set_new(object, "samples_ns", samples_json(&row->times));
     json_object_set_new(object, "device_index", json_integer((json_int_t)json_array_size(devices) - 1));
     json_array_append_new(json_object_get(table, "rows"), object);
 }
@@ -92,10 +101,12 @@ static void print_value(FILE *to, const json_t *value, char quote, const char *n
         fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
 }
 
+// Of a row's values, those that are one number or word: a list has no place in a column.
 static void print_names(FILE *to, json_t *row, const char *quote) {
     const char *key, *comma = "";
     json_t *value;
     json_object_foreach(row, key, value) {
+        if (json_is_array(value)) continue;
         fprintf(to, "%s%s%s%s", comma, quote, key, quote);
         comma = ",";
     }
@@ -105,6 +116,7 @@ static void print_values(FILE *to, json_t *row, char quote, const char *none) {
     const char *key, *comma = "";
     json_t *value;
     json_object_foreach(row, key, value) {
+        if (json_is_array(value)) continue;
         fputs(comma, to);
         print_value(to, value, quote, none);
         comma = ",";

@@ -1,26 +1,43 @@
-// compare.c: clattn compare: which differences between two benches are real. A row is known by its case and
-// device; a difference is real when the medians' intervals, median +- spread, do not meet and it is above 2
-// %.
-#include <math.h>
+// compare.c: clattn compare: which differences between benches are real. Of two files, a row is known by its case and
+// device; of one thing that differs (--by), by all else. A difference is real when the bootstrap interval of the ratio
+// of medians leaves 1 out and it is above 2 % (compare_ratio.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/bench_table.h"
-#include "tool/file.h"
+#include "tool/compare_rows.h"
 #include "tool/report.h"
 
-#define LEAST_CHANGE 0.02
+#define MOST_FILES 16
 
-enum { COMPARE_FAIL_ABOVE = 500, COMPARE_ALLOW_MISSING, COMPARE_JSON, COMPARE_QUIET };
-enum { SAME, FASTER, SLOWER, BROKEN, MENDED, NOT_MEASURED, VERDICTS };
-static const char *const verdicts[] = {"same", "faster", "slower", "broken", "mended", "not measured"};
+enum {
+    COMPARE_FAIL_ABOVE = 500,
+    COMPARE_ALLOW_MISSING,
+    COMPARE_ALLOW_INCONCLUSIVE,
+    COMPARE_BY,
+    COMPARE_JSON,
+    COMPARE_QUIET
+};
+enum {
+    SAME = COMPARE_SAME,
+    FASTER = COMPARE_FASTER,
+    SLOWER = COMPARE_SLOWER,
+    INCONCLUSIVE = COMPARE_INCONCLUSIVE,
+    BROKEN,
+    MENDED,
+    NOT_MEASURED,
+    VERDICTS
+};
+static const char *const verdicts[] = {"same",   "faster", "slower",      "inconclusive",
+                                       "broken", "mended", "not measured"};
 
 typedef struct compare {
     double fail_above; // of the median; below 0: no limit
-    bool allow_missing, json, quiet;
-    json_t *files[2], *rows;
-    int counts[VERDICTS], missing[2];
+    bool allow_missing, allow_inconclusive, json, quiet;
+    int by; // COMPARE_BY_...
+    json_t *files[MOST_FILES], *rows;
+    const char *const *paths;
+    int file_count, counts[VERDICTS], missing[2];
     bool failed;
 } compare;
 
@@ -28,6 +45,12 @@ static bool take_compare(void *target, int id, const char *value, char why[256])
     compare *c = target;
     char number[32];
     if (id == COMPARE_ALLOW_MISSING) c->allow_missing = true;
+    if (id == COMPARE_ALLOW_INCONCLUSIVE) c->allow_inconclusive = true;
+    if (id == COMPARE_BY) {
+        const bool known = option_choice(value, compare_by_words, &c->by, why);
+        c->by += known;
+        return known;
+    }
     if (id == COMPARE_JSON) c->json = true;
     if (id == COMPARE_QUIET) c->quiet = true;
     if (id != COMPARE_FAIL_ABOVE) return true;
@@ -42,57 +65,9 @@ static bool take_compare(void *target, int id, const char *value, char why[256])
     return false;
 }
 
-static const char *text(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
-static double number(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
-
-// A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
-static bool is_time(const json_t *row, const char *key, double least) {
-    return json_is_number(json_object_get(row, key)) && number(row, key) >= least && number(row, key) <= 1e18;
-}
-
-static bool valid_rows(const json_t *rows) {
-    json_t *row;
-    size_t i;
-    json_array_foreach(rows, i, row) {
-        const bool timed = is_time(row, "time_ns", 1.0) && is_time(row, "time_ns_spread", 0.0);
-        if (!text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
-            !text(row, "status")[0])
-            return false;
-        if (!strcmp(text(row, "status"), "ok") && !timed) return false;
-    }
-    return json_is_array(rows);
-}
-
-static int load(const char *path, json_t **file) {
-    unsigned char *bytes = NULL;
-    size_t count = 0;
-    char why[512];
-    json_error_t error;
-    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong("compare", "%s", why);
-    *file = json_loadb((const char *)bytes, count, 0, &error);
-    free(bytes);
-    if (!*file)
-        return tool_wrong("compare", "%s: no JSON of clattn bench --save: line %d: %s", path, error.line,
-                          error.text);
-    const json_t *version = json_object_get(*file, "format_version");
-    if (!json_is_integer(version) || json_integer_value(version) != BENCH_FORMAT_VERSION)
-        return tool_wrong("compare", "%s: format_version is not %d: a file of clattn bench --save is needed",
-                          path, BENCH_FORMAT_VERSION);
-    if (valid_rows(json_object_get(*file, "rows"))) return -1;
-    return tool_wrong("compare",
-                      "%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
-                      "--save is needed",
-                      path);
-}
-
 static bool same_row(const json_t *a, const json_t *b) {
-    return !strcmp(text(a, "case"), text(b, "case")) && !strcmp(text(a, "device"), text(b, "device"));
+    return !strcmp(compare_text(a, "case"), compare_text(b, "case")) &&
+           !strcmp(compare_text(a, "device"), compare_text(b, "device"));
 }
 
 // The partner of row `at`: among rows of one name the first answers to the first, the second to the second.
@@ -107,77 +82,89 @@ static json_t *partner(const json_t *rows, size_t at, const json_t *others) {
     return NULL;
 }
 
-static int judge(const json_t *a, const json_t *b) {
-    const bool ok_a = !strcmp(text(a, "status"), "ok"), ok_b = !strcmp(text(b, "status"), "ok");
-    const double time_a = number(a, "time_ns"), time_b = number(b, "time_ns");
-    const double reach = number(a, "time_ns_spread") + number(b, "time_ns_spread");
-    if (!ok_a || !ok_b) return ok_a ? BROKEN : ok_b ? MENDED : NOT_MEASURED;
-    if (fabs(time_b - time_a) <= reach || fabs(time_b / time_a - 1.0) <= LEAST_CHANGE) return SAME;
-    return time_b < time_a ? FASTER : SLOWER;
-}
-
-// A text of a file for the terminal, which control characters would steer.
-static const char *shown(const json_t *row, const char *key, char buffer[256]) {
-    snprintf(buffer, 256, "%s", text(row, key));
-    for (char *at = buffer; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
-    return buffer;
-}
-
-static void print_pair(const compare *c, const json_t *a, const json_t *b, int verdict) {
+static const char *row_of(const json_t *row, char text[512]) {
     char one[256], two[256];
+    snprintf(text, 512, "%s on %s", compare_shown(row, "case", one), compare_shown(row, "device", two));
+    return text;
+}
+
+static void print_pair(const compare *c, const json_t *a, const json_t *b, const char *what, int verdict,
+                       const compare_ratio *r) {
+    char one[512], two[256];
     if (c->json || c->quiet) return;
-    printf("%-12s  %s on %s", verdicts[verdict], shown(a, "case", one), shown(a, "device", two));
-    if (verdict <= SLOWER)
-        printf(": %.3f +- %.3f ms, then %.3f +- %.3f ms, ratio %.3f", number(a, "time_ns") / 1e6,
-               number(a, "time_ns_spread") / 1e6, number(b, "time_ns") / 1e6,
-               number(b, "time_ns_spread") / 1e6, number(b, "time_ns") / number(a, "time_ns"));
-    if (verdict == BROKEN) printf(": %s: %s", shown(b, "status", one), shown(b, "why", two));
+    printf("%-12s  %s%s", verdicts[verdict], row_of(a, one), what);
+    if (verdict <= INCONCLUSIVE)
+        printf(": %.3f ms, then %.3f ms, ratio %.3f [%.3f, %.3f]", compare_number(a, "time_ns") / 1e6,
+               compare_number(b, "time_ns") / 1e6, r->ratio, r->low, r->high);
+    if (verdict == BROKEN) printf(": %s: %s", compare_text(b, "status"), compare_shown(b, "why", two));
     printf("\n");
 }
 
-static void compare_pair(compare *c, const json_t *a, const json_t *b) {
-    const int verdict = judge(a, b);
-    const bool timed = verdict <= SLOWER;
-    const double ratio = timed ? number(b, "time_ns") / number(a, "time_ns") : 0.0;
+// Whether this pair alone fails the comparison.
+static bool pair_fails(const compare *c, const json_t *b, int verdict, const compare_ratio *r) {
+    if (c->by) return false; // settings may be slower than others
+    if (verdict == BROKEN) return true;
+    if (c->fail_above < 0.0) return false;
+    return !strcmp(compare_text(b, "status"), "fail") ||
+           (verdict == SLOWER && r->ratio - 1.0 > c->fail_above) ||
+           (verdict == INCONCLUSIVE && r->high - 1.0 > c->fail_above && !c->allow_inconclusive);
+}
+
+static void compare_pair(compare *c, const json_t *a, const json_t *b, const char *what) {
+    const bool ok_a = compare_ok(a), ok_b = compare_ok(b), timed = ok_a && ok_b;
+    int verdict = ok_a ? BROKEN : ok_b ? MENDED : NOT_MEASURED;
+    compare_ratio r = {0};
+    if (timed) {
+        compare_times times[2];
+        compare_times_of(a, &times[0]), compare_times_of(b, &times[1]);
+        r = compare_ratio_of(&times[0], &times[1]);
+        verdict = r.verdict;
+    }
     c->counts[verdict]++;
-    const bool limited = c->fail_above >= 0.0;
-    c->failed = c->failed || verdict == BROKEN || (limited && !strcmp(text(b, "status"), "fail")) ||
-                (limited && verdict == SLOWER && ratio - 1.0 > c->fail_above);
-    print_pair(c, a, b, verdict);
-    json_array_append_new(c->rows, json_pack("{s:s, s:s, s:s, s:o, s:O?, s:O?}", "case", text(a, "case"),
-                                             "device", text(a, "device"), "verdict", verdicts[verdict],
-                                             "ratio", timed ? json_real(ratio) : json_null(), "time_ns_a",
-                                             json_object_get(a, "time_ns"), "time_ns_b",
-                                             json_object_get(b, "time_ns")));
+    c->failed = c->failed || pair_fails(c, b, verdict, &r);
+    print_pair(c, a, b, what, verdict, &r);
+    json_t *row = json_pack("{s:s, s:s, s:s, s:O?, s:O?}", "case", compare_text(a, "case"), "device",
+                            compare_text(a, "device"), "verdict", verdicts[verdict], "time_ns_a",
+                            json_object_get(a, "time_ns"), "time_ns_b", json_object_get(b, "time_ns"));
+    json_object_set_new(row, "ratio", timed ? json_real(r.ratio) : json_null());
+    json_object_set_new(row, "ratio_low", timed ? json_real(r.low) : json_null());
+    json_object_set_new(row, "ratio_high", timed ? json_real(r.high) : json_null());
+    if (c->by) json_object_set_new(row, "of", json_string(what));
+    json_array_append_new(c->rows, row);
 }
 
 static void tell_missing(compare *c, const json_t *row, int file) {
     static const char *const where[] = {"only in the second", "only in the first"};
-    char one[256], two[256];
+    char one[512];
     c->missing[file]++;
-    if (!c->json && !c->quiet)
-        printf("%-12s  %s on %s: %s\n", "missing", shown(row, "case", one), shown(row, "device", two),
-               where[file]);
+    if (!c->json && !c->quiet) printf("%-12s  %s: %s\n", "missing", row_of(row, one), where[file]);
     json_array_append_new(c->rows,
-                          json_pack("{s:s, s:s, s:s, s:s}", "case", text(row, "case"), "device",
-                                    text(row, "device"), "verdict", "missing", "where", where[file]));
+                          json_pack("{s:s, s:s, s:s, s:s}", "case", compare_text(row, "case"), "device",
+                                    compare_text(row, "device"), "verdict", "missing", "where", where[file]));
 }
 
 // What makes a comparison worthless: no pair of rows to compare; and, where it is to fail, a row that is gone.
 static void judge_coverage(compare *c) {
     const bool nothing =
-        c->counts[SAME] + c->counts[FASTER] + c->counts[SLOWER] + c->counts[BROKEN] + c->counts[MENDED] == 0;
+        c->counts[NOT_MEASURED] == (int)json_array_size(c->rows) - c->missing[0] - c->missing[1];
     const bool vanished = c->missing[1] > 0 && c->fail_above >= 0.0 && !c->allow_missing;
     c->failed = c->failed || nothing || vanished;
     if (c->quiet) return;
     if (nothing)
-        tool_failed("compare", "nothing was compared: no case that both files measured on one device");
+        tool_failed("compare", c->by
+                                   ? "nothing was compared: no two rows differ in that alone"
+                                   : "nothing was compared: no case that both files measured on one device");
     else if (vanished)
         tool_failed(
             "compare",
             "%d rows of the first file are not in the second: --fail-above fails; --allow-missing accepts it",
             c->missing[1]);
+    else if (c->fail_above >= 0.0 && !c->allow_inconclusive && c->counts[INCONCLUSIVE] && c->failed)
+        tool_failed("compare",
+                    "%d rows are inconclusive, which --fail-above does not accept where they may be that "
+                    "much slower: "
+                    "measure again, or --allow-inconclusive",
+                    c->counts[INCONCLUSIVE]);
 }
 
 static int finish(compare *c) {
@@ -185,26 +172,27 @@ static int finish(compare *c) {
     const int status = c->failed ? EXIT_FAILED : EXIT_DONE;
     if (c->quiet) return status;
     if (!c->json) {
-        printf("ratio is second / first. %d faster, %d slower, %d same", c->counts[FASTER], c->counts[SLOWER],
-               c->counts[SAME]);
+        printf("ratio is second / first, with its interval of 95 %%. %d faster, %d slower, %d same, %d "
+               "inconclusive",
+               c->counts[FASTER], c->counts[SLOWER], c->counts[SAME], c->counts[INCONCLUSIVE]);
         printf(", %d broken, %d mended, %d missing\n", c->counts[BROKEN], c->counts[MENDED],
                c->missing[0] + c->missing[1]);
         return status;
     }
-    const int printed = report_json(json_pack(
-        "{s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:O}", "faster", c->counts[FASTER], "slower", c->counts[SLOWER],
-        "same", c->counts[SAME], "broken", c->counts[BROKEN], "mended", c->counts[MENDED], "missing",
-        c->missing[0] + c->missing[1], "failed", c->failed, "rows", c->rows));
+    const int printed = report_json(
+        json_pack("{s:i, s:i, s:i, s:i, s:i, s:i, s:i, s:b, s:O}", "faster", c->counts[FASTER], "slower",
+                  c->counts[SLOWER], "same", c->counts[SAME], "inconclusive", c->counts[INCONCLUSIVE],
+                  "broken", c->counts[BROKEN], "mended", c->counts[MENDED], "missing",
+                  c->missing[0] + c->missing[1], "failed", c->failed, "rows", c->rows));
     return printed == EXIT_DONE ? status : printed;
 }
 
 static int compare_files(compare *c) {
     const json_t *a = json_object_get(c->files[0], "rows"), *b = json_object_get(c->files[1], "rows");
-    c->rows = json_array();
     for (size_t i = 0; i < json_array_size(a); i++) {
         const json_t *other = partner(a, i, b);
         if (other)
-            compare_pair(c, json_array_get(a, i), other);
+            compare_pair(c, json_array_get(a, i), other, "");
         else
             tell_missing(c, json_array_get(a, i), 1);
     }
@@ -213,11 +201,57 @@ static int compare_files(compare *c) {
     return finish(c);
 }
 
+// The first row that has a key, and what it has of the thing that differs, is what the others with that key and another
+// value are compared with.
+static void compare_with_first(compare *c, json_t *firsts, int file, const json_t *row) {
+    char key[1024], what[700];
+    compare_by_key(row, file, c->by, key);
+    const char *value = compare_by_value(row, c->paths[file], c->by);
+    const json_t *first = json_object_get(firsts, key);
+    if (!first) {
+        json_object_set_new(firsts, key, json_pack("{s:O, s:s}", "row", row, "value", value));
+        return;
+    }
+    const char *before = json_string_value(json_object_get(first, "value"));
+    if (!strcmp(before, value)) return;
+    snprintf(what, sizeof what, ": %s, then %s", before, value);
+    for (char *at = what; *at; at++)
+        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
+    compare_pair(c, json_object_get(first, "row"), row, what);
+}
+
+static int compare_settings(compare *c) {
+    json_t *firsts = json_object();
+    for (int file = 0; file < c->file_count; file++) {
+        const json_t *rows = json_object_get(c->files[file], "rows");
+        for (size_t i = 0; i < json_array_size(rows); i++)
+            compare_with_first(c, firsts, file, json_array_get(rows, i));
+    }
+    json_decref(firsts);
+    return finish(c);
+}
+
+static int refuse_options(const compare *c) {
+    if (c->by && c->fail_above >= 0.0)
+        return tool_wrong("compare",
+                          "--by: compares settings, of which none fails: --fail-above is for two files");
+    if ((c->allow_missing || c->allow_inconclusive) && c->fail_above < 0.0)
+        return tool_wrong("compare", "--allow-%s: needs --fail-above P%%, which alone minds",
+                          c->allow_missing ? "missing" : "inconclusive");
+    if (!c->by && c->file_count != 2)
+        return tool_wrong("compare", "two files of clattn bench --save are needed; with --by, one to %d",
+                          MOST_FILES);
+    if (c->by && !c->file_count) return tool_wrong("compare", "a file of clattn bench --save is needed");
+    return -1;
+}
+
 int tool_compare(int argc, char **argv) {
     static const option_row rows[] = {
         {"fail-above", "P%", COMPARE_FAIL_ABOVE,
-         "exit 1 when a real slowdown is more than this, or a row of the first file is gone"},
+         "exit 1 when a real slowdown is more than this, or may be, or a row of the first file is gone"},
         {"allow-missing", NULL, COMPARE_ALLOW_MISSING, "rows of the first file that are gone do not fail"},
+        {"allow-inconclusive", NULL, COMPARE_ALLOW_INCONCLUSIVE, "rows too noisy to tell do not fail"},
+        {"by", "WHAT", COMPARE_BY, "rows that differ in this alone: dtype, device, kernel or file"},
         {"json", NULL, COMPARE_JSON, "print the comparison as JSON"},
         {"quiet", NULL, COMPARE_QUIET, "print nothing: the exit status tells"},
     };
@@ -228,16 +262,16 @@ int tool_compare(int argc, char **argv) {
                          .example = "clattn compare before.json after.json --fail-above 5%",
                          .groups = groups,
                          .group_count = 1,
-                         .positional_max = 2};
+                         .positional_max = MOST_FILES};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    if (c.allow_missing && c.fail_above < 0.0)
-        return tool_wrong("compare", "--allow-missing: needs --fail-above P%%, which alone minds");
-    if (line.positional_count < 2)
-        return tool_wrong("compare", "two files of clattn bench --save are needed");
-    for (int i = 0; i < 2 && status < 0; i++) status = load(line.positional[i], &c.files[i]);
-    if (status < 0) status = compare_files(&c);
-    for (int i = 0; i < 2; i++) json_decref(c.files[i]);
+    c.paths = line.positional, c.file_count = line.positional_count;
+    status = refuse_options(&c);
+    if (status >= 0) return status;
+    c.rows = json_array();
+    for (int i = 0; i < c.file_count && status < 0; i++) status = compare_load(c.paths[i], &c.files[i]);
+    if (status < 0) status = c.by ? compare_settings(&c) : compare_files(&c);
+    for (int i = 0; i < c.file_count; i++) json_decref(c.files[i]);
     json_decref(c.rows);
     return status;
 }

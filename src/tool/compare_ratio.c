@@ -1,0 +1,61 @@
+// compare_ratio.c: see compare_ratio.h.
+#include "tool/compare_ratio.h"
+
+#include <stdlib.h>
+
+#include "evidence/random.h"
+
+#define DRAWS 2000
+#define FEWEST 5 // of fewer samples nothing can be said
+
+static int compare_doubles(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x > y) - (x < y);
+}
+
+static double median_of(double *x, int count) {
+    qsort(x, (size_t)count, sizeof x[0], compare_doubles);
+    return count % 2 ? x[count / 2] : 0.5 * (x[count / 2 - 1] + x[count / 2]);
+}
+
+static double drawn_median(const compare_times *t, struct random *random, double *room) {
+    for (int i = 0; i < t->count; i++) {
+        const int at = (int)random_uniform(random, 0.0, t->count);
+        room[i] = t->samples[at < t->count ? at : t->count - 1];
+    }
+    return median_of(room, t->count);
+}
+
+static int verdict_of(const compare_ratio *r) {
+    const double less = 1.0 - COMPARE_LEAST_CHANGE, more = 1.0 + COMPARE_LEAST_CHANGE;
+    if (r->high < 1.0 && r->ratio < less) return COMPARE_FASTER;
+    if (r->low > 1.0 && r->ratio > more) return COMPARE_SLOWER;
+    if (r->low >= 1.0 - COMPARE_MOST_DOUBT && r->high <= 1.0 + COMPARE_MOST_DOUBT) return COMPARE_SAME;
+    return COMPARE_INCONCLUSIVE;
+}
+
+// A median and its quartiles' distance alone: the interval from one's end to the other's.
+static void by_spread(const compare_times *a, const compare_times *b, compare_ratio *r) {
+    const double least_a = a->median > a->spread ? a->median - a->spread : 0.0;
+    r->low = (b->median > b->spread ? b->median - b->spread : 0.0) / (a->median + a->spread);
+    r->high = least_a > 0.0 ? (b->median + b->spread) / least_a : 1e18;
+}
+
+compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b) {
+    compare_ratio r = {.ratio = b->median / a->median};
+    double *drawn = malloc((DRAWS + COMPARE_SAMPLES) * sizeof *drawn);
+    if (drawn && a->count >= FEWEST && b->count >= FEWEST) {
+        struct random random = {1};
+        for (int i = 0; i < DRAWS; i++) {
+            const double one = drawn_median(a, &random, drawn + DRAWS);
+            drawn[i] = drawn_median(b, &random, drawn + DRAWS) / one;
+        }
+        qsort(drawn, DRAWS, sizeof drawn[0], compare_doubles);
+        r.low = drawn[DRAWS / 40], r.high = drawn[DRAWS - 1 - DRAWS / 40];
+    } else {
+        by_spread(a, b, &r);
+    }
+    free(drawn);
+    r.verdict = verdict_of(&r);
+    return r;
+}
