@@ -90,6 +90,30 @@ typedef struct mod_args {
 } mod_args;
 ARGS_SIZE(mod_args, 224);
 
+// Where keys lie beside the views k and v of attention_args; given to a kernel where its knob PAST or PAGED is on.
+// A view of rows without columns.
+typedef struct args_rows {
+    args_i64 offset, batch, head, row;
+} args_rows;
+// PAST: the first keys of an item are rows of a second pair of views: `rows` of them, or as many as the table's word
+// `word` + b says where word is not negative.
+typedef struct past_args {
+    args_rows k, v;
+    args_i32 rows, word;
+} past_args;
+ARGS_SIZE(past_args, 72);
+typedef struct past_scale_args {
+    args_rows k, v;
+} past_scale_args;
+ARGS_SIZE(past_scale_args, 64);
+// PAGED: k and v are `pages` pages of page_size rows, a batch stride apart; the block table, a view [B, blocks], has the page
+// of each block of an item's keys. j / page_size is j * multiplier >> shift, in 64 bits, for j below 2^31.
+typedef struct page_args {
+    args_i64 offset, batch, column, multiplier;
+    args_i32 shift, page_size, pages, unused;
+} page_args;
+ARGS_SIZE(page_args, 48);
+
 // block_mask.cl: sizes of the block mask; of an axis of 1 the block holds what is so for all.
 typedef struct block_args {
     args_i32 batch, heads, rows, columns;

@@ -99,7 +99,7 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT
 // compiler of Intel's CPU runtime 2026.2, with f16.
 void next_block(tile_rows *t, const kv_head *values, int k0) {
     for (t->k0 = k0; t->k0 < t->end; t->k0 += t->count) {
-        t->count = kv_run(values, t->k0, min(TILE_KV, t->end - t->k0));
+        t->count = product_run(values, t->k0, min(TILE_KV, t->end - t->k0));
         if (!tile_is_empty(t)) break;
     }
 }

@@ -40,7 +40,8 @@ void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *
 #if HEAD_DIM % MATRIX_DEPTH == 0
     if (j + MATRIX_DEPTH <= n_kv && kv_run(keys, j, MATRIX_DEPTH) == MATRIX_DEPTH) {
         const kv_pointer k = kv_row_at(keys, j).at;
-        MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, k, keys->stride, MATRIX_SIDE * keys->stride, MATRIX_DEPTH, q,
+        const long stride = kv_stride(keys, j);
+        MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, k, stride, MATRIX_SIDE * stride, MATRIX_DEPTH, q,
                            KEY_WIDTH / MATRIX_DEPTH);
         return;
     }
@@ -172,6 +173,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     tile_find_intervals(&t, &bounds, (int)min(begin, all), (int)min(begin + span, all));
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &buffers, b, h_kv);
+    const int last = PAST ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
     row_softmax x;
     VEC met[ROW_VECTORS], keep[ROW_VECTORS];
     start_rows(q_tile, o_tile, &x, met, q, &t);
@@ -187,7 +189,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
         tile_load_options(&t, &call);
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
         for (int j = 0; j < count; j += MATRIX_DEPTH) {
-            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, args.n_kv);
+            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, last);
             keep_scores(s_tile, m, &t, j);
         }
 #if WEIGHTS

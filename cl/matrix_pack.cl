@@ -4,21 +4,26 @@
 #ifndef TYPE_KV
 #define TYPE_KV STORE_BF16
 #endif
+#include "kv.clh"
 #include "table.clh"
 
 #if TYPE_KV != STORE_BF16
 #error "values are bfloat16"
 #endif
 
-__kernel void matrix_pack(__global const ushort *v, __global ushort *packed, __global const int *table,
-                          const pack_args args) {
+__kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort *packed,
+                          __global const int *table, const pack_args args) {
     const int block = (int)get_global_id(0), h = (int)get_global_id(1), b = (int)get_global_id(2);
     const table_item all = {0, 0, args.n_kv};
     const table_item item = table_item_of(args.flags, table, b, all);
     const int keys = item.kv_length - block * MATRIX_PACK_KEYS;
-    v += view_row(&args.v, b, h, 0) + (long)block * MATRIX_PACK_KEYS * args.v.row;
+    const kv_buffers kv = KV_VALUES_ONLY;
+    const kv_head values = kv_values_of(&args.v, &kv, b, h);
     packed += view_row(&args.packed, b, h, block);
+    kv_pointer row[MATRIX_PACK_KEYS];
+    for (int j = 0; j < MATRIX_PACK_KEYS; j++)
+        row[j] = kv_row_at(&values, block * MATRIX_PACK_KEYS + min(j, max(keys - 1, 0))).at;
     for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)
         for (int j = 0; j < MATRIX_PACK_KEYS; j++)
-            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V && j < keys ? v[j * args.v.row + d] : (ushort)0;
+            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V && j < keys ? row[j][d] : (ushort)0;
 }

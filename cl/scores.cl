@@ -20,8 +20,8 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
 }
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
-__kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __global float *s,
-                     __global const int *table SCORE_ARGUMENTS, const attention_args args,
+__kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLACE_ARGUMENTS,
+                     __global float *s, __global const int *table SCORE_ARGUMENTS, const attention_args args,
                      const chunk_args chunk) {
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
@@ -38,12 +38,15 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __glo
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
     kv_row k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
-    for (int c = 0; c < BLOCK_KEYS; c++) k_row[c] = kv_row_at(&keys, min(j0 + c, args.n_kv - 1));
+    // With PAST there are no rows from the item's length on, and of an item without keys none at all.
+    const int last = (PAST ? rows.item.kv_length : args.n_kv) - 1,
+              columns = PAST && last < 0 ? 0 : args.head_dim;
+    for (int c = 0; c < BLOCK_KEYS; c++) k_row[c] = kv_row_at(&keys, min(j0 + c, last));
 
     float sum[BLOCK_ROWS][BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++)
         for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = 0.0f;
-    for (int d = 0; d < args.head_dim; d++) {
+    for (int d = 0; d < columns; d++) {
         float kv[BLOCK_KEYS];
         for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d);
         for (int r = 0; r < BLOCK_ROWS; r++) {

@@ -8,9 +8,9 @@
 
 // Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only what hides
 // keys matters here.
-__kernel void values(__global const float *p, KV_VALUE_ARGUMENTS, __global ELEMENT(TYPE_OUT) * out,
-                     __global const int *table SCORE_ARGUMENTS, const attention_args args,
-                     const chunk_args chunk) {
+__kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS,
+                     __global ELEMENT(TYPE_OUT) * out, __global const int *table SCORE_ARGUMENTS,
+                     const attention_args args, const chunk_args chunk) {
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int column = (int)get_global_id(0);

@@ -153,16 +153,34 @@ typedef struct clattn_score {
 
 /* Where keys and values lie; attention and layer share it. A layer makes k and v itself: there both are absent. */
 typedef struct clattn_kv {
-    clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1 */
+    clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
     clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
     /* f32 [B, Hkv, Nkv], what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
      * was turned before: RoPE then is UNSUPPORTED here. */
     clattn_tensor k_scale, v_scale;
 
+    /* Past keys and values, such as a cache: the keys of item b are its past rows [0, past_length[b]) and then the rows
+     * of k, read where they lie. A size of 1 in B repeats: a prefix that all items share. Nkv is everywhere else the
+     * whole count, P + N of k's rows: axes of mask, bias, weights, scores and block_mask; key j of an item is its past
+     * row j below past_length[b], else row j - past_length[b] of k, and it has past_length[b] + N keys at most:
+     * kv_lengths count them all, and are so where they are NULL. Rows past those are not read. With rope the past
+     * rows were turned before they were stored: it turns q and k, whose row n has position
+     * `rope.position` + past_length[b] + n. A layer does not take them yet: UNSUPPORTED. */
+    clattn_tensor past_k; /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
+    clattn_tensor past_v; /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
+    clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
+    const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
+
+    /* Pages: k and v are then pools [pages, Hkv, page_size, D or Dv] (and their scales [pages, Hkv, page_size]), of any
+     * strides, and key j of item b is row j % page_size of the page block_table[b][j / page_size]. Nkv is
+     * max_blocks * page_size everywhere else; kv_lengths say how many keys there are. Items may share pages, and a
+     * number outside the pool reads its first or last page. With rope the rows of pages were turned before they were
+     * stored: it turns q alone. [vLLM's PagedAttention, Kwon et al. 2023; FlashAttention's block_table] */
+    clattn_tensor block_table; /* i32 [B, max_blocks], any strides; rank 0: none. Not with past_k */
+    int32_t page_size;         /* rows of a page, 1 or more, with block_table */
+
     /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
     clattn_tensor k_new, v_new;   /* rows to append to a cache before the call */
-    clattn_tensor block_table;    /* [B, max_blocks]: paged K and V */
-    int32_t page_size;            /* rows of a page */
     const int32_t *cu_seqlens_kv; /* [B+1]: ragged batches */
 } clattn_kv;
 

@@ -62,10 +62,10 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
     if (sq[3] == 0 || sv[3] == 0)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: head size 0: must be 1 or more",
                                 sq[3] ? "v" : "q");
-    const int64_t longest = sq[2] > sk[2] ? sq[2] : sk[2];
+    const int64_t keys = cla_kv_count(&p->kv), longest = sq[2] > keys ? sq[2] : keys;
     if (longest > MAX_ROWS)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
-                                sq[2] > sk[2] ? "q" : "k", (long long)longest, MAX_ROWS);
+                                sq[2] > keys ? "q" : "k", (long long)longest, MAX_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
@@ -83,7 +83,7 @@ static void fill_problem(call *c) {
         .heads = (int)p->q.shape[1],
         .kv_heads = (int)p->kv.k.shape[1],
         .n_q = (int)p->q.shape[2],
-        .n_kv = (int)p->kv.k.shape[2],
+        .n_kv = (int)cla_kv_count(&p->kv),
         .head_dim = (int)p->q.shape[3],
         .head_dim_v = (int)p->kv.v.shape[3],
         .type_q = p->q.type,
@@ -91,6 +91,8 @@ static void fill_problem(call *c) {
         .type_out = p->out.type,
         .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
+        .past = cla_kv_has_past(&p->kv),
+        .paged = cla_kv_is_paged(&p->kv),
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
@@ -213,7 +215,9 @@ static void lay_out_workspace(call *c) {
         c->q_turned = at;
         at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
         c->k_turned = at;
-        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k), clattn_type_size(m->type_kv));
+        if (!c->keeps_keys)
+            at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k),
+                                   clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
@@ -244,7 +248,7 @@ void cla_call_bind(call *c, cl_mem workspace) {
 
 void cla_call_release(call *c) {
     free(c->arrays);
-    c->table = c->frequencies = c->workspace = NULL;
+    c->table = c->frequencies = c->past_table = c->workspace = NULL;
     c->arrays = NULL;
 }
 
@@ -276,12 +280,19 @@ static clattn_status fill_alignments(call *c) {
     m->align_q = m->align_k = m->align_v = 1;
     if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
     TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
-    TRY(find_alignment(c, "k", &p->kv.k, c->turns, &m->align_k));
-    return find_alignment(c, "v", &p->kv.v, false, &m->align_v);
+    TRY(find_alignment(c, "k", &p->kv.k, c->turns && !c->keeps_keys, &m->align_k));
+    TRY(find_alignment(c, "v", &p->kv.v, false, &m->align_v));
+    if (!m->past) return CLATTN_OK;
+    int past_k, past_v;
+    TRY(find_alignment(c, "past_k", &p->kv.past_k, false, &past_k));
+    TRY(find_alignment(c, "past_v", &p->kv.past_v, false, &past_v));
+    m->align_k = past_k < m->align_k ? past_k : m->align_k;
+    m->align_v = past_v < m->align_v ? past_v : m->align_v;
+    return CLATTN_OK;
 }
 
 static clattn_status plan(call *c) {
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE, c->keeps_keys = c->problem.paged;
     TRY(fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
@@ -293,7 +304,8 @@ static clattn_status plan(call *c) {
     return CLATTN_OK;
 }
 
-// Of the caller's copy; what a layer makes itself has no buffer yet.
+// Of the caller's copy; what a layer makes itself has no buffer yet. Past keys and a block table are no options that a call
+// could do without.
 static void drop_absent(clattn_attention_params *p) {
     clattn_tensor *const optional[] = {&p->lse,
                                        &p->weights,
@@ -302,9 +314,10 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.bias,
                                        &p->kv.k_scale,
                                        &p->kv.v_scale,
+                                       &p->kv.past_k_scale,
+                                       &p->kv.past_v_scale,
                                        &p->kv.k_new,
                                        &p->kv.v_new,
-                                       &p->kv.block_table,
                                        &p->score.mod_buffers[0],
                                        &p->score.mod_buffers[1],
                                        &p->score.mod_buffers[2],
@@ -323,10 +336,7 @@ void cla_call_mask_views(const clattn_score *s, call_views *v) {
 void cla_call_views(const call *c, call_views *v) {
     const clattn_attention_params *p = &c->params;
     cla_views_add(v, "q", &p->q, VIEW_READ);
-    cla_views_add(v, "k", &p->kv.k, VIEW_READ);
-    cla_views_add(v, "v", &p->kv.v, VIEW_READ);
-    cla_views_add(v, "k_scale", &p->kv.k_scale, VIEW_READ);
-    cla_views_add(v, "v_scale", &p->kv.v_scale, VIEW_READ);
+    cla_kv_views(c, v);
     cla_views_add(v, "out", &p->out, VIEW_WRITE);
     cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
     cla_views_add(v, "weights", &p->weights, VIEW_BOTH);

@@ -15,13 +15,18 @@ typedef struct call {
     int32_t *arrays;      // owned
     const char *inserted; // what score_mod and mask_mod became (mods.h); NULL: none
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
-    cl_mem table;         // shifts, lengths, slopes, sinks; NULL where none is given
-    cl_mem frequencies;   // of RoPE; NULL until they are needed
+    past_args past;       // of past_k and past_v
+    past_scale_args past_scales;
+    page_args pages;    // of block_table
+    cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem frequencies; // of RoPE; NULL until they are needed
+    cl_mem past_table;  // of k's positions behind a past that differs, likewise
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
     uint64_t workspace_bytes;    // all of it
     bool turns;                  // q and k are turned by RoPE here, into the workspace
+    bool keeps_keys;             // k is not: the rows of pages were turned before
     bool empty;                  // nothing to do: B, H or Nq is 0
     // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
     clattn_attention_params params;
@@ -64,7 +69,22 @@ clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attenti
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
 void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);
-void cla_kv_value_arguments(const call *c, launch *l);
+void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones
+void cla_kv_place_arguments(const call *c, launch *l);
+// Where keys lie besides (kv_places.c): past rows, and pages. Whether k and v are pages; the keys of the call; those of an item
+// at most; how many of them lie in the past; the length of an item.
+clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, const int64_t q[4], bool planning);
+bool cla_kv_is_paged(const clattn_kv *kv);
+bool cla_kv_has_past(const clattn_kv *kv);
+int64_t cla_kv_count(const clattn_kv *kv);
+int cla_kv_past(const clattn_kv *kv, int b);
+int cla_kv_most(const clattn_attention_params *p, int b);
+int cla_kv_length(const clattn_attention_params *p, int b);
+void cla_kv_fill_places(call *c);
+void cla_kv_fill_past(const call *c, int32_t *words); // a word a batch item, in the table behind all else
+// The rows of a table of RoPE that count k's rows from past_lengths on, instead of the call's.
+clattn_status cla_kv_past_table(call *c, chain *steps);
+void cla_kv_views(const call *c, call_views *v);
 
 // The values in tiles (matrix_pack.c), where the variant wants them so: into the workspace, and what kernels then see of
 // them in place of the caller's.

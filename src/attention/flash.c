@@ -4,6 +4,15 @@
 #include "attention/mods.h"
 #include "plan/family.h"
 
+// Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 four scales
+// and their past, and no expressions then (CAN_PAST_MODS of plan/family.h).
+_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + 16 * sizeof(cl_mem) <=
+                       LAUNCH_MAX_BYTES &&
+                   sizeof(attention_args) + sizeof(past_args) + sizeof(past_scale_args) +
+                           16 * sizeof(cl_mem) <=
+                       LAUNCH_MAX_BYTES,
+               "the arguments of a launch fit every device");
+
 static size_t divide_up(size_t n, size_t by) {
     return (n + by - 1) / by;
 }
@@ -97,10 +106,8 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     const knobs *k = &c->variant.knobs;
     cla_launch_buffer(l, &c->q);
     cla_kv_key_arguments(c, l);
-    if (c->variant.packed_bytes)
-        cla_launch_buffer(l, &c->workspace);
-    else
-        cla_kv_value_arguments(c, l);
+    cla_kv_value_arguments(c, c->variant.packed_bytes ? &c->workspace : &c->v, l);
+    cla_kv_place_arguments(c, l);
     cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
     cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
     cla_launch_buffer(l, table);

@@ -10,11 +10,10 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         const char *name;
     } options[] = {
         {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {cla_tensor_given(&kv->block_table), "block_table"},
-        {kv->page_size != 0, "page_size"},
         {cla_tensor_given(&kv->k_new), "k_new"},
         {cla_tensor_given(&kv->v_new), "v_new"},
-        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE, "rope of i8 keys"},
+        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv),
+         "rope of i8 keys"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -44,19 +43,38 @@ static clattn_status check_scale(clattn_context *x, const clattn_tensor *t, cons
 
 // The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv.
 clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], bool planning) {
-    const tensor_rule k = {"k", "[B, Hkv, Nkv, D]", TYPES_KV, false, planning};
-    const tensor_rule v = {"v", "[B, Hkv, Nkv, Dv]", TYPES_KV, false, planning};
+    const bool paged = cla_kv_is_paged(kv);
+    const tensor_rule k = {"k", paged ? "[pages, Hkv, page_size, D]" : "[B, Hkv, Nkv, D]", TYPES_KV, false,
+                           planning},
+                      v = {"v", paged ? "[pages, Hkv, page_size, Dv]" : "[B, Hkv, Nkv, Dv]", TYPES_KV, false,
+                           planning};
     TRY(cla_tensor_check(x, &kv->k, 4, &k));
     TRY(cla_tensor_check(x, &kv->v, 4, &v));
     const int64_t *sk = kv->k.shape, *sv = kv->v.shape;
-    const int64_t k_shape[4] = {q[0], sk[1], sk[2], q[3]}, v_shape[4] = {q[0], sk[1], sk[2], sv[3]};
+    const int64_t first = paged ? sk[0] : q[0], k_shape[4] = {first, sk[1], sk[2], q[3]},
+                  v_shape[4] = {first, sk[1], sk[2], sv[3]};
     TRY(cla_tensor_check_shape(x, &kv->k, k_shape, &k));
     TRY(cla_tensor_check_shape(x, &kv->v, v_shape, &v));
     if (kv->v.type != kv->k.type)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "v: its type differs from k's: both must be stored alike");
     TRY(check_scale(x, &kv->k_scale, &kv->k, "k_scale", planning));
-    return check_scale(x, &kv->v_scale, &kv->v, "v_scale", planning);
+    TRY(check_scale(x, &kv->v_scale, &kv->v, "v_scale", planning));
+    return cla_kv_check_places(x, kv, q, planning);
+}
+
+// The caller's memory that keys and values are read from.
+void cla_kv_views(const call *c, call_views *v) {
+    const clattn_kv *kv = &c->params.kv;
+    cla_views_add(v, "k", &kv->k, VIEW_READ);
+    cla_views_add(v, "v", &kv->v, VIEW_READ);
+    cla_views_add(v, "k_scale", &kv->k_scale, VIEW_READ);
+    cla_views_add(v, "v_scale", &kv->v_scale, VIEW_READ);
+    cla_views_add(v, "past_k", &kv->past_k, VIEW_READ);
+    cla_views_add(v, "past_v", &kv->past_v, VIEW_READ);
+    cla_views_add(v, "past_k_scale", &kv->past_k_scale, VIEW_READ);
+    cla_views_add(v, "past_v_scale", &kv->past_v_scale, VIEW_READ);
+    cla_views_add(v, "block_table", &kv->block_table, VIEW_READ);
 }
 
 void cla_kv_fill(call *c) {
@@ -68,13 +86,23 @@ void cla_kv_fill(call *c) {
     }
     c->k = c->params.kv.k.buffer;
     c->v = c->params.kv.v.buffer;
+    cla_kv_fill_places(c);
 }
 
-void cla_kv_key_arguments(const call *c, launch *l) {
-    cla_launch_buffer(l, &c->k);
-    if (c->problem.type_kv == CLATTN_TYPE_I8) cla_launch_buffer(l, &c->params.kv.k_scale.buffer);
+// Rows, their scales, and the same of the past.
+static void set_rows(const call *c, launch *l, const cl_mem *rows, const clattn_tensor *scale,
+                     const clattn_tensor *past, const clattn_tensor *past_scale) {
+    const bool scaled = c->problem.type_kv == CLATTN_TYPE_I8;
+    cla_launch_buffer(l, rows);
+    if (scaled) cla_launch_buffer(l, &scale->buffer);
+    if (c->problem.past) cla_launch_buffer(l, &past->buffer);
+    if (c->problem.past && scaled) cla_launch_buffer(l, &past_scale->buffer);
 }
-void cla_kv_value_arguments(const call *c, launch *l) {
-    cla_launch_buffer(l, &c->v);
-    if (c->problem.type_kv == CLATTN_TYPE_I8) cla_launch_buffer(l, &c->params.kv.v_scale.buffer);
+void cla_kv_key_arguments(const call *c, launch *l) {
+    const clattn_kv *kv = &c->params.kv;
+    set_rows(c, l, &c->k, &kv->k_scale, &kv->past_k, &kv->past_k_scale);
+}
+void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l) {
+    const clattn_kv *kv = &c->params.kv;
+    set_rows(c, l, v, &kv->v_scale, &kv->past_v, &kv->past_v_scale);
 }

@@ -3,7 +3,10 @@
 #include "attention/call.h"
 
 static knobs pack_knobs(const call *c) {
-    return (knobs){.type_kv = (int)c->problem.type_kv, .head_dim_v = c->problem.head_dim_v};
+    return (knobs){.type_kv = (int)c->problem.type_kv,
+                   .head_dim_v = c->problem.head_dim_v,
+                   .past = c->problem.past,
+                   .paged = c->problem.paged};
 }
 
 clattn_status cla_pack_prepare(const call *c) {
@@ -32,7 +35,8 @@ clattn_status cla_pack_enqueue(const call *c, chain *steps, args_view *v) {
     const pack_args a = {
         .v = c->args.v, .packed = packed_view(c, blocks), .n_kv = m->n_kv, .flags = c->args.flags};
     TRY(cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &l.program));
-    cla_launch_buffer(&l, &c->v);
+    cla_kv_value_arguments(c, &c->v, &l);
+    cla_kv_place_arguments(c, &l);
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);

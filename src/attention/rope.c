@@ -14,7 +14,7 @@ static int rotary_dim(const clattn_rope *r, int head_dim) {
 
 // Positions that rows and keys take: all must be within 0 .. 2^24.
 static clattn_status check_positions(clattn_context *c, const clattn_attention_params *p) {
-    const int64_t n = p->q.shape[2] > p->kv.k.shape[2] ? p->q.shape[2] : p->kv.k.shape[2];
+    const int64_t keys = cla_kv_count(&p->kv), n = p->q.shape[2] > keys ? p->q.shape[2] : keys;
     if (p->rope.position < 0 || n > MAX_POSITION || p->rope.position > MAX_POSITION - n)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
@@ -144,6 +144,7 @@ double cla_rope_amplitude(const clattn_rope *r) {
 clattn_status cla_rope_frequencies(call *c, chain *steps) {
     const clattn_rope *r = &c->params.rope;
     if (c->frequencies) return CLATTN_OK;
+    TRY(cla_kv_past_table(c, steps));
     const int width = rotary_dim(r, c->problem.head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
     if (!words)
@@ -155,11 +156,13 @@ clattn_status cla_rope_frequencies(call *c, chain *steps) {
     return status;
 }
 
-// Only query rows move with the shift.
+// Query rows move with the shift, keys with the past before them.
 rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     const clattn_rope *r = &c->params.rope;
-    const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : 0;
-    return (rope_rows){.position = r->position + (is_query && !flags ? c->args.shift : 0),
+    const int past = c->params.kv.past_lengths ? ARGS_BATCH_ROWS : 0;
+    const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past;
+    const int start = is_query ? c->args.shift : cla_kv_past(&c->params.kv, 0);
+    return (rope_rows){.position = r->position + (flags ? 0 : start),
                        .rotary_dim = rotary_dim(r, c->problem.head_dim),
                        .flags = flags,
                        .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
@@ -173,14 +176,14 @@ clattn_status cla_rope_prepare(call *c) {
     program *p = NULL;
     const knobs q = rope_knobs(c->problem.type_q), k = rope_knobs(c->problem.type_kv);
     TRY(cla_program_get(c->context, KERNEL_ROPE, &q, &p));
-    return cla_program_get(c->context, KERNEL_ROPE, &k, &p);
+    return c->keeps_keys ? CLATTN_OK : cla_program_get(c->context, KERNEL_ROPE, &k, &p);
 }
 
 static double turn_flops(const clattn_tensor *x) {
     return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
 }
 double cla_rope_flops(const call *c) {
-    return turn_flops(&c->params.q) + turn_flops(&c->params.kv.k);
+    return turn_flops(&c->params.q) + (c->keeps_keys ? 0.0 : turn_flops(&c->params.kv.k));
 }
 
 // One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
@@ -188,6 +191,7 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_
                           args_view *view) {
     const rope_rows r = cla_rope_rows_of(c, is_query);
     const knobs k = rope_knobs(x->type);
+    const cl_mem table = is_query ? c->table : c->past_table;
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
     *view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
     if (cla_tensor_count(x) == 0) return CLATTN_OK;
@@ -209,14 +213,16 @@ static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_
     cla_launch_buffer(&l, &x->buffer);
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &c->frequencies);
-    cla_launch_buffer(&l, &c->table);
+    cla_launch_buffer(&l, &table);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);
 }
 
 clattn_status cla_rope_enqueue(call *c, chain *steps) {
     TRY(turn(c, steps, &c->params.q, c->q_turned, true, &c->args.q));
+    c->q = c->workspace;
+    if (c->keeps_keys) return CLATTN_OK;
     TRY(turn(c, steps, &c->params.kv.k, c->k_turned, false, &c->args.k));
-    c->q = c->k = c->workspace;
+    c->k = c->workspace;
     return CLATTN_OK;
 }

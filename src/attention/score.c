@@ -45,7 +45,7 @@ clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
 // Host arrays of 32-bit numbers, [B] integers or [H] floats, and what each must hold.
 typedef struct array_rule {
     const char *name;
-    size_t field; // the pointer in clattn_score
+    size_t field; // the pointer in clattn_attention_params
     bool heads;
     clattn_status (*check)(const call *c, const char *name, int i, const void *at);
 } array_rule;
@@ -71,7 +71,10 @@ static clattn_status check_q_length(const call *c, const char *name, int i, cons
     return check_length(c, name, i, at, c->problem.n_q);
 }
 static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
-    return check_length(c, name, i, at, c->problem.n_kv);
+    return check_length(c, name, i, at, cla_kv_most(&c->params, i));
+}
+static clattn_status check_past_length(const call *c, const char *name, int i, const void *at) {
+    return check_length(c, name, i, at, (int)c->params.kv.past_k.shape[2]);
 }
 // Row positions are int32 in the kernels.
 static clattn_status check_offset(const call *c, const char *name, int i, const void *at) {
@@ -99,18 +102,20 @@ static clattn_status check_sink(const call *c, const char *name, int i, const vo
 }
 
 static const array_rule array_rules[] = {
-    {"q_lengths", offsetof(clattn_score, q_lengths), false, check_q_length},
-    {"kv_lengths", offsetof(clattn_score, kv_lengths), false, check_kv_length},
-    {"offset", offsetof(clattn_score, offsets), false, check_offset},
-    {"alibi_slopes", offsetof(clattn_score, alibi_slopes), true, check_slope},
-    {"sinks", offsetof(clattn_score, sinks), true, check_sink},
-    {"head_scales", offsetof(clattn_score, head_scales), true, check_head_scale},
+    {"past_lengths", offsetof(clattn_attention_params, kv.past_lengths), false,
+     check_past_length}, // before kv_lengths
+    {"q_lengths", offsetof(clattn_attention_params, score.q_lengths), false, check_q_length},
+    {"kv_lengths", offsetof(clattn_attention_params, score.kv_lengths), false, check_kv_length},
+    {"offset", offsetof(clattn_attention_params, score.offsets), false, check_offset},
+    {"alibi_slopes", offsetof(clattn_attention_params, score.alibi_slopes), true, check_slope},
+    {"sinks", offsetof(clattn_attention_params, score.sinks), true, check_sink},
+    {"head_scales", offsetof(clattn_attention_params, score.head_scales), true, check_head_scale},
 };
 #define ARRAY_RULES (sizeof array_rules / sizeof array_rules[0])
 
 static const char *array_of(const call *c, const array_rule *rule) {
     const char *data;
-    memcpy(&data, (const char *)&c->params.score + rule->field, sizeof data);
+    memcpy(&data, (const char *)&c->params + rule->field, sizeof data);
     return data;
 }
 
@@ -129,7 +134,7 @@ static clattn_status copy_arrays(call *c) {
         const size_t count = (size_t)(array_rules[i].heads ? c->problem.heads : c->problem.batch);
         if (!from) continue;
         memcpy(to, from, count * sizeof *to);
-        memcpy((char *)&c->params.score + array_rules[i].field, &to, sizeof to);
+        memcpy((char *)&c->params + array_rules[i].field, &to, sizeof to);
         to += count;
     }
     return CLATTN_OK;
@@ -157,17 +162,18 @@ int cla_score_flags(const clattn_score *s) {
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
-static int32_t shift_of(const clattn_score *s, const problem *m, int b) {
+static int32_t shift_of(const call *c, int b) {
+    const clattn_score *s = &c->params.score;
     if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
     if (s->alignment == CLATTN_ALIGN_OFFSET) return s->offsets ? s->offsets[b] : s->offset;
-    return (s->kv_lengths ? s->kv_lengths[b] : m->n_kv) - (s->q_lengths ? s->q_lengths[b] : m->n_q);
+    return cla_kv_length(&c->params, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
 }
 
 void cla_score_fill(const call *c, attention_args *a) {
     const clattn_score *s = &c->params.score;
     a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
     a->softcap = s->softcap;
-    a->shift = c->problem.batch ? shift_of(s, &c->problem, 0) : 0;
+    a->shift = c->problem.batch ? shift_of(c, 0) : 0;
     // Left and right bound of the keys a row sees around its position; causality is a right bound of 0.
     a->window_left = s->window ? s->window_left : -1;
     a->window_right = s->window ? s->window_right : -1;
@@ -185,9 +191,8 @@ static double held_sum(double n, double at, double most) {
 static double seen_of_item(const call *c, int b, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
-    const double keys = s->kv_lengths ? s->kv_lengths[b] : c->problem.n_kv,
-                 last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
-                 n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(s, &c->problem, b) + first;
+    const double keys = cla_kv_length(&c->params, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
+                 n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(c, b) + first;
     const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
                  begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
     return fmax(ends - begins, 0.0);
@@ -217,10 +222,10 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(s, m, b) + first;
+        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(c, b) + first;
         words[ARGS_ITEM_WORDS * (size_t)b + 1] =
             within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
-        words[ARGS_ITEM_WORDS * (size_t)b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+        words[ARGS_ITEM_WORDS * (size_t)b + 2] = cla_kv_length(&c->params, b);
         words[ARGS_ITEM_WORDS * (size_t)b + 3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
     for (int h = 0; head_words && h < m->heads; h++) {
@@ -234,12 +239,14 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
     const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
-    if (items + heads == 0) return CLATTN_OK;
-    int32_t *words = calloc(items + heads, sizeof *words);
+    const size_t all = items + heads + (c->params.kv.past_lengths ? (size_t)c->problem.batch : 0);
+    if (all == 0) return CLATTN_OK;
+    int32_t *words = calloc(all, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     fill_table(c, words, items, heads, first, rows);
-    const clattn_status status = cla_chain_table(steps, words, (items + heads) * sizeof *words, table);
+    cla_kv_fill_past(c, words);
+    const clattn_status status = cla_chain_table(steps, words, all * sizeof *words, table);
     free(words);
     return status;
 }

@@ -4,10 +4,11 @@
 #include "attention/call.h"
 #include "attention/mods.h"
 
-_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) +
-                       (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <=
+#define BUFFERS_MOST 13 // q, k and its past, their scales, scores, table, mask, bias, four of expressions
+_Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + sizeof(past_args) +
+                       sizeof(past_scale_args) + BUFFERS_MOST * sizeof(cl_mem) <=
                    LAUNCH_MAX_BYTES,
-               "the arguments of a launch fit every device; no other attention kernel has more");
+               "the arguments of a launch fit every device");
 
 #define SOFTMAX_FLOPS 16.0 // of a score, about
 
@@ -21,6 +22,8 @@ static clattn_status get_programs(call *c, unfused *u) {
     const program_spec scores = {.id = KERNEL_SCORES,
                                  .knobs = {.type_q = (int)m->type_q,
                                            .type_kv = (int)m->type_kv,
+                                           .past = m->past,
+                                           .paged = m->paged,
                                            .type_bias = (int)m->type_bias,
                                            .score_ops = m->score_ops & ~ARGS_BLOCKS},
                                  .inserted = c->inserted};
@@ -28,10 +31,13 @@ static clattn_status get_programs(call *c, unfused *u) {
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
     const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
                                       .knobs = {.work_group = group, .type_weights = (int)m->type_weights}};
-    const program_spec values = {
-        .id = KERNEL_VALUES,
-        .knobs = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = hides},
-        .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
+    const program_spec values = {.id = KERNEL_VALUES,
+                                 .knobs = {.type_kv = (int)m->type_kv,
+                                           .type_out = (int)m->type_out,
+                                           .past = m->past,
+                                           .paged = m->paged,
+                                           .score_ops = hides},
+                                 .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));
     if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));
@@ -59,6 +65,7 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     l.flops = 2.0 * a->head_dim * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &c->q);
     cla_kv_key_arguments(c, &l);
+    cla_kv_place_arguments(c, &l);
     cla_launch_buffer(&l, &s);
     cla_launch_buffer(&l, &c->table);
     if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
@@ -106,7 +113,8 @@ static clattn_status enqueue_values(call *c, chain *steps, const unfused *u, con
     l.cuts_first = true;
     l.flops = 2.0 * a->head_dim_v * a->n_kv * chunk->rows * items;
     cla_launch_buffer(&l, &s);
-    cla_kv_value_arguments(c, &l);
+    cla_kv_value_arguments(c, &c->v, &l);
+    cla_kv_place_arguments(c, &l);
     cla_launch_buffer(&l, &c->params.out.buffer);
     cla_launch_buffer(&l, &c->table);
     if (c->problem.score_ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);

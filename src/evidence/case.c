@@ -5,6 +5,8 @@
 #include <stddef.h>
 #include <stdio.h>
 
+#include "evidence/case_places.h"
+
 const struct case_host_row case_hosts[CASE_HOSTS] = {
 #define HOST(name, key, of_heads, per, low, high, field)                                                     \
     [CASE_##name] = {key, of_heads, per, low, high, offsetof(clattn_score, field)},
@@ -97,6 +99,6 @@ bool case_valid(const struct test_case *t, char why[256]) {
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else
-        return given_fit(t, why);
+        return given_fit(t, why) && case_places_valid(t, why);
     return false;
 }

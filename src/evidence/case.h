@@ -19,6 +19,8 @@
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
 //   splitsN scaleX softcapX windowL:R
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
+//   pastN pastN:N:... sharedpast   the first N of nkv keys lie in tensors of their own, of an item its number of them; one for all
+//   pagesN                         keys lie in pages of N rows; nkv is whole pages
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
@@ -98,8 +100,13 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset and window; the rest is made
     clattn_rope rope;
-    bool blocks; // a block mask is made of mask or mask_mod and given to the call
-    bool mods;   // options that an expression can say are given as score_mod and mask_mod: case_mods.h
+    bool has_past, past_shared; // keys lie in past_k and past_v, too: case_places.h
+    int64_t past;               // rows of those, of the n_kv
+    int past_count;             // 0: all items have as many
+    double past_length[CASE_GIVEN_MOST];
+    int64_t page_size; // keys lie in pages; 0: they do not
+    bool blocks;       // a block mask is made of mask or mask_mod and given to the call
+    bool mods;         // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;

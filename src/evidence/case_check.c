@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "evidence/budget.h"
+#include "evidence/case_places.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -40,6 +41,7 @@ static struct reference reference_of(const struct case_data *data, clattn_type p
     r.q = data->q;
     r.k = data->k;
     r.v = data->v;
+    if (case_has_places(t)) r.places = case_places_of(data);
     r.mask = data->mask;
     r.bias = data->bias;
     r.score = &t->score;
@@ -137,6 +139,15 @@ static double longest_row(const double *x, int64_t count, int64_t size) {
     return repeats ? largest * sqrt((double)size) : sqrt(longest);
 }
 
+// Of all keys; past ones were stored turned, which is more than is asked.
+static double longest_key(const struct case_data *data) {
+    const struct guarded_shape k = case_shape(&data->test, CASE_K),
+                               past = case_shape(&data->test, CASE_PAST_K);
+    const double longest = longest_row(data->k, guarded_shape_count(&k), data->test.head_dim);
+    if (past.rank == 0) return longest;
+    return fmax(longest, longest_row(data->past_k, guarded_shape_count(&past), data->test.head_dim));
+}
+
 // How far weights may be off because q and k are stored once more after they were turned, each number with a
 // relative error of at most the roundoff of its type, u_q and u_k: a score, and softcap's slope is at most 1, is then off by
 //   e <= scale * sum_d |q_d| |k_d| (u_q + u_k + u_q u_k) <= scale * |q| |k| (u_q + u_k + u_q u_k)
@@ -150,7 +161,7 @@ static double weights_moved(const struct case_data *data) {
     double scale = t->score.scale != 0.0f ? fabs((double)t->score.scale) : 1 / sqrt((double)t->head_dim);
     for (int64_t h = 0; scales && h < t->heads; h++) scale = fmax(h ? scale : 0, fabs((double)scales[h]));
     const double q = longest_row(data->q, t->batch * t->heads * t->n_q * t->head_dim, t->head_dim),
-                 k = longest_row(data->k, t->batch * t->kv_heads * t->n_kv * t->head_dim, t->head_dim);
+                 k = longest_key(data);
     return tanh(scale * q * k * (u_q + u_k + u_q * u_k) / 2);
 }
 

@@ -3,6 +3,8 @@
 
 #include <math.h>
 
+#include "evidence/case_places.h"
+
 static void fill(double *x, int64_t count, double value) {
     for (int64_t n = 0; n < count; n++) x[n] = value;
 }
@@ -12,17 +14,30 @@ static void fill_rows(double *x, const int64_t sizes[3], int64_t n, double value
     for (int64_t h = 0; h < sizes[0]; h++) fill(x + (h * sizes[1] + n) * sizes[2], sizes[2], value);
 }
 
+// Key j of an item, or its value.
+static void fill_key(struct case_data *data, bool of_value, int64_t b, int64_t j, double value) {
+    const struct test_case *t = &data->test;
+    for (int64_t h = 0; h < t->kv_heads; h++) {
+        double *row = case_kv_row(data, of_value, b, h, j);
+        if (row != NULL) fill(row, of_value ? t->head_dim_v : t->head_dim, value);
+    }
+}
+static void fill_keys(struct case_data *data, int64_t j, double value) {
+    for (int64_t b = 0; b < data->test.batch; b++) fill_key(data, false, b, j, value);
+}
+
+// Past rows and pages that nobody has hold NaN in any case, and items share the others.
 static void hide_nan(struct case_data *data) {
     const struct test_case *t = &data->test;
     const int32_t *q_lengths = t->score.q_lengths, *kv_lengths = t->score.kv_lengths;
-    const int64_t q[] = {t->heads, t->n_q, t->head_dim}, k[] = {t->kv_heads, t->n_kv, t->head_dim},
-                  v[] = {t->kv_heads, t->n_kv, t->head_dim_v};
+    const int64_t q[] = {t->heads, t->n_q, t->head_dim};
     for (int64_t b = 0; b < t->batch; b++) {
         for (int64_t i = q_lengths != NULL ? q_lengths[b] : t->n_q; i >= 0 && i < t->n_q; i++)
             fill_rows(data->q + b * q[0] * q[1] * q[2], q, i, (double)NAN);
+        if (case_has_places(t)) continue;
         for (int64_t j = kv_lengths != NULL ? kv_lengths[b] : t->n_kv; j >= 0 && j < t->n_kv; j++) {
-            fill_rows(data->k + b * k[0] * k[1] * k[2], k, j, (double)NAN);
-            fill_rows(data->v + b * v[0] * v[1] * v[2], v, j, (double)NAN);
+            fill_key(data, false, b, j, (double)NAN);
+            fill_key(data, true, b, j, (double)NAN);
         }
     }
 }
@@ -36,16 +51,14 @@ static void fill_bias(struct case_data *data) {
 
 void case_contents_fill(struct case_data *data) {
     const struct test_case *t = &data->test;
-    const int64_t q[] = {t->batch * t->heads, t->n_q, t->head_dim},
-                  k[] = {t->batch * t->kv_heads, t->n_kv, t->head_dim}, q_count = q[0] * q[1] * q[2],
-                  k_count = k[0] * k[1] * k[2];
+    const int64_t q[] = {t->batch * t->heads, t->n_q, t->head_dim}, q_count = q[0] * q[1] * q[2];
     const double sign = t->contents == CASE_HUGE_NEGATIVE ? -1 : 1;
     switch (t->contents) {
     case CASE_HIDDEN_NAN:
         hide_nan(data);
         break;
     case CASE_SEEN_NAN:
-        fill_rows(data->k, k, t->n_kv / 4, (double)NAN);
+        fill_keys(data, t->n_kv / 4, (double)NAN);
         break;
     case CASE_ROW_NAN:
         fill_rows(data->q, q, t->n_q / 3, (double)NAN);
@@ -53,12 +66,12 @@ void case_contents_fill(struct case_data *data) {
     case CASE_HUGE:
     case CASE_HUGE_NEGATIVE:
         fill(data->q, q_count, 1000);
-        fill(data->k, k_count, 1000 * sign);
+        for (int64_t j = 0; j < t->n_kv; j++) fill_keys(data, j, 1000 * sign);
         break;
     case CASE_DOMINANT:
         fill(data->q, q_count, 50);
-        for (int64_t j = 0; j < t->n_kv; j++) fill_rows(data->k, k, j, -(double)(j % 64));
-        fill_rows(data->k, k, t->n_kv / 2, 50);
+        for (int64_t j = 0; j < t->n_kv; j++) fill_keys(data, j, -(double)(j % 64));
+        fill_keys(data, t->n_kv / 2, 50);
         break;
     case CASE_INF_BIAS:
         fill_bias(data);

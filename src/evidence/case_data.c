@@ -7,6 +7,7 @@
 
 #include "evidence/case_contents.h"
 #include "evidence/case_kv.h"
+#include "evidence/case_places.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -30,12 +31,16 @@ static const struct guarded_shape absent;
 
 static struct guarded_shape attention_shape(const struct test_case *t, int tensor) {
     const int64_t q[] = {t->batch, t->heads, t->n_q, t->head_dim},
-                  k[] = {t->batch, t->kv_heads, t->n_kv, t->head_dim},
-                  v[] = {t->batch, t->kv_heads, t->n_kv, t->head_dim_v},
+                  k[] = {case_kv_batch(t), t->kv_heads, case_kv_rows(t), t->head_dim},
+                  v[] = {case_kv_batch(t), t->kv_heads, case_kv_rows(t), t->head_dim_v},
+                  past_k[] = {case_past_batch(t), t->kv_heads, t->past, t->head_dim},
+                  past_v[] = {case_past_batch(t), t->kv_heads, t->past, t->head_dim_v},
                   out[] = {t->batch, t->heads, t->n_q, t->head_dim_v};
     if (tensor == CASE_Q) return shape_of(t, t->q_type, 4, q);
     if (tensor == CASE_K) return shape_of(t, t->kv_type, 4, k);
     if (tensor == CASE_V) return shape_of(t, t->kv_type, 4, v);
+    if (tensor == CASE_PAST_K) return t->has_past ? shape_of(t, t->kv_type, 4, past_k) : absent;
+    if (tensor == CASE_PAST_V) return t->has_past ? shape_of(t, t->kv_type, 4, past_v) : absent;
     if (tensor == CASE_LSE) return t->no_lse ? absent : shape_of(t, CLATTN_TYPE_F32, 3, out);
     return tensor == CASE_OUT ? shape_of(t, t->out_type, 4, out) : absent;
 }
@@ -162,7 +167,9 @@ struct case_data *case_make(const struct test_case *test) {
     data->test = case_complete(test);
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);
+    case_places_make(data);
     case_contents_fill(data);
+    case_places_hide(data);
     case_kv_store(data);
     return data;
 }
@@ -173,5 +180,6 @@ void case_free(struct case_data *data) {
         free(data->floats[host]);
         free(data->integers[host]);
     }
+    case_places_free(data);
     free(data);
 }

@@ -17,6 +17,8 @@ enum {
     CASE_MATRIX_BIAS = CASE_MATRIX + LAYER_MATRICES,
     CASE_MASK = CASE_MATRIX_BIAS + LAYER_MATRICES,
     CASE_BIAS,
+    CASE_PAST_K,
+    CASE_PAST_V,
     CASE_INPUTS,
     CASE_PACKED = CASE_INPUTS,
     CASE_OUT,
@@ -33,11 +35,14 @@ struct case_data {
     union {
         double *input[CASE_INPUTS];
         struct {
-            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *mask, *bias;
+            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *mask, *bias,
+                *past_k, *past_v;
         };
     };
     float *floats[CASE_HOSTS];     // [H]
     int32_t *integers[CASE_HOSTS]; // [B]
+    int32_t *past_lengths;         // [B]; NULL: as many in all
+    int32_t *block_table;          // [B, blocks]; NULL: no pages
 };
 
 // The tensor of a complete case; rank 0: the case has none.

@@ -22,6 +22,7 @@ enum field_kind {
     FIELD_WEIGHTS, // key and a type; default f32
     FIELD_SCORES,  // key and a tap
     FIELD_WINDOW,  // keyL:R
+    FIELD_PAST,    // keyP, or keyP:L0:L1..., a length a batch item
     FIELD_MAP,     // key and axes
     FIELD_HOST     // a row of case_hosts: `at` is its number
 };

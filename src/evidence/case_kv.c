@@ -5,6 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
+#include "evidence/case_places.h"
 #include "evidence/reference.h"
 
 const char *const case_kv_types[] = {"f32", "f16", "bf16", "-", "i8", NULL};
@@ -34,7 +35,9 @@ static double integer_of(double x, float scale) {
 }
 
 void case_kv_store(struct case_data *data) {
-    for (int tensor = CASE_K; tensor <= CASE_V && data->test.kv_type == CLATTN_TYPE_I8; tensor++) {
+    static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
+    for (int n = 0; n < 4 && data->test.kv_type == CLATTN_TYPE_I8; n++) {
+        const int tensor = tensors[n];
         const kv_rows rows = rows_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
@@ -81,4 +84,13 @@ void case_kv_bind(const struct case_data *data, struct place *place, struct case
     a->params.kv.v = a->v.view;
     a->params.kv.k_scale = a->kv_scales[0].view;
     a->params.kv.v_scale = a->kv_scales[1].view;
+    if (data->test.has_past) {
+        a->past_k = bind(data, place, CASE_PAST_K, &a->kv_scales[2]);
+        a->past_v = bind(data, place, CASE_PAST_V, &a->kv_scales[3]);
+        a->params.kv.past_k = a->past_k.view;
+        a->params.kv.past_v = a->past_v.view;
+        a->params.kv.past_k_scale = a->kv_scales[2].view;
+        a->params.kv.past_v_scale = a->kv_scales[3].view;
+    }
+    case_places_bind(data, place, a);
 }

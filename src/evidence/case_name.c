@@ -76,6 +76,12 @@ static void add_window(const struct case_field *f, const clattn_score *s, char *
     add_number(name, s->window_right, false);
 }
 
+static void add_past(const struct test_case *t, char *name) {
+    if (!t->has_past) return;
+    add(name, "-past%lld", (long long)t->past);
+    for (int b = 0; b < t->past_count; b++) add(name, ":%lld", (long long)t->past_length[b]);
+}
+
 static bool flag(const struct test_case *t, const struct case_field *f) {
     return *((const bool *)(const void *)((const char *)t + f->at));
 }
@@ -116,6 +122,9 @@ static void add_field(const struct test_case *t, const struct case_field *f, cha
         break;
     case FIELD_SCORES:
         if (t->scores) add(name, "-%s%s", f->key, names_taps[t->scores_at]);
+        break;
+    case FIELD_PAST:
+        add_past(t, name);
         break;
     case FIELD_WINDOW:
         add_window(f, &t->score, name);

@@ -129,6 +129,19 @@ static bool parse_host(struct test_case *t, int host, const char *text) {
     return true;
 }
 
+static bool parse_past(struct test_case *t, const char *text) {
+    double x = 0;
+    if (!read_number(&text, &x) || !within(x, 0, MOST_SIZE)) return false;
+    t->has_past = true;
+    t->past = (int64_t)x;
+    for (; *text; t->past_count++) {
+        if (t->past_count == CASE_GIVEN_MOST || *text++ != ':' || !read_number(&text, &x)) return false;
+        if (!within(x, 0, MOST_SIZE)) return false;
+        t->past_length[t->past_count] = x;
+    }
+    return true;
+}
+
 static bool parse_rest(struct test_case *t, const struct case_field *f, const char *text) {
     bool *flag = (bool *)(void *)((char *)t + f->at);
     switch (f->kind) {
@@ -149,6 +162,8 @@ static bool parse_rest(struct test_case *t, const struct case_field *f, const ch
         return parse_weights(t, text);
     case FIELD_SCORES:
         return parse_scores(t, text);
+    case FIELD_PAST:
+        return parse_past(t, text);
     case FIELD_WINDOW:
         return parse_window(&t->score, text);
     case FIELD_MAP:

@@ -104,7 +104,8 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     *a = (struct case_arrays){.op = t->op};
     for (int n = 0; n < CASE_INPUTS; n++) {
         const struct guarded_shape shape = case_shape(t, n);
-        const bool elsewhere = (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V;
+        const bool elsewhere =
+            (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V || n == CASE_PAST_K || n == CASE_PAST_V;
         if (shape.rank > 0 && !elsewhere) a->all[n] = guarded_input(place, &shape, data->input[n]);
     }
     for (int n = CASE_OUT; n < CASE_TENSORS; n++) {
@@ -133,7 +134,8 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
 
 void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
-    for (int n = 0; n < 2; n++) guarded_release(&a->kv_scales[n]);
+    for (int n = 0; n < 4; n++) guarded_release(&a->kv_scales[n]);
+    guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
     for (int n = 0; n < LAYER_MATRICES; n++) guarded_release(&a->packed_weights[n]);

@@ -19,10 +19,11 @@ struct case_arrays {
         struct guarded all[CASE_TENSORS];
         struct {
             struct guarded q, k, v, x, y, matrix[LAYER_MATRICES], matrix_bias[LAYER_MATRICES], mask, bias,
-                packed, out, lse, weights, scores;
+                past_k, past_v, packed, out, lse, weights, scores;
         };
     };
-    struct guarded kv_scales[2];             // of the rows of k and v, where their type has some
+    struct guarded kv_scales[4];             // of the rows of k, v and their past, where their type has some
+    struct guarded block_table;              // of pages
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded blocks;                   // the block mask
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];

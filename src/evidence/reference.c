@@ -26,7 +26,7 @@ double *reference_alloc(int64_t count) {
 }
 
 static int64_t kv_length(const struct reference *r, int64_t b) {
-    return r->score->kv_lengths != NULL ? r->score->kv_lengths[b] : r->n_kv;
+    return r->score->kv_lengths != NULL ? r->score->kv_lengths[b] : reference_kv_most(r, b);
 }
 
 static int64_t q_length(const struct reference *r, int64_t b) {
@@ -80,11 +80,16 @@ static const double *turned(const struct reference *r, const double *row, int64_
 
 // The keys of one head, turned once for all rows that follow one another and share them.
 static const double *turned_keys(const struct reference *r, int64_t head, struct turned_keys *kept) {
-    const double *k = values_at(r, r->k, head * r->n_kv * r->head_dim);
+    const int64_t b = head / r->kv_heads, h = head % r->kv_heads;
     if (r->rope == NULL || r->rope->layout == CLATTN_ROPE_NONE) return NULL;
     for (int64_t j = 0; head != kept->head && j < r->n_kv; j++) {
-        k = values_at(r, r->k, (head * r->n_kv + j) * r->head_dim);
-        turned(r, k, j, kept->k + j * r->head_dim);
+        const double *k = reference_kv_row(r, false, b, h, j);
+        double *to = kept->k + j * r->head_dim;
+        if (k == NULL) continue;
+        if (reference_was_turned(r, b, j))
+            memcpy(to, k, (size_t)r->head_dim * sizeof *to);
+        else
+            turned(r, k, j, to);
     }
     kept->head = head;
     return kept->k;
@@ -104,8 +109,10 @@ static void raw_scores(const struct reference *r, const struct reference_row *at
     const double scale = reference_scale(r, at->h);
     q = turned(r, q, at->p, kept->q);
     for (int64_t j = 0; j < r->n_kv; j++) {
-        const double *k = keys != NULL ? keys + j * d : values_at(r, r->k, (head * r->n_kv + j) * d);
-        s[j] = scale * reference_dot(q, k, d);
+        const double *k = keys != NULL
+                              ? keys + j * d
+                              : reference_kv_row(r, false, at->b, at->h / (r->heads / r->kv_heads), j);
+        s[j] = k != NULL ? scale * reference_dot(q, k, d) : 0;
     }
 }
 
@@ -145,10 +152,9 @@ static void keep_early(const struct reference *r, const struct reference_row *at
 // Selection, not multiplication: a value whose key is hidden is not even read.
 static void weigh_values(const struct reference *r, const struct reference_row *at, const double *s,
                          const double *p, double *out) {
-    const int64_t head = at->b * r->kv_heads + at->h / (r->heads / r->kv_heads);
     for (int64_t d = 0; d < r->head_dim_v; d++) out[d] = 0;
     for (int64_t j = 0; j < r->n_kv; j++) {
-        const double *v = values_at(r, r->v, (head * r->n_kv + j) * r->head_dim_v);
+        const double *v = reference_kv_row(r, true, at->b, at->h / (r->heads / r->kv_heads), j);
         const double weight = r->plain == CLATTN_TYPE_F32 ? p[j] : storage_round(r->plain, p[j]);
         if (s[j] == -(double)INFINITY) continue;
         for (int64_t d = 0; d < r->head_dim_v; d++) out[d] += weight * v[d];

@@ -14,9 +14,20 @@
 #define REFERENCE_UNTOUCHED 1e300
 #define REFERENCE_ANY 2e300
 
+// Keys that do not all lie in k and v. Past rows [past_batch, Hkv, past, D or Dv], of which item b has the first
+// past_lengths[b] (NULL: all) before its `rows` of k; or pages: k and v are [pages, Hkv, page_size, D or Dv], and block_table
+// [B, Nkv / page_size] says which. Rows of both were turned before.
+struct reference_places {
+    const double *past_k, *past_v; // NULL: no past
+    int64_t past, past_batch, rows;
+    const int32_t *past_lengths, *block_table;
+    int64_t page_size; // 0: no pages
+};
+
 struct reference {
     int64_t batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
     const double *q, *k, *v;                // dense [B, H, Nq, D], [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv]
+    struct reference_places places;         // zero: keys lie in k and v
     const double *mask, *bias;              // NULL: absent; read through the strides [B, H, Nq, Nkv]
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats
     const clattn_score *score;              // its scalars and host arrays; its tensors are not looked at
@@ -33,6 +44,12 @@ struct reference_result {
 };
 
 void reference_attention(const struct reference *problem, const struct reference_result *result);
+
+// Where keys lie (reference_places.c): the row of key j or of its value, NULL where the item has no such row; whether it was
+// turned before; and the keys of an item at most.
+const double *reference_kv_row(const struct reference *problem, bool value, int64_t b, int64_t h, int64_t j);
+bool reference_was_turned(const struct reference *problem, int64_t b, int64_t j);
+int64_t reference_kv_most(const struct reference *problem, int64_t b);
 
 // The shift of batch item b: row i stands at p = i + shift.
 int64_t reference_shift(const struct reference *problem, int64_t b);
