@@ -92,6 +92,7 @@ static void fill_problem(call *c) {
         .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
+        .dropout = p->score.dropout > 0.0f,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
         .kernel = p->kernel,

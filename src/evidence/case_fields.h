@@ -22,6 +22,7 @@ enum field_kind {
     FIELD_WEIGHTS, // key and a type; default f32
     FIELD_SCORES,  // key and a tap
     FIELD_WINDOW,  // keyL:R
+    FIELD_DROPOUT, // keyX:N
     FIELD_MAP,     // key and axes
     FIELD_HOST     // a row of case_hosts: `at` is its number
 };

@@ -76,6 +76,13 @@ static void add_window(const struct case_field *f, const clattn_score *s, char *
     add_number(name, s->window_right, false);
 }
 
+static void add_dropout(const struct case_field *f, const clattn_score *s, char *name) {
+    if (s->dropout == 0.0f) return;
+    add(name, "-%s", f->key);
+    add_number(name, (double)s->dropout, true);
+    add(name, ":%llu", (unsigned long long)s->dropout_seed);
+}
+
 static bool flag(const struct test_case *t, const struct case_field *f) {
     return *((const bool *)(const void *)((const char *)t + f->at));
 }
@@ -119,6 +126,9 @@ static void add_field(const struct test_case *t, const struct case_field *f, cha
         break;
     case FIELD_WINDOW:
         add_window(f, &t->score, name);
+        break;
+    case FIELD_DROPOUT:
+        add_dropout(f, &t->score, name);
         break;
     case FIELD_MAP:
         add_map(f, (const struct score_map *)(const void *)((const char *)t + f->at), name);

@@ -13,6 +13,7 @@
 #define CAN_SPLIT 8        // splits keys into as many ranges as the caller asks for
 #define CAN_LARGE_HEADS 16 // head sizes above FAMILY_MAX_HEAD
 #define CAN_MANY_ROWS 32   // more query rows than FAMILY_FEW_ROWS
+#define CAN_DROPOUT 64     // drops weights
 
 #define FAMILY_MAX_HEAD 576
 #define FAMILY_FEW_ROWS 16

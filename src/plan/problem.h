@@ -10,6 +10,7 @@ typedef struct problem {
     // Elements to which every row of the tensor is aligned in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
     int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
+    bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned
     bool wants_scores;    // a score tap is returned
     clattn_kernel kernel; // what the caller asks for
