@@ -7,11 +7,13 @@
 #if defined(__OPENCL_C_VERSION__) || defined(__OPENCL_VERSION__)
 typedef long args_i64;
 typedef int args_i32;
+typedef uint args_u32;
 typedef float args_f32;
 #else
 #include <stdint.h>
 typedef int64_t args_i64;
 typedef int32_t args_i32;
+typedef uint32_t args_u32;
 typedef float args_f32;
 #endif
 
@@ -113,6 +115,21 @@ typedef struct page_args {
     args_i32 shift, page_size, pages, unused;
 } page_args;
 ARGS_SIZE(page_args, 48);
+
+// Dropout of a call: dropout.clh. A weight whose word is below the threshold is dropped; the others are multiplied by factor.
+typedef struct dropout_args {
+    args_u32 seed[2]; // its low and its high word
+    args_u32 threshold;
+    args_f32 factor;
+} dropout_args;
+ARGS_SIZE(dropout_args, 16);
+
+// dropout_mask.cl: the mask of such a call, [B, H, Nq, Nkv].
+typedef struct dropout_mask_args {
+    args_view mask;
+    args_i32 batch, heads, n_q, n_kv;
+} dropout_mask_args;
+ARGS_SIZE(dropout_mask_args, 56);
 
 // block_mask.cl: sizes of the block mask; of an axis of 1 the block holds what is so for all.
 typedef struct block_args {

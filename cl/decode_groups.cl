@@ -86,6 +86,23 @@ STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, 
     }
 }
 
+#if DROPOUT
+// Of the chunk's weights those that dropout drops become 0: the work-items share fours of keys in a row.
+STEP_INLINE void drop_weights(const decode_group *g, const dropout_args *a, int c0, int count) {
+    const int quads = (c0 + count - 1) / 4 - c0 / 4 + 1;
+    __local float *weights = (__local float *)g->weights;
+    for (int x = g->item; x < quads * ROWS; x += WORK_GROUP) {
+        const int r = x % ROWS, first = (c0 / 4 + x / ROWS) * 4 - c0;
+        const uint drops =
+            dropout_drops(a, g->b, g->rows[r].h, g->rows[r].i + g->args->first_row, (c0 + first) / 4);
+        for (int key = first; key < first + 4; key++) {
+            if (key < 0 || key >= count || !(drops >> (key - first) & 1u)) continue;
+            if (weights[key * ROWS + r] != HIDDEN) weights[key * ROWS + r] = 0.0f;
+        }
+    }
+}
+#endif
+
 // A hidden NaN in V must not be multiplied by 0.
 float8 add_value(float8 acc, float weight, float8 v, bool partial) {
     return partial && weight == HIDDEN ? acc : fma((float8)(weight), v, acc);
@@ -199,9 +216,15 @@ decode_groups(FUSED_ARGUMENTS) {
 #define SCALE(r, c) acc.row##r *= x.keep c;
         FOR_ROWS(SCALE)
         barrier(CLK_LOCAL_MEM_FENCE); // the weights are there
+#if DROPOUT
+        drop_weights(&g, &dropout, c0, count);
+        barrier(CLK_LOCAL_MEM_FENCE); // each was another work-item's
+#endif
         add_values(&acc, &g, &values, c0, count, partial);
     }
 
+#define FINISH(r, c) acc.row##r = DROPOUT_SCALED(acc.row##r);
+    FOR_ROWS(FINISH)
     barrier(CLK_LOCAL_MEM_FENCE); // the last numbers in scratch have been read
     x.l = group_sum(&g, x.l);
 #pragma unroll 1 // once in the code

@@ -131,13 +131,16 @@ void add_values(query_rows *rows, const key_tile *tile, int first) {
     }
 }
 
-void add_tile(const score_call *call, query_rows *rows, const key_tile *tile) {
+void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DROPOUT_PARAMETER) {
     rows->hidden = SCORE_OPS != 0;
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
     for (int r = 0; r < ROWS && rows->hidden; r++) finish_scores(call, rows, tile, r);
     softmax_rows(rows, tile->count);
+#if DROPOUT
+    drop_weights(rows, tile, dropout, call->args->first_row);
+#endif
     for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
 
@@ -163,8 +166,8 @@ float sum_of_row(const query_rows *rows, int r) {
     return sum;
 }
 
-void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r) {
-    const float sum = sum_of_row(rows, r), factor = sum == 0.0f ? 0.0f : 1.0f / sum;
+void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, float scale) {
+    const float sum = sum_of_row(rows, r), factor = sum == 0.0f ? 0.0f : scale / sum;
     for (int c = 0; c < ALL_PAIRS_V; c++) {
         const vec_pair y = c < PAIRS_V ? unorder_values(rows->out[r][c]) : rows->out[r][c];
         float x[SPAN];
@@ -202,13 +205,14 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
     for (; tile.first < end; tile.first += KEY_TILE) {
         tile.count = min(KEY_TILE, end - tile.first);
-        add_tile(&call, &rows, &tile);
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
     for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
         const int h = rows.head[r], i = rows.row[r];
         const float sum = sum_of_row(&rows, r);
         if (i >= bounds.item.q_length) continue;
-        store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r);
+        store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r,
+                  DROPOUT_SCALED(1.0f));
         if (args.splits > 1 || (args.flags & ARGS_LSE))
             lse[view_row(&args.lse, rows.b, h, i) + split * args.split_lse] =
                 sum == 0.0f ? -INFINITY : ROW_OF(rows.most, r) * SCORE_TO_NATURAL + log(sum);

@@ -52,6 +52,27 @@ void finish_scores(float s[ITEM_KEYS], bool seen[ITEM_KEYS], const score_call *c
     }
 }
 
+#if DROPOUT
+// Weights of the row that dropout drops become 0; its work-items share the keys, by fours.
+void drop_weights(__local float *p_row, const dropout_args *a, const score_place *at, int row, int k0, int c,
+                  int keys) {
+    for (int quad = k0 / 4 + c; 4 * quad < k0 + keys; quad += ROW_ITEMS) {
+        const uint drops = dropout_drops(a, at->b, at->h, row, quad);
+        for (int n = 0; n < 4; n++) {
+            const int key = 4 * quad + n - k0;
+            if (key < 0 || key >= keys || !(drops >> n & 1u)) continue;
+            if (p_row[key] != HIDDEN) p_row[key] = 0.0f;
+        }
+    }
+}
+// Each weight is another work-item's before.
+#define DROP_WEIGHTS(p_row, at, row, k0, c, keys)                                                            \
+    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
+    drop_weights(p_row, &dropout, at, row, k0, c, keys)
+#else
+#define DROP_WEIGHTS(p_row, at, row, k0, c, keys)
+#endif
+
 // acc += P V for the work-item's columns of the output.
 void add_values(float acc[ITEM_COLUMNS], __local const float *p_row, __local const float *tile_kv, int c,
                 int keys, bool partial) {
@@ -111,7 +132,6 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
         load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
-
         float s[ITEM_KEYS];
         bool seen[ITEM_KEYS];
         multiply_keys(s, tile_q + r * Q_PITCH, tile_kv, c, count);
@@ -134,6 +154,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         }
         l = l * keep + sum;
         for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] *= keep;
+        DROP_WEIGHTS(p_row, &at, i + args.first_row, k0, c, count);
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
         add_values(acc, p_row, tile_kv, c, count, partial);
     }
@@ -152,7 +173,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     // Not a return: PoCL 3.1 ignored one here, after the barriers, in a kernel that has another before them.
     const int columns = i0 + r < rows_end ? HEAD_DIM_V : 0;
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
-    store_row(to, &x, keep, acc, c, columns);
+    store_row(to, &x, DROPOUT_SCALED(keep), acc, c, columns);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
         lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + r)] = softmax_lse(x);
 }

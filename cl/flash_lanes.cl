@@ -16,6 +16,7 @@
 // - rescaling the output in a pass of its own: it is one fma where the accumulators are stored;
 // - more than 16 accumulators: within 2 points, at any ROW_VECTORS.
 #include "lanes_ahead.clh"
+#include "lanes_dropout.clh"
 #include "lanes_product.clh"
 #include "lanes_softmax.clh"
 #include "fused.clh"
@@ -153,6 +154,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         store_scores(weights, &t, s_tile);
 #endif
         scores_to_weights(s_tile, &x, m, keep, t.count, &kv, t.k0);
+        DROPOUT_DROP(s_tile, &t, DOT_BF16);
         if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, t.k0, t.count)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
@@ -166,6 +168,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif
+    DROPOUT_SCALE_ROWS(keep);
     store_rows(out_rows, args.out.row, t.rows, o_tile, keep);
     if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);
 }

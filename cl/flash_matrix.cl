@@ -13,6 +13,7 @@
 #define TYPE_KV STORE_BF16
 #endif
 #define TILE_SCALES_SCORES 1
+#include "lanes_dropout.clh"
 #include "lanes_softmax.clh"
 #include "matrix_tiles.clh"
 #include "fused.clh"
@@ -197,6 +198,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
 #endif
         if (base_is_passed(m, &x)) move_base(&x, met, o_tile, m);
         scores_to_weights(p_tile, s_tile, &x, met, count);
+        DROPOUT_DROP(p_tile, &t, true);
         if (!tile_all_see(&t, 0, count) && !values_finite(values, count))
             add_values_selected(o_tile, p_tile, values, &t);
         else
@@ -208,6 +210,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
 #if WEIGHTS
     finish_weights(weights, &t, &x);
 #endif
+    DROPOUT_SCALE_ROWS(keep);
     store_rows(out + split * args.split_out + view_row(&args.out, b, h, t.i0), args.out.row, t.rows, o_tile,
                keep);
     if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);

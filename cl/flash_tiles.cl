@@ -5,6 +5,7 @@
 //   S = Q K^T   by chunks of head columns.
 //   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row;
 //               or, with SUBGROUP, in registers: a row's work-items are then neighbours in a sub-group.
+//               With DROPOUT a word for each work-item tells what is dropped.
 //   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
 //               lies, [key][column].
 // Barriers are uniform: all loop bounds depend on the group alone.
@@ -50,12 +51,40 @@ TILES_INLINE VEC largest(const tiles_sums *s) {
     return fmax(fmax(s->c0, s->c1), fmax(s->c2, s->c3));
 }
 
+#if DROPOUT
+// What dropout drops of the tile: of the four keys from 4 n on and a work-item's rows, MICRO_ROWS bits a key, in word n of
+// those rows. Each work-item finds one.
+TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, const score_rows *r,
+                               int first_row, int k0, int id) {
+    uint bits = 0;
+#pragma unroll 1 // for few registers
+    for (int x = 0; x < MICRO_ROWS; x++) {
+        const uint drops =
+            dropout_drops(a, r->b, r->h, r->i + x + first_row, k0 / 4 + id % GROUP_COLUMNS);
+        for (int n = 0; n < 4; n++) bits |= (drops >> n & 1u) << (n * MICRO_ROWS + x);
+    }
+    dropped[id] = (int)bits;
+}
+#define DROPPED_WORDS TILES_GROUP
+#define FIND_DROPPED(rows, k0) find_dropped(strange + 4, &dropout, rows, args.first_row, k0, id)
+#define DROPPED_OF(key) ((uint)strange[4 + ty * GROUP_COLUMNS + (key) / 4] >> (key) % 4 * MICRO_ROWS)
+#define DROP(p, bits) select(p, (VEC)(0.0f), rows_unpack(bits))
+#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
+#else
+#define DROPPED_WORDS 0
+#define FIND_DROPPED(rows, k0)
+#define DROPPED_OF(key) 0
+#define DROP(p, bits) (p)
+#define TILE_BEGIN(begin) (begin)
+#endif
+
 // The next slice: scores become weights, which are returned, too. A hidden one is -0, which no weight is: it adds nothing,
-// and add_seen_values knows it.
-TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums *s, VEC base, uint *hidden) {
+// and add_seen_values knows it. `dropped`, a bit for each row: of those that meet the values, 0.
+TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums *s, VEC base, uint *hidden,
+                             uint dropped) {
     VEC p = exp2((s->c0 - base) * SCORE_TO_EXP2);
     if (*hidden) p = select(p, (VEC)(-0.0f), rows_unpack(*hidden));
-    tiles_write_rows(weights, tx, ty, p);
+    tiles_write_rows(weights, tx, ty, DROP(p, dropped & ~*hidden));
     s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3, *hidden >>= MICRO_ROWS;
     return p;
 }
@@ -95,7 +124,7 @@ flash_tiles(FUSED_ARGUMENTS) {
         keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
-    __local int strange[4]; // V has a NaN or infinity in a key of the tile that a row does not see; then i0
+    __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
@@ -104,7 +133,6 @@ flash_tiles(FUSED_ARGUMENTS) {
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length), i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-
     const mask_tile seen = mask_tile_of(&args, &rows, split, i0, i_last);
     const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row};
     const kv_buffers kv = KV_BUFFERS;
@@ -115,7 +143,7 @@ flash_tiles(FUSED_ARGUMENTS) {
     VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
 
-    for (int k0 = seen.begin; k0 < seen.end; k0 += TILES_COLUMNS) {
+    for (int k0 = TILE_BEGIN(seen.begin); k0 < seen.end; k0 += TILES_COLUMNS) {
         bool masked;
         if (tile_sees_nothing(&call, b, h, i0, i_last, k0, seen.end, &masked)) continue; // uniform
         const bool all_see = !masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
@@ -132,6 +160,7 @@ flash_tiles(FUSED_ARGUMENTS) {
         // The row through local memory: what its rows see, two numbers each, is else kept in registers over all tiles.
         const score_rows mine = {b, h, strange[1] + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, masked};
         uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
+        FIND_DROPPED(&mine, k0);
 #if SUBGROUP
         const VEC keep = rows_grow(&m, largest(&s)), base = rows_base(m);
 #else
@@ -144,7 +173,7 @@ flash_tiles(FUSED_ARGUMENTS) {
         l *= keep, out_scale(&acc, keep);
         for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
             barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
-            l += weigh_slice(tile_p, tx, ty, &s, base, &hidden);
+            l += weigh_slice(tile_p, tx, ty, &s, base, &hidden, DROPPED_OF(j0 - k0 + tx));
             if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
             barrier(CLK_LOCAL_MEM_FENCE);
             add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);
@@ -167,6 +196,6 @@ flash_tiles(FUSED_ARGUMENTS) {
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};
-    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, tiles_read_rows(keeps, 0, ty),
+    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, DROPOUT_SCALED(tiles_read_rows(keeps, 0, ty)),
               tiles_read_rows(bases, 0, ty));
 }

@@ -1,6 +1,7 @@
 // softmax.cl: row softmax of the unfused path: weights = exp(s - lse), lse = m + ln l.
 // One work-group a row: each work-item runs the online softmax over every WORK_GROUP-th score, then the states are
 // merged in a tree, always in the same order, so the same call gives the same bits.
+#include "dropout.clh"
 #include "mask.clh"
 #include "softmax.clh"
 
@@ -8,11 +9,21 @@
 #error "WORK_GROUP is a power of two"
 #endif
 
+// With DROPOUT the weights are those that meet the values: dropped, or multiplied by the factor.
+#if DROPOUT
+// Of key j; *quad and *drops are those of the key before.
+float dropout_factor(const dropout_args *a, int b, int h, int i, int j, int *quad, uint *drops) {
+    if (*quad != j / 4) *drops = dropout_drops(a, b, h, i, j / 4);
+    *quad = j / 4;
+    return *drops >> j % 4 & 1u ? 0.0f : a->factor;
+}
+#endif
+
 // scores and weights may be one buffer: a work-item writes only the elements that it alone has read.
 // Global size: (WORK_GROUP, rows of the chunk, items of the chunk).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, __global float *lse,
-        __global const int *table, const softmax_args args, const chunk_args chunk) {
+        __global const int *table, const softmax_args args, const chunk_args chunk DROPOUT_ARGUMENT) {
     __local softmax_state part[WORK_GROUP];
     const int lane = (int)get_local_id(0);
     const int item = chunk.first_item + (int)get_global_id(2);
@@ -37,9 +48,16 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, 
 
     if ((args.flags & ARGS_LSE) && lane == 0 && i < q_length)
         lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+#if DROPOUT
+    int quad = -1;
+    uint drops = 0;
+#endif
     for (int j = lane; j < columns; j += WORK_GROUP) {
         const bool seen = j >= first && j < last;
-        const float p = seen ? softmax_weight(x, scores[view_at(&args.scores, b, h, i, j)]) : 0.0f;
+        float p = seen ? softmax_weight(x, scores[view_at(&args.scores, b, h, i, j)]) : 0.0f;
+#if DROPOUT
+        p *= dropout_factor(&dropout, b, h, i, j, &quad, &drops);
+#endif
         STORE(TYPE_WEIGHTS, weights, view_at(&args.weights, b, h, i, j), p);
     }
 }

@@ -84,7 +84,7 @@ refused 2 'column 10' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score 
 "$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' 2>stderr && complain "an expression that does not compile"
 grep -q '^clattn attend: score_mod:1:9: ' stderr || complain "where an expression does not compile: $(cat stderr)"
 refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --buffer "$x"
-refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 0.1
+refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 1
 refused 2 'kv-type' attend --q "$x" --k "$x" --v "$x" "$@" --kv-type q4
 refused 2 'decode' attend --q "$x" --k "$x" --v "$x" "$@" --kernel decode
 refused 2 'flash' attend --q "$x" --k "$x" --v "$x" "$@" --scores s.npy --kernel flash

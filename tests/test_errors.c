@@ -92,6 +92,9 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     X(scale_infinite, "scale", p->score.scale = INFINITY)                                                    \
     X(softcap_negative, "softcap", p->score.softcap = -1)                                                    \
     X(softcap_nan, "softcap", p->score.softcap = NAN)                                                        \
+    X(dropout_negative, "dropout", p->score.dropout = -0.1f)                                                 \
+    X(dropout_all, "dropout", p->score.dropout = 1)                                                          \
+    X(dropout_nan, "dropout", p->score.dropout = NAN)                                                        \
     X(alignment, "alignment", p->score.alignment = CLATTN_ALIGN_COUNT)                                       \
     X(kernel, "kernel", p->kernel = CLATTN_KERNEL_COUNT)                                                     \
     X(kernel_negative, "kernel", p->kernel = (clattn_kernel)(-1))                                            \
@@ -136,8 +139,6 @@ static clattn_rope *yarn(clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(dropout, "dropout", p->score.dropout = 0.1f)                                                           \
-    X(dropout_seed, "dropout_seed", p->score.dropout_seed = 1)                                               \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
     X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
     X(block_table, "block_table", p->kv.block_table = p->q)                                                  \

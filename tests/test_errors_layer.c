@@ -59,6 +59,7 @@ static const int32_t any_numbers[] = {0, 1};
     X(kv_k, "kv", p->kv.k = p->x)                                                                            \
     X(kv_v, "kv", p->kv.v = p->x)                                                                            \
     X(kv_k_and_v, "kv", p->kv.k = p->kv.v = p->x)                                                            \
+    X(attention_dropout, "dropout", p->score.dropout = 1.5f)                                                 \
     X(attention_window, "window", (p->score.window = true, p->score.window_left = -2))
 
 #define UNSUPPORTED(X)                                                                                       \
@@ -66,8 +67,7 @@ static const int32_t any_numbers[] = {0, 1};
     X(k_norm, "k_norm", p->k_norm = p->bk)                                                                   \
     X(norm_epsilon, "norm_epsilon", p->norm_epsilon = 1e-6f)                                                 \
     X(kv_new, "k_new", p->kv.k_new = p->bq)                                                                  \
-    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
-    X(attention_dropout, "dropout", p->score.dropout = 0.5f)
+    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)
 
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(unsupported, UNSUPPORTED)

@@ -34,8 +34,7 @@ static void spoil_nothing(clattn_attention_params *p) {
     X(score_mod, INVALID_ARGUMENT, "score_mod: ", p->score.score_mod = "score;")                             \
     X(mask_mod, INVALID_ARGUMENT, "mask_mod: ", p->score.mask_mod = "/* j <= i")                             \
     X(mod_buffer, INVALID_ARGUMENT, "mod_buffers[2]: ", p->score.mod_buffers[2] = p->q)                      \
-    X(dropout, UNSUPPORTED, "dropout: ", p->score.dropout = 0.5f)                                            \
-    X(dropout_seed, UNSUPPORTED, "dropout_seed: ", p->score.dropout_seed = 7)                                \
+    X(dropout, INVALID_ARGUMENT, "dropout: ", p->score.dropout = 1.0f)                                       \
     X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)                                           \
     X(k_new, UNSUPPORTED, "k_new: ", p->kv.k_new = p->kv.k)
 #define SPOIL_FUNCTION(name, status, word, wrong)                                                            \

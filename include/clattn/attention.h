@@ -146,9 +146,16 @@ typedef struct clattn_score {
      * hides or shows what it likes. [FlexAttention's BlockMask] */
     clattn_tensor block_mask;
 
-    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
-    float dropout; /* probability, 0 to 1 */
-    uint64_t dropout_seed;
+    /* Dropout of the attention weights, after the softmax: out = sum_j p[i,j] / (1 - P) v[j] over the keys that are kept.
+     * l, lse, the weights and the taps that are returned are those before it. The same P and seed keep the same keys on
+     * every device and with every kernel: with
+     *   w[0..3] = Philox4x32-10(counter (j / 4, i, h, b), key (seed's low word, seed's high word))
+     * key j is kept where w[j % 4] >= floor(P * 2^32), all 32-bit words without sign; i is the query row of the call (not
+     * its position), h the query head, b the batch item. A dropped weight is multiplied by 0: a NaN or infinity in the
+     * value of a key that is seen propagates, dropped or not. clattn_dropout_mask_enqueue writes the mask. [Srivastava et
+     * al. 2014; Salmon et al. 2011, "Parallel random numbers: as easy as 1, 2, 3"] */
+    float dropout;         /* P: at least 0, which is none, and below 1 */
+    uint64_t dropout_seed; /* any; without effect where P is 0 */
 } clattn_score;
 
 /* Where keys and values lie; attention and layer share it. A layer makes k and v itself: there both are absent. */
@@ -308,6 +315,20 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
 CLATTN_API clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_command_queue queue,
                                                    const clattn_attention_params *params, cl_uint wait_count,
                                                    const cl_event *wait_list, cl_event *event);
+
+/* Write which keys dropout keeps in a call of these sizes, P and seed, as clattn_score tells of them.
+ *   mask     bool [B, H, Nq, Nkv], written: 1 keeps
+ *   dropout, dropout_seed    as in clattn_score
+ * Sizes of zero: does nothing and succeeds.   Lifetime, threads, blocking, returns: as clattn_attention_enqueue. */
+typedef struct clattn_dropout_mask_params {
+    clattn_tensor mask;
+    float dropout;
+    uint64_t dropout_seed;
+} clattn_dropout_mask_params;
+CLATTN_API clattn_status clattn_dropout_mask_enqueue(clattn_context *context, cl_command_queue queue,
+                                                     const clattn_dropout_mask_params *params,
+                                                     cl_uint wait_count, const cl_event *wait_list,
+                                                     cl_event *event);
 
 /* Merge two partial results over disjoint keys into `a`, in place.
  *   lse = ln(exp(lse_a) + exp(lse_b)),  out = out_a exp(lse_a - lse) + out_b exp(lse_b - lse)

@@ -94,6 +94,7 @@ static void fill_problem(call *c) {
         .past = cla_kv_has_past(&p->kv),
         .paged = cla_kv_is_paged(&p->kv),
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
+        .dropout = p->score.dropout > 0.0f,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),
         .kernel = p->kernel,

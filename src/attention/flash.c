@@ -1,12 +1,13 @@
 // flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
 // keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
 #include "attention/call.h"
+#include "attention/dropout.h"
 #include "attention/mods.h"
 #include "plan/family.h"
 
 // Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 four scales
 // and their past, and no expressions then (CAN_PAST_MODS of plan/family.h).
-_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + 16 * sizeof(cl_mem) <=
+_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + sizeof(dropout_args) + 16 * sizeof(cl_mem) <=
                        LAUNCH_MAX_BYTES &&
                    sizeof(attention_args) + sizeof(past_args) + sizeof(past_scale_args) +
                            16 * sizeof(cl_mem) <=
@@ -99,8 +100,8 @@ static void set_grid(const variant *v, launch *l, size_t tiles) {
 }
 
 // The arguments of every fused kernel, in the order of fused.clh.
-static void set_arguments(const call *c, const attention_args *a, const mod_args *mods, const cl_mem *table,
-                          launch *l) {
+static void set_arguments(const call *c, const attention_args *a, const mod_args *mods,
+                          const dropout_args *dropout, const cl_mem *table, launch *l) {
     const clattn_attention_params *p = &c->params;
     const bool split = c->variant.splits > 1;
     const knobs *k = &c->variant.knobs;
@@ -117,6 +118,7 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     if (k->score_ops & ARGS_BLOCKS) cla_launch_buffer(l, &p->score.block_mask.buffer);
     cla_mods_set(&p->score, k->score_ops, mods, l);
     cla_launch_value(l, a, sizeof *a);
+    if (k->dropout) cla_launch_value(l, dropout, sizeof *dropout);
 }
 
 static double score_flops(const call *c) {
@@ -157,6 +159,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     program *p = NULL;
     attention_args whole = c->args;
     const mod_args mods = cla_mods_arguments(&c->params.score);
+    const dropout_args dropout = cla_dropout_arguments(c->params.score.dropout, c->params.score.dropout_seed);
     TRY(main_program(c, &p));
     whole.splits = v->splits;
     whole.split_keys = v->split_keys;
@@ -170,7 +173,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         rows = all - first < most ? all - first : most;
         if (rows < all) TRY(cla_call_table_of(c, steps, first, rows, &table));
         take_rows(&a, first, rows);
-        set_arguments(c, &a, &mods, &table, &l);
+        set_arguments(c, &a, &mods, &dropout, &table, &l);
         set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
         l.flops = rows_flops(c, first, rows);
         l.early = all - first >= 2 * most;

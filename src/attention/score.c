@@ -6,25 +6,10 @@
 #include <string.h>
 
 #include "attention/call.h"
-
-// Options that have a place in the header and no code yet.
-static clattn_status check_unbuilt(clattn_context *c, const clattn_score *s) {
-    const struct {
-        bool set;
-        const char *name;
-    } options[] = {
-        {s->dropout != 0.0f, "dropout"},
-        {s->dropout_seed != 0, "dropout_seed"},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].set)
-            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
-                                    options[i].name);
-    return CLATTN_OK;
-}
+#include "attention/dropout.h"
 
 clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
-    TRY(check_unbuilt(c, s));
+    TRY(cla_dropout_check(c, s->dropout));
     if ((unsigned)s->alignment >= CLATTN_ALIGN_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "alignment: %d is none of CLATTN_ALIGN_*",
                                 (int)s->alignment);

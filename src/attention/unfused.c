@@ -2,6 +2,7 @@
 // returns weights and score taps, and is the plain baseline of the fused paths. Scores are float32 in the
 // caller's weights where those are float32, else in scratch memory of one chunk.
 #include "attention/call.h"
+#include "attention/dropout.h"
 #include "attention/mods.h"
 
 #define BUFFERS_MOST 13 // q, k and its past, their scales, scores, table, mask, bias, four of expressions
@@ -13,7 +14,7 @@ _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + 
 #define SOFTMAX_FLOPS 16.0 // of a score, about
 
 typedef struct unfused {
-    program *scores, *softmax, *softmax_out, *values;
+    program *scores, *softmax, *softmax_out, *softmax_drop, *values;
 } unfused;
 
 static clattn_status get_programs(call *c, unfused *u) {
@@ -31,6 +32,7 @@ static clattn_status get_programs(call *c, unfused *u) {
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
     const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
                                       .knobs = {.work_group = group, .type_weights = (int)m->type_weights}};
+    const program_spec softmax_drop = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .dropout = 1}};
     const program_spec values = {.id = KERNEL_VALUES,
                                  .knobs = {.type_kv = (int)m->type_kv,
                                            .type_out = (int)m->type_out,
@@ -41,6 +43,7 @@ static clattn_status get_programs(call *c, unfused *u) {
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));
     if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));
+    if (m->dropout) TRY(cla_call_program(c, &softmax_drop, group, &u->softmax_drop));
     return cla_program_get_spec(c->context, &values, &u->values);
 }
 
@@ -76,9 +79,12 @@ static clattn_status enqueue_scores(call *c, chain *steps, const unfused *u, con
     return cla_launch_enqueue(steps, &l);
 }
 
-// Scores s become weights w, which `view` views; s and w may be one buffer with one view.
-static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const attention_args *a,
+// Scores s become weights w, which `view` views; s and w may be one buffer with one view. The program `drops` those that
+// dropout drops.
+static clattn_status enqueue_softmax(call *c, chain *steps, program *p, bool drops, const attention_args *a,
                                      const chunk_args *chunk, cl_mem s, cl_mem w, args_view view, int items) {
+    const clattn_score *score = &c->params.score;
+    const dropout_args dropout = cla_dropout_arguments(score->dropout, score->dropout_seed);
     const size_t group = (size_t)c->variant.work_group;
     const softmax_args soft = {.scores = a->weights,
                                .weights = view,
@@ -101,6 +107,7 @@ static clattn_status enqueue_softmax(call *c, chain *steps, program *p, const at
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &soft, sizeof soft);
     cla_launch_value(&l, chunk, sizeof *chunk);
+    if (drops) cla_launch_value(&l, &dropout, sizeof dropout);
     return cla_launch_enqueue(steps, &l);
 }
 
@@ -139,7 +146,7 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
                                    int items) {
     const clattn_attention_params *p = &c->params;
     const problem *m = &c->problem;
-    const bool in_place = m->wants_weights && m->type_weights == CLATTN_TYPE_F32;
+    const bool in_place = cla_unfused_in_weights(m);
     cl_mem s = in_place ? p->weights.buffer : c->workspace;
     attention_args a = c->args;
     a.weights = cla_tensor_view(&p->weights);
@@ -152,20 +159,20 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
     TRY(enqueue_tap(c, steps, u, a, *chunk, items));
     TRY(enqueue_scores(c, steps, u, &a, chunk, s, items));
     if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX)
-        TRY(enqueue_softmax(c, steps, u->softmax, &a, chunk, s, p->scores.buffer, cla_tensor_view(&p->scores),
-                            items));
+        TRY(enqueue_softmax(c, steps, u->softmax, false, &a, chunk, s, p->scores.buffer,
+                            cla_tensor_view(&p->scores), items));
     if (m->wants_weights && !in_place)
-        TRY(enqueue_softmax(c, steps, u->softmax_out, &a, chunk, s, p->weights.buffer,
+        TRY(enqueue_softmax(c, steps, u->softmax_out, false, &a, chunk, s, p->weights.buffer,
                             cla_tensor_view(&p->weights), items));
-    TRY(enqueue_softmax(c, steps, u->softmax, &a, chunk, s, s, a.weights, items));
+    TRY(enqueue_softmax(c, steps, m->dropout ? u->softmax_drop : u->softmax, m->dropout, &a, chunk, s, s,
+                        a.weights, items));
     return enqueue_values(c, steps, u, &a, chunk, s, items);
 }
 
 double cla_unfused_flops(const call *c) {
     const problem *m = &c->problem;
     const bool tapped = m->wants_scores && c->params.scores_at == CLATTN_TAP_SOFTMAX,
-               copied = m->wants_weights && m->type_weights != CLATTN_TYPE_F32,
-               again = m->wants_scores && !tapped;
+               copied = m->wants_weights && !cla_unfused_in_weights(m), again = m->wants_scores && !tapped;
     const double score = 2.0 * m->head_dim * (again ? 2 : 1) + 2.0 * m->head_dim_v +
                          SOFTMAX_FLOPS * (1 + (tapped ? 1 : 0) + (copied ? 1 : 0));
     return score * m->batch * m->heads * m->n_q * m->n_kv;

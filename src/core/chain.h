@@ -23,7 +23,7 @@ typedef struct chain {
     uint64_t waited_ns;              // when the newest command was one of them and was waited for, else 0
 } chain;
 
-#define LAUNCH_MAX_ARGS 26
+#define LAUNCH_MAX_ARGS 27
 // Bytes of a launch's arguments: what OpenCL 1.2 asks of every full-profile device. A context is refused on a device
 // that takes fewer; who launches asserts that its own are no more.
 #define LAUNCH_MAX_BYTES 1024

@@ -25,6 +25,7 @@
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
 //   ropeattentionX ropeuntruncated
+//   dropoutX:N                     probability and seed
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
@@ -98,7 +99,7 @@ struct test_case {
     bool weights, scores; // ask for them; scores_at says which scores
     clattn_type weights_type;
     clattn_tap scores_at;
-    clattn_score score; // scale, softcap, causality, alignment, offset and window; the rest is made
+    clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
     clattn_rope rope;
     bool has_past, past_shared; // keys lie in past_k and past_v, too: case_places.h
     int64_t past;               // rows of those, of the n_kv

@@ -81,6 +81,7 @@ const struct case_field case_fields[] = {
     NUMBER("ropeslow", DOUBLE, FIELD_SCORED, rope.beta_slow),
     NUMBER("ropeattention", DOUBLE, FIELD_SCORED, rope.attention_factor),
     FLAG("ropeuntruncated", FIELD_SCORED, rope.untruncated),
+    OTHER("dropout", DROPOUT, FIELD_SCORED, score.dropout),
     FLAG("mods", FIELD_SCORED, mods),
     FLAG("blocks", FIELD_ATTEND, blocks),
     WORD("", FIELD_ATTEND, contents, names_contents),

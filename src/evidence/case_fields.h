@@ -23,6 +23,7 @@ enum field_kind {
     FIELD_SCORES,  // key and a tap
     FIELD_WINDOW,  // keyL:R
     FIELD_PAST,    // keyP, or keyP:L0:L1..., a length a batch item
+    FIELD_DROPOUT, // keyX:N
     FIELD_MAP,     // key and axes
     FIELD_HOST     // a row of case_hosts: `at` is its number
 };

@@ -82,6 +82,13 @@ static void add_past(const struct test_case *t, char *name) {
     for (int b = 0; b < t->past_count; b++) add(name, ":%lld", (long long)t->past_length[b]);
 }
 
+static void add_dropout(const struct case_field *f, const clattn_score *s, char *name) {
+    if (s->dropout == 0.0f) return;
+    add(name, "-%s", f->key);
+    add_number(name, (double)s->dropout, true);
+    add(name, ":%llu", (unsigned long long)s->dropout_seed);
+}
+
 static bool flag(const struct test_case *t, const struct case_field *f) {
     return *((const bool *)(const void *)((const char *)t + f->at));
 }
@@ -128,6 +135,9 @@ static void add_field(const struct test_case *t, const struct case_field *f, cha
         break;
     case FIELD_WINDOW:
         add_window(f, &t->score, name);
+        break;
+    case FIELD_DROPOUT:
+        add_dropout(f, &t->score, name);
         break;
     case FIELD_MAP:
         add_map(f, (const struct score_map *)(const void *)((const char *)t + f->at), name);

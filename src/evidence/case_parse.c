@@ -104,6 +104,16 @@ static bool parse_window(clattn_score *s, const char *text) {
     return true;
 }
 
+static bool parse_dropout(clattn_score *s, const char *text) {
+    double probability = 0, seed = 0;
+    if (!read_number(&text, &probability) || *text++ != ':' || !whole_number(text, &seed) ||
+        !(probability > 0.0 && (float)probability < 1.0f) || !within(seed, 0, 0x1p53))
+        return false;
+    s->dropout = (float)probability;
+    s->dropout_seed = (uint64_t)seed;
+    return true;
+}
+
 static bool parse_map(struct score_map *map, bool typed, const char *text) {
     const char *colon = strchr(text, ':');
     const int type = colon ? names_find(names_types, colon + 1, strlen(colon + 1)) : 0;
@@ -166,6 +176,8 @@ static bool parse_rest(struct test_case *t, const struct case_field *f, const ch
         return parse_past(t, text);
     case FIELD_WINDOW:
         return parse_window(&t->score, text);
+    case FIELD_DROPOUT:
+        return parse_dropout(&t->score, text);
     case FIELD_MAP:
         return parse_map((struct score_map *)(void *)((char *)t + f->at), strcmp(f->key, "bias") == 0, text);
     case FIELD_HOST:

@@ -3,6 +3,7 @@
 // own.
 #include "evidence/reference.h"
 
+#include "evidence/philox.h"
 #include "evidence/storage.h"
 
 #include <math.h>
@@ -149,13 +150,18 @@ static void keep_early(const struct reference *r, const struct reference_row *at
     for (int64_t j = at->kv_length; j < r->n_kv; j++) tap[at->at * r->n_kv + j] = REFERENCE_ANY;
 }
 
-// Selection, not multiplication: a value whose key is hidden is not even read.
+double reference_dropout(const struct reference *r, const struct reference_row *at, int64_t j) {
+    return philox_factor(r->score->dropout, r->score->dropout_seed, at->b, at->h, at->i, j);
+}
+
+// Selection, not multiplication: a value whose key is hidden is not even read. One that is dropped is multiplied by 0.
 static void weigh_values(const struct reference *r, const struct reference_row *at, const double *s,
                          const double *p, double *out) {
     for (int64_t d = 0; d < r->head_dim_v; d++) out[d] = 0;
     for (int64_t j = 0; j < r->n_kv; j++) {
         const double *v = reference_kv_row(r, true, at->b, at->h / (r->heads / r->kv_heads), j);
-        const double weight = r->plain == CLATTN_TYPE_F32 ? p[j] : storage_round(r->plain, p[j]);
+        const double kept = p[j] * reference_dropout(r, at, j),
+                     weight = r->plain == CLATTN_TYPE_F32 ? kept : storage_round(r->plain, kept);
         if (s[j] == -(double)INFINITY) continue;
         for (int64_t d = 0; d < r->head_dim_v; d++) out[d] += weight * v[d];
     }

@@ -96,6 +96,8 @@ struct reference_row {
 };
 double reference_finish(const struct reference *problem, const struct reference_row *row, double *scores,
                         double *p, const struct reference_result *result);
+// What dropout multiplies the row's weight of key j by.
+double reference_dropout(const struct reference *problem, const struct reference_row *row, int64_t j);
 // Row `number` of a problem's [B, H, Nq].
 struct reference_row reference_row_of(const struct reference *problem, int64_t number);
 

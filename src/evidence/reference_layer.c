@@ -202,8 +202,9 @@ static void layer_head(const struct reference_layer *l, const struct reference_r
     for (int64_t j = 0; j < a->n_kv; j++) {
         const double *y = values_at(ys, a->period, (at->b * a->n_kv + j) * width_y);
         if (s[j] == -(double)INFINITY) continue;
-        total += p[j];
-        for (int64_t m = 0; m < width_y; m++) seen[m] += p[j] * y[m];
+        const double weight = p[j] * reference_dropout(a, at, j);
+        total += weight;
+        for (int64_t m = 0; m < width_y; m++) seen[m] += weight * y[m];
     }
     for (int64_t d = 0; d < a->head_dim_v; d++) {
         const int64_t row = group * a->head_dim_v + d;

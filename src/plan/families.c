@@ -31,6 +31,7 @@ static const struct {
     {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
     {CAN_PAST_MODS, "expressions beside past keys of i8 have more arguments than every device takes"},
+    {CAN_DROPOUT, "drops no weights: other kernels do"},
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
 };
 
@@ -38,7 +39,7 @@ unsigned cla_family_wants(const problem *p) {
     const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
-           (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) |
+           (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->dropout ? CAN_DROPOUT : 0u) |
            (p->past && p->type_kv == CLATTN_TYPE_I8 && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
@@ -66,6 +67,7 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->type_out = (int)p->type_out;
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
     k->score_ops = p->score_ops;
+    k->dropout = p->dropout;
     k->head_dim = p->head_dim;
     k->head_dim_v = p->head_dim_v;
     k->past = p->past;

@@ -14,6 +14,7 @@
 #define CAN_LARGE_HEADS 16 // head sizes above FAMILY_MAX_HEAD
 #define CAN_MANY_ROWS 32   // more query rows than FAMILY_FEW_ROWS
 #define CAN_PAST_MODS 64   // expressions beside a past of i8: their arguments are in kernels apart
+#define CAN_DROPOUT 128    // drops weights
 
 #define FAMILY_MAX_HEAD 576
 #define FAMILY_FEW_ROWS 16

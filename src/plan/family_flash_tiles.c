@@ -37,10 +37,13 @@ static int rows_of(const shape *s) {
 static int sums_of(const shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
-static uint64_t bytes_of(const shape *s, int head_dim_v, int subgroup) {
-    return sizeof(float) * (uint64_t)FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns,
-                                                              s->chunk, head_dim_v,
-                                                              FLASH_TILES_LINES(s->group_columns, subgroup));
+// With dropout a word for each work-item besides.
+static uint64_t bytes_of(const shape *s, const problem *p, int subgroup) {
+    const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
+    return sizeof(float) *
+           (uint64_t)(FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns, s->chunk,
+                                               p->head_dim_v, FLASH_TILES_LINES(s->group_columns, subgroup)) +
+                      dropped);
 }
 
 // Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
@@ -53,7 +56,7 @@ static bool in_registers(const plan_input *in, const problem *p, const shape *s,
 }
 
 static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
-    return bytes_of(s, p->head_dim_v, 0) <= in->device->local_memory_bytes &&
+    return bytes_of(s, p, 0) <= in->device->local_memory_bytes &&
            (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
                cla_family_group_limit(in, KERNEL_FLASH_TILES);
 }
@@ -137,7 +140,7 @@ static const char *fit_tile(const plan_input *in, const problem *p, bool subgrou
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
     v->sums = !own && in_registers(in, p, &s, v->knobs.subgroup) ? sums_of(&s, p->head_dim_v) : 0;
-    v->local_bytes = (size_t)bytes_of(&s, p->head_dim_v, v->knobs.subgroup);
+    v->local_bytes = (size_t)bytes_of(&s, p, v->knobs.subgroup);
     return cla_family_tile_grid(in, p, v);
 }
 
@@ -165,7 +168,7 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
 const family cla_family_flash_subgroups = {.name = "flash_subgroups",
                                            .id = KERNEL_FLASH_TILES,
                                            .path = CLATTN_KERNEL_FLASH,
-                                           .can = CAN_MANY_ROWS,
+                                           .can = CAN_MANY_ROWS | CAN_DROPOUT,
                                            .subgroups = true,
                                            .fit = fit_subgroups,
                                            .explain = explain};
@@ -174,7 +177,7 @@ const family cla_family_flash_tiles = {.name = "flash_tiles",
                                        .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK SUBGROUP ",
                                        .id = KERNEL_FLASH_TILES,
                                        .path = CLATTN_KERNEL_FLASH,
-                                       .can = CAN_MANY_ROWS,
+                                       .can = CAN_MANY_ROWS | CAN_DROPOUT,
                                        .knobs_refusal = knobs_refusal,
                                        .fit = fit,
                                        .explain = explain};

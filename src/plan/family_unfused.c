@@ -10,16 +10,17 @@
 #define ROW_BLOCK 4    // rows that a work-item of scores.cl and values.cl owns
 #define MAX_GRID 32768 // work-groups of the second and third dimension; GPUs take 65,535
 
-// Where the caller keeps float32 weights, the scores live there, and only the grid limits a chunk.
-static bool scores_have_a_home(const problem *p) {
-    return p->wants_weights && p->type_weights == CLATTN_TYPE_F32;
+// Where the caller keeps float32 weights, the scores live there, and only the grid limits a chunk; but with dropout the values
+// meet other weights than those returned.
+bool cla_unfused_in_weights(const problem *p) {
+    return p->wants_weights && p->type_weights == CLATTN_TYPE_F32 && !p->dropout;
 }
 
 unfused_chunk cla_unfused_chunk(const problem *p) {
     const uint64_t items = (uint64_t)p->batch * (uint64_t)p->heads, row = (uint64_t)p->n_kv * sizeof(float);
     unfused_chunk c = {items < MAX_GRID ? (int)items : MAX_GRID, p->n_q < MAX_GRID ? p->n_q : MAX_GRID};
     const uint64_t chunk = row * (uint64_t)c.rows; // of one item
-    if (scores_have_a_home(p) || chunk == 0) return c;
+    if (cla_unfused_in_weights(p) || chunk == 0) return c;
     if (chunk > CHUNK_BYTES) {
         const uint64_t rows = CHUNK_BYTES / row / ROW_BLOCK * ROW_BLOCK;
         c.items = 1;
@@ -49,7 +50,7 @@ static const char *fit(const plan_input *in, const problem *p, const tuned_row *
     v->work_group = softmax_group(in);
     v->knobs = (knobs){.work_group = v->work_group};
     v->split_keys = p->n_kv;
-    if (!scores_have_a_home(p))
+    if (!cla_unfused_in_weights(p))
         v->workspace_bytes = (uint64_t)c.items * (uint64_t)c.rows * (uint64_t)p->n_kv * sizeof(float);
     return NULL;
 }
@@ -63,6 +64,6 @@ const family cla_family_unfused = {.name = "unfused",
                                    .id = KERNEL_SCORES,
                                    .path = CLATTN_KERNEL_UNFUSED,
                                    .can = CAN_WEIGHTS | CAN_WEIGHTS_16 | CAN_TAPS | CAN_LARGE_HEADS |
-                                          CAN_MANY_ROWS | CAN_PAST_MODS,
+                                          CAN_MANY_ROWS | CAN_PAST_MODS | CAN_DROPOUT,
                                    .fit = fit,
                                    .explain = explain};

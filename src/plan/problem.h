@@ -12,6 +12,7 @@ typedef struct problem {
     bool past;            // the first keys lie in a second pair of views
     bool paged;           // keys lie in pages
     int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
+    bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned
     bool wants_scores;    // a score tap is returned
     clattn_kernel kernel; // what the caller asks for

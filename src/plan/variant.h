@@ -71,6 +71,8 @@ typedef struct unfused_chunk {
     int items, rows;
 } unfused_chunk;
 unfused_chunk cla_unfused_chunk(const problem *p);
+// Whether its scores lie in the caller's weights.
+bool cla_unfused_in_weights(const problem *p);
 
 // A projection of `rows` rows: the kernel and its knobs, or false where CLBlast is the choice; when `forced`, always
 // true. The caller's rows decide; then what was measured on the device; then what the library prefers: its rows on CPUs,
