@@ -150,6 +150,16 @@ typedef struct rope_args {
 } rope_args;
 ARGS_SIZE(rope_args, 120);
 
+// Where its positions, cosines and sines are, where the knobs POSITIONS and CACHED say that they are the caller's.
+typedef struct rope_source_args {
+    args_view positions;  // of batch item, axis (the view's head) and row
+    args_view cos, sin;   // of batch item, row and pair
+    args_i32 cached_rows; // positions that cos and sin have rows of; 0: each row has its own
+    args_i32 ends[2];     // of the first two sections; of interleaved ones the sizes of the others
+    args_i32 unused;
+} rope_source_args;
+ARGS_SIZE(rope_source_args, 136);
+
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;

@@ -23,6 +23,8 @@
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
 //   ropeattentionX ropeuntruncated
+//   positions                      explicit ones of rows and keys, from the seed
+//   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
@@ -98,8 +100,9 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset and window; the rest is made
     clattn_rope rope;
-    bool blocks; // a block mask is made of mask or mask_mod and given to the call
-    bool mods;   // options that an expression can say are given as score_mod and mask_mod: case_mods.h
+    bool positions; // explicit ones, which case_positions.h makes
+    bool blocks;    // a block mask is made of mask or mask_mod and given to the call
+    bool mods;      // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;
     int32_t splits;
     clattn_projection projection;

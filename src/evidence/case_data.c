@@ -7,6 +7,7 @@
 
 #include "evidence/case_contents.h"
 #include "evidence/case_kv.h"
+#include "evidence/case_positions.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -162,6 +163,7 @@ struct case_data *case_make(const struct test_case *test) {
     data->test = case_complete(test);
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);
+    case_positions_make(data);
     case_contents_fill(data);
     case_kv_store(data);
     return data;
@@ -173,5 +175,6 @@ void case_free(struct case_data *data) {
         free(data->floats[host]);
         free(data->integers[host]);
     }
+    for (int n = 0; n < 2; n++) free(data->positions[n]);
     free(data);
 }

@@ -38,6 +38,7 @@ struct case_data {
     };
     float *floats[CASE_HOSTS];     // [H]
     int32_t *integers[CASE_HOSTS]; // [B]
+    double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
 };
 
 // The tensor of a complete case; rank 0: the case has none.

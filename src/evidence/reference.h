@@ -21,6 +21,7 @@ struct reference {
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats
     const clattn_score *score;              // its scalars and host arrays; its tensors are not looked at
     const clattn_rope *rope;                // NULL: none
+    const double *positions[2];             // explicit ones of rows and keys, [1 or 3, B, N]; NULL: counted
     clattn_type plain;                      // F32: exact
     int64_t period, map_period; // of q, k, v; of mask and bias: tables that repeat; 0: whole tensors
     const int64_t *rows;        // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
@@ -37,8 +38,9 @@ void reference_attention(const struct reference *problem, const struct reference
 // The shift of batch item b: row i stands at p = i + shift.
 int64_t reference_shift(const struct reference *problem, int64_t b);
 
-// Turn rows [n, head_dim] in place; row r has position first + r.
-void reference_rope(const clattn_rope *rope, double *rows, int64_t n, int64_t head_dim, int64_t first);
+// Turn a row [head_dim] in place, which has this position, or with sections these three.
+void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]);
+bool reference_has_sections(const clattn_rope *rope);
 
 // y[rows, out] = x[rows, in] w^T + b; b may be NULL.
 struct reference_linear {
