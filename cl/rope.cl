@@ -2,21 +2,7 @@
 // The angle is reduced in integers: `turns[d]` is the frequency as a fraction of a full turn, scaled by 2^64, so that
 // n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
 // would be off by 0.06 radians at position 1,000,000.
-#include "common.clh"
-
-#if POSITIONS
-// Which of the positions of a row pair d turns by.
-int rope_axis(const rope_source_args *a, int d) {
-#if POSITIONS == 2
-    return (d >= a->ends[0]) + (d >= a->ends[1]);
-#elif POSITIONS == 3
-    const int axis = d % 3;
-    return axis > 0 && d < 3 * a->ends[axis - 1] ? axis : 0;
-#else
-    return 0;
-#endif
-}
-#endif
+#include "rope.clh"
 
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
 // limit the others to 65,535 groups. Work-items past the end do nothing, as in every kernel of independent ones. x and y may
@@ -57,8 +43,7 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
     const float c = LOAD(TYPE_BIAS, cos_rows, view_at(&source.cos, b, 0, row, pair)),
                 s = LOAD(TYPE_BIAS, sin_rows, view_at(&source.sin, b, 0, row, pair));
 #else
-    const ulong part = (ulong)position * turns[pair];
-    const float half_turns = (float)(long)part * 0x1.0p-63f; // in [-1, 1): the angle in units of pi
+    const float half_turns = rope_half_turns(position, turns[pair]);
     const float c = cospi(half_turns) * args.amplitude, s = sinpi(half_turns) * args.amplitude;
 #endif
 

@@ -92,10 +92,21 @@ args_view cla_rope_positions_view(const clattn_tensor *t) {
                        .row = t->stride[items + 1]};
 }
 
+int cla_rope_positions_knob(const clattn_rope *r) {
+    return !cla_rope_has_sections(r) ? 1 : r->sections_interleaved ? 3 : 2;
+}
+
+rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *positions) {
+    const int32_t *sections = r->sections;
+    rope_source_args s = {.ends = {sections[0], sections[0] + sections[1]}};
+    if (r->sections_interleaved) s.ends[0] = sections[1], s.ends[1] = sections[2];
+    if (positions) s.positions = cla_rope_positions_view(positions);
+    return s;
+}
+
 static knobs knobs_of(const rope_turn *t) {
-    const clattn_rope *r = t->rope;
     knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type};
-    if (t->rows.positions) k.positions = !cla_rope_has_sections(r) ? 1 : r->sections_interleaved ? 3 : 2;
+    if (t->rows.positions) k.positions = cla_rope_positions_knob(t->rope);
     if (t->cos) k.cached = 1, k.type_bias = (int)t->cos->type;
     return k;
 }
@@ -110,10 +121,7 @@ static args_view cached_view(const clattn_tensor *t) {
 }
 
 static rope_source_args source_of(const rope_turn *t) {
-    const int32_t *sections = t->rope->sections;
-    rope_source_args s = {.ends = {sections[0], sections[0] + sections[1]}};
-    if (t->rope->sections_interleaved) s.ends[0] = sections[1], s.ends[1] = sections[2];
-    if (t->rows.positions) s.positions = cla_rope_positions_view(t->rows.positions);
+    rope_source_args s = cla_rope_source(t->rope, t->rows.positions);
     if (t->cos) s.cos = cached_view(t->cos), s.sin = cached_view(t->sin);
     if (t->cos && t->cos->rank == 2) s.cached_rows = (int32_t)t->cos->shape[0];
     return s;

@@ -28,6 +28,10 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r,
 // Checked positions as kernels see them: of batch item, axis of the sections (the view's head) and row.
 args_view cla_rope_positions_view(const clattn_tensor *positions);
 
+// The knob POSITIONS where there are some, and what kernels that have it are given.
+int cla_rope_positions_knob(const clattn_rope *r);
+rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *positions);
+
 // A buffer of R/2 words, until the chain ends.
 clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r, int head_dim, chain *steps,
                                         cl_mem *frequencies);
