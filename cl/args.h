@@ -191,6 +191,31 @@ typedef struct rope_args {
 } rope_args;
 ARGS_SIZE(rope_args, 120);
 
+// Where its positions, cosines and sines are, where the knobs POSITIONS and CACHED say that they are the caller's.
+typedef struct rope_source_args {
+    args_view positions;  // of batch item, axis (the view's head) and row
+    args_view cos, sin;   // of batch item, row and pair
+    args_i32 cached_rows; // positions that cos and sin have rows of; 0: each row has its own
+    args_i32 ends[2];     // of the first two sections; of interleaved ones the sizes of the others
+    args_i32 unused;
+} rope_source_args;
+ARGS_SIZE(rope_source_args, 136);
+
+// append.cl: rows into a cache. With ARGS_BATCH_ROWS the table says of each batch item the row of the cache to which its
+// first row goes, and how many it has.
+#define APPEND_ITEM_WORDS 2
+typedef struct append_args {
+    args_view k_new, v_new, k, v; // [B, Hkv, n or capacity, D or Dv]
+    args_view k_scale, v_scale;   // [B, Hkv, capacity], of int8
+    args_i64 position;            // of row 0 of the cache, for RoPE
+    args_i32 batch, heads, n, capacity;
+    args_i32 head_dim, head_dim_v, rotary_dim, flags;
+    args_i32 start, circular; // of every batch item; rows past the last go to the first
+    args_i32 first_side;      // 0: keys come first; 1: there are only values
+    args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
+} append_args;
+ARGS_SIZE(append_args, 296);
+
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;

@@ -13,7 +13,8 @@
 // so that splitting columns into heads and joining heads into columns cost nothing. A plain matrix has
 // x_head_columns = reduction and y_head_columns = columns. All sizes are at least 1.
 // With the knob ROPE the heads of y are turned: row r of batch item b by its position, which is position + r, with
-// ARGS_BATCH_ROWS plus the shift of the table of args.h.
+// ARGS_BATCH_ROWS plus the shift of the table of args.h; with LINEAR_POSITIONS by what the table holds in its place, its
+// own position: of row r of batch item b at position + b*position_batch + r*position_row.
 typedef struct linear_args {
     args_i64 x_offset, x_batch, x_head, x_row;
     args_i64 w_offset, w_row, bias_offset;
@@ -27,9 +28,11 @@ typedef struct linear_args {
     args_i32 rotary_dim; // columns of a head that RoPE turns
     args_i32
         column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
+    args_i32 position_batch, position_row;
     args_i32 unused;
 } linear_args;
-ARGS_SIZE(linear_args, 144);
+ARGS_SIZE(linear_args, 152);
+#define LINEAR_POSITIONS 1 // of the flags, whose other bits are those of args.h
 
 // Weights packed for linear_matrix.cl: blocks of so many columns of y, steps of so much of the reduction; the head, in words,
 // before the first tile. A work-item has at most so many rows and columns of y.

@@ -31,6 +31,15 @@ for kernel in probe_amx flash_matrix; do
     done
     [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
 done
+# Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that are turned.
+for positions in 1 2 3; do
+    lint -DPOSITIONS=$positions cl/rope.cl
+    lint -DPOSITIONS=$positions -DCACHED=1 -DTYPE_BIAS=1 cl/rope.cl
+    lint -DPOSITIONS=$positions -DROPE=1 -DTYPE_KV=4 -DWORK_GROUP=32 cl/append.cl
+done
+for rope in 0 2; do lint -DROPE=$rope -DTYPE_Q=1 -DTYPE_KV=2 cl/append.cl; done
+refuse -DPOSITIONS=4 cl/rope.cl
+refuse -DWORK_GROUP=3 cl/append.cl
 # Projections: one product of terms, three, six.
 for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
     options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"

@@ -62,11 +62,10 @@ static void change_tensor(clattn_tensor *t, fuzz_bytes *b) {
 
 static void change_rope(clattn_rope *r, fuzz_bytes *b) {
     const int what = fuzz_below(b, 4);
-    static const int32_t positions[1] = {0};
     if (what == 0) r->base = fuzz_real(b);
     if (what == 1) r->factor = fuzz_real(b);
     if (what == 2) r->position = fuzz_number(b);
-    if (what == 3) r->positions = positions;
+    if (what == 3) r->sections[fuzz_below(b, 3)] = (int32_t)fuzz_number(b);
 }
 
 /* One change. The first bytes are those that matter most. */

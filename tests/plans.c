@@ -109,10 +109,16 @@ static void tell_rest(const absent_device *d) {
     for (int i = 0; i < 3; i++) {
         const int type = (int)types[i];
         const program_spec rope = {.id = KERNEL_ROPE, .knobs = {.type_q = type, .type_out = type}},
+                           append = {.id = KERNEL_APPEND,
+                                     .knobs = {.type_q = type,
+                                               .type_kv = CLATTN_TYPE_I8,
+                                               .rope = 1,
+                                               .work_group = 32}},
                            merge = {.id = KERNEL_MERGE, .knobs = {.type_out = type}},
                            from = {.id = KERNEL_CONVERT, .knobs = {.type_q = type}},
                            to = {.id = KERNEL_CONVERT, .knobs = {.type_out = type, .type_bias = type}};
         tell(d, "rope", &rope, 0, 0, "rope");
+        tell(d, "append", &append, 32, 0, "append");
         tell(d, "merge", &merge, 0, 0, "merge");
         tell(d, "convert", &from, 0, 0, "convert");
         tell(d, "convert", &to, 0, 0, "convert");

@@ -33,6 +33,15 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     return &p->rope;
 }
 
+// Positions of rows and keys, of memory that is there.
+static clattn_rope *placed(clattn_attention_params *p) {
+    static const int64_t rows[] = {2, 5}, keys[] = {2, 7};
+    const cl_mem buffer = p->score.bias.buffer;
+    half(p)->positions = clattn_tensor_dense(buffer, CLATTN_TYPE_I32, 2, rows);
+    p->rope.k_positions = clattn_tensor_dense(buffer, CLATTN_TYPE_I32, 2, keys);
+    return &p->rope;
+}
+
 // Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
@@ -112,7 +121,20 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     X(yarn_range, "beta_fast", (yarn(p)->beta_slow = 40, p->rope.beta_fast = 32))                            \
     X(yarn_attention, "attention_factor", yarn(p)->attention_factor = -1)                                    \
     X(llama3_range, "low_factor", (yarn(p)->low_factor = 4, p->rope.scaling = CLATTN_ROPE_SCALING_LLAMA3))   \
-    X(dynamic_length, "rope.length", yarn(p)->scaling = CLATTN_ROPE_SCALING_DYNAMIC)
+    X(dynamic_length, "rope.length", yarn(p)->scaling = CLATTN_ROPE_SCALING_DYNAMIC)                         \
+    X(positions_type, "rope.positions", placed(p)->positions.type = CLATTN_TYPE_F32)                         \
+    X(positions_rank, "rope.positions", placed(p)->positions.rank = 3)                                       \
+    X(positions_rows, "rope.positions", placed(p)->positions.shape[1] = 4)                                   \
+    X(positions_batch, "rope.positions", placed(p)->positions.shape[0] = 3)                                  \
+    X(positions_counted, "rope.position:", placed(p)->position = 3)                                          \
+    X(k_positions_rows, "rope.k_positions", placed(p)->k_positions.shape[1] = 5)                             \
+    X(k_positions_absent, "rope.k_positions", placed(p)->k_positions = (clattn_tensor){0})                   \
+    X(k_positions_alone, "rope.k_positions", placed(p)->positions = (clattn_tensor){0})                      \
+    X(sections_sum, "rope.sections", placed(p)->sections[1] = 3)                                             \
+    X(sections_negative, "rope.sections", (placed(p)->sections[0] = 5, p->rope.sections[1] = -1))            \
+    X(sections_rank, "rope.positions", placed(p)->sections[2] = 4)                                           \
+    X(sections_alone, "rope.sections", half(p)->sections[0] = 4)                                             \
+    X(sections_mixed, "rope.sections_interleaved", half(p)->sections_interleaved = true)
 
 // What only a real buffer shows.
 #define INVALID_BUFFERS(X)                                                                                   \
@@ -133,6 +155,8 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     X(score_mod, "score_mod", p->score.score_mod = "score)")                                                 \
     X(mask_mod, "mask_mod", p->score.mask_mod = "")                                                          \
     X(mod_buffer_alone, "mod_buffers[1]", p->score.mod_buffers[1] = p->q)                                    \
+    X(positions_leave, "rope.positions", placed(p)->positions.offset = 100000)                               \
+    X(k_positions_leave, "rope.k_positions", placed(p)->k_positions.offset = 100000)                         \
     X(mod_buffer_leaves, "mod_buffers[0]",                                                                   \
       (p->score.mask_mod = "j > i", p->score.mod_buffers[0] = p->q,                                          \
        p->score.mod_buffers[0].offset = 100000))
@@ -144,8 +168,7 @@ static clattn_rope *yarn(clattn_attention_params *p) {
     X(block_table, "block_table", p->kv.block_table = p->q)                                                  \
     X(page_size, "page_size", p->kv.page_size = 16)                                                          \
     X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \
-    X(v_new, "v_new", p->kv.v_new = p->kv.v)                                                                 \
-    X(positions, "positions", half(p)->positions = any_numbers)
+    X(v_new, "v_new", p->kv.v_new = p->kv.v)
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

@@ -84,6 +84,20 @@ START_TEST(positions) {
 }
 END_TEST
 
+// Few rows, whose q, k and v share a launch, and many; keys that have positions of their own; sections, which the
+// projections leave to a pass of its own.
+START_TEST(explicit_positions) {
+    for (int n = 0; n < 8; n++) {
+        struct test_case test = turned("explicit positions", n / 4 ? 70 : 9, 32);
+        test.positions = true;
+        test.seed = (uint64_t)n;
+        if (n % 4 == 3) test.rope.sections[0] = 6, test.rope.sections[1] = 7, test.rope.sections[2] = 3;
+        if (n % 4 == 2) test.n_kv = test.n_q + 21, test.width_y = 40;
+        both_layouts(test);
+    }
+}
+END_TEST
+
 // YaRN's factor on cosines and sines is more than the projections do: the layer then turns as attention does.
 START_TEST(scalings) {
     struct test_case test = turned("scalings", 40, 32);
@@ -135,8 +149,8 @@ START_TEST(no_copies) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {rows_and_heads, part_of_a_head, storage_types, positions,
-                                    scalings,       with_clblast,   NULL};
+    const TTest *const numbers[] = {rows_and_heads,     part_of_a_head, storage_types, positions,
+                                    explicit_positions, scalings,       with_clblast,  NULL};
     const TTest *const calls[] = {no_copies, NULL};
     Suite *suite = suite_create("layer_rope");
     harness_add(suite, "numbers", numbers);

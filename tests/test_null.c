@@ -57,6 +57,16 @@ static clattn_packed some_packed;
     X(merge_queue, clattn_merge_enqueue(c, NULL, &(clattn_merge_params){0}, 0, NULL, NULL), "queue")         \
     X(merge_list, clattn_merge_enqueue(c, q, &(clattn_merge_params){0}, 1, NULL, NULL), "wait_list")         \
     X(merge_buffers, clattn_merge_enqueue(c, q, &(clattn_merge_params){0}, 0, NULL, NULL), "out_a")          \
+    X(rope_params, clattn_rope_enqueue(c, q, NULL, 0, NULL, NULL), "params")                                 \
+    X(rope_queue, clattn_rope_enqueue(c, NULL, &(clattn_rope_params){0}, 0, NULL, NULL), "queue")            \
+    X(rope_list, clattn_rope_enqueue(c, q, &(clattn_rope_params){0}, 1, NULL, NULL), "wait_list")            \
+    X(rope_buffers, clattn_rope_enqueue(c, q, &(clattn_rope_params){0}, 0, NULL, NULL), "x")                 \
+    X(rope_prepare_params, clattn_rope_prepare(c, NULL), "params")                                           \
+    X(append_params, clattn_append_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
+    X(append_queue, clattn_append_enqueue(c, NULL, &(clattn_append_params){0}, 0, NULL, NULL), "queue")      \
+    X(append_list, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 1, NULL, NULL), "wait_list")      \
+    X(append_buffers, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 0, NULL, NULL), "k_new")       \
+    X(append_prepare_params, clattn_append_prepare(c, NULL), "params")                                       \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

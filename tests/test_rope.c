@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdio.h>
+#include <string.h>
 
 static struct test_case base(const char *name, clattn_rope_layout layout) {
     struct test_case test = {.name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 9, .n_kv = 33};
@@ -136,6 +137,26 @@ START_TEST(origin) {
 }
 END_TEST
 
+// Rows and keys that say where they stand, about a million either side of 0: by batch item or for all, keys apart or not;
+// three of them by sections, in slices and mixed.
+START_TEST(explicit_positions) {
+    static const int32_t sections[][3] = {{0, 0, 0}, {4, 6, 6}, {8, 5, 3}};
+    for (int n = 0; n < 12; n++) {
+        struct test_case test = base("positions", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
+        test.positions = test.scores = true;
+        test.seed = (uint64_t)n;
+        test.layout = (enum layout)(n % LAYOUT_COUNT);
+        memcpy(test.rope.sections, sections[n / 2 % 3], sizeof test.rope.sections);
+        test.rope.sections_interleaved = n / 2 % 3 == 2;
+        if (n >= 6) test.n_q = test.n_kv, test.rope.scaling = CLATTN_ROPE_SCALING_YARN;
+        test.rope.factor = 4, test.rope.original_length = 4096;
+        test.score.causal = n % 3 == 0;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
 START_TEST(sixteen_bit_types) {
     for (int n = 0; n < 4; n++) {
         struct test_case test = base("16-bit", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
@@ -158,9 +179,9 @@ START_TEST(one_row_and_a_cache) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {both_layouts,      position_one_million, rows_far_from_keys,
-                                  scaling,           alignments,           origin,
-                                  sixteen_bit_types, one_row_and_a_cache,  NULL};
+    const TTest *const tests[] = {
+        both_layouts,       position_one_million, rows_far_from_keys,  scaling, alignments, origin,
+        explicit_positions, sixteen_bit_types,    one_row_and_a_cache, NULL};
     Suite *suite = suite_create("rope");
     harness_add(suite, "rope", tests);
     return harness_run(suite);

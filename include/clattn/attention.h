@@ -3,6 +3,7 @@
 #ifndef CLATTN_ATTENTION_H
 #define CLATTN_ATTENTION_H
 
+#include "rope.h"
 #include "tensor.h"
 
 #ifdef __cplusplus
@@ -40,51 +41,6 @@ typedef enum clattn_kernel {
 
 /* Its word, such as "flash"; "(unknown)" for a number that is none.   Lifetime: static.   Threads: any. */
 CLATTN_API const char *clattn_kernel_name(clattn_kernel kernel);
-
-typedef enum clattn_rope_layout {
-    CLATTN_ROPE_NONE = 0,
-    CLATTN_ROPE_HALF,        /* pairs (x[d], x[d + R/2]) [Hugging Face, GPT-NeoX] */
-    CLATTN_ROPE_INTERLEAVED, /* pairs (x[2d], x[2d+1]) [RoFormer, GPT-J, Meta's Llama] */
-    CLATTN_ROPE_COUNT
-} clattn_rope_layout;
-
-typedef enum clattn_rope_scaling {
-    CLATTN_ROPE_SCALING_NONE = 0,
-    CLATTN_ROPE_SCALING_LINEAR, /* position / factor */
-    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)) */
-    /* Each pair by the turns that it makes in original_length positions: above beta_fast they stay, below beta_slow their
-     * frequencies are divided by factor, between them is a ramp over d; cosine and sine times attention_factor
-     * [Peng et al. 2023, "YaRN"; its ends are whole numbers of d as in Hugging Face's Transformers] */
-    CLATTN_ROPE_SCALING_YARN,
-    /* Likewise by the turns: above high_factor they stay, below low_factor they are divided by factor, between them a
-     * ramp over the turns [Llama 3.1's reference code] */
-    CLATTN_ROPE_SCALING_LLAMA3,
-    /* As NTK with the factor that fits the sequence at hand, factor * length / original_length - (factor - 1), where
-     * `length` is above original_length; else none [dynamic NTK of Hugging Face's Transformers] */
-    CLATTN_ROPE_SCALING_DYNAMIC,
-    CLATTN_ROPE_SCALING_COUNT
-} clattn_rope_scaling;
-
-/* Rotary position embedding of Q and K before the scores: pair d of R/2 turns by position * base^(-2d/R).
- * Key j has position `position + j`; row i has `position + i + shift[b]`, so both count on one ruler.
- * Angles are exact to float32's rounding for positions up to 2^24: they are reduced to one turn in integers.
- * Source: Su et al. 2021, "RoFormer", section 3.2. */
-typedef struct clattn_rope {
-    clattn_rope_layout layout;
-    int rotary_dim; /* R, even, at most D; 0: D. The rest of a head passes through. */
-    double base;    /* 0: 10000 */
-    int64_t position;
-    clattn_rope_scaling scaling;
-    double factor; /* of the scaling, at least 1 */
-    double
-        original_length; /* yarn, llama3, dynamic: positions that the model was trained on before, at least 1 */
-    double length;       /* dynamic: positions of the sequence now; of a cache, when its keys were turned */
-    double low_factor, high_factor; /* llama3; 0: 1 and 4 */
-    double beta_fast, beta_slow;    /* yarn; 0: 32 and 1 */
-    double attention_factor;        /* yarn; 0: 0.1 ln(factor) + 1 */
-    bool untruncated;               /* yarn: the ramp's ends need not be whole numbers [gpt-oss] */
-    const int32_t *positions;       /* [B, N] explicit positions: not built yet, UNSUPPORTED when set */
-} clattn_rope;
 
 #define CLATTN_MOD_BUFFERS 4
 

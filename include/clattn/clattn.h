@@ -1,7 +1,7 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
  * Read from top to bottom: runtime.h (status, log, devices, context), tensor.h (views of buffers),
- * attention.h (scores, keys and values, attention, merge), layer.h (layer, linear).
+ * rope.h, append.h, attention.h (scores, keys and values, attention, merge), layer.h (layer, linear).
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
@@ -35,9 +35,11 @@
 #ifndef CLATTN_CLATTN_H
 #define CLATTN_CLATTN_H
 
+#include "append.h"
 #include "attention.h"
 #include "mods.h"
 #include "layer.h"
+#include "rope.h"
 #include "runtime.h"
 #include "tensor.h"
 

@@ -14,7 +14,7 @@ typedef enum clattn_type {
     CLATTN_TYPE_BF16 = 2, /* the upper half of a binary32 */
     CLATTN_TYPE_BOOL = 3, /* one byte, nonzero is true */
     CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with a scale for each row */
-    CLATTN_TYPE_I32 = 5,  /* a signed 32-bit integer: clattn_score.mod_buffers alone */
+    CLATTN_TYPE_I32 = 5,  /* a signed 32-bit integer: clattn_score.mod_buffers and positions of clattn_rope */
     CLATTN_TYPE_COUNT
 } clattn_type;
 

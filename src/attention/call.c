@@ -22,7 +22,6 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         const char *name;
     } options[] = {
         {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
-        {p->rope.positions != NULL, "rope.positions"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -323,7 +322,9 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.mod_buffers[1],
                                        &p->score.mod_buffers[2],
                                        &p->score.mod_buffers[3],
-                                       &p->score.block_mask};
+                                       &p->score.block_mask,
+                                       &p->rope.positions,
+                                       &p->rope.k_positions};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -345,6 +346,9 @@ void cla_call_views(const call *c, call_views *v) {
     cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
+    if (p->rope.layout == CLATTN_ROPE_NONE) return;
+    cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
+    cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
@@ -365,7 +369,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
-    TRY(cla_rope_check(context, p, c->problem.head_dim));
+    TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
     return plan(c);
 }

@@ -2,6 +2,7 @@
 // more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
+#include "attention/rope.h"
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
@@ -107,21 +108,14 @@ double cla_unfused_flops(const call *c);
 void cla_call_leave_rope(call *c);
 
 // RoPE of q and k into the workspace.
-clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim);
+clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,
+                             bool planning);
 clattn_status cla_rope_prepare(call *c);
 double cla_rope_flops(const call *c);
 clattn_status cla_rope_enqueue(call *c, chain *chain);
 
-// RoPE as a kernel takes it that turns rows of q, or of k, while it makes them.
-typedef struct rope_rows {
-    cl_mem turns, table;   // frequencies; shifts of the batch items, where flags say so
-    int64_t position;      // of row 0
-    int rotary_dim, flags; // 0: no RoPE; ARGS_BATCH_ROWS or 0
-    bool interleaved;
-} rope_rows;
+// The call's RoPE for a kernel that turns rows of q, or of k, while it makes them; without buffers but positions.
 rope_rows cla_rope_rows_of(const call *c, bool is_query);
-// What its cosines and sines are multiplied by; the projections turn with 1 alone.
-double cla_rope_amplitude(const clattn_rope *r);
 
 // The frequencies of a call's RoPE, likewise.
 clattn_status cla_rope_frequencies(call *c, chain *steps);

@@ -22,8 +22,6 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
-#define TYPES_KV (TYPES_FLOAT | 1u << CLATTN_TYPE_I8)
-
 // Both scales with i8, neither without.
 static clattn_status check_scale(clattn_context *x, const clattn_tensor *t, const clattn_tensor *of,
                                  const char *name, bool planning) {

@@ -1,96 +1,27 @@
-// rope.c: rotary position embedding of q and k into scratch memory, before the scores.
+// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place.
 // A frequency is handed to the kernel as the fraction of a full turn that one position adds, times 2^64:
 // integer arithmetic then reduces any position's angle exactly (see rope.cl).
+#include "attention/rope.h"
+
 #include <math.h>
 #include <stdlib.h>
 
 #include "attention/call.h"
 
-#define MAX_POSITION (1 << 24) // float32 results are checked up to here
-
-static int rotary_dim(const clattn_rope *r, int head_dim) {
+int cla_rope_width(const clattn_rope *r, int head_dim) {
     return r->rotary_dim ? r->rotary_dim : head_dim;
 }
 
-// Positions that rows and keys take: all must be within 0 .. 2^24.
-static clattn_status check_positions(clattn_context *c, const clattn_attention_params *p) {
-    const int64_t keys = cla_kv_count(&p->kv), n = p->q.shape[2] > keys ? p->q.shape[2] : keys;
-    if (p->rope.position < 0 || n > MAX_POSITION || p->rope.position > MAX_POSITION - n)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
-                                (long long)p->rope.position, (long long)n);
-    return CLATTN_OK;
-}
-
-// A number of the scaling's: 0 where it has a default, else within its range.
-static clattn_status check_number(clattn_context *c, const char *name, double x, double least,
-                                  bool defaults) {
-    if ((defaults && x == 0.0) || (isfinite(x) && x >= least)) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.%s: %g: must be %g or more%s", name, x, least,
-                            defaults ? ", or 0 for its default" : "");
-}
-
-// Llama 3's and YaRN's bounds, with their defaults.
-typedef struct turn_range {
-    double low, high;
-} turn_range;
-
-static turn_range range_of(const clattn_rope *r) {
+rope_turn_range cla_rope_range(const clattn_rope *r) {
     if (r->scaling == CLATTN_ROPE_SCALING_YARN)
-        return (turn_range){r->beta_slow > 0.0 ? r->beta_slow : 1.0,
-                            r->beta_fast > 0.0 ? r->beta_fast : 32.0};
-    return (turn_range){r->low_factor > 0.0 ? r->low_factor : 1.0,
-                        r->high_factor > 0.0 ? r->high_factor : 4.0};
+        return (rope_turn_range){r->beta_slow > 0.0 ? r->beta_slow : 1.0,
+                                 r->beta_fast > 0.0 ? r->beta_fast : 32.0};
+    return (rope_turn_range){r->low_factor > 0.0 ? r->low_factor : 1.0,
+                             r->high_factor > 0.0 ? r->high_factor : 4.0};
 }
 
-static clattn_status check_range(clattn_context *c, const clattn_rope *r) {
-    const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN;
-    const turn_range range = range_of(r);
-    TRY(check_number(c, yarn ? "beta_slow" : "low_factor", yarn ? r->beta_slow : r->low_factor, 1e-6, true));
-    TRY(check_number(c, yarn ? "beta_fast" : "high_factor", yarn ? r->beta_fast : r->high_factor, 1e-6,
-                     true));
-    if (range.low < range.high) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.%s: %g: must be above rope.%s, which is %g",
-                            yarn ? "beta_fast" : "high_factor", range.high, yarn ? "beta_slow" : "low_factor",
-                            range.low);
-}
-
-static clattn_status check_scaling(clattn_context *c, const clattn_rope *r, int width) {
-    const bool yarn = r->scaling == CLATTN_ROPE_SCALING_YARN,
-               llama3 = r->scaling == CLATTN_ROPE_SCALING_LLAMA3,
-               dynamic = r->scaling == CLATTN_ROPE_SCALING_DYNAMIC;
-    if (r->scaling == CLATTN_ROPE_SCALING_NONE) return CLATTN_OK;
-    TRY(check_number(c, "factor", r->factor, 1.0, false));
-    if (width < 4 && (dynamic || r->scaling == CLATTN_ROPE_SCALING_NTK))
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.rotary_dim: %d: NTK scaling needs 4 or more", width);
-    if (yarn || llama3 || dynamic) TRY(check_number(c, "original_length", r->original_length, 1.0, false));
-    if (dynamic) TRY(check_number(c, "length", r->length, 1.0, false));
-    if (yarn) TRY(check_number(c, "attention_factor", r->attention_factor, 1e-6, true));
-    if (yarn && r->base == 1.0)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.base: 1: YaRN needs more");
-    return yarn || llama3 ? check_range(c, r) : CLATTN_OK;
-}
-
-clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *p, int head_dim) {
-    const clattn_rope *r = &p->rope;
-    if ((unsigned)r->layout >= CLATTN_ROPE_COUNT)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "rope.layout: %d is none of CLATTN_ROPE_*",
-                                (int)r->layout);
-    if ((unsigned)r->scaling >= CLATTN_ROPE_SCALING_COUNT)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "rope.scaling: %d is none of CLATTN_ROPE_SCALING_*", (int)r->scaling);
-    if (r->layout == CLATTN_ROPE_NONE) return CLATTN_OK;
-    const int width = rotary_dim(r, head_dim);
-    if (width < 2 || width % 2 || width > head_dim)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "rope.rotary_dim: %d: must be even, at least 2 and at most the head size %d",
-                                width, head_dim);
-    if (!isfinite(r->base) || r->base < 0.0 || (r->base > 0.0 && r->base < 1.0))
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "rope.base: %g: must be 1 or more; 0 means 10000", r->base);
-    TRY(check_scaling(context, r, width));
-    return check_positions(context, p);
+bool cla_rope_has_sections(const clattn_rope *r) {
+    return r->sections[0] || r->sections[1] || r->sections[2];
 }
 
 #define TWO_PI 6.283185307179586476925
@@ -111,7 +42,7 @@ static double pair_of_turns(const clattn_rope *r, int width, double turns) {
 
 // How much of pair d's frequency is divided by the factor: 0 none of it, 1 all.
 static double yarn_share(const clattn_rope *r, int width, int d) {
-    const turn_range range = range_of(r);
+    const rope_turn_range range = cla_rope_range(r);
     double first = pair_of_turns(r, width, range.high), last = pair_of_turns(r, width, range.low);
     if (!r->untruncated) first = floor(first), last = ceil(last);
     first = fmax(first, 0.0), last = fmin(last, width - 1.0);
@@ -120,7 +51,7 @@ static double yarn_share(const clattn_rope *r, int width, int d) {
 }
 
 static double llama3_share(const clattn_rope *r, double turns_per_position) {
-    const turn_range range = range_of(r);
+    const rope_turn_range range = cla_rope_range(r);
     const double turns = turns_per_position * r->original_length;
     return fmin(fmax((range.high - turns) / (range.high - range.low), 0.0), 1.0);
 }
@@ -141,88 +72,157 @@ double cla_rope_amplitude(const clattn_rope *r) {
     return r->attention_factor > 0.0 ? r->attention_factor : 0.1 * log(r->factor) + 1.0;
 }
 
-clattn_status cla_rope_frequencies(call *c, chain *steps) {
-    const clattn_rope *r = &c->params.rope;
-    if (c->frequencies) return CLATTN_OK;
-    TRY(cla_kv_past_table(c, steps));
-    const int width = rotary_dim(r, c->problem.head_dim);
+clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r, int head_dim, chain *steps,
+                                        cl_mem *frequencies) {
+    const int width = cla_rope_width(r, head_dim);
     cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
-    if (!words)
-        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
+    if (!words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
     for (int d = 0; d < width / 2; d++) words[d] = pair_turns(r, width, d);
     const clattn_status status =
-        cla_chain_table(steps, words, (size_t)width / 2 * sizeof *words, &c->frequencies);
+        cla_chain_table(steps, words, (size_t)width / 2 * sizeof *words, frequencies);
     free(words);
     return status;
+}
+
+args_view cla_rope_positions_view(const clattn_tensor *t) {
+    const int items = t->rank - 2;
+    return (args_view){.offset = t->offset,
+                       .batch = t->shape[items] == 1 ? 0 : t->stride[items],
+                       .head = items ? t->stride[0] : 0,
+                       .row = t->stride[items + 1]};
+}
+
+int cla_rope_positions_knob(const clattn_rope *r) {
+    return !cla_rope_has_sections(r) ? 1 : r->sections_interleaved ? 3 : 2;
+}
+
+rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *positions) {
+    const int32_t *sections = r->sections;
+    rope_source_args s = {.ends = {sections[0], sections[0] + sections[1]}};
+    if (r->sections_interleaved) s.ends[0] = sections[1], s.ends[1] = sections[2];
+    if (positions) s.positions = cla_rope_positions_view(positions);
+    return s;
+}
+
+static knobs knobs_of(const rope_turn *t) {
+    knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type};
+    if (t->rows.positions) k.positions = cla_rope_positions_knob(t->rope);
+    if (t->cos) k.cached = 1, k.type_bias = (int)t->cos->type;
+    return k;
+}
+
+// [P, R/2], of each position, or [B or 1, N, R/2], of each row.
+static args_view cached_view(const clattn_tensor *t) {
+    const int row = t->rank - 2;
+    return (args_view){.offset = t->offset,
+                       .batch = row && t->shape[0] != 1 ? t->stride[0] : 0,
+                       .row = t->stride[row],
+                       .column = t->stride[row + 1]};
+}
+
+static rope_source_args source_of(const rope_turn *t) {
+    rope_source_args s = cla_rope_source(t->rope, t->rows.positions);
+    if (t->cos) s.cos = cached_view(t->cos), s.sin = cached_view(t->sin);
+    if (t->cos && t->cos->rank == 2) s.cached_rows = (int32_t)t->cos->shape[0];
+    return s;
+}
+
+double cla_rope_turn_flops(const clattn_tensor *x) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
+}
+
+clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t) {
+    const knobs k = knobs_of(t);
+    program *p = NULL;
+    return cla_program_get(c, KERNEL_ROPE, &k, &p);
+}
+
+clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
+    const rope_rows *r = &t->rows;
+    const clattn_tensor *x = t->x;
+    const knobs k = knobs_of(t);
+    const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
+    if (cla_tensor_count(x) == 0) return CLATTN_OK;
+    const rope_args a = {.x = cla_tensor_view(x),
+                         .y = t->y_view,
+                         .batch = (int)x->shape[0],
+                         .heads = (int)h,
+                         .n = (int)n,
+                         .head_dim = (int)d,
+                         .rotary_dim = r->rotary_dim,
+                         .interleaved = r->interleaved,
+                         .position = r->position,
+                         .flags = r->flags,
+                         .amplitude = (float)cla_rope_amplitude(t->rope)};
+    const rope_source_args source = source_of(t);
+    const size_t items[3] = {(size_t)n * (size_t)(d - r->rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
+    launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true};
+    TRY(cla_program_get(steps->context, KERNEL_ROPE, &k, &l.program));
+    cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
+    cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, t->y);
+    cla_launch_buffer(&l, &r->turns);
+    cla_launch_buffer(&l, &r->table);
+    if (k.positions) cla_launch_buffer(&l, &r->positions->buffer);
+    if (k.cached) cla_launch_buffer(&l, &t->cos->buffer);
+    if (k.cached) cla_launch_buffer(&l, &t->sin->buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    if (k.positions || k.cached) cla_launch_value(&l, &source, sizeof source);
+    return cla_launch_enqueue(steps, &l);
+}
+
+clattn_status cla_rope_frequencies(call *c, chain *steps) {
+    if (c->frequencies) return CLATTN_OK;
+    TRY(cla_kv_past_table(c, steps));
+    return cla_rope_make_frequencies(c->context, &c->params.rope, c->problem.head_dim, steps,
+                                     &c->frequencies);
 }
 
 // Query rows move with the shift, keys with the past before them.
 rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     const clattn_rope *r = &c->params.rope;
+    rope_rows rows = {.rotary_dim = cla_rope_width(r, c->problem.head_dim),
+                      .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
+    const bool own = !is_query && cla_tensor_given(&r->k_positions);
+    if (cla_tensor_given(&r->positions)) {
+        rows.positions = own ? &r->k_positions : &r->positions;
+        return rows;
+    }
     const int past = c->params.kv.past_lengths ? ARGS_BATCH_ROWS : 0;
-    const int flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past;
     const int start = is_query ? c->args.shift : cla_kv_past(&c->params.kv, 0);
-    return (rope_rows){.position = r->position + (flags ? 0 : start),
-                       .rotary_dim = rotary_dim(r, c->problem.head_dim),
-                       .flags = flags,
-                       .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
+    rows.flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past;
+    rows.position = r->position + (rows.flags ? 0 : start);
+    return rows;
 }
 
-static knobs rope_knobs(clattn_type type) {
-    return (knobs){.type_q = (int)type, .type_out = (int)type};
+// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace.
+static rope_turn turn_of(const call *c, bool is_query) {
+    const clattn_tensor *x = is_query ? &c->params.q : &c->params.kv.k;
+    const uint64_t at = is_query ? c->q_turned : c->k_turned;
+    const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
+    rope_turn t = {.rope = &c->params.rope, .x = x, .y = &c->workspace, .y_type = x->type};
+    t.y_view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
+    t.rows = cla_rope_rows_of(c, is_query);
+    t.rows.turns = c->frequencies, t.rows.table = is_query ? c->table : c->past_table;
+    return t;
 }
 
 clattn_status cla_rope_prepare(call *c) {
-    program *p = NULL;
-    const knobs q = rope_knobs(c->problem.type_q), k = rope_knobs(c->problem.type_kv);
-    TRY(cla_program_get(c->context, KERNEL_ROPE, &q, &p));
-    return c->keeps_keys ? CLATTN_OK : cla_program_get(c->context, KERNEL_ROPE, &k, &p);
+    const rope_turn q = turn_of(c, true), k = turn_of(c, false);
+    TRY(cla_rope_turn_prepare(c->context, &q));
+    return c->keeps_keys ? CLATTN_OK : cla_rope_turn_prepare(c->context, &k);
 }
 
-static double turn_flops(const clattn_tensor *x) {
-    return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
-}
 double cla_rope_flops(const call *c) {
-    return turn_flops(&c->params.q) + (c->keeps_keys ? 0.0 : turn_flops(&c->params.kv.k));
-}
-
-// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace; `view` then says so.
-static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, bool is_query,
-                          args_view *view) {
-    const rope_rows r = cla_rope_rows_of(c, is_query);
-    const knobs k = rope_knobs(x->type);
-    const cl_mem table = is_query ? c->table : c->past_table;
-    const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
-    *view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
-    if (cla_tensor_count(x) == 0) return CLATTN_OK;
-    rope_args a = {.x = cla_tensor_view(x),
-                   .y = *view,
-                   .batch = (int)x->shape[0],
-                   .heads = (int)h,
-                   .n = (int)n,
-                   .head_dim = (int)d,
-                   .rotary_dim = r.rotary_dim,
-                   .interleaved = r.interleaved,
-                   .position = r.position,
-                   .flags = r.flags,
-                   .amplitude = (float)cla_rope_amplitude(&c->params.rope)};
-    const size_t items[3] = {(size_t)n * (size_t)(d - r.rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
-    launch l = {.flops = turn_flops(x), .cuts_first = true};
-    TRY(cla_program_get(c->context, KERNEL_ROPE, &k, &l.program));
-    cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
-    cla_launch_buffer(&l, &x->buffer);
-    cla_launch_buffer(&l, &c->workspace);
-    cla_launch_buffer(&l, &c->frequencies);
-    cla_launch_buffer(&l, &table);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    return cla_rope_turn_flops(&c->params.q) + (c->keeps_keys ? 0.0 : cla_rope_turn_flops(&c->params.kv.k));
 }
 
 clattn_status cla_rope_enqueue(call *c, chain *steps) {
-    TRY(turn(c, steps, &c->params.q, c->q_turned, true, &c->args.q));
-    c->q = c->workspace;
+    const rope_turn q = turn_of(c, true), k = turn_of(c, false);
+    TRY(cla_rope_turn_enqueue(steps, &q));
+    c->args.q = q.y_view, c->q = c->workspace;
     if (c->keeps_keys) return CLATTN_OK;
-    TRY(turn(c, steps, &c->params.kv.k, c->k_turned, false, &c->args.k));
-    c->k = c->workspace;
+    TRY(cla_rope_turn_enqueue(steps, &k));
+    c->args.k = k.y_view, c->k = c->workspace;
     return CLATTN_OK;
 }

@@ -96,6 +96,10 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "infbias: needs a bias, such as biasqk");
     else if (t->blocks && t->mask.rank == 0 && !t->mods)
         return refuse(why, "blocks: needs a mask, such as maskqk, or mods");
+    else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)
+        return refuse(why, "positions: need a rope, such as ropehalf");
+    else if ((t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2]) && !t->positions)
+        return refuse(why, "sections: need positions");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else

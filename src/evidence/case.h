@@ -26,6 +26,8 @@
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
 //   ropeattentionX ropeuntruncated
 //   dropoutX:N                     probability and seed
+//   positions                      explicit ones of rows and keys, from the seed
+//   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
@@ -101,6 +103,7 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
     clattn_rope rope;
+    bool positions;             // explicit ones, which case_positions.h makes
     bool has_past, past_shared; // keys lie in past_k and past_v, too: case_places.h
     int64_t past;               // rows of those, of the n_kv
     int past_count;             // 0: all items have as many

@@ -46,6 +46,7 @@ static struct reference reference_of(const struct case_data *data, clattn_type p
     r.bias = data->bias;
     r.score = &t->score;
     r.rope = &t->rope;
+    r.positions[0] = data->positions[0], r.positions[1] = data->positions[1];
     r.plain = plain;
     r.period = r.map_period = GUARDED_PERIOD;
     if (sample != NULL) {

@@ -8,6 +8,7 @@
 #include "evidence/case_contents.h"
 #include "evidence/case_kv.h"
 #include "evidence/case_places.h"
+#include "evidence/case_positions.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -168,6 +169,7 @@ struct case_data *case_make(const struct test_case *test) {
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);
     case_places_make(data);
+    case_positions_make(data);
     case_contents_fill(data);
     case_places_hide(data);
     case_kv_store(data);
@@ -181,5 +183,6 @@ void case_free(struct case_data *data) {
         free(data->integers[host]);
     }
     case_places_free(data);
+    for (int n = 0; n < 2; n++) free(data->positions[n]);
     free(data);
 }

@@ -43,6 +43,7 @@ struct case_data {
     int32_t *integers[CASE_HOSTS]; // [B]
     int32_t *past_lengths;         // [B]; NULL: as many in all
     int32_t *block_table;          // [B, blocks]; NULL: no pages
+    double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
 };
 
 // The tensor of a complete case; rank 0: the case has none.

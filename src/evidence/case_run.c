@@ -6,6 +6,7 @@
 
 #include "evidence/case_kv.h"
 #include "evidence/case_mods.h"
+#include "evidence/case_positions.h"
 #include "evidence/reference.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
@@ -127,6 +128,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
                                            .precision = t->precision};
     else
         fill_attention(t, a);
+    case_positions_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.rope : &a->params.rope);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
@@ -138,6 +140,7 @@ void case_unbind(struct case_arrays *a) {
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
+    for (int n = 0; n < 2; n++) guarded_release(&a->positions[n]);
     for (int n = 0; n < LAYER_MATRICES; n++) guarded_release(&a->packed_weights[n]);
 }
 

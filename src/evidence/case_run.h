@@ -25,6 +25,7 @@ struct case_arrays {
     struct guarded kv_scales[4];             // of the rows of k, v and their past, where their type has some
     struct guarded block_table;              // of pages
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
+    struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)
     struct guarded blocks;                   // the block mask
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
     struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them

@@ -85,7 +85,7 @@ const struct hard_case hard_cases[] = {
     {"past-i8", "attend-f32-b2-h4-hkv2-n7-nkv65-d64-causal-kvi8-spaced-lse-past60"},
     {"past-weights", "attend-f32-b2-h2-n16-nkv133-d64-causal-lse-weights-past99:99:40"},
     {"past-taps", "attend-f32-b2-h2-n12-nkv33-d64-causal-lse-scoresraw-past21:21:0"},
-    {"past-mods", "attend-f32-b2-h2-n20-nkv133-d64-causal-lse-past113-alibi-maskqk-mods-blocks"},
+    {"past-mods", "attend-f32-b2-h2-n20-nkv133-d64-causal-lse-past113-maskqk-alibi-mods-blocks"},
     {"pages", "attend-f32-b3-h4-hkv2-n9-nkv144-d64-causal-bshd-lse-pages16-kvlen144:33:70"},
     {"pages-odd", "attend-bf16-b2-h2-n40-nkv105-d64-causal-lse-pages7-kvlen105:50"},
     {"pages-decode", "decode-f16-b2-h8-hkv2-n1-nkv1024-d128-causal-lse-pages32-kvlen1000:17"},

@@ -69,11 +69,23 @@ double reference_dot(const double *a, const double *b, int64_t n) {
     return sum[0] + sum[1] + sum[2] + sum[3];
 }
 
+// Where a row of q (of: 0) or of k (1) stands.
+struct turned_row {
+    int of;
+    int64_t b, n, counted;
+};
+
 // A row of q or k turned to its position in `copy`, and rounded where a plain computation stores it again.
-static const double *turned(const struct reference *r, const double *row, int64_t position, double *copy) {
+static const double *turned(const struct reference *r, const double *row, const struct turned_row *at,
+                            double *copy) {
     if (r->rope == NULL || r->rope->layout == CLATTN_ROPE_NONE) return row;
+    const double *given = r->positions[at->of], counted = (double)(r->rope->position + at->counted);
+    const int64_t rows = !at->of ? r->n_q : r->places.past_k ? r->places.rows : r->n_kv;
+    double position[3] = {counted, counted, counted};
+    for (int axis = 0; given != NULL && axis < (reference_has_sections(r->rope) ? 3 : 1); axis++)
+        position[axis] = given[(axis * r->batch + at->b) * rows + at->n];
     memcpy(copy, row, (size_t)r->head_dim * sizeof *copy);
-    reference_rope(r->rope, copy, 1, r->head_dim, r->rope->position + position);
+    reference_rope(r->rope, copy, r->head_dim, position);
     for (int64_t d = 0; r->plain != CLATTN_TYPE_F32 && d < r->head_dim; d++)
         copy[d] = storage_round(r->plain, copy[d]);
     return copy;
@@ -90,7 +102,7 @@ static const double *turned_keys(const struct reference *r, int64_t head, struct
         if (reference_was_turned(r, b, j))
             memcpy(to, k, (size_t)r->head_dim * sizeof *to);
         else
-            turned(r, k, j, to);
+            turned(r, k, &(struct turned_row){1, b, reference_new_row(r, b, j), j}, to);
     }
     kept->head = head;
     return kept->k;
@@ -108,7 +120,7 @@ static void raw_scores(const struct reference *r, const struct reference_row *at
     const double *q = values_at(r, r->q, ((at->b * r->heads + at->h) * r->n_q + at->i) * d);
     const double *keys = turned_keys(r, head, kept);
     const double scale = reference_scale(r, at->h);
-    q = turned(r, q, at->p, kept->q);
+    q = turned(r, q, &(struct turned_row){0, at->b, at->i, at->p}, kept->q);
     for (int64_t j = 0; j < r->n_kv; j++) {
         const double *k = keys != NULL
                               ? keys + j * d

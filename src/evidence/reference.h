@@ -32,6 +32,7 @@ struct reference {
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats
     const clattn_score *score;              // its scalars and host arrays; its tensors are not looked at
     const clattn_rope *rope;                // NULL: none
+    const double *positions[2];             // explicit ones of rows and keys, [1 or 3, B, N]; NULL: counted
     clattn_type plain;                      // F32: exact
     int64_t period, map_period; // of q, k, v; of mask and bias: tables that repeat; 0: whole tensors
     const int64_t *rows;        // of [B, H, Nq]; of [B, Nq] in a layer. NULL: all, in order
@@ -49,13 +50,16 @@ void reference_attention(const struct reference *problem, const struct reference
 // turned before; and the keys of an item at most.
 const double *reference_kv_row(const struct reference *problem, bool value, int64_t b, int64_t h, int64_t j);
 bool reference_was_turned(const struct reference *problem, int64_t b, int64_t j);
+// The row of k that key j is, where it is none of the past.
+int64_t reference_new_row(const struct reference *r, int64_t b, int64_t j);
 int64_t reference_kv_most(const struct reference *problem, int64_t b);
 
 // The shift of batch item b: row i stands at p = i + shift.
 int64_t reference_shift(const struct reference *problem, int64_t b);
 
-// Turn rows [n, head_dim] in place; row r has position first + r.
-void reference_rope(const clattn_rope *rope, double *rows, int64_t n, int64_t head_dim, int64_t first);
+// Turn a row [head_dim] in place, which has this position, or with sections these three.
+void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]);
+bool reference_has_sections(const clattn_rope *rope);
 
 // y[rows, out] = x[rows, in] w^T + b; b may be NULL.
 struct reference_linear {

@@ -64,16 +64,34 @@ static double frequency_of(const clattn_rope *rope, double width, double d) {
     }
 }
 
-void reference_rope(const clattn_rope *rope, double *rows, int64_t n, int64_t head_dim, int64_t first) {
+bool reference_has_sections(const clattn_rope *rope) {
+    return rope->sections[0] != 0 || rope->sections[1] != 0 || rope->sections[2] != 0;
+}
+
+// Which of three positions pair d turns by, as Transformers' two ways have it: slices that follow one another, or every
+// third pair taken over from the first axis.
+static int axis_of(const clattn_rope *rope, int64_t d) {
+    int64_t end = 0;
+    if (!reference_has_sections(rope)) return 0;
+    for (int axis = 0; !rope->sections_interleaved && axis < 3; axis++) {
+        end += rope->sections[axis];
+        if (d < end) return axis;
+    }
+    for (int axis = 1; axis < 3; axis++)
+        for (int64_t taken = axis; taken < (int64_t)rope->sections[axis] * 3; taken += 3)
+            if (taken == d) return axis;
+    return 0;
+}
+
+void reference_rope(const clattn_rope *rope, double *row, int64_t head_dim, const double position[3]) {
     int64_t width = rope->rotary_dim != 0 ? rope->rotary_dim : head_dim, half = width / 2;
     const double amplitude = rope->scaling != CLATTN_ROPE_SCALING_YARN
                                  ? 1
                                  : given(rope->attention_factor, 0.1 * log(rope->factor) + 1);
-    for (int64_t c = 0; c < n * half; c++) {
-        int64_t r = c / half, d = c % half;
-        double angle = (double)(first + r) * frequency_of(rope, (double)width, (double)d);
-        double *x = rows + r * head_dim + (rope->layout == CLATTN_ROPE_HALF ? d : 2 * d);
-        double *y = rows + r * head_dim + (rope->layout == CLATTN_ROPE_HALF ? d + half : 2 * d + 1);
+    for (int64_t d = 0; d < half; d++) {
+        double angle = position[axis_of(rope, d)] * frequency_of(rope, (double)width, (double)d);
+        double *x = row + (rope->layout == CLATTN_ROPE_HALF ? d : 2 * d);
+        double *y = row + (rope->layout == CLATTN_ROPE_HALF ? d + half : 2 * d + 1);
         double x0 = *x, y0 = *y;
         *x = amplitude * (x0 * cos(angle) - y0 * sin(angle));
         *y = amplitude * (x0 * sin(angle) + y0 * cos(angle));

@@ -13,6 +13,10 @@ bool reference_was_turned(const struct reference *r, int64_t b, int64_t j) {
     return r->places.page_size > 0 || (r->places.past_k && j < past_length(&r->places, b));
 }
 
+int64_t reference_new_row(const struct reference *r, int64_t b, int64_t j) {
+    return r->places.past_k ? j - past_length(&r->places, b) : j;
+}
+
 const double *reference_kv_row(const struct reference *r, bool value, int64_t b, int64_t h, int64_t j) {
     const struct reference_places *p = &r->places;
     const int64_t size = value ? r->head_dim_v : r->head_dim;

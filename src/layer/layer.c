@@ -41,12 +41,22 @@ static clattn_status check_attention(layer *l) {
     return cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call);
 }
 
+// A projection counts positions' strides in 32 bits.
+static bool can_take(const rope_rows *rows) {
+    if (!rows->positions) return true;
+    const args_view at = cla_rope_positions_view(rows->positions);
+    return at.batch <= INT32_MAX && at.row <= INT32_MAX;
+}
+
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory.
 static void choose_rope(layer *l) {
     linear q = l->q, k = l->k;
-    if (!l->native || !l->call.turns || cla_rope_amplitude(&l->params.rope) != 1.0) return;
+    const clattn_rope *rope = &l->call.params.rope;
+    if (!l->native || !l->call.turns || cla_rope_amplitude(rope) != 1.0 || cla_rope_has_sections(rope))
+        return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
+    if (!can_take(&q.rope) || !can_take(&k.rope)) return;
     cla_linear_choose(l->context, &q);
     cla_linear_choose(l->context, &k);
     l->turns = q.choice.knobs.rope && k.choice.knobs.rope;

@@ -130,28 +130,43 @@ static size_t divide_up(int64_t n, int by) {
     return ((size_t)n + (size_t)by - 1) / (size_t)by;
 }
 
+// Where the kernel finds its rows' positions.
+static void fill_positions(const linear *l, linear_args *a) {
+    if (!l->rope.positions) return;
+    const args_view at = cla_rope_positions_view(l->rope.positions);
+    a->flags |= LINEAR_POSITIONS;
+    a->position = at.offset;
+    a->position_batch = (int32_t)at.batch, a->position_row = (int32_t)at.row;
+}
+
+static const cl_mem *table_of(const linear *l) {
+    return l->rope.positions ? &l->rope.positions->buffer : &l->rope.table;
+}
+
 static linear_args args_of(const linear *l) {
     const clattn_tensor *x = &l->x, *y = &l->y;
-    return (linear_args){.x_offset = x->offset,
-                         .x_batch = x->stride[0],
-                         .x_head = x->stride[1],
-                         .x_row = x->stride[2],
-                         .w_offset = l->w.offset,
-                         .w_row = l->w.stride[0],
-                         .bias_offset = l->b.offset,
-                         .y_offset = y->offset,
-                         .y_batch = y->stride[0],
-                         .y_head = y->stride[1],
-                         .y_row = y->stride[2],
-                         .position = l->rope.position,
-                         .batch = (int)x->shape[0],
-                         .rows = (int)x->shape[2],
-                         .columns = (int)l->w.shape[0],
-                         .reduction = (int)l->w.shape[1],
-                         .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
-                         .y_head_columns = (int)y->shape[3],
-                         .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
-                         .rotary_dim = l->rope.rotary_dim};
+    linear_args a = {.x_offset = x->offset,
+                     .x_batch = x->stride[0],
+                     .x_head = x->stride[1],
+                     .x_row = x->stride[2],
+                     .w_offset = l->w.offset,
+                     .w_row = l->w.stride[0],
+                     .bias_offset = l->b.offset,
+                     .y_offset = y->offset,
+                     .y_batch = y->stride[0],
+                     .y_head = y->stride[1],
+                     .y_row = y->stride[2],
+                     .position = l->rope.position,
+                     .batch = (int)x->shape[0],
+                     .rows = (int)x->shape[2],
+                     .columns = (int)l->w.shape[0],
+                     .reduction = (int)l->w.shape[1],
+                     .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
+                     .y_head_columns = (int)y->shape[3],
+                     .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
+                     .rotary_dim = l->rope.rotary_dim};
+    fill_positions(l, &a);
+    return a;
 }
 
 _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
@@ -168,14 +183,14 @@ static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t
     a.column_tile = choice->column_tile;
     a.packed_offset = l->packed.offset;
     a.x_offset += first * a.x_row, a.y_offset += first * a.y_row;
-    a.position += first, a.rows = (int)rows;
+    a.position += first * (l->rope.positions ? a.position_row : 1), a.rows = (int)rows;
     cla_launch_buffer(&job, &l->x.buffer);
     cla_launch_buffer(&job, &l->w.buffer);
     if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
     cla_launch_buffer(&job, &l->b.buffer);
     cla_launch_buffer(&job, &l->y.buffer);
     cla_launch_buffer(&job, &l->rope.turns);
-    cla_launch_buffer(&job, &l->rope.table);
+    cla_launch_buffer(&job, table_of(l));
     cla_launch_value(&job, &a, sizeof a);
     job.flops = flops_of(l) * (double)rows / (double)l->x.shape[2];
     job.global[0] = divide_up(l->x.shape[0] * rows, choice->row_tile) * job.local[0];
@@ -206,7 +221,7 @@ static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int cou
     for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
     cla_launch_buffer(job, &l[0]->y.buffer);
     cla_launch_buffer(job, &l[0]->rope.turns);
-    cla_launch_buffer(job, &l[0]->rope.table);
+    cla_launch_buffer(job, table_of(l[0]));
     for (int i = 0; i < 3; i++) {
         if (i < count) a[i] = args_of(l[i]);
         if (i < count) job->flops += flops_of(l[i]);
@@ -236,10 +251,11 @@ bool cla_linear_is_of_few_rows(const linear *l) {
     return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
 }
 
-// The same rows, kernel, knobs and result buffer. A projection without RoPE may go with one that has it.
+// The same rows, kernel, knobs, positions and result buffer. A projection without RoPE may go with one that has it.
 static bool can_share(const linear *first, const linear *l) {
     knobs k = l->choice.knobs;
     if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
+    if (l->rope.positions && l->rope.positions != first->rope.positions) return false;
     return cla_linear_is_of_few_rows(l) && l->choice.id == first->choice.id &&
            cla_knobs_equal(&k, &first->choice.knobs) && memcmp(&l->x, &first->x, sizeof l->x) == 0 &&
            l->y.buffer == first->y.buffer;

@@ -1,0 +1,54 @@
+/* append.h: new rows into a cache of keys and values. Included by clattn.h, which tells the letters and the rules. */
+#ifndef CLATTN_APPEND_H
+#define CLATTN_APPEND_H
+
+#include "rope.h"
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------ append --- */
+
+/* Row r of batch item b goes to row start + r of its cache, r below n. The rows may have another type than the cache; keys
+ * are turned by RoPE before they are stored, so that a cache is turned once. int8: a row's scale becomes max|x| / 127 in
+ * float32, x then the nearest integer to x / scale, ties to even, where the device's division is exact; a row of zeros
+ * has scale 0, one that holds an infinity or a NaN becomes NaN. [ONNX TensorScatter] */
+typedef struct clattn_append_params {
+    /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16, last stride 1. Keys or values may be absent with
+     * their cache. */
+    clattn_tensor k_new, v_new;
+    clattn_tensor k,
+        v; /* [B, Hkv, capacity, D] and [..., Dv], of one type, f32, f16, bf16 or i8, last stride 1 */
+    clattn_tensor k_scale, v_scale; /* f32 [B, Hkv, capacity]: with i8, and only then */
+    int32_t start;                  /* of every batch item, 0 to capacity - n */
+    const int32_t *starts;          /* [B], host memory, read during the call: of each; start then is 0 */
+    const int32_t *lengths;         /* [B], host memory: how many of its n rows each appends; NULL: all */
+    bool circular; /* rows go to (start + r) modulo capacity, start is any from 0; n is at most capacity */
+    /* Optional: of k_new, whose row r has position rope.position + start + r, not wrapped, or rope.positions[b, r];
+     * k_positions is absent. */
+    clattn_rope rope;
+    const clattn_progress *progress; /* optional: as in clattn_attention_params */
+} clattn_append_params;
+
+/* Compile ahead what the call needs. Buffers may be NULL (an optional tensor counts as present when its rank is not 0).
+ * Threads: any.   Blocking: while the driver compiles.   Returns: as clattn_append_enqueue. */
+CLATTN_API clattn_status clattn_append_prepare(clattn_context *context, const clattn_append_params *params);
+
+/* Enqueue it on the caller's queue, in-order or out-of-order; wait_list and event as in clattn_attention_enqueue. B, Hkv or n
+ * of 0 does nothing and succeeds; D or Dv of 0 is refused. It takes no scratch memory but a few words a frequency and batch
+ * item.
+ * Lifetime  buffers must live until the commands are done.
+ * Threads   any, one queue a thread.
+ * Blocking  never for the result, unless with `progress`; a kernel not yet compiled is compiled now.
+ * Returns   INVALID_ARGUMENT  a rank, shape, type, stride, range, number, buffer or handle is wrong, or rows leave the
+ *                             cache; nothing was enqueued
+ *           CANCELLED         by params->progress
+ *           OUT_OF_MEMORY, BUILD_FAILED, DEVICE_LOST, DRIVER */
+CLATTN_API clattn_status clattn_append_enqueue(clattn_context *context, cl_command_queue queue,
+                                               const clattn_append_params *params, cl_uint wait_count,
+                                               const cl_event *wait_list, cl_event *event);
+#ifdef __cplusplus
+}
+#endif
+#endif

@@ -1,0 +1,65 @@
+// case_positions.c: see case_positions.h. By the seed all batch items share one row of positions, and keys those of the rows
+// where they are as many.
+#include "evidence/case_positions.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "evidence/case_places.h"
+#include "evidence/reference.h"
+
+#define FARTHEST 0x1p20 // a float32 angle would be off by 0.06 there
+
+static int64_t axes_of(const struct test_case *t) {
+    return t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2] ? 3 : 1;
+}
+
+static bool is_shared(const struct test_case *t) {
+    return t->seed / 2 % 2 == 1;
+}
+
+// Whether the call is given those of the keys.
+static bool keys_have_own(const struct test_case *t) {
+    return t->page_size == 0 && (t->n_q != case_kv_rows(t) || t->seed % 2 == 1);
+}
+
+// Those of q, or of the rows of k; in pages they were turned before.
+static int64_t rows_of(const struct test_case *t, int of) {
+    return of && t->page_size == 0 ? case_kv_rows(t) : t->n_q;
+}
+
+void case_positions_make(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    struct random random = {t->seed + 77};
+    for (int of = 0; of < 2 && t->positions; of++) {
+        const int64_t n = rows_of(t, of), count = axes_of(t) * t->batch * n;
+        double *x = data->positions[of] = reference_alloc(count);
+        for (int64_t c = 0; c < count; c++) {
+            const int64_t row = c % n, axis = c / n / t->batch;
+            x[c] = is_shared(t) && c / n % t->batch > 0 ? x[axis * t->batch * n + row]
+                                                        : floor(random_uniform(&random, -FARTHEST, FARTHEST));
+            if (of && !keys_have_own(t)) x[c] = data->positions[0][c];
+        }
+    }
+}
+
+// [B or 1, N], or three of them.
+static clattn_tensor bind(const struct case_data *data, struct place *place, int of, struct guarded *to) {
+    const struct test_case *t = &data->test;
+    const int64_t axes = axes_of(t), n = rows_of(t, of), batch = is_shared(t) ? 1 : t->batch;
+    double *values = reference_alloc(axes * batch * n);
+    for (int64_t c = 0; c < axes * batch * n; c++)
+        values[c] = data->positions[of][(c / (batch * n) * t->batch + c / n % batch) * n + c % n];
+    const struct guarded_shape with_axes = {CLATTN_TYPE_I32, 3, {axes, batch, n}, t->layout},
+                               one = {CLATTN_TYPE_I32, 2, {batch, n}, t->layout};
+    *to = guarded_input(place, axes > 1 ? &with_axes : &one, values);
+    free(values);
+    return to->view;
+}
+
+void case_positions_bind(const struct case_data *data, struct place *place, struct case_arrays *a,
+                         clattn_rope *rope) {
+    if (!data->test.positions) return;
+    rope->positions = bind(data, place, 0, &a->positions[0]);
+    if (keys_have_own(&data->test)) rope->k_positions = bind(data, place, 1, &a->positions[1]);
+}
