@@ -6,6 +6,8 @@
 
 #include "case_assert.h"
 
+#include <math.h>
+
 static const struct test_case good = {.op = CASE_LAYER,
                                       .name = "good",
                                       .batch = 2,
@@ -20,6 +22,14 @@ static const struct test_case good = {.op = CASE_LAYER,
                                       .biases = LAYER_ALL_BIASES};
 
 static const int32_t any_numbers[] = {0, 1};
+static const clattn_tensor absent;
+
+// Keys and values of two heads that are there already: x's numbers, which are as many.
+#define keys clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 7, 8)
+static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
+    p->kv.k = k, p->kv.v = v;
+    p->y = p->wk = p->wv = p->bk = p->bv = absent;
+}
 
 #define INVALID(X)                                                                                           \
     X(x_absent, "x", p->x.buffer = NULL)                                                                     \
@@ -56,16 +66,45 @@ static const int32_t any_numbers[] = {0, 1};
     X(kv_heads_not_of_heads, "heads", p->kv_heads = 3)                                                       \
     X(negative_kv_heads, "heads", p->kv_heads = -1)                                                          \
     X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
-    X(kv_k, "kv", p->kv.k = p->x)                                                                            \
-    X(kv_v, "kv", p->kv.v = p->x)                                                                            \
-    X(kv_k_and_v, "kv", p->kv.k = p->kv.v = p->x)                                                            \
+    X(kv_k, "kv: of k and v there is one", p->kv.k = p->x)                                                   \
+    X(kv_v, "kv: of k and v there is one", p->kv.v = p->x)                                                   \
+    X(kv_k_and_v, "y: is there to make keys", p->kv.k = p->kv.v = p->x)                                      \
+    X(kv_and_wk, "wk: is there to make keys", (p->kv.k = p->kv.v = p->x, p->y = absent))                     \
+    X(kv_and_bk, "bk: is there to make keys", (p->kv.k = p->kv.v = p->x, p->y = p->wk = p->wv = absent))     \
+    X(kv_rank, "kv: k and v must be", ready(p, p->x, p->x))                                                  \
+    X(kv_heads, "kv: k has 4 heads", (ready(p, keys, keys), p->kv.k.shape[1] = 4))                           \
+    X(kv_batch, "k: ", (ready(p, keys, keys), p->kv.k.shape[0] = 1))                                         \
+    X(kv_size, "k: ", (ready(p, keys, keys), p->kv.k.shape[3] = 7))                                          \
+    X(kv_values, "wo: ", (ready(p, keys, keys), p->kv.v.shape[3] = 7))                                       \
+    X(kv_values_size, "kv: k and v must be", (ready(p, keys, keys), p->kv.v.shape[3] = INT64_C(1) << 61))    \
+    X(kv_k_norm, "k_norm: is there to make", (ready(p, keys, keys), p->norm = 1, p->k_norm = p->bq))         \
+    X(kv_packed, "packed_wk: is there", (ready(p, keys, keys), p->packed_wk.buffer = p->x.buffer))           \
+    X(kv_written, "out", (ready(p, keys, keys), p->kv.v.buffer = p->out.buffer))                             \
+    X(norm, "norm: ", p->norm = CLATTN_NORM_COUNT)                                                           \
+    X(q_norm_alone, "q_norm: ", p->q_norm = p->bq)                                                           \
+    X(k_norm_alone, "k_norm: ", p->k_norm = p->bk)                                                           \
+    X(q_norm_size, "q_norm: ", (p->norm = CLATTN_NORM_HEADS, p->q_norm = p->bq))                             \
+    X(k_norm_size, "k_norm: ", (p->norm = CLATTN_NORM_WIDTH, p->k_norm = p->bq))                             \
+    X(q_norm_type,                                                                                           \
+      "q_norm: ", (p->norm = CLATTN_NORM_WIDTH, p->q_norm = p->bq, p->q_norm.type = CLATTN_TYPE_I8))         \
+    X(q_norm_leaves,                                                                                         \
+      "q_norm: ", (p->norm = CLATTN_NORM_WIDTH, p->q_norm = p->bq, p->q_norm.offset = 1 << 20))              \
+    X(norm_epsilon_alone, "norm_epsilon: ", p->norm_epsilon = 1e-6f)                                         \
+    X(norm_epsilon_negative, "norm_epsilon: ", (p->norm = CLATTN_NORM_HEADS, p->norm_epsilon = -1e-6f))      \
+    X(norm_epsilon_nan, "norm_epsilon: ", (p->norm = CLATTN_NORM_HEADS, p->norm_epsilon = NAN))              \
+    X(norm_epsilon_inf, "norm_epsilon: ", (p->norm = CLATTN_NORM_HEADS, p->norm_epsilon = INFINITY))         \
+    X(norm_plus_one_alone, "norm_plus_one: ", (p->norm = CLATTN_NORM_HEADS, p->norm_plus_one = true))        \
+    X(gate_rows, "w_gate: 28 rows", (p->w_gate = p->wq, p->w_gate.shape[0] = 28))                            \
+    X(gate_rank, "w_gate: ", p->w_gate = p->bq)                                                              \
+    X(gate_columns, "w_gate: ", (p->w_gate = p->wq, p->w_gate.shape[1] = 23))                                \
+    X(gate_type, "w_gate: its type", (p->w_gate = p->wq, p->w_gate.type = CLATTN_TYPE_F16))                  \
+    X(gate_bias_size, "b_gate: ", (p->w_gate = p->wq, p->b_gate = p->bk))                                    \
+    X(gate_bias_alone, "b_gate: is there for w_gate", p->b_gate = p->bq)                                     \
+    X(gate_packed_alone, "packed_gate: is there for w_gate", p->packed_gate.buffer = p->x.buffer)            \
     X(attention_dropout, "dropout", p->score.dropout = 1.5f)                                                 \
     X(attention_window, "window", (p->score.window = true, p->score.window_left = -2))
 
 #define UNSUPPORTED(X)                                                                                       \
-    X(q_norm, "q_norm", p->q_norm = p->bq)                                                                   \
-    X(k_norm, "k_norm", p->k_norm = p->bk)                                                                   \
-    X(norm_epsilon, "norm_epsilon", p->norm_epsilon = 1e-6f)                                                 \
     X(kv_new, "k_new", p->kv.k_new = p->bq)                                                                  \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)
 

@@ -10,6 +10,7 @@
 static const struct {
     clattn_attention_params attention;
     clattn_layer_params layer;
+    clattn_layer_kv_params kv;
     clattn_linear_params linear;
     clattn_pack_params pack;
 } good = {
@@ -27,6 +28,7 @@ static const struct {
     }
     .attention = {.q = VIEW4, .kv = {.k = VIEW4, .v = VIEW4}, .out = VIEW4},
     .layer = {.x = VIEW3, .out = VIEW3, .wq = VIEW2, .wk = VIEW2, .wv = VIEW2, .wo = VIEW2, .heads = 2},
+    .kv = {.y = VIEW3, .wk = VIEW2, .wv = VIEW2, .k = VIEW4, .v = VIEW4},
     .linear = {.x = VIEW3, .out = VIEW3, .w = VIEW2},
     .pack = {.w = VIEW2}};
 
@@ -76,6 +78,10 @@ static clattn_packed some_packed;
     X(layer_enqueue_queue, clattn_layer_enqueue(c, NULL, &good.layer, 0, NULL, NULL), "queue")               \
     X(layer_enqueue_list, clattn_layer_enqueue(c, q, &good.layer, 1, NULL, NULL), "wait_list")               \
     X(layer_enqueue_buffers, clattn_layer_enqueue(c, q, &good.layer, 0, NULL, NULL), "x: ")                  \
+    X(kv_params, clattn_layer_kv_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
+    X(kv_queue, clattn_layer_kv_enqueue(c, NULL, &good.kv, 0, NULL, NULL), "queue")                          \
+    X(kv_list, clattn_layer_kv_enqueue(c, q, &good.kv, 1, NULL, NULL), "wait_list")                          \
+    X(kv_buffers, clattn_layer_kv_enqueue(c, q, &good.kv, 0, NULL, NULL), "y: ")                             \
     X(linear_plan_params, clattn_linear_plan(c, NULL, &some_choice), "params")                               \
     X(linear_plan_choice, clattn_linear_plan(c, &good.linear, NULL), "choice")                               \
     X(linear_workspace_params, clattn_linear_workspace(c, NULL, &some_bytes), "params")                      \

@@ -20,8 +20,9 @@ struct layer_trial {
     X(out, INVALID_ARGUMENT, "out: ", p->out.shape[2]++)                                                     \
     X(projection, INVALID_ARGUMENT, "projection: ", p->projection = CLATTN_PROJECTION_COUNT)                 \
     X(scale, INVALID_ARGUMENT, "scale: ", p->score.scale = NAN)                                              \
-    X(q_norm, UNSUPPORTED, "q_norm: ", p->q_norm = p->wq)                                                    \
-    X(norm_epsilon, UNSUPPORTED, "norm_epsilon: ", p->norm_epsilon = 1e-6f)                                  \
+    X(q_norm, INVALID_ARGUMENT, "q_norm: ", (p->norm = CLATTN_NORM_HEADS, p->q_norm = p->wq))                \
+    X(norm_epsilon, INVALID_ARGUMENT, "norm_epsilon: ", p->norm_epsilon = -1)                                \
+    X(w_gate, INVALID_ARGUMENT, "w_gate: ", (p->w_gate = p->wq, p->w_gate.shape[1]++))                       \
     X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)
 #define LAYER_SPOIL(name, status, word, wrong)                                                               \
     static void spoil_##name(clattn_layer_params *p) {                                                       \
@@ -59,6 +60,13 @@ static void make_layer_tensors(struct random *r, clattn_layer_params *p) {
     p->wk = promise_input(w, 2, (const int64_t[]){hkv * d, of});
     p->wv = promise_input(w, 2, (const int64_t[]){hkv * dv, of});
     p->wo = promise_input(w, 2, (const int64_t[]){mo, h * dv});
+    const int64_t gates[] = {h, m}, all_gates[] = {h * dv, m};
+    if (promise_chance(r, 4)) p->w_gate = promise_input(w, 2, promise_chance(r, 2) ? gates : all_gates);
+    if (p->w_gate.rank && biases) p->b_gate = promise_input(CLATTN_TYPE_F32, 1, p->w_gate.shape);
+    p->norm = (clattn_norm)PROMISE_PICK(r, 0, 0, 0, 0, 1, 2);
+    if (p->norm == CLATTN_NORM_HEADS && biases) p->q_norm = promise_input(CLATTN_TYPE_F32, 1, &d);
+    if (p->norm == CLATTN_NORM_WIDTH && biases) p->q_norm = promise_input(CLATTN_TYPE_F32, 1, p->wq.shape);
+    if (p->q_norm.rank) p->norm_plus_one = promise_chance(r, 2), p->norm_epsilon = 1e-5f;
     if (biases) p->bq = promise_input(CLATTN_TYPE_F32, 1, p->wq.shape);
     if (biases) p->bo = promise_input(CLATTN_TYPE_F32, 1, p->wo.shape);
     if (promise_chance(r, 5)) p->lse = promise_output(1, CLATTN_TYPE_F32, 3, full);
@@ -90,8 +98,9 @@ static void make_layer(struct random *r, struct layer_trial *t) {
 static void take_layer_buffers(struct layer_trial *t) {
     clattn_layer_params *p = &t->bare;
     *p = t->whole;
-    clattn_tensor *const all[] = {&p->x,  &p->y,  &p->out, &p->wq,      &p->wk,     &p->wv,   &p->wo,
-                                  &p->bq, &p->bo, &p->lse, &p->weights, &p->scores, &p->kv.v, &p->q_norm};
+    clattn_tensor *const all[] = {&p->x,      &p->y,      &p->out,    &p->wq,    &p->wk,  &p->wv,
+                                  &p->wo,     &p->w_gate, &p->bq,     &p->bo,    &p->lse, &p->weights,
+                                  &p->scores, &p->kv.v,   &p->q_norm, &p->b_gate};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) all[i]->buffer = NULL;
 }
 

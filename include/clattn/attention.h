@@ -114,7 +114,7 @@ typedef struct clattn_score {
     uint64_t dropout_seed; /* any; without effect where P is 0 */
 } clattn_score;
 
-/* Where keys and values lie; attention and layer share it. A layer makes k and v itself: there both are absent. */
+/* Where keys and values lie; attention and layer share it. A layer makes k and v itself where both are absent. */
 typedef struct clattn_kv {
     clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
     clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */

@@ -52,13 +52,29 @@ typedef struct clattn_packed {
     uint64_t made[7]; /* of no meaning to the caller */
 } clattn_packed;
 
+/* QK-norm: RMSNorm of q and k between their projections and RoPE, in float32:
+ *   x = x / sqrt(mean(x^2) + norm_epsilon) * w       or (1 + w) with norm_plus_one [Gemma]
+ * where w is q_norm or k_norm, or 1 where that is absent. Source: Zhang and Sennrich 2019; Henry et al. 2020 for q and k. */
+typedef enum clattn_norm {
+    CLATTN_NORM_NONE = 0,
+    CLATTN_NORM_HEADS, /* the mean is of a head's D numbers, weights are [D] [Qwen3, Gemma 3] */
+    CLATTN_NORM_WIDTH, /* of all heads of a row together, weights are [H*D] of q and [Hkv*D] of k [OLMo 2] */
+    CLATTN_NORM_COUNT
+} clattn_norm;
+
 /* A multi-head attention layer:
  *   q = x Wq^T + bq,  k = y Wk^T + bk,  v = y Wv^T + bv      y = x where y is absent (self-attention)
- *   heads are consecutive columns;  RoPE and attention as below;  out = concat(heads) Wo^T + bo
+ *   heads are consecutive columns;  QK-norm, RoPE and attention as they say;
+ *   heads = heads * sigmoid(x Wgate^T + bgate)               with a gate [Qiu et al. 2025, "Gated Attention"]
+ *   out = concat(heads) Wo^T + bo
  * Weight matrices are [out, in], dense rows (last stride 1), as frameworks store them. Biases are optional. D
  * is wq's rows / heads, Dv is wv's rows / kv_heads; they may differ, and M need not be heads * D. x, y and
- * out share one type; so do the weight matrices, the biases being of either type. Source: Vaswani et al.
- * 2017, section 3.2.2. */
+ * out share one type; so do the weight matrices, the biases and norms being of any. Source: Vaswani et al.
+ * 2017, section 3.2.2.
+ *   Keys and values that are there already, such as those of an encoder's output that every step of a decoder attends, or
+ * of a cache: kv.k and kv.v are given, as clattn_layer_kv_enqueue writes them, and y, wk, wv, bk, bv, packed_wk,
+ * packed_wv and k_norm are absent. Such keys were normalised and turned when they were made: norm and rope are then of
+ * q alone, whose row i has the position rope.position + i + shift[b]. Their type may differ from x's, as in attention. */
 typedef struct clattn_layer_params {
     clattn_tensor x;              /* [B, Nq, M], last stride 1 */
     clattn_tensor y;              /* optional [B, Nkv, My], last stride 1: cross-attention */
@@ -67,8 +83,8 @@ typedef struct clattn_layer_params {
     clattn_tensor bq, bk, bv, bo; /* optional [H*D], [Hkv*D], [Hkv*Dv], [Mo] */
     int32_t heads, kv_heads;      /* kv_heads 0: heads */
     clattn_score score;           /* what becomes of its scores */
-    clattn_rope rope;             /* of q and k, after their projections */
-    clattn_kv kv;                 /* kept for a cache of keys and values: k and v must be absent */
+    clattn_rope rope;             /* of q and k, after their projections and norms */
+    clattn_kv kv;                 /* keys and values that are there already; else k and v are absent */
     /* As in clattn_attention_params. */
     clattn_tensor lse, weights, scores;
     clattn_tap scores_at;
@@ -78,9 +94,14 @@ typedef struct clattn_layer_params {
     clattn_projection projection;
     clattn_precision precision;                               /* of the projections */
     clattn_packed packed_wq, packed_wk, packed_wv, packed_wo; /* optional, of clattn_linear_pack */
-    /* Kept for QK-norm (RMS a head, before RoPE): not built yet, UNSUPPORTED when set. */
-    clattn_tensor q_norm, k_norm;
-    float norm_epsilon;
+    clattn_norm norm;
+    clattn_tensor q_norm, k_norm; /* optional weights, f32, f16 or bf16: see clattn_norm */
+    float norm_epsilon;           /* 0: 1e-6 */
+    bool norm_plus_one;
+    clattn_tensor
+        w_gate; /* optional [H, M], a gate a head, or [H*Dv, M], a gate a number of the heads' result */
+    clattn_tensor b_gate;      /* optional [H] or [H*Dv] */
+    clattn_packed packed_gate; /* optional: w_gate */
     /* Optional scratch memory of at least clattn_layer_workspace() bytes, so that the call takes none of the
      * context's but a few words a batch item, head or frequency, and CLBlast's own. Otherwise as in clattn_attention_params. */
     cl_mem workspace;
@@ -89,7 +110,7 @@ typedef struct clattn_layer_params {
     const clattn_progress *progress;
 } clattn_layer_params;
 
-/* Scratch bytes of a layer: q, k, v, the heads' result, and what its attention and conversions need. */
+/* Scratch bytes of a layer: q, k, v, the gates, the heads' result, and what its attention and conversions need. */
 CLATTN_API clattn_status clattn_layer_workspace(clattn_context *context, const clattn_layer_params *params,
                                                 size_t *bytes);
 
@@ -109,9 +130,34 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
                                               const clattn_layer_params *params, cl_uint wait_count,
                                               const cl_event *wait_list, cl_event *event);
 
+/* A layer's keys and values alone, into tensors of the caller's, for any number of layer calls that are given them as kv.k
+ * and kv.v: of an encoder's output once for all steps of a decoder, or the next rows of a cache, whose k and v then are
+ * views of those rows.
+ *   k = y Wk^T + bk, normalised, then turned by RoPE: row j has position rope.position + j;  v = y Wv^T + bv
+ * The projections are clattn's own kernels. Hkv is k's, D and Dv are k's and v's last sizes. */
+typedef struct clattn_layer_kv_params {
+    clattn_tensor y;      /* [B, Nkv, My], last stride 1 */
+    clattn_tensor wk, wv; /* [Hkv*D, My], [Hkv*Dv, My] */
+    clattn_tensor bk, bv; /* optional [Hkv*D], [Hkv*Dv] */
+    clattn_tensor k, v;   /* written: [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv], of y's type, last stride 1 */
+    clattn_precision precision;
+    clattn_packed packed_wk, packed_wv; /* optional, of clattn_linear_pack */
+    clattn_norm norm;                   /* of k; these and rope as in clattn_layer_params */
+    clattn_tensor k_norm;
+    float norm_epsilon;
+    bool norm_plus_one;
+    clattn_rope rope;
+} clattn_layer_kv_params;
+
+/* Enqueue them on the caller's queue. Scratch memory, where it is needed, is the context's. Sizes of zero: B or Nkv of 0 does
+ * nothing and succeeds; My, Hkv, D and Dv of 0 are refused.   Lifetime, threads, blocking, returns: as clattn_linear_enqueue. */
+CLATTN_API clattn_status clattn_layer_kv_enqueue(clattn_context *context, cl_command_queue queue,
+                                                 const clattn_layer_kv_params *params, cl_uint wait_count,
+                                                 const cl_event *wait_list, cl_event *event);
+
 /* ------------------------------------------------------------------------------------------ linear --- */
 
-/* One projection, which a layer does four times:
+/* One projection, which a layer does several times:
  *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
  * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. */
 typedef struct clattn_linear_params {

@@ -246,6 +246,11 @@ void cla_call_bind(call *c, cl_mem workspace) {
     c->params.workspace = workspace;
 }
 
+void cla_call_bind_kv(call *c, const clattn_kv *kv) {
+    c->k = c->params.kv.k.buffer = kv->k.buffer;
+    c->v = c->params.kv.v.buffer = kv->v.buffer;
+}
+
 void cla_call_release(call *c) {
     free(c->arrays);
     c->table = c->frequencies = c->past_table = c->workspace = NULL;

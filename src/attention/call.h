@@ -45,6 +45,8 @@ void cla_call_mask_views(const clattn_score *score, call_views *v);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);
+// Then keys and values that are not in it.
+void cla_call_bind_kv(call *c, const clattn_kv *kv);
 void cla_call_release(call *c);
 
 // A call's small table, where it has one and it is not there yet, until the chain ends. All that a call borrows it borrows

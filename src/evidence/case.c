@@ -1,6 +1,8 @@
 // case.c: see case.h. Leaves out the names (case_name.c, case_parse.c).
 #include "evidence/case.h"
 
+#include "evidence/case_layer.h"
+
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -103,6 +105,6 @@ bool case_valid(const struct test_case *t, char why[256]) {
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else
-        return given_fit(t, why) && case_places_valid(t, why);
+        return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why);
     return false;
 }

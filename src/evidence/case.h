@@ -15,6 +15,9 @@
 //   myN moN                        width of y (cross-attention; m where nkv is not n), of out (m)
 //   split packed                   of the projections: the precision; weights that were packed before
 //   biases biases[q][k][v][o]      of the projections, all or some
+//   normheads normwidth, with normplain normplus normepsX     of q and k: of a head, of the width; without weights, 1 + them
+//   gateheads gateall, with gatebias    the gate of a layer: one a head, one a number
+//   ready                          keys and values of a layer are made by a call of their own before
 //   bshd padded spaced, packed     how every tensor lies; q, k and v as views of one buffer
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
 //   splitsN scaleX softcapX windowL:R
@@ -74,6 +77,8 @@ typedef enum case_contents {
     CASE_CONTENTS
 } case_contents;
 
+typedef enum case_gate { CASE_NO_GATE = 0, CASE_GATE_HEADS, CASE_GATE_ALL } case_gate;
+
 // The four projections, as indices of matrices and biases; a linear has the first.
 enum { LAYER_Q, LAYER_K, LAYER_V, LAYER_O, LAYER_MATRICES };
 #define LAYER_ALL_BIASES 15
@@ -89,8 +94,14 @@ struct test_case {
     clattn_type matrix_type, bias_type;    // of the projections
     enum layout layout;                    // of every tensor
     bool packed;                           // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
-    bool composed; // attention as a program makes it of CLBlast's products: a baseline of the bench alone
-    int biases;    // bit LAYER_Q...: that projection has a bias
+    bool composed;    // attention as a program makes it of CLBlast's products: a baseline of the bench alone
+    int biases;       // bit LAYER_Q...: that projection has a bias
+    clattn_norm norm; // of q and k; its weights have bias_type
+    bool norm_plain, norm_plus_one; // no weights
+    float norm_epsilon;
+    case_gate gate;
+    bool gate_bias;
+    bool ready; // keys and values of a layer are made before, by their own call
     struct score_map mask, bias;
     unsigned hosts; // bit CASE_HOST_BIT(host): that array is there, random unless `given` has its numbers
     struct {

@@ -6,6 +6,7 @@
 
 #include "evidence/budget.h"
 #include "evidence/case_places.h"
+#include "evidence/case_layer.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -104,8 +105,12 @@ struct case_result case_reference(const struct case_data *data, clattn_type plai
         return result;
     }
     double *const *w = data->matrix, *const *b = data->matrix_bias;
-    const struct reference_layer layer = {t->width, t->width_y, t->width_out, data->x, data->y, w[0], w[1],
-                                          w[2],     w[3],       b[0],         b[1],    b[2],    b[3], r};
+    struct reference_layer layer = {.width = t->width, .width_y = t->width_y, .width_out = t->width_out};
+    layer.x = data->x, layer.y = data->y;
+    layer.wq = w[0], layer.wk = w[1], layer.wv = w[2], layer.wo = w[3];
+    layer.bq = b[0], layer.bk = b[1], layer.bv = b[2], layer.bo = b[3];
+    layer.attention = r;
+    case_layer_reference(data, &layer);
     reference_layer(&layer, &to);
     return result;
 }
@@ -245,10 +250,10 @@ static int64_t pick_rows(const struct test_case *t, int64_t rows[MOST_ROWS]) {
     return count;
 }
 
-// A layer that turns its heads is computed whole: its sampled reference leaves K unprojected.
+// A layer that turns or normalises its heads is computed whole: its sampled reference leaves K unprojected.
 static bool is_small(const struct test_case *t) {
     const double times = case_budget_type(t) == CLATTN_TYPE_F32 ? 1 : 2;
-    return whole_work(t) * times <= WHOLE_WORK || (t->op == CASE_LAYER && t->rope.layout != CLATTN_ROPE_NONE);
+    return whole_work(t) * times <= WHOLE_WORK || case_layer_is_whole(t);
 }
 
 void case_judge(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,

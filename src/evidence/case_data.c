@@ -9,6 +9,7 @@
 #include "evidence/case_kv.h"
 #include "evidence/case_places.h"
 #include "evidence/case_positions.h"
+#include "evidence/case_layer.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -51,6 +52,7 @@ static struct guarded_shape projection_shape(const struct test_case *t, int tens
     const int64_t x[] = {t->batch, t->n_q, t->width}, y[] = {t->batch, t->n_kv, t->width_y},
                   out[] = {t->batch, t->n_q, linear ? case_matrix_rows(t, LAYER_Q) : t->width_out};
     const int matrix = tensor < CASE_MATRIX_BIAS ? tensor - CASE_MATRIX : tensor - CASE_MATRIX_BIAS;
+    if (tensor >= CASE_NORM && tensor <= CASE_GATE_BIAS) return case_layer_shape(t, tensor);
     if (tensor == CASE_X) return shape_of(t, t->q_type, 3, x);
     if (tensor == CASE_Y) return linear || t->width_y == 0 ? absent : shape_of(t, t->q_type, 3, y);
     if (tensor == CASE_OUT) return shape_of(t, t->q_type, 3, out);
@@ -106,6 +108,7 @@ static double *random_mask(struct random *random, int64_t count) {
 
 // Matrices are small enough that every stage's results are about 1 in size.
 static double size_of(const struct test_case *t, int tensor) {
+    if (tensor == CASE_GATE) return 4 / sqrt((double)t->width); // gates are not all about one half
     if (tensor >= CASE_MATRIX_BIAS && tensor < CASE_MASK) return 1;
     if (tensor < CASE_MATRIX || tensor >= CASE_MASK) return 2;
     return 2 / sqrt((double)case_matrix_columns(t, tensor - CASE_MATRIX));

@@ -15,7 +15,10 @@ enum {
     CASE_Y,
     CASE_MATRIX,
     CASE_MATRIX_BIAS = CASE_MATRIX + LAYER_MATRICES,
-    CASE_MASK = CASE_MATRIX_BIAS + LAYER_MATRICES,
+    CASE_NORM = CASE_MATRIX_BIAS + LAYER_MATRICES, // of q and of k
+    CASE_GATE = CASE_NORM + 2,
+    CASE_GATE_BIAS,
+    CASE_MASK,
     CASE_BIAS,
     CASE_PAST_K,
     CASE_PAST_V,
@@ -35,8 +38,8 @@ struct case_data {
     union {
         double *input[CASE_INPUTS];
         struct {
-            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *mask, *bias,
-                *past_k, *past_v;
+            double *q, *k, *v, *x, *y, *matrix[LAYER_MATRICES], *matrix_bias[LAYER_MATRICES], *norm[2], *gate,
+                *gate_bias, *mask, *bias, *past_k, *past_v;
         };
     };
     float *floats[CASE_HOSTS];     // [H]

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "evidence/case_kv.h"
+#include "evidence/case_layer.h"
 #include "evidence/case_mods.h"
 #include "evidence/case_positions.h"
 #include "evidence/reference.h"
@@ -118,7 +119,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else if (!case_projects(t))
         case_kv_bind(data, place, a);
     if (t->op == CASE_LAYER)
-        fill_layer(t, a);
+        fill_layer(t, a), case_layer_bind(data, place, a);
     else if (t->op == CASE_LINEAR)
         a->linear = (clattn_linear_params){.x = a->x.view,
                                            .out = a->out.view,
@@ -132,6 +133,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
+    if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
 }
 
 void case_unbind(struct case_arrays *a) {
@@ -141,6 +143,7 @@ void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
     for (int n = 0; n < 2; n++) guarded_release(&a->positions[n]);
+    case_layer_unbind(a);
     for (int n = 0; n < LAYER_MATRICES; n++) guarded_release(&a->packed_weights[n]);
 }
 
@@ -172,6 +175,7 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
         result.weights = collect(&a->weights, queue, sample, a->weights.view.shape[3], &result.intact);
         result.scores = collect(&a->scores, queue, sample, a->scores.view.shape[3], &result.intact);
     }
+    if (sample == NULL) result.intact = case_layer_intact(a, queue) && result.intact;
     for (int n = 0; n <= CASE_PACKED && sample == NULL; n++)
         if (a->all[n].view.buffer != NULL) result.intact = guarded_intact(&a->all[n], queue) && result.intact;
     return result;

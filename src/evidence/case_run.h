@@ -18,8 +18,8 @@ struct case_arrays {
     union {
         struct guarded all[CASE_TENSORS];
         struct {
-            struct guarded q, k, v, x, y, matrix[LAYER_MATRICES], matrix_bias[LAYER_MATRICES], mask, bias,
-                past_k, past_v, packed, out, lse, weights, scores;
+            struct guarded q, k, v, x, y, matrix[LAYER_MATRICES], matrix_bias[LAYER_MATRICES], norm[2], gate,
+                gate_bias, mask, bias, past_k, past_v, packed, out, lse, weights, scores;
         };
     };
     struct guarded kv_scales[4];             // of the rows of k, v and their past, where their type has some
@@ -29,6 +29,7 @@ struct case_arrays {
     struct guarded blocks;                   // the block mask
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
     struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
+    struct guarded ready[2];                       // keys and values that are made before
     clattn_attention_params params;
     clattn_layer_params layer;
     clattn_linear_params linear;

@@ -1,6 +1,8 @@
 // model.c: see model.h.
 #include "evidence/model.h"
 
+#include "evidence/case_layer.h"
+
 static int64_t clamp(int64_t x, int64_t least, int64_t most) {
     return x < least ? least : x > most ? most : x;
 }
@@ -45,7 +47,9 @@ double model_flops(const struct test_case *t) {
         return 2.0 * b * (double)t->n_q * (double)t->width * (double)case_matrix_rows(t, LAYER_Q);
     const double attention = 2.0 * (double)t->heads * model_pairs(&t->score, t->batch, t->n_q, t->n_kv) *
                              (double)(t->head_dim + t->head_dim_v);
-    const double projections = 2.0 * b * ((double)t->n_q * row_weights(t) + (double)t->n_kv * key_weights(t));
+    const double gate = (double)case_gate_rows(t) * (double)t->width;
+    const double projections =
+        2.0 * b * ((double)t->n_q * (row_weights(t) + gate) + (double)t->n_kv * key_weights(t));
     return t->op == CASE_LAYER ? attention + projections : attention;
 }
 
@@ -60,7 +64,7 @@ double model_bytes(const struct test_case *t) {
     }
     if (t->op == CASE_LAYER)
         return q * (rows * (double)(t->width + t->width_out) + b * (double)t->n_kv * (double)t->width_y) +
-               matrix * (row_weights(t) + key_weights(t));
+               matrix * (row_weights(t) + key_weights(t) + (double)case_gate_rows(t) * (double)t->width);
     return q * heads * (double)t->head_dim + out * heads * (double)t->head_dim_v +
            kv * keys * (double)(t->head_dim + t->head_dim_v);
 }

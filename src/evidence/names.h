@@ -12,6 +12,8 @@ extern const char *const names_precisions[];  // clattn_precision
 extern const char *const names_taps[];        // clattn_tap
 extern const char *const names_ropes[];       // clattn_rope_layout
 extern const char *const names_scalings[];    // clattn_rope_scaling
+extern const char *const names_norms[];       // clattn_norm
+extern const char *const names_gates[];       // enum case_gate
 extern const char *const names_ops[];         // enum case_op
 extern const char *const names_layouts[];     // enum layout
 extern const char *const names_contents[];    // enum case_contents

@@ -77,9 +77,15 @@ struct reference_layer {
     const double *wq, *wk, *wv, *wo;   // [out, in]
     const double *bq, *bk, *bv, *bo;   // NULL: absent
     struct reference attention;        // sizes, options, mask, bias, plain; its q, k, v are not looked at
+    clattn_norm norm;                  // of q and k
+    const double *q_norm, *k_norm;     // NULL: 1
+    double norm_epsilon;
+    bool norm_plus_one;
+    const double *w_gate, *b_gate; // [gates, M], [gates]
+    int64_t gates;                 // 0: none; H or H * Dv
 };
-// result->out is the layer's, dense [B, Nq, Mo]; the rest is its attention's. With `rows` and no rotary embedding, out
-// alone is made, exact, at the cost of those rows.
+// result->out is the layer's, dense [B, Nq, Mo]; the rest is its attention's. With `rows` and no rotary embedding, norm or
+// gate, out alone is made, exact, at the cost of those rows.
 void reference_layer(const struct reference_layer *problem, const struct reference_result *result);
 
 // Merge part b into part a: rows of `head_dim_v` with one lse each.

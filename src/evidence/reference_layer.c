@@ -147,6 +147,47 @@ static double *project_kv(const struct reference_layer *l, const double *w, cons
     return project(&linear, &shape);
 }
 
+// Heads [B, heads, N, D] by the root of the mean square of each, or of all heads of a row.
+static void normalise(const struct reference_layer *l, double *heads, int64_t count, int64_t n,
+                      const double *w) {
+    const struct reference *a = &l->attention;
+    const int64_t size = a->head_dim, shared = l->norm == CLATTN_NORM_WIDTH ? count : 1;
+    for (int64_t row = 0; l->norm != CLATTN_NORM_NONE && row < a->batch * n * (count / shared); row++) {
+        const int64_t group = row % (count / shared), i = row / (count / shared) % n,
+                      b = row / (count / shared) / n;
+        double *first = heads + ((b * count + group * shared) * n + i) * size, squares = 0;
+        for (int64_t c = 0; c < shared * size; c++) {
+            const double x = first[c / size * n * size + c % size];
+            squares += x * x;
+        }
+        const double root = sqrt(squares / (double)(shared * size) + l->norm_epsilon);
+        for (int64_t c = 0; c < shared * size; c++) {
+            double *x = &first[c / size * n * size + c % size];
+            const double weight = w != NULL ? w[c] + (l->norm_plus_one ? 1 : 0) : 1;
+            *x = kept(a->plain, *x / root * weight);
+        }
+    }
+}
+
+// Rows [B * Nq, H * Dv] by the sigmoid of their gates.
+static void apply_gate(const struct reference_layer *l, double *rows) {
+    const struct reference *a = &l->attention;
+    const int64_t width = a->heads * a->head_dim_v;
+    struct reference_linear gate = {.x = l->x, .w = l->w_gate, .b = l->b_gate, .rows = a->batch * a->n_q};
+    if (l->gates == 0) return;
+    gate.in = l->width;
+    gate.out = l->gates;
+    gate.plain = a->plain;
+    gate.x_period = gate.w_period = a->period;
+    double *gates = reference_alloc(gate.rows * gate.out);
+    reference_linear(&gate, gates);
+    for (int64_t c = 0; c < gate.rows * width; c++) {
+        const double g = gates[c / width * gate.out + c % width / (width / gate.out)];
+        rows[c] = kept(a->plain, rows[c] / (1 + exp(-g)));
+    }
+    free(gates);
+}
+
 // What a row past its query length holds after the output projection is nobody's business.
 static void forget_rows(const struct reference_layer *l, double *out) {
     const struct reference *a = &l->attention;
@@ -168,6 +209,8 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     double *q = project(&q_linear, &q_shape);
     double *k = project_kv(l, l->wk, l->bk, a.head_dim), *v = project_kv(l, l->wv, l->bv, a.head_dim_v);
     double *heads = reference_alloc(a.batch * a.heads * a.n_q * a.head_dim_v);
+    normalise(l, q, a.heads, a.n_q, l->q_norm);
+    normalise(l, k, a.kv_heads, a.n_kv, l->k_norm);
     a.q = q;
     a.k = k;
     a.v = v;
@@ -177,6 +220,7 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     reference_attention(&a, &inner);
     struct reheading back = {a.batch, a.heads, a.n_q, a.head_dim_v, true};
     double *rows = rehead(&back, heads);
+    apply_gate(l, rows);
     struct reference_linear o_linear = {.x = rows, .w = l->wo, .b = l->bo, .rows = a.batch * a.n_q};
     o_linear.in = a.heads * a.head_dim_v;
     o_linear.out = l->width_out;

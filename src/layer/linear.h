@@ -24,6 +24,9 @@ typedef struct linear {
         rope; // rotary_dim 0: none. Only the native kernel turns, and only where choice.knobs.rope says so
 } linear;
 
+// Whether the product as it is chosen turns the rows that it makes as `rope` says.
+bool cla_linear_turns(const clattn_rope *rope, const linear *l);
+
 // [B, N, M] as [B, 1, N, M].
 clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 

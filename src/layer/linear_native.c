@@ -139,6 +139,13 @@ static void fill_positions(const linear *l, linear_args *a) {
     a->position_batch = (int32_t)at.batch, a->position_row = (int32_t)at.row;
 }
 
+bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
+    if (cla_rope_amplitude(rope) != 1.0 || cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
+    if (!l->rope.positions) return true;
+    const args_view at = cla_rope_positions_view(l->rope.positions); // strides are counted in 32 bits there
+    return at.batch <= INT32_MAX && at.row <= INT32_MAX;
+}
+
 static const cl_mem *table_of(const linear *l) {
     return l->rope.positions ? &l->rope.positions->buffer : &l->rope.table;
 }
