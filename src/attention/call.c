@@ -91,6 +91,7 @@ static void fill_problem(call *c) {
         .type_out = p->out.type,
         .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
+        .shared_kv = p->rope.layout == CLATTN_ROPE_NONE && cla_kv_is_shared(&p->kv),
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),

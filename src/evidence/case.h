@@ -19,6 +19,7 @@
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
 //   splitsN scaleX softcapX windowL:R
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
+//   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
@@ -84,6 +85,7 @@ struct test_case {
     clattn_type matrix_type, bias_type;    // of the projections
     enum layout layout;                    // of every tensor
     bool packed;                           // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
+    bool latent;                           // v is a view of k's rows
     bool composed; // attention as a program makes it of CLBlast's products: a baseline of the bench alone
     int biases;    // bit LAYER_Q...: that projection has a bias
     struct score_map mask, bias;

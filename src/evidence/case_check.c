@@ -39,7 +39,8 @@ static struct reference reference_of(const struct case_data *data, clattn_type p
     r.head_dim_v = t->head_dim_v;
     r.q = data->q;
     r.k = data->k;
-    r.v = data->v;
+    r.v = t->latent ? data->k : data->v;
+    r.v_row = t->latent ? t->head_dim : 0;
     r.mask = data->mask;
     r.bias = data->bias;
     r.score = &t->score;

@@ -22,7 +22,7 @@ static void hide_nan(struct case_data *data) {
             fill_rows(data->q + b * q[0] * q[1] * q[2], q, i, (double)NAN);
         for (int64_t j = kv_lengths != NULL ? kv_lengths[b] : t->n_kv; j >= 0 && j < t->n_kv; j++) {
             fill_rows(data->k + b * k[0] * k[1] * k[2], k, j, (double)NAN);
-            fill_rows(data->v + b * v[0] * v[1] * v[2], v, j, (double)NAN);
+            if (data->v != NULL) fill_rows(data->v + b * v[0] * v[1] * v[2], v, j, (double)NAN);
         }
     }
 }

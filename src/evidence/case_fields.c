@@ -51,6 +51,7 @@ const struct case_field case_fields[] = {
     OTHER("biases", BIASES, FIELD_LAYER | FIELD_LINEAR, biases),
     WORD("", FIELD_ANY, layout, names_layouts),
     FLAG("packed", FIELD_ATTEND, packed),
+    FLAG("latent", FIELD_ATTEND, latent),
     OTHER("lse", ABSENT, FIELD_ATTEND, no_lse),
     OTHER("weights", WEIGHTS, FIELD_SCORED, weights),
     OTHER("scores", SCORES, FIELD_SCORED, scores),

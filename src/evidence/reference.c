@@ -148,7 +148,8 @@ static void weigh_values(const struct reference *r, const struct reference_row *
     const int64_t head = at->b * r->kv_heads + at->h / (r->heads / r->kv_heads);
     for (int64_t d = 0; d < r->head_dim_v; d++) out[d] = 0;
     for (int64_t j = 0; j < r->n_kv; j++) {
-        const double *v = values_at(r, r->v, (head * r->n_kv + j) * r->head_dim_v);
+        const double *v =
+            values_at(r, r->v, (head * r->n_kv + j) * (r->v_row != 0 ? r->v_row : r->head_dim_v));
         const double weight = r->plain == CLATTN_TYPE_F32 ? p[j] : storage_round(r->plain, p[j]);
         if (s[j] == -(double)INFINITY) continue;
         for (int64_t d = 0; d < r->head_dim_v; d++) out[d] += weight * v[d];

@@ -9,6 +9,7 @@ typedef struct problem {
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
     // Elements to which every row of the tensor is aligned in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
+    bool shared_kv;       // a value is the first Dv numbers of its key's row, in memory
     int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
     bool wants_weights;   // attention weights are returned
     bool wants_scores;    // a score tap is returned
