@@ -32,6 +32,10 @@
 #error "the rows and a tile of keys do not fit private memory"
 #endif
 
+// While a tile is multiplied memory is idle: 16-bit and 8-bit rows of the next tile are asked for meanwhile. Zen 5, bfloat16, 16 and
+// 128 heads: 0.85 and 0.96 of the processor time; of float32, whose copy is all the work there is, 1.07.
+#define ASK_AHEAD (!KV_IN_PLACE)
+
 // A tile of rows: the query, transposed; output and softmax so far; the keys that they see. t.i0 counts the rows of the
 // group: row n is query row n / group of query head n % group.
 typedef struct rows_tile {
@@ -42,9 +46,12 @@ typedef struct rows_tile {
 
 // Keys [k0, k0 + count) and their values in private memory.
 typedef struct kept_keys {
+    kv_head keys, values;   // where they are brought from
     product_key_element *k; // rows of KEPT_PITCH_K, TILE_KV of them
     float *v;               // rows of KEPT_PITCH_V, one a step
     int k0, count;
+    int asked, end; // rows of the head up to this one were asked for; and where they end
+    int tiles;      // of rows
 } kept_keys;
 
 #define KEPT_PITCH_K LANES_ROUND_UP(HEAD_DIM, LANES *PRODUCT_STEP)
@@ -84,22 +91,22 @@ void pair_values(float *to, const ushort *bits, const int pitch, int count) {
 #endif
 
 // The next tile of keys. Keys that fill up a block are 0: their scores are hidden.
-void keep_keys(kept_keys *kept, product_key_element *bits, const kv_head *keys, const kv_head *values, int k0,
-               int end) {
+void keep_keys(kept_keys *kept, product_key_element *bits, int k0, int end) {
     const int count = min(TILE_KV, end - k0);
     kept->k0 = k0, kept->count = count;
-    keep_rows(kept->k, keys, k0, count, HEAD_DIM, KEPT_PITCH_K);
+    kept->asked = k0 + count, kept->end = end;
+    keep_rows(kept->k, &kept->keys, k0, count, HEAD_DIM, KEPT_PITCH_K);
     for (int x = count * KEPT_PITCH_K; x < LANES_ROUND_UP(count, KEY_BLOCK) * KEPT_PITCH_K; x++)
         kept->k[x] = 0;
 #if !SHARED_KV && !DOT_BF16
-    keep_rows(kept->v, values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
+    keep_rows(kept->v, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
 #elif !SHARED_KV
-    keep_rows(bits, values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
+    keep_rows(bits, &kept->values, k0, count, HEAD_DIM_V, KEPT_PITCH_V);
     pair_values(kept->v, bits, KEPT_PITCH_V, count);
 #elif DOT_BF16
     pair_values(kept->v, kept->k, KEPT_PITCH_K, count);
 #endif
-    (void)bits, (void)values; // for the others only
+    (void)bits; // for the others only
 }
 
 // Column d of the j-th value.
@@ -177,8 +184,22 @@ void add_seen(rows_tile *r, const VEC *p_tile, const VEC *keep, const kept_keys 
         }
 }
 
-// The tile of rows meets the tile of keys.
-REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, const kept_keys *kept) {
+// With each block of columns of tile n of the rows a part of the next tile of keys.
+void ask_ahead(kept_keys *kept, int n, int d) {
+    const int blocks = (HEAD_DIM_V + KEY_BLOCK - 1) / KEY_BLOCK;
+    const int part = (n * blocks + d / KEY_BLOCK + 1) * TILE_KV / (kept->tiles * blocks);
+    for (; kept->asked < min(kept->end, kept->k0 + TILE_KV + part); kept->asked++) {
+        const kv_pointer k = kv_row_at(&kept->keys, kept->asked).at,
+                         v = kv_row_at(&kept->values, kept->asked).at;
+#pragma unroll
+        for (int i = 0; i < HEAD_DIM; i += 64 / (int)sizeof *k) PREFETCH_FAR(k + i);
+#pragma unroll
+        for (int i = 0; i < (SHARED_KV ? 0 : HEAD_DIM_V); i += 64 / (int)sizeof *v) PREFETCH_FAR(v + i);
+    }
+}
+
+// The n-th tile of rows meets the tile of keys.
+REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n) {
     VEC m[ROW_VECTORS], keep[ROW_VECTORS];
     r->t.k0 = kept->k0, r->t.count = kept->count;
 #pragma unroll
@@ -189,7 +210,14 @@ REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, const kept_keys *kept) 
         add_seen(r, s_tile, keep, kept);
     } else {
         const product_values values = {kept->v, KEPT_PITCH_V, PRODUCT_STEPS(kept->count)};
-        product_add_values(r->o, s_tile, keep, &values);
+#pragma unroll 1
+        for (int d = 0; d + KEY_BLOCK <= HEAD_DIM_V; d += KEY_BLOCK) {
+            if (ASK_AHEAD) ask_ahead(kept, n, d);
+            product_value_block(r->o, s_tile, keep, &values, d, KEY_BLOCK);
+        }
+        if (HEAD_DIM_V % KEY_BLOCK != 0)
+            product_value_block(r->o, s_tile, keep, &values, HEAD_DIM_V / KEY_BLOCK * KEY_BLOCK,
+                                HEAD_DIM_V % KEY_BLOCK);
     }
 }
 
@@ -298,11 +326,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
     rows_tile all[TILE_Q / LANE_ROWS];
     VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, none[1];
     product_key_element keep_k[TILE_KV * KEPT_PITCH_K] LANES_ALIGNED;
+    const kv_buffers buffers = KV_BUFFERS;
+    const kv_head head_k = kv_keys(&args, &buffers, b, h_kv), head_v = kv_values(&args, &buffers, b, h_kv);
 #if SHARED_KV && !DOT_BF16
-    kept_keys kept = {keep_k, keep_k, 0, 0};
+    kept_keys kept = {head_k, head_v, keep_k, keep_k, 0, 0, 0, 0, tiles};
 #else
     float keep_v[PRODUCT_STEPS(TILE_KV) * KEPT_PITCH_V] LANES_ALIGNED;
-    kept_keys kept = {keep_k, keep_v, 0, 0};
+    kept_keys kept = {head_k, head_v, keep_k, keep_v, 0, 0, 0, 0, tiles};
 #endif
 #if !SHARED_KV && DOT_BF16
     product_key_element bits[TILE_KV * KEPT_PITCH_V] LANES_ALIGNED;
@@ -321,13 +351,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
         find_intervals(t, &bounds, begin, end);
         start_tile(&all[n], &g, q, table, split == 0);
     }
-    const kv_buffers buffers = KV_BUFFERS;
-    const kv_head head_k = kv_keys(&args, &buffers, b, h_kv), head_v = kv_values(&args, &buffers, b, h_kv);
     for (int k0 = all[0].t.begin; k0 < all[tiles - 1].t.end; k0 += TILE_KV) {
-        keep_keys(&kept, bits, &head_k, &head_v, k0, all[tiles - 1].t.end);
+        keep_keys(&kept, bits, k0, all[tiles - 1].t.end);
         for (int n = 0; n < tiles; n++) {
             const bool sees = all[n].t.begin < k0 + kept.count && all[n].t.end > k0;
-            if (sees) add_keys(&all[n], s_tile, &kept);
+            if (sees) add_keys(&all[n], s_tile, &kept, n);
         }
     }
     for (int n = 0; n < tiles; n++)

@@ -9,6 +9,8 @@
 #define MOST_ROWS                                                                                            \
     128 // of a work-item: with D = 576 their queries and output, 557 KB, stay in a second-level cache
 #define MOST_VECTORS 8
+#define WORTH                                                                                                \
+    2 // groups of another kernel: partial results of so many rows are dear (Zen 5: of eight ranges 11 %)
 #define SCORE_BYTES_MOST (256 << 10) // of the tile of scores
 #define KEYS_OF_A_RANGE 256          // fewer are not split: families.c
 
@@ -36,17 +38,17 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// Tiles of rows of a work-item: as many as the cache holds, but for small batches fewer, so that each compute unit has some.
+// Tiles of rows of a work-item: as many as the cache holds, but for small batches fewer, so that each compute unit has some. A power
+// of two, so that calls of other sizes take the same binary.
 static int64_t choose_tiles(const plan_input *in, const problem *p, int64_t tiles, int64_t most) {
     const uint64_t ranges = p->splits > 0                ? (uint64_t)p->splits
                             : p->n_kv >= KEYS_OF_A_RANGE ? (uint64_t)p->n_kv / KEYS_OF_A_RANGE
                                                          : 1;
     const uint64_t heads = (uint64_t)p->batch * (uint64_t)p->kv_heads * ranges;
-    int64_t each = tiles < most ? tiles : most;
-    while (each > 1 && heads * (uint64_t)((tiles + each - 1) / each) < in->device->compute_units)
-        each = (each + 1) / 2;
-    const int64_t blocks = (tiles + each - 1) / each;
-    return (tiles + blocks - 1) / blocks; // even blocks
+    int64_t each = 1;
+    while (each < tiles && 2 * each <= most) each *= 2;
+    while (each > 1 && heads * (uint64_t)((tiles + each - 1) / each) < in->device->compute_units) each /= 2;
+    return each;
 }
 
 static const char *fit_rows(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
@@ -66,7 +68,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
     v->work_group = 1;
     const uint64_t heads = (uint64_t)p->kv_heads * (uint64_t)((tiles + each - 1) / each);
     if (heads > INT32_MAX) return "key/value heads times blocks of their rows: must be below 2^31";
-    const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads, v);
+    const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads * WORTH, v);
     v->groups[0] = (size_t)v->splits, v->groups[1] = (size_t)heads, v->groups[2] = (size_t)p->batch;
     return refusal;
 }
