@@ -1,6 +1,7 @@
 #!/bin/sh
 # decode_groups reads each number of K and V once: the bytes that its compiled code loads from global memory, as Oclgrind counts
 # them while it runs, are those of the formula at the top of cl/decode_groups.cl, and the loads are as wide as they can be.
+# decode_rows does for as many rows as a work-item has, and a latent, whose values are parts of its keys, is read once for both.
 #   $1 build folder
 set -eu
 command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
@@ -29,6 +30,19 @@ reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1
 reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 40 41 4 1) + 2 * 41 * 4)) $(($(kv 1 40 41 4 1) / 4 + 2 * 41))
 # int8: eight bytes a load, and a scale of four with each.
 reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
-[ $checked = 6 ] || status=1
+
+# loads KNOBS CASE BYTES: the same of decode_rows, bytes alone.
+loads() {
+    out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 $2" oclgrind --inst-counts "$1/tests/test_case" "$3")
+    got=$(echo "$out" | sed -n "/kernel 'decode_rows'/,/^\$/s/^ *[0-9]* - load global (\([0-9]*\) bytes)\$/\1/p")
+    [ "$got" = "$4" ] || { echo "$3: $got bytes and not $4"; status=1; }
+    checked=$((checked + 1))
+}
+# Forty heads on one latent of 24 + 8 numbers: once for all of them; once for each sixteen; keys and values that are two tensors.
+latent=decode-f32-b1-h40-hkv1-n1-nkv50-d32-dv24-full-decode
+loads "$1" "" $latent-latent-lse $(((50 * 32 + 40 * 32) * 4))
+loads "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 40 * 32) * 4))
+loads "$1" "" $latent-lse $(((50 * (32 + 24) + 40 * 32) * 4))
+[ $checked = 9 ] || status=1
 [ $status = 0 ] && echo "$checked calls load what the formula says"
 exit $status

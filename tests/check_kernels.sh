@@ -70,10 +70,12 @@ kernels=$(ls cl/*.cl | grep -v probe_)
 for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
+    ops=15
+    [ "$kernel" != cl/decode_rows.cl ] || ops=1
     case $kernel in cl/*matrix* | cl/linear_pack*) ;; *)
-    lint -DSCORE_OPS=15 -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
+    lint -DSCORE_OPS=$ops -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
     esac
-    lint -DSCORE_OPS=15 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
+    lint -DSCORE_OPS=$ops -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
@@ -93,6 +95,16 @@ refuse -DWORK_GROUP=24 cl/decode_groups.cl
 refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/decode_groups.cl
 refuse -DEIGHTS=1 -DHEAD_DIM=20 cl/decode_groups.cl
 refuse -cl-std=CL3.0 -DWORK_GROUP=16 -DSUBGROUP=32 -DSUBGROUP_WAYS=5 cl/decode_groups.cl
+for lanes in 4 8 16; do
+    for shared in 0 1; do
+        for type in 0 1 2 4; do lint -DLANES=$lanes -DSHARED_KV=$shared -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/decode_rows.cl; done
+    done
+done
+for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared cl/decode_rows.cl; done
+for ops in 2 4 8 128 256 512 1024; do refuse -DSCORE_OPS=$ops cl/decode_rows.cl; done
+refuse -DTILE_Q=40 cl/decode_rows.cl
+refuse -DSHARED_KV=1 -DHEAD_DIM=64 -DHEAD_DIM_V=72 cl/decode_rows.cl
+refuse -DTILE_Q=8192 cl/decode_rows.cl
 refuse -DKEY_BLOCK=3 cl/decode_lanes.cl
 refuse -DROWS=9 cl/decode_lanes.cl
 refuse -DKEY_TILE=64 cl/decode_lanes.cl

@@ -11,6 +11,7 @@ status=0
 # The lanes kernels, with projections of few rows, then the portable one, with those of many: Oclgrind calls itself a
 # CPU, too.
 lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
+decode_rows share=16.. : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=8 TILE_Q=8
 linear_few_lanes : LANES=4'
 portable='flash :
 linear_lanes : LANES=4'

@@ -109,6 +109,20 @@ START_TEST(rotary) {
 }
 END_TEST
 
+// Many heads on one, whose v is a view of k or not.
+START_TEST(latent_heads) {
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = base("latent", CLATTN_KERNEL_DECODE);
+        test.heads = 6, test.n_q = 3, test.n_kv = 21;
+        test.head_dim = 9, test.head_dim_v = 6;
+        test.latent = n < 3, test.layout = n == 1 ? LAYOUT_PADDED : LAYOUT_DENSE;
+        test.kv_type = n == 2 ? CLATTN_TYPE_I8 : n == 1 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
+        test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(split_decode) {
     struct test_case test = base("split decode", CLATTN_KERNEL_DECODE);
     test.n_q = 1;
@@ -229,7 +243,7 @@ int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,      every_option,       expressions, sixteen_bit_types,
         scaled_rows_and_heads, outputs_of_unfused, rotary,      NULL};
-    const TTest *const decode[] = {decode_options, decode_types, split_decode, NULL};
+    const TTest *const decode[] = {decode_options, decode_types, latent_heads, split_decode, NULL};
     const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

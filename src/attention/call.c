@@ -92,6 +92,7 @@ static void fill_problem(call *c) {
         .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
         .past = cla_kv_has_past(&p->kv),
         .paged = cla_kv_is_paged(&p->kv),
+        .shared_kv = p->rope.layout == CLATTN_ROPE_NONE && cla_kv_is_shared(&p->kv),
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
         .dropout = p->score.dropout > 0.0f,
         .wants_weights = cla_tensor_given(&p->weights),

@@ -71,6 +71,7 @@ double cla_call_row_keys(const call *c);
 clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
 void cla_kv_fill(call *c);
+bool cla_kv_is_shared(const clattn_kv *kv);
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones
 void cla_kv_place_arguments(const call *c, launch *l);

@@ -75,6 +75,20 @@ void cla_kv_views(const call *c, call_views *v) {
     cla_views_add(v, "block_table", &kv->block_table, VIEW_READ);
 }
 
+static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes) {
+    bool same = a->buffer == b->buffer && a->offset == b->offset;
+    for (int i = 0; i < axes; i++) same = same && (a->stride[i] == b->stride[i] || a->shape[i] <= 1);
+    return same;
+}
+
+// Whether a value is the first numbers of its key's row, as in latent attention. Where buffers are not known yet, sizes
+// that differ say that the strides are one tensor's.
+bool cla_kv_is_shared(const clattn_kv *kv) {
+    const int64_t d = kv->k.shape[3], dv = kv->v.shape[3];
+    return dv <= d && (kv->k.buffer || dv < d) && same_place(&kv->k, &kv->v, 3) &&
+           (kv->k.type != CLATTN_TYPE_I8 || same_place(&kv->k_scale, &kv->v_scale, 3));
+}
+
 void cla_kv_fill(call *c) {
     c->args.k = cla_tensor_view(&c->params.kv.k);
     c->args.v = cla_tensor_view(&c->params.kv.v);

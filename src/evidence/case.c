@@ -104,6 +104,8 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "sections: need positions");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
+    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
+        return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
     else
         return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why);
     return false;

@@ -24,6 +24,7 @@
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
 //   pastN pastN:N:... sharedpast   the first N of nkv keys lie in tensors of their own, of an item its number of them; one for all
 //   pagesN                         keys lie in pages of N rows; nkv is whole pages
+//   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
 //   ropehalf ropeinterleaved rotaryN ropebaseX ropeposN ropescalelinear ropescalentk ropefactorX
 //   ropescaleyarn ropescalellama3 ropescaledynamic, with ropeoriginalN ropelengthN ropelowX ropehighX ropefastX ropeslowX
@@ -94,6 +95,7 @@ struct test_case {
     clattn_type matrix_type, bias_type;    // of the projections
     enum layout layout;                    // of every tensor
     bool packed;                           // q, k and v are views of one buffer [B, N, H + 2 Hkv, D]
+    bool latent;                           // v is a view of k's rows
     bool composed;    // attention as a program makes it of CLBlast's products: a baseline of the bench alone
     int biases;       // bit LAYER_Q...: that projection has a bias
     clattn_norm norm; // of q and k; its weights have bias_type

@@ -41,7 +41,8 @@ static struct reference reference_of(const struct case_data *data, clattn_type p
     r.head_dim_v = t->head_dim_v;
     r.q = data->q;
     r.k = data->k;
-    r.v = data->v;
+    r.v = t->latent ? data->k : data->v;
+    r.v_row = t->latent ? t->head_dim : 0;
     if (case_has_places(t)) r.places = case_places_of(data);
     r.mask = data->mask;
     r.bias = data->bias;

@@ -58,6 +58,7 @@ const struct case_field case_fields[] = {
     FLAG("ready", FIELD_LAYER, ready),
     WORD("", FIELD_ANY, layout, names_layouts),
     FLAG("packed", FIELD_ATTEND, packed),
+    FLAG("latent", FIELD_ATTEND, latent),
     OTHER("lse", ABSENT, FIELD_ATTEND, no_lse),
     OTHER("weights", WEIGHTS, FIELD_SCORED, weights),
     OTHER("scores", SCORES, FIELD_SCORED, scores),

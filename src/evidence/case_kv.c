@@ -38,6 +38,7 @@ void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
     for (int n = 0; n < 4 && data->test.kv_type == CLATTN_TYPE_I8; n++) {
         const int tensor = tensors[n];
+        if (tensor == CASE_V && data->test.latent) continue;
         const kv_rows rows = rows_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
@@ -79,10 +80,12 @@ static struct guarded bind(const struct case_data *data, struct place *place, in
 
 void case_kv_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     a->k = bind(data, place, CASE_K, &a->kv_scales[0]);
+    a->params.kv.k = a->params.kv.v = a->k.view;
+    a->params.kv.k_scale = a->params.kv.v_scale = a->kv_scales[0].view;
+    a->params.kv.v.shape[3] = data->test.head_dim_v;
+    if (data->test.latent) return;
     a->v = bind(data, place, CASE_V, &a->kv_scales[1]);
-    a->params.kv.k = a->k.view;
     a->params.kv.v = a->v.view;
-    a->params.kv.k_scale = a->kv_scales[0].view;
     a->params.kv.v_scale = a->kv_scales[1].view;
     if (data->test.has_past) {
         a->past_k = bind(data, place, CASE_PAST_K, &a->kv_scales[2]);

@@ -37,6 +37,8 @@ bool case_places_valid(const struct test_case *t, char why[256]) {
         snprintf(why, 256, "sharedpast: needs past, such as past64");
     else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
         snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
+    else if (t->has_past && t->latent)
+        snprintf(why, 256, "latent: v is a part of k's rows, which a case with a past does not make");
     else if (case_has_places(t) && t->packed)
         snprintf(why, 256, "packed: q, k and v of one buffer have no past and no pages");
     else
@@ -69,6 +71,7 @@ double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t
     const struct test_case *t = &data->test;
     const int64_t size = value ? t->head_dim_v : t->head_dim, past = past_length(data, b);
     double *at = value ? data->v : data->k;
+    if (at == NULL) return NULL; // the values are those of the keys
     if (t->page_size > 0) {
         b = data->block_table[b * blocks_of(t) + j / t->page_size];
         j %= t->page_size;

@@ -92,6 +92,12 @@ const struct hard_case hard_cases[] = {
     {"pages-of-one", "attend-f32-b2-h2-n5-nkv21-d40-causal-padded-lse-pages1-maskqk-alibi"},
     {"pages-i8-rope", "attend-f32-b2-h4-hkv2-n7-nkv64-d64-causal-kvi8-lse-pages8-kvlen64:31-ropehalf"},
 
+    // Many query heads on one latent head, whose v is a view of k.
+    {"latent", "decode-f32-b2-h18-hkv1-n2-nkv130-d72-dv64-causal-latent-lse-kvlen130:43-hiddennan"},
+    {"latent-bf16", "decode-bf16-b1-h40-hkv1-n1-nkv301-d96-dv64-full-latent-lse-seennan"},
+    {"latent-i8",
+     "attend-f32-b1-h20-hkv1-n3-nkv77-d40-dv33-full-kvi8-padded-latent-lse-softcap5-window40:m1-sinks"},
+
     // Sizes at the edges of tiles, vectors and splits.
     {"one-key", "attend-f32-b2-h3-n1-d64-full-lse"},
     {"one-row", "attend-f32-b2-h3-n1-nkv127-d80-full-lse"},

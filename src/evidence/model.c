@@ -66,5 +66,5 @@ double model_bytes(const struct test_case *t) {
         return q * (rows * (double)(t->width + t->width_out) + b * (double)t->n_kv * (double)t->width_y) +
                matrix * (row_weights(t) + key_weights(t) + (double)case_gate_rows(t) * (double)t->width);
     return q * heads * (double)t->head_dim + out * heads * (double)t->head_dim_v +
-           kv * keys * (double)(t->head_dim + t->head_dim_v);
+           kv * keys * (double)(t->head_dim + (t->latent ? 0 : t->head_dim_v));
 }

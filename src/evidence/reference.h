@@ -26,7 +26,8 @@ struct reference_places {
 
 struct reference {
     int64_t batch, heads, kv_heads, n_q, n_kv, head_dim, head_dim_v;
-    const double *q, *k, *v;                // dense [B, H, Nq, D], [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv]
+    const double *q, *k, *v; // dense [B, H, Nq, D], [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv]
+    int64_t v_row; // from one row of v to the next; 0: Dv. A latent's v is its k, whose rows are longer
     struct reference_places places;         // zero: keys lie in k and v
     const double *mask, *bias;              // NULL: absent; read through the strides [B, H, Nq, Nkv]
     int64_t mask_stride[4], bias_stride[4]; // elements; 0 repeats

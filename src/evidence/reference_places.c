@@ -19,7 +19,7 @@ int64_t reference_new_row(const struct reference *r, int64_t b, int64_t j) {
 
 const double *reference_kv_row(const struct reference *r, bool value, int64_t b, int64_t h, int64_t j) {
     const struct reference_places *p = &r->places;
-    const int64_t size = value ? r->head_dim_v : r->head_dim;
+    const int64_t size = !value ? r->head_dim : r->v_row ? r->v_row : r->head_dim_v;
     const double *x = value ? r->v : r->k;
     int64_t item = b, rows = r->n_kv;
     if (p->page_size > 0) {

@@ -44,11 +44,17 @@ unsigned cla_family_wants(const problem *p) {
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 
-const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
-                           const tuned_row *row, variant *v) {
+const char *cla_family_lacks(const family *f, const problem *p, unsigned wants) {
     const unsigned missing = wants & ~f->can;
     for (size_t i = 0; missing && i < sizeof lacks / sizeof lacks[0]; i++)
         if (missing & lacks[i].can) return lacks[i].text;
+    return p->score_ops & f->never_ops ? f->never_why : NULL;
+}
+
+const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
+                           const tuned_row *row, variant *v) {
+    const char *lack = cla_family_lacks(f, p, wants);
+    if (lack) return lack;
     if (f->needs_row && (!row || row->id != f->id))
         return "no tuned row names its kernel for this device and problem";
     if (f->needs != PROBE_NONE && !(in->probes.proven >> f->needs & 1u))

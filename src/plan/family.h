@@ -26,6 +26,8 @@ struct family {
     enum kernel_id id;   // the main kernel; its file's name is the word in tuned rows
     clattn_kernel path;  // AUTO: a projection
     unsigned can;
+    int never_ops; // the bits of problem.score_ops that it does not do, and what is said then
+    const char *never_why;
     probe_id needs; // PROBE_NONE: any device
     // Where its products are done, and the share of that engine's rate that 16-bit attention of many rows reached: what
     // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
@@ -48,6 +50,8 @@ extern const int cla_family_count;
 
 // What a problem asks beyond out and log-sum-exp, as bits of `can`.
 unsigned cla_family_wants(const problem *p);
+// What it lacks of all that, whatever the sizes are; or NULL.
+const char *cla_family_lacks(const family *f, const problem *p, unsigned wants);
 // Why this family does not take the problem that wants so much, or NULL and `v` filled. `row` is the first tuned row for a
 // kernel of its path, or NULL.
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,

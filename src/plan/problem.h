@@ -11,6 +11,7 @@ typedef struct problem {
     int align_q, align_k, align_v;
     bool past;            // the first keys lie in a second pair of views
     bool paged;           // keys lie in pages
+    bool shared_kv;       // a value is the first Dv numbers of its key's row, in memory
     int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
     bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned

@@ -26,6 +26,7 @@ const char clattn_tuned_rows_text[] =
     // and 81 % of the FMA peak with D = 64 and 128, 2 x 6 70 and 79 %.
     "flash_lanes cpu=1 lanes=8..15 : ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=4..7 : ROW_VECTORS=4 KEY_BLOCK=6 TILE_KV=60\n"
+    "decode_rows cpu=1 lanes=4.. nq=..16 share=16.. :\n"
     "decode_lanes cpu=1 lanes=4.. nq=..16 :\n"
     // Few rows are bound by reading W once; more by arithmetic. The planner chooses the tiles. Where CLBlast
     // was measured faster on the device, it takes the place of these.

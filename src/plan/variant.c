@@ -3,6 +3,7 @@
 // rows say which kernel of several, and its tile; without a row the portable one.
 #include "plan/variant.h"
 
+#include <limits.h>
 #include <stdio.h>
 
 #include "plan/family.h"
@@ -63,17 +64,24 @@ static bool prefers_tall(const plan_input *in) {
     return rate[PROBE_LOADS_2X8] > 0.0f && rate[PROBE_LOADS_4X6] > FASTER_THAN_WIDE * rate[PROBE_LOADS_2X8];
 }
 
-// The first row for any kernel of the path.
+static int within_int(int64_t x) {
+    return x < INT_MAX ? (int)x : INT_MAX;
+}
+
+// The first row for any kernel of the path that does what the problem asks for.
 static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_kernel path) {
     const tuned_key key = {.cpu = in->device->is_cpu,
                            .lanes = cla_plan_lanes_key(in),
                            .type = (int)p->type_kv,
                            .d = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
                            .nq = p->n_q,
+                           .share = p->kv_heads ? within_int((int64_t)p->n_q * (p->heads / p->kv_heads)) : 0,
                            .tall = prefers_tall(in)};
+    const unsigned wants = cla_family_wants(p);
     uint64_t kernels = 0;
     for (int i = 0; i < cla_family_count; i++)
-        if (cla_families[i]->path == path) kernels |= TUNED_BIT(cla_families[i]->id);
+        if (cla_families[i]->path == path && !cla_family_lacks(cla_families[i], p, wants))
+            kernels |= TUNED_BIT(cla_families[i]->id);
     return cla_tuned_find(in->own, in->shipped, kernels, &key);
 }
 

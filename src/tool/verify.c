@@ -29,6 +29,9 @@ static const struct {
     {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
     {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
     {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"decode-rows-4", CLATTN_KERNEL_DECODE,
+     "decode_rows : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=16 TILE_Q=16"},
+    {"decode-rows-16", CLATTN_KERNEL_DECODE, "decode_rows : LANES=16"},
     {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
     {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
     {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
