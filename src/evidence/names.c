@@ -13,8 +13,8 @@ const char *const names_ropes[] = {"none", "half", "interleaved", NULL};
 const char *const names_scalings[] = {"none", "linear", "ntk", "yarn", "llama3", "dynamic", NULL};
 const char *const names_ops[] = {"attend", "decode", "layer", "linear", NULL};
 const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", NULL};
-const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan", "huge",
-                                      "hugeneg",  "dominant",  "infbias", NULL};
+const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan",    "huge",
+                                      "hugeneg",  "dominant",  "infbias", "unseennan", NULL};
 
 int names_find(const char *const *names, const char *text, size_t length) {
     for (int i = 0; names[i]; i++)
