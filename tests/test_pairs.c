@@ -1,7 +1,8 @@
 // test_pairs.c: the cases of a covering array (evidence/pairs.h) on the device: every two values of every two options, with the
 // kernels of one family. A share of them, with few kernels, unless all are asked for.
 //
-// Environment: CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS; or "FAMILY all";
+// Environment: CLATTN_TEST_PAIRS  "FAMILY", one of pairs_families, with the tuned row of CLATTN_TEST_ROWS; "FAMILY all", or
+//                                 "FAMILY 3/10", those of every tenth configuration from the fourth on;
 //                                 unset: planner
 #include <stdio.h>
 #include <stdlib.h>
@@ -49,9 +50,11 @@ static bool open_array(void) {
         return false;
     }
     chosen = calloc((size_t)array.count, sizeof *chosen);
-    const bool all = strstr(wanted, " all") != NULL;
+    const char *rest = wanted + strlen(family);
+    int first = 0, step = strcmp(rest, " all") == 0 ? 1 : 0;
+    if (*rest != '\0' && step == 0 && (sscanf(rest, " %d/%d", &first, &step) != 2 || step < 1)) return false;
     for (int n = 0; chosen != NULL && n < array.count; n++)
-        if (all || in_share(n)) chosen[chosen_count++] = n;
+        if (step ? array.rows[n].configuration % step == first : in_share(n)) chosen[chosen_count++] = n;
     return chosen != NULL;
 }
 
