@@ -64,6 +64,8 @@ static const char *const apart[][2] = {
     // Equal or far scores are right to a rounding of theirs, which is more than what is added to them, and than what the
     // number of a split's keys adds to its log-sum-exp, by which splits are merged.
     {"huge", "bias"},
+    {"huge", "sinks"}, // weights that no type holds but float32
+    {"dominant", "sinks"},
     {"huge", "alibi"},
     {"huge", "rope"},
     {"huge", "splits"},
