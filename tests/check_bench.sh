@@ -31,6 +31,8 @@ name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-
 "$clattn" bench --case "$name,empty-rows" --max-ms 50 --cache-dir "$work/kernels" -o json >"$work/named.json"
 "$clattn" tune --case "$name" --quick --quiet --cache-dir "$work/kernels" | grep -q 'type=f16 nq=37..37 :'
 "$clattn" verify --only planner --case "$name" --cache-dir "$work/kernels" | grep -q "pass *planner/$name"
+"$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir "$work/kernels" --save "$work/options.md" -o json >"$work/options.json"
+grep -q '| documents by mask_mod, block mask | ' "$work/options.md"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 
@@ -90,6 +92,17 @@ for name in "out.csv", "b.csv":
     assert len(rows) == devices and not set(fields) - set(rows[0]) and float(rows[0]["time_ns"]) > 0
 lines = [json.loads(line) for line in open(f"{folder}/out.jsonl")]
 assert len(lines) == devices and lines[0]["format_version"] == 1 and lines[0]["fma_gflops"] > 0 and lines[0]["case"]
+rows = json.load(open(f"{folder}/options.json"))["rows"]
+rows = {row["option"]: row for row in rows if row["device_index"] == 0}
+assert len(rows) >= 18, list(rows)
+for row in rows.values():
+    assert not set(fields) - set(row) and row["status"] == "ok" and row["error_nmse"] < 5e-5, row
+    assert row["time_ns"] > 0 and row["plain_ns"] > 0 and row["ratio"] > 0 and row["ratio_spread"] >= 0, row
+    assert abs(row["ratio_per_key"] / row["ratio"] / (2 * 70 * 70 / row["visible_keys"]) - 1) < 1e-3, row
+seen = {name: row["visible_keys"] / 2 for name, row in rows.items()}
+ends = [70 * n // 64 for n in (0, 7, 26, 29, 52, 64)]
+assert seen["plain"] == 4900 and seen["causal"] == 70 * 71 / 2 and seen["key lengths"] == 70 * 52, seen
+assert {seen[name] for name in seen if name.startswith("documents")} == {sum((b - a) ** 2 for a, b in zip(ends, ends[1:]))}, seen
 base = sqlite3.connect(":memory:")
 base.executescript(open(f"{folder}/out.sql").read())
 assert base.execute('select count(*) from clattn_bench where status = "ok" and time_ns > 0').fetchone()[0] == devices
@@ -168,7 +181,7 @@ while read -r name; do
 done <"$work/peers"
 for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
     "--op linear --kernel flash" "--op attend,layer --projection native" "--precision split" "--op attend --packed yes" "--projection fast" "--baselines torch" \
-    "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
+    "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "--options -n 5" "--options --case layer" "--options --baselines unfused" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong
     one_line "bench $wrong"

@@ -44,6 +44,8 @@ for text in -1 nan 1e-400 '' x; do no tolerance --tolerance "$text"; done
 refused 2 'needs --expect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --tolerance 0
 refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal offset --offset 2147483648
 refused 2 'milliseconds' bench --case plain --max-ms 1e-400
+refused 2 'has its own cases' verify --pairs --case plain
+refused 2 'has its own cases' verify --pairs --only unfused/plain
 refused 2 'whole number' bench --case plain --repeat 5x
 refused 2 'list such as' bench -n 99999999999999999999
 

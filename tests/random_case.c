@@ -33,7 +33,7 @@ static int64_t size(struct random *r, int64_t most) {
 static void pick_options(struct random *r, int options, struct test_case *t) {
     const bool twice = t->batch * t->heads > 1;
     if (options & SOFTCAP) t->score.softcap = 5;
-    if (options & MASK) t->mask = (struct score_map){1 + (int)pick(r, 4), (int)pick(r, 8), CLATTN_TYPE_BOOL};
+    if (options & MASK) t->mask = (struct score_map){1 + (int)pick(r, 4), (int)pick(r, 8), F32};
     if (options & BIAS)
         t->bias = (struct score_map){1 + (int)pick(r, 4), (int)pick(r, 8),
                                      (clattn_type)(t->q_type == BF16 ? F16 : F32)};

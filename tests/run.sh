@@ -29,6 +29,7 @@ later "options: strict, none without effect, checks that check" sh tests/check_o
 later "bench and compare" sh tests/check_bench.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
+later "ONNX's own cases" sh tests/check_onnx.sh build
 later "static library for Windows" sh tests/check_mingw.sh
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
@@ -56,6 +57,7 @@ steps_of "fuzzers, 20 s each" sh tests/check_fuzzers.sh
 if wait $intel; then
     if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
     suite "device, Intel's CPU runtime" build $kind intel
+    step "ONNX's own cases, Intel's CPU runtime" sh tests/check_onnx.sh build intel
 else
     tail -n 3 build/intel.log
     skip "device, Intel's CPU runtime"

@@ -38,6 +38,7 @@ report() {
         skip "$1: $(tail -n 1 "$4")"
     elif [ "$2" = 0 ]; then
         echo "ok    $1 ($3 s)"
+        sed -n 's/^counted: /      /p' "$4"
         count 0
     else
         echo "FAIL  $1 ($3 s)"

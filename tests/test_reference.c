@@ -133,12 +133,42 @@ START_TEST(one_wrong_element_is_found) {
 }
 END_TEST
 
+static int64_t nans(const double *x, int64_t count) {
+    int64_t n = 0;
+    for (int64_t i = 0; i < count; i++) n += isnan(x[i]) != 0;
+    return n;
+}
+
+// What nobody sees is NaN and all the rest is not: keys past a length or behind causality, rows past theirs, the bias of
+// hidden pairs; and no result has one.
+START_TEST(unseen_is_nan) {
+    const char *name =
+        "attend-f32-b2-h4-hkv2-n9-nkv33-d4-causal-topleft-lse-biasbhqk-qlen9:5-kvlen7:33-unseennan";
+    struct test_case test;
+    char why[256] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s", why);
+    struct case_data *data = case_make(&test);
+    // Of 33 keys the first item's rows see 7, the second's five rows 5; in the second four rows are past the length.
+    ck_assert_int_eq(nans(data->k, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
+    ck_assert_int_eq(nans(data->v, 2 * 2 * 33 * 4), (26 + 28) * 2 * 4);
+    ck_assert_int_eq(nans(data->q, 2 * 4 * 9 * 4), 4 * 4 * 4);
+    const int64_t seen = (1 + 2 + 3 + 4 + 5 + 6 + 7 + 7 + 7) + (1 + 2 + 3 + 4 + 5);
+    ck_assert_int_eq(nans(data->bias, 2 * 4 * 9 * 33), 4 * (2 * 9 * 33 - seen));
+    struct case_result result = case_reference(data, CLATTN_TYPE_F32, NULL);
+    ck_assert_int_eq(nans(result.out, 2 * 4 * 9 * 4), 0);
+    ck_assert_int_eq(nans(result.lse, 2 * 4 * 9), 0);
+    case_result_free(&result);
+    case_free(data);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("reference");
     TCase *group = tcase_create("reference");
     tcase_add_test(group, samples_are_the_whole);
     tcase_add_test(group, turned_and_rounded);
     tcase_add_test(group, one_wrong_element_is_found);
+    tcase_add_test(group, unseen_is_nan);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK_GETENV);
 }

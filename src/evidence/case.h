@@ -34,7 +34,7 @@
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
-//   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
+//   hiddennan seennan rownan huge hugeneg dominant infbias unseennan    hostile contents (enum case_contents)
 //   seedN                          of all numbers
 // A minus sign is written m: windowm1:3, offsetm9, scale1em05.
 // Example: attend-bf16-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-softcap30-sinks
@@ -73,8 +73,9 @@ typedef enum case_contents {
     CASE_ROW_NAN,    // one query row
     CASE_HUGE,       // all scores equal and huge
     CASE_HUGE_NEGATIVE,
-    CASE_DOMINANT, // one key so far ahead that the others underflow to nothing
-    CASE_INF_BIAS, // a row and a column of the bias are -inf
+    CASE_DOMINANT,   // one key so far ahead that the others underflow to nothing
+    CASE_INF_BIAS,   // a row and a column of the bias are -inf
+    CASE_UNSEEN_NAN, // every key that no row sees, every row past its length, and the bias of every hidden pair
     CASE_CONTENTS
 } case_contents;
 
@@ -143,6 +144,8 @@ const char *case_name(const struct test_case *test, char name[CASE_NAME_SIZE]);
 
 // The case of a name, complete. False: why[256] says what is wrong with the name; it must be as case_name prints it.
 bool case_parse(const char *name, struct test_case *test, char why[256]);
+// The same of tokens in any order, those of defaults among them.
+bool case_read(const char *tokens, struct test_case *test, char why[256]);
 
 // Whether the tensors of a complete case fit together; false: why[256].
 bool case_valid(const struct test_case *test, char why[256]);

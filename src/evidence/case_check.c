@@ -31,8 +31,8 @@ static void map_strides(const struct test_case *t, const struct score_map *map, 
     }
 }
 
-static struct reference reference_of(const struct case_data *data, clattn_type plain,
-                                     const struct case_sample *sample) {
+struct reference case_problem(const struct case_data *data, clattn_type plain,
+                              const struct case_sample *sample) {
     const struct test_case *t = &data->test;
     struct reference r = {.batch = t->batch, .heads = t->heads, .kv_heads = t->kv_heads};
     r.n_q = t->n_q;
@@ -90,7 +90,7 @@ struct case_result case_reference(const struct case_data *data, clattn_type plai
                   maps = sample != NULL ? rows : t->batch * t->heads * t->n_q;
     struct case_result result = {.status = CLATTN_OK, .intact = true};
     struct reference_result to = {.out = reference_alloc(rows * out_width(t))};
-    const struct reference r = reference_of(data, plain, sample);
+    const struct reference r = case_problem(data, plain, sample);
     result.out = to.out;
     if (t->op == CASE_LINEAR) {
         linear_reference(data, plain, sample, to.out);

@@ -2,6 +2,9 @@
 #include "evidence/case_contents.h"
 
 #include <math.h>
+#include <stdlib.h>
+
+#include "evidence/case_check.h"
 
 #include "evidence/case_places.h"
 
@@ -42,6 +45,43 @@ static void hide_nan(struct case_data *data) {
     }
 }
 
+// Which keys of a key/value head some row sees, and which numbers of the bias belong to a pair that is seen.
+struct seen {
+    struct reference r;
+    double *keys, *bias; // [B, Hkv, Nkv], as the bias; 0: nobody
+};
+
+static void see_row(const struct seen *s, int64_t number) {
+    const struct reference *r = &s->r;
+    const struct reference_row at = reference_row_of(r, number);
+    const int64_t *step = r->bias_stride, head = at.b * r->kv_heads + at.h / (r->heads / r->kv_heads);
+    if (r->score->q_lengths != NULL && at.i >= r->score->q_lengths[at.b]) return;
+    for (int64_t j = 0; j < r->n_kv; j++) {
+        if (!reference_sees(r, &at, j)) continue;
+        s->keys[head * r->n_kv + j] = 1;
+        if (s->bias != NULL) s->bias[at.b * step[0] + at.h * step[1] + at.i * step[2] + j * step[3]] = 1;
+    }
+}
+
+static void hide_unseen(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    const struct guarded_shape bias = case_shape(t, CASE_BIAS);
+    const int64_t keys = t->batch * t->kv_heads * t->n_kv, biases = guarded_shape_count(&bias);
+    struct seen seen = {.r = case_problem(data, CLATTN_TYPE_F32, NULL), .keys = reference_alloc(keys)};
+    seen.bias = data->bias != NULL ? reference_alloc(biases) : NULL;
+    for (int64_t row = 0; row < t->batch * t->heads * t->n_q; row++) see_row(&seen, row);
+    for (int64_t n = 0; n < keys; n++) {
+        if (seen.keys[n] != 0) continue;
+        fill(data->k + n * t->head_dim, t->head_dim, (double)NAN);
+        fill(data->v + n * t->head_dim_v, t->head_dim_v, (double)NAN);
+    }
+    for (int64_t n = 0; seen.bias != NULL && n < biases; n++)
+        if (seen.bias[n] == 0) data->bias[n] = (double)NAN;
+    free(seen.keys);
+    free(seen.bias);
+    hide_nan(data);
+}
+
 static void fill_bias(struct case_data *data) {
     const struct guarded_shape shape = case_shape(&data->test, CASE_BIAS);
     const int64_t count = guarded_shape_count(&shape), keys = shape.shape[shape.rank - 1];
@@ -75,6 +115,9 @@ void case_contents_fill(struct case_data *data) {
         break;
     case CASE_INF_BIAS:
         fill_bias(data);
+        break;
+    case CASE_UNSEEN_NAN:
+        hide_unseen(data);
         break;
     default:
         break;

@@ -216,9 +216,9 @@ static bool parse_start(const char **text, struct test_case *t, char why[256]) {
     return false;
 }
 
-bool case_parse(const char *name, struct test_case *t, char why[256]) {
-    char token[256], again[CASE_NAME_SIZE];
-    const char *at = name;
+bool case_read(const char *tokens, struct test_case *t, char why[256]) {
+    char token[256];
+    const char *at = tokens;
     bool has_width_y = false;
     if (!parse_start(&at, t, why)) return false;
     while (*at == '-') {
@@ -233,7 +233,12 @@ bool case_parse(const char *name, struct test_case *t, char why[256]) {
     if (t->n_kv == 0) t->n_kv = t->n_q;
     if (t->op == CASE_LAYER && !has_width_y) t->width_y = case_usual_width_y(t);
     *t = case_complete(t);
-    if (!case_valid(t, why)) return false;
+    return case_valid(t, why);
+}
+
+bool case_parse(const char *name, struct test_case *t, char why[256]) {
+    char again[CASE_NAME_SIZE];
+    if (!case_read(name, t, why)) return false;
     if (strcmp(case_name(t, again), name) == 0) return true;
     snprintf(why, 256, "is written %.240s", again);
     return false;

@@ -78,16 +78,21 @@ static bool go_on(const measure_settings *s, int64_t done, double spent_ms) {
     return spent_ms < most_ms || (done < LEAST_REPEATS && s->max_ms <= 0.0);
 }
 
+static bool take_sample(struct place *place, measure_call *call, void *user, samples *t) {
+    duration open = {0}, gated = {0};
+    if (!run(place, false, call, user, &open)) return false;
+    if (open.wall < SHORT_NS && !run(place, true, call, user, &gated)) return false;
+    t->wall[t->count] = open.wall;
+    t->device[t->count++] = open.wall < SHORT_NS ? gated.device : open.device;
+    return true;
+}
+
 static bool take_samples(struct place *place, const measure_settings *settings, measure_call *call,
                          void *user, samples *t) {
     const uint64_t start = measure_clock_ns();
-    for (t->count = 0; go_on(settings, t->count, (double)(measure_clock_ns() - start) / 1e6); t->count++) {
-        duration open = {0}, gated = {0};
-        if (!run(place, false, call, user, &open)) return false;
-        if (open.wall < SHORT_NS && !run(place, true, call, user, &gated)) return false;
-        t->wall[t->count] = open.wall;
-        t->device[t->count] = open.wall < SHORT_NS ? gated.device : open.device;
-    }
+    t->count = 0;
+    while (go_on(settings, t->count, (double)(measure_clock_ns() - start) / 1e6))
+        if (!take_sample(place, call, user, t)) return false;
     return true;
 }
 
@@ -104,25 +109,61 @@ static double quantile(const double *x, int64_t count, double q) {
     return below + 1 < count ? x[below] * (1.0 - part) + x[below + 1] * part : x[below];
 }
 
+// Sorts them.
+static measure_times times_of(samples *t) {
+    qsort(t->device, (size_t)t->count, sizeof t->device[0], compare_doubles);
+    qsort(t->wall, (size_t)t->count, sizeof t->wall[0], compare_doubles);
+    measure_times times = {.repeats = t->count,
+                           .time_ns = quantile(t->device, t->count, 0.5),
+                           .time_ns_min = t->device[0],
+                           .time_ns_spread =
+                               quantile(t->device, t->count, 0.75) - quantile(t->device, t->count, 0.25),
+                           .wall_ns = quantile(t->wall, t->count, 0.5)};
+    times.sample_count = t->count < MEASURE_SAMPLES ? (int)t->count : MEASURE_SAMPLES;
+    for (int i = 0; i < times.sample_count; i++)
+        times.samples[i] = times.sample_count == t->count
+                               ? t->device[i]
+                               : quantile(t->device, t->count, (i + 0.5) / MEASURE_SAMPLES);
+    return times;
+}
+
 bool measure_run(struct place *place, const measure_settings *settings, measure_call *call, void *user,
                  measure_times *times) {
     samples *t = malloc(sizeof *t); // too large for some stacks
     *times = (measure_times){0};
     if (t == NULL) place_broken(place, "malloc", CL_OUT_OF_HOST_MEMORY);
     const bool ok = t != NULL && take_samples(place, settings, call, user, t);
+    if (ok) *times = times_of(t);
+    free(t);
+    return ok;
+}
+
+static bool take_turns(struct place *place, const measure_settings *settings, measure_call *call,
+                       void *const users[2], samples t[2]) {
+    const uint64_t start = measure_clock_ns();
+    t[0].count = t[1].count = 0;
+    while (go_on(settings, t[1].count, (double)(measure_clock_ns() - start) / 1e6)) {
+        const int first = t[0].count % 2 != 0;
+        if (!take_sample(place, call, users[first], &t[first]) ||
+            !take_sample(place, call, users[!first], &t[!first]))
+            return false;
+    }
+    return true;
+}
+
+bool measure_in_turns(struct place *place, const measure_settings *settings, measure_call *call,
+                      void *const users[2], measure_pair *pair) {
+    samples *t = malloc(3 * sizeof *t); // of the two, and their ratios
+    *pair = (measure_pair){0};
+    if (t == NULL) place_broken(place, "malloc", CL_OUT_OF_HOST_MEMORY);
+    const bool ok = t != NULL && take_turns(place, settings, call, users, t);
     if (ok) {
-        qsort(t->device, (size_t)t->count, sizeof t->device[0], compare_doubles);
-        qsort(t->wall, (size_t)t->count, sizeof t->wall[0], compare_doubles);
-        times->repeats = t->count;
-        times->time_ns = quantile(t->device, t->count, 0.5);
-        times->time_ns_min = t->device[0];
-        times->time_ns_spread = quantile(t->device, t->count, 0.75) - quantile(t->device, t->count, 0.25);
-        times->wall_ns = quantile(t->wall, t->count, 0.5);
-        times->sample_count = t->count < MEASURE_SAMPLES ? (int)t->count : MEASURE_SAMPLES;
-        for (int i = 0; i < times->sample_count; i++)
-            times->samples[i] = times->sample_count == t->count
-                                    ? t->device[i]
-                                    : quantile(t->device, t->count, (i + 0.5) / MEASURE_SAMPLES);
+        double *const ratios = t[2].device;
+        for (int64_t n = 0; n < t[1].count; n++) ratios[n] = t[1].device[n] / t[0].device[n];
+        qsort(ratios, (size_t)t[1].count, sizeof ratios[0], compare_doubles);
+        pair->ratio = quantile(ratios, t[1].count, 0.5);
+        pair->ratio_spread = quantile(ratios, t[1].count, 0.75) - quantile(ratios, t[1].count, 0.25);
+        for (int n = 0; n < 2; n++) pair->times[n] = times_of(&t[n]);
     }
     free(t);
     return ok;

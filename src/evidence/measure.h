@@ -33,4 +33,13 @@ bool measure_once(struct place *place, measure_call *call, void *user, double *w
 bool measure_run(struct place *place, const measure_settings *settings, measure_call *call, void *user,
                  measure_times *times);
 
+// Two calls in turns, the first of them first in every other round, so that what slows the machine slows both.
+typedef struct measure_pair {
+    measure_times times[2];
+    double ratio,
+        ratio_spread; // the second's time by the first's, round for round: median, interquartile range
+} measure_pair;
+bool measure_in_turns(struct place *place, const measure_settings *settings, measure_call *call,
+                      void *const users[2], measure_pair *pair);
+
 #endif

@@ -15,8 +15,8 @@ const char *const names_norms[] = {"none", "heads", "width", NULL};
 const char *const names_gates[] = {"none", "heads", "all", NULL};
 const char *const names_ops[] = {"attend", "decode", "layer", "linear", NULL};
 const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", NULL};
-const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan", "huge",
-                                      "hugeneg",  "dominant",  "infbias", NULL};
+const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan",    "huge",
+                                      "hugeneg",  "dominant",  "infbias", "unseennan", NULL};
 
 int names_find(const char *const *names, const char *text, size_t length) {
     for (int i = 0; names[i]; i++)

@@ -51,7 +51,7 @@ static double mapped(const struct reference *r, const double *map, const int64_t
     return map[r->map_period != 0 ? n % r->map_period : n];
 }
 
-static bool sees(const struct reference *r, const struct reference_row *at, int64_t j) {
+bool reference_sees(const struct reference *r, const struct reference_row *at, int64_t j) {
     const clattn_score *score = r->score;
     if (j >= at->kv_length) return false;
     if (score->causal && j > at->p) return false;
@@ -134,7 +134,7 @@ static void mask_scores(const struct reference *r, const struct reference_row *a
         if (r->bias != NULL) s[j] += mapped(r, r->bias, r->bias_stride, at, j);
         if (r->score->alibi_slopes != NULL)
             s[j] -= (double)r->score->alibi_slopes[at->h] * fabs((double)(at->p - j));
-        if (!sees(r, at, j)) s[j] = -(double)INFINITY;
+        if (!reference_sees(r, at, j)) s[j] = -(double)INFINITY;
     }
 }
 

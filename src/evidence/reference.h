@@ -111,6 +111,8 @@ double reference_finish(const struct reference *problem, const struct reference_
 double reference_dropout(const struct reference *problem, const struct reference_row *row, int64_t j);
 // Row `number` of a problem's [B, H, Nq].
 struct reference_row reference_row_of(const struct reference *problem, int64_t number);
+// Whether it sees key j: causality, window, lengths and mask.
+bool reference_sees(const struct reference *problem, const struct reference_row *row, int64_t j);
 
 // count doubles, all 0; ends the program when there is no memory.
 double *reference_alloc(int64_t count);

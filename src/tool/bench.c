@@ -16,7 +16,8 @@ enum {
     BENCH_CASE,
     BENCH_REPEAT,
     BENCH_MAX_MS,
-    BENCH_CHECK
+    BENCH_CHECK,
+    BENCH_OPTIONS
 };
 
 typedef struct bench {
@@ -24,6 +25,7 @@ typedef struct bench {
     bench_settings settings;
     int format; // -1: not given
     const char *save, *named;
+    bool options;
     common_options common;
     bench_case *cases;
     int case_count, failures, rows, measured;
@@ -60,6 +62,10 @@ static const option_row bench_rows[] = {
      "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
     {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
+    {"options", NULL, BENCH_OPTIONS,
+     "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
+     "shape, or "
+     "of the shapes of --case"},
     {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},
     {"-o", "FORMAT", BENCH_OUTPUT, "md, csv, json, jsonl or sql on stdout; default md"},
     {"save", "FILE", BENCH_SAVE,
@@ -136,6 +142,9 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
         if (!option_choice(value, switches, &index, why)) return false;
         b->settings.check = index == 1;
         return true;
+    case BENCH_OPTIONS:
+        b->options = true;
+        return true;
     default:
         b->save = value;
         snprintf(why, 256,
@@ -206,12 +215,44 @@ static void run_cases(bench *b, session *s, bench_row *rows) {
     }
 }
 
+static void show_option(void *user, const char *name) {
+    show_progress(user, name, 0);
+}
+
+static void add_options(bench *b, const bench_option *options) {
+    for (int n = 0; n < bench_option_count(); n++) {
+        bench_option o = options[n];
+        char name[CASE_NAME_SIZE];
+        tell_problem(b, &o.row, case_name(&o.row.c.test, name));
+        b->failures += o.row.status == BENCH_FAIL;
+        b->measured += o.row.status == BENCH_OK;
+        b->rows++;
+        bench_table_add_option(b->table, &o);
+    }
+}
+
+static int run_options(bench *b, session *s, const clattn_capabilities *capabilities) {
+    struct limits found = {0};
+    bench_option *options = calloc((size_t)bench_option_count(), sizeof *options);
+    int status = options ? measure_limits(b, s, &found) : tool_failed("bench", "no memory");
+    if (status < 0) bench_table_add_device(b->table, capabilities, &found);
+    for (int i = 0; status < 0 && i < b->case_count; i++) {
+        bench_options_measure(s, &b->cases[i].test, &b->settings, options, show_option, b);
+        show_progress(b, NULL, 0);
+        for (int n = 0; n < bench_option_count(); n++) bench_measure_percent(&options[n].row, &found);
+        add_options(b, options);
+    }
+    free(options);
+    return status;
+}
+
 // Limits are taken before and after, since a machine that others use has its best moment at any time.
 static int run_device(bench *b, session *s) {
     struct limits found = {0};
     clattn_capabilities capabilities;
     if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
         return tool_failed("bench", "a device that tells nothing of itself");
+    if (b->options) return run_options(b, s, &capabilities);
     bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
     if (!rows) return tool_failed("bench", "no memory");
     int status = measure_limits(b, s, &found);
@@ -278,9 +319,30 @@ static int print_table(const bench *b) {
     return -1;
 }
 
+// The shapes whose options are measured: calls of attention without any.
+static bool make_option_cases(bench *b, bool listed, char why[256]) {
+    char standard[256] = "";
+    for (int n = 0; bench_option_cases[n]; n++) {
+        const size_t used = strlen(standard);
+        snprintf(standard + used, sizeof standard - used, "%s%s", n ? "," : "", bench_option_cases[n]);
+    }
+    snprintf(why, 256, "--options: has its own cases, or those of --case: no list or baseline beside it");
+    if (listed || !bench_cases_named(b->named ? b->named : standard, &b->cases, &b->case_count, why))
+        return false;
+    for (int i = 0; i < b->case_count; i++) {
+        const struct test_case *t = &b->cases[i].test;
+        snprintf(why, 256, "--options: options are of attend and decode alone");
+        if (!case_projects(t) && !t->composed) continue;
+        free(b->cases);
+        return false;
+    }
+    return true;
+}
+
 static bool make_cases(bench *b, char why[256]) {
     bool listed = b->baselines.count > 0;
     for (int a = 0; a < BENCH_AXES; a++) listed = listed || b->lists[a].count > 0;
+    if (b->options) return make_option_cases(b, listed, why);
     if (!b->named) return bench_cases_make(b->lists, &b->baselines, &b->cases, &b->case_count, why);
     if (!listed) return bench_cases_named(b->named, &b->cases, &b->case_count, why);
     snprintf(why, 256, "--case: says it all, no list or baseline beside it");

@@ -61,7 +61,9 @@ bench_status bench_call_create(bench_call *p, session *s, const bench_case *c, c
     bench_status status = count_bytes(p, bytes, largest, why);
     if (status != BENCH_OK) return status;
     p->data = case_make(&p->c.test);
+    bench_mask_fill(p->data, c->mask);
     case_bind(p->data, &p->place, &p->arrays);
+    bench_mask_bind(p->data, &p->place, &p->arrays, c->mask);
     if (p->place.error[0]) {
         snprintf(why, 256, "%s", p->place.error);
         return BENCH_FAIL;

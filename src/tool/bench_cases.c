@@ -171,11 +171,11 @@ static int add_baselines(const bench_list *lists, const int *at, const bench_lis
     int count = 0;
     if (at[BENCH_AXIS_KERNEL] || at[BENCH_AXIS_PROJECTION]) return 0;
     if (is_listed(baselines, BENCH_UNFUSED) && !unfused && c->op != CASE_LINEAR) {
-        to[count] = (bench_case){*c, BENCH_UNFUSED};
+        to[count] = (bench_case){.test = *c, .baseline = BENCH_UNFUSED};
         to[count++].test.kernel = CLATTN_KERNEL_UNFUSED;
     }
     if (is_listed(baselines, BENCH_CLBLAST) && !case_projects(c)) {
-        to[count] = (bench_case){*c, BENCH_CLBLAST};
+        to[count] = (bench_case){.test = *c, .baseline = BENCH_CLBLAST};
         to[count].test.kernel = CLATTN_KERNEL_AUTO;
         to[count++].test.composed = true;
     }
@@ -195,7 +195,7 @@ static bool make_product(const bench_list *lists, const bench_list *baselines, i
         }
         const struct test_case c = make(lists, at);
         if (!valid(&c, why)) return false;
-        cases[(*count)++] = (bench_case){c, BENCH_NO_BASELINE};
+        cases[(*count)++] = (bench_case){.test = c};
         *count += add_baselines(lists, at, baselines, &c, cases + *count);
     }
     return true;

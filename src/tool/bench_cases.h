@@ -4,12 +4,14 @@
 #define CLATTN_TOOL_BENCH_CASES_H
 #include "evidence/case.h"
 #include "tool/bench_list.h"
+#include "tool/bench_mask.h"
 
 // What a case is that is there to be compared with.
 typedef enum bench_baseline { BENCH_NO_BASELINE = 0, BENCH_UNFUSED, BENCH_CLBLAST } bench_baseline;
 
 typedef struct bench_case {
     struct test_case test;
+    bench_mask mask;         // what the mask of the case is
     bench_baseline baseline; // CLBLAST: its composition (bench_baseline.h); UNFUSED: the kernel says it, too
 } bench_case;
 

@@ -12,8 +12,7 @@ static bench_status failed(const bench_call *p, char why[256]) {
     return p->status != BENCH_OK ? p->status : BENCH_FAIL;
 }
 
-// The first run compiles what prepare could not, and gives the result that is verified.
-static bench_status warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
+bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
     struct case_verdict verdict;
     if (!measure_once(&p->place, bench_call_enqueue, p, wall_ns)) return failed(p, row->why);
     if (!settings->check) return BENCH_OK;
@@ -46,7 +45,7 @@ static bench_status measure(session *s, const bench_settings *settings, bench_ro
     double first_ns = 0.0;
     bench_status status = bench_call_create(&p, s, &row->c, row->kernel, row->why);
     if (status == BENCH_OK) status = bench_call_prepare(&p, row->why);
-    if (status == BENCH_OK) status = warm_up(&p, settings, &first_ns, row);
+    if (status == BENCH_OK) status = bench_warm_up(&p, settings, &first_ns, row);
     clattn_context_get_stats(s->context, &stats);
     row->build_ms = ((double)stats.build_time_ns + p.build_ns) / 1e6;
     row->cold = stats.programs_built > 0;

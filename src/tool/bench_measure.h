@@ -25,6 +25,9 @@ typedef struct bench_row {
 // On a context of its own (`s` is opened and closed here), so that the build time is the case's.
 void bench_measure(session *s, const bench_case *c, const bench_settings *settings, bench_row *row);
 
+// The first run of a call that is prepared: it compiles what prepare could not, and gives the result that is verified.
+bench_status bench_warm_up(bench_call *call, const bench_settings *settings, double *wall_ns, bench_row *row);
+
 // Percent of the device's limit: reading for decode, multiply-adds for the rest.
 void bench_measure_percent(bench_row *row, const struct limits *of_device);
 #endif

@@ -81,6 +81,17 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
     json_array_append_new(json_object_get(table, "rows"), object);
 }
 
+void bench_table_add_option(json_t *table, const bench_option *o) {
+    bench_table_add_row(table, &o->row);
+    json_t *all = json_object_get(table, "rows"), *row = json_array_get(all, json_array_size(all) - 1);
+    json_t *own =
+        json_pack("{s:s, s:o, s:o, s:o, s:f, s:o}", "option", o->name, "visible_keys", whole(o->visible_keys),
+                  "plain_ns", whole(o->plain_ns), "ratio", positive(o->ratio), "ratio_spread",
+                  o->ratio_spread, "ratio_per_key", positive(o->ratio_per_key));
+    json_object_update(row, own);
+    json_decref(own);
+}
+
 static void print_quoted(FILE *to, const char *text, char quote) {
     fputc(quote, to);
     for (; *text; text++) {
@@ -195,6 +206,11 @@ static void print_md_row(FILE *to, const json_t *row) {
             real(row, "peak_bytes") / 0x1p20);
 }
 
+// Rows times keys of all heads.
+static double pairs_of(const json_t *row) {
+    return real(row, "b") * real(row, "heads") * real(row, "n") * real(row, "n_kv");
+}
+
 static void print_md_limits(FILE *to, const json_t *device) {
     const char *contended = text(device, "contended");
     fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
@@ -208,13 +224,54 @@ static void print_md_limits(FILE *to, const json_t *device) {
     fprintf(to, ".%s%s", *contended ? " " : "", contended);
 }
 
+static void print_md_option(FILE *to, const json_t *row) {
+    fprintf(to, "| %s | %s |", text(row, "option"), text(row, "kernel"));
+    if (strcmp(text(row, "status"), "ok")) {
+        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
+        return;
+    }
+    fprintf(to, " %.3f | %.2f | %.1f %% | %.0f %% | **%.2f** |", real(row, "time_ns") / 1e6,
+            real(row, "ratio"), 100.0 * real(row, "ratio_spread"),
+            100.0 * real(row, "visible_keys") / pairs_of(row), real(row, "ratio_per_key"));
+    if (json_is_real(json_object_get(row, "error_nmse")))
+        fprintf(to, " %.1e |\n", real(row, "error_nmse"));
+    else
+        fputs(" - |\n", to);
+}
+
+// The rows of a device, a table for each case that they are of: the first is the plain call.
+static void print_md_options(FILE *to, const json_t *rows, size_t device) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
+        if (!strcmp(text(row, "option"), "plain")) {
+            fprintf(to,
+                    "\n%s. Time beside the plain call, in turns: median and interquartile range; and that of "
+                    "a key that is seen.\n\n",
+                    text(row, "case"));
+            fputs("| option | kernel | ms | x plain | spread | keys seen | x plain, a key seen | NMSE |\n",
+                  to);
+            fputs("|---|---|--:|--:|--:|--:|--:|--:|\n", to);
+        }
+        print_md_option(to, row);
+    }
+}
+
 static void print_md(FILE *to, const json_t *table) {
     json_t *device, *row;
     size_t d, i;
+    const json_t *all = json_object_get(table, "rows");
+    const bool options = json_object_get(json_array_get(all, 0), "option") != NULL;
     json_array_foreach(json_object_get(table, "devices"), d, device) {
         fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", text(table, "clattn"),
                 text(device, "device"), text(device, "driver"));
         print_md_limits(to, device);
+        if (options) {
+            fputs("\n", to);
+            print_md_options(to, all, d);
+            continue;
+        }
         fputs(
             "\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
             to);

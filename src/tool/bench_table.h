@@ -4,7 +4,7 @@
 #define CLATTN_TOOL_BENCH_TABLE_H
 #include <jansson.h>
 
-#include "tool/bench_measure.h"
+#include "tool/bench_options.h"
 
 #define BENCH_FORMAT_VERSION 1
 
@@ -16,6 +16,9 @@ json_t *bench_table_new(void);
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found);
 // A row of the device that was added last.
 void bench_table_add_row(json_t *table, const bench_row *row);
+
+// One of what an option costs, with the fields of a row and its own.
+void bench_table_add_option(json_t *table, const bench_option *option);
 
 // The text, which the caller frees; NULL: no memory.
 char *bench_table_text(const json_t *table, bench_format format, size_t *bytes);

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "evidence/hard_cases.h"
+#include "evidence/pairs.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
 
@@ -43,12 +44,15 @@ static const struct {
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
-enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY };
+enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS };
+#define PAIRS_SEED 1
+#define PAIRS_CASES 500
 
 typedef struct verify {
     const char *only;      // VARIANT or VARIANT/CASE
     const char *named;     // in place of the hard cases
     const char *family;    // cases that another one takes are passed over
+    bool pairs;            // a covering array in place of the hard cases
     char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
@@ -58,6 +62,7 @@ typedef struct verify {
 
 static bool take_verify(void *target, int id, const char *value, char why[256]) {
     verify *v = target;
+    if (id == VERIFY_PAIRS) return v->pairs = true;
     const int hard = hard_case_find(value);
     if (id == VERIFY_ONLY) {
         v->only = value;
@@ -109,7 +114,11 @@ static void tell(verify *v, const session *s, const char *variant, const struct 
 
 static void run_case(verify *v, session *s, int i, const struct test_case *test) {
     char why[256];
-    if (isatty(2)) fprintf(stderr, "\r%s/%s\033[K", variants[i].name, test->name ? test->name : v->named);
+    if (isatty(2))
+        fprintf(stderr, "\r%s/%s\033[K", variants[i].name,
+                test->name ? test->name
+                : v->named ? v->named
+                           : "pairs");
     verify_family ran;
     const verify_result result = verify_run(s, test, variants[i].kernel, v->family, &ran, why);
     if (isatty(2)) fprintf(stderr, "\r\033[K");
@@ -133,10 +142,32 @@ static bool suits(int i, const struct test_case *test) {
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
 }
 
+// Whose covering array the variant runs; NULL: projections, which have none.
+static const char *pairs_of(int i) {
+    const char *rows = variants[i].rows;
+    if (rows && !strncmp(rows, "linear_", 7)) return NULL;
+    if (rows && !strncmp(rows, "flash_matrix", 12)) return "matrix";
+    return variants[i].kernel == CLATTN_KERNEL_UNFUSED  ? "unfused"
+           : variants[i].kernel == CLATTN_KERNEL_FLASH  ? "flash"
+           : variants[i].kernel == CLATTN_KERNEL_DECODE ? "decode"
+                                                        : "planner";
+}
+
+static void run_pairs(verify *v, session *s, int i) {
+    struct pairs all;
+    if (!pairs_of(i) || !pairs_make(pairs_of(i), PAIRS_SEED, PAIRS_CASES, &all)) return;
+    for (int n = 0; n < all.count; n++) {
+        const struct test_case test = pairs_case(&all, n);
+        run_case(v, s, i, &test);
+    }
+    pairs_free(&all);
+}
+
 static int run_variant(verify *v, session *s, int i) {
     const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
     if (status >= 0) return status;
-    for (int c = 0; c < (v->named ? 1 : hard_case_count); c++) {
+    if (v->pairs) run_pairs(v, s, i);
+    for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
         const struct test_case test = v->named ? v->test : hard_case(c);
         if (!suits(i, &test)) continue;
         if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test);
@@ -164,17 +195,32 @@ static int finish(const verify *v) {
                        n[VERIFY_UNSUPPORTED]);
 }
 
+// -1, or the exit status of a request that says its cases twice.
+static int refuse_together(const verify *v) {
+    const bool names_case = v->only && strchr(v->only, '/');
+    if (v->named && names_case)
+        return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted",
+                          v->only, v->named);
+    if (v->pairs && (v->named || names_case))
+        return tool_wrong("verify", "--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+    return -1;
+}
+
 int tool_verify(int argc, char **argv) {
     static const option_row rows[] = {
         {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
         {"family", "NAME", VERIFY_FAMILY,
          "the cases alone that this kernel family takes, in every variant that has it"},
+        {"pairs", NULL, VERIFY_PAIRS,
+         "in place of the hard cases about 500 for each variant, in which every two values of every two "
+         "options meet; "
+         "with --only some minutes, else hours"},
         {"case", "NAME", VERIFY_CASE,
          "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
          "tune name it: "
          "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
     verify v = {0};
-    const option_group groups[] = {{"verify", rows, 3, take_verify, &v}, common_group(&v.common)};
+    const option_group groups[] = {{"verify", rows, 4, take_verify, &v}, common_group(&v.common)};
     command_line line = {"verify",
                          "is this device right? every kernel variant on hard cases",
                          "clattn verify --device cpu",
@@ -186,9 +232,8 @@ int tool_verify(int argc, char **argv) {
     session s = {0};
     int status = options_parse(&line, argc, argv), ran = 0;
     if (status >= 0) return status;
-    if (v.named && v.only && strchr(v.only, '/'))
-        return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted", v.only,
-                          v.named);
+    status = refuse_together(&v);
+    if (status >= 0) return status;
     v.rows = json_array();
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(&v, variants[i].name, NULL)) continue;

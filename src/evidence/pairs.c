@@ -1,0 +1,237 @@
+// pairs.c: see pairs.h. Greedy: a row takes, option after option in an order of chance, the value that brings the most pairs
+// that were seldom seen; rows of one configuration change the rest alone.
+#include "evidence/pairs.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/random.h"
+
+#define UNSET 255
+#define TRIES 200 // of a row whose values do not go together
+#define EXPRESSION_ROWS                                                                                      \
+    3 // of a configuration with expressions, whose kernels are compiled for windows and lengths, too
+
+// Which pairs of values may meet, asked once, and how often each is in the rows so far.
+struct seen {
+    bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
+    int times[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
+};
+
+static int factors(void) {
+    return pairs_factor_count;
+}
+
+static struct seen *begin(int family) {
+    struct seen *seen = calloc(1, sizeof *seen);
+    if (seen == NULL) exit(EXIT_FAILURE);
+    for (int a = 0; a < factors(); a++)
+        for (int b = 0; b < factors(); b++)
+            for (int x = 0; x < pairs_level_count(a); x++)
+                for (int y = 0; y < pairs_level_count(b); y++)
+                    seen->meet[a][x][b][y] = pairs_meet(family, a, x, b, y);
+    return seen;
+}
+
+static int *times_of(struct seen *seen, int a, int level_a, int b, int level_b) {
+    return a < b ? &seen->times[a][level_a][b][level_b] : &seen->times[b][level_b][a][level_a];
+}
+
+static void note(struct seen *seen, const struct pairs_row *row) {
+    for (int a = 0; a < factors(); a++)
+        for (int b = a + 1; b < factors(); b++) ++*times_of(seen, a, row->level[a], b, row->level[b]);
+}
+
+// A pair that was never seen is worth more than all that were.
+static double worth(int times) {
+    return times == 0 ? 1000.0 : 1.0 / (double)(times * times);
+}
+
+// What a value brings beside those that the row has; below 0: it does not go with one of them.
+static double gain(struct seen *seen, const struct pairs_row *row, int factor, int level) {
+    double sum = 0.0;
+    if (!seen->meet[factor][level][factor][level]) return -1.0;
+    for (int other = 0; other < factors(); other++) {
+        const int taken = row->level[other];
+        if (taken == UNSET) continue;
+        if (!seen->meet[factor][level][other][taken]) return -1.0;
+        sum += worth(*times_of(seen, factor, level, other, taken));
+    }
+    return sum;
+}
+
+static int best_level(struct seen *seen, const struct pairs_row *row, int factor, struct random *random) {
+    double best = -1.0;
+    int chosen = UNSET;
+    for (int level = 0; level < pairs_level_count(factor); level++) {
+        const double here = gain(seen, row, factor, level);
+        if (here < 0.0) continue;
+        const double with_chance =
+            here * (1.0 + random_uniform(random, 0, 1e-3)) + random_uniform(random, 0, 1e-6);
+        if (with_chance > best) best = with_chance, chosen = level;
+    }
+    return chosen;
+}
+
+static void shuffle(int *order, int count, struct random *random) {
+    for (int n = 0; n < count; n++) order[n] = n;
+    for (int n = count - 1; n > 0; n--) {
+        const int other = (int)random_uniform(random, 0, n + 1), kept = order[n];
+        order[n] = order[other];
+        order[other] = kept;
+    }
+}
+
+// The values that are still unset; false: none goes with the others.
+static bool fill(struct seen *seen, struct pairs_row *row, struct random *random) {
+    int order[PAIRS_MOST_FACTORS];
+    shuffle(order, factors(), random);
+    for (int n = 0; n < factors(); n++) {
+        if (row->level[order[n]] != UNSET) continue;
+        const int level = best_level(seen, row, order[n], random);
+        if (level == UNSET) return false;
+        row->level[order[n]] = (unsigned char)level;
+    }
+    return true;
+}
+
+// Of several rows that begin as `from` does the one with the most that is new; false: none goes together.
+static bool best_row(struct seen *seen, const struct pairs_row *from, struct random *random,
+                     struct pairs_row *to) {
+    double best = -1.0;
+    for (int n = 0; n < TRIES && (n < 4 || best < 0.0); n++) {
+        struct pairs_row row = *from;
+        double all = 0.0;
+        if (!fill(seen, &row, random)) continue;
+        for (int a = 0; a < factors(); a++)
+            for (int b = a + 1; b < factors(); b++)
+                all += worth(*times_of(seen, a, row.level[a], b, row.level[b]));
+        if (all > best) best = all, *to = row;
+    }
+    return best >= 0.0;
+}
+
+// A pair that no row has, of options that are compiled or of any. False: there is none.
+static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row) {
+    for (int a = 0; a < factors(); a++)
+        for (int b = a + 1; b < factors(); b++) {
+            if (compiled && !(pairs_factors[a].compiled && pairs_factors[b].compiled)) continue;
+            for (int x = 0; x < pairs_level_count(a); x++)
+                for (int y = 0; y < pairs_level_count(b); y++) {
+                    if (!seen->meet[a][x][b][y] || *times_of(seen, a, x, b, y)) continue;
+                    memset(row->level, UNSET, sizeof row->level);
+                    row->level[a] = (unsigned char)x, row->level[b] = (unsigned char)y;
+                    return true;
+                }
+        }
+    return false;
+}
+
+static bool has_expressions(const struct pairs_row *row) {
+    for (int f = 0; f < factors(); f++)
+        if (!strcmp(pairs_factors[f].name, "expressions")) return row->level[f] != 0;
+    return false;
+}
+
+static int rows_of(const struct pairs *p, int configuration) {
+    int n = 0;
+    for (int i = 0; i < p->count; i++) n += p->rows[i].configuration == configuration;
+    return n;
+}
+
+// The next configuration's values, the rest unset.
+static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
+    const struct pairs_row *first = p->rows; // the first of each configuration stand in front
+    int n = number % p->configurations;
+    while (has_expressions(&first[n]) && rows_of(p, n) >= EXPRESSION_ROWS) n = (n + 1) % p->configurations;
+    *row = first[n];
+    for (int f = 0; f < factors(); f++)
+        if (!pairs_factors[f].compiled) row->level[f] = UNSET;
+}
+
+static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {
+    struct pairs_row *more = realloc(p->rows, (size_t)(p->count + 1) * sizeof *more);
+    if (more == NULL) exit(EXIT_FAILURE);
+    p->rows = more;
+    p->rows[p->count++] = *row;
+    note(seen, row);
+}
+
+// Rows that bring every two compiled values together; then rows of those configurations; then what is missing still.
+static void make_rows(struct pairs *p, struct seen *seen, int least, struct random *random) {
+    struct pairs_row from = {.configuration = 0}, row;
+    while (find_unseen(seen, true, &from) && best_row(seen, &from, random, &row)) {
+        row.configuration = p->configurations++;
+        add(p, seen, &row);
+    }
+    for (int n = 0; p->count < least; n++) {
+        begin_as(p, n, &from);
+        if (best_row(seen, &from, random, &row)) add(p, seen, &row);
+    }
+    while (find_unseen(seen, false, &from) && best_row(seen, &from, random, &row)) {
+        row.configuration = p->configurations++;
+        add(p, seen, &row);
+    }
+}
+
+static int family_of(const char *name) {
+    int n = 0;
+    while (pairs_families[n] && strcmp(pairs_families[n], name) != 0) n++;
+    return pairs_families[n] ? n : -1;
+}
+
+bool pairs_make(const char *family, uint64_t seed, int least, struct pairs *p) {
+    struct random random = {seed};
+    *p = (struct pairs){.family = family_of(family), .seed = seed};
+    if (p->family < 0) return false;
+    struct seen *seen = begin(p->family);
+    make_rows(p, seen, least, &random);
+    free(seen);
+    return true;
+}
+
+void pairs_free(struct pairs *p) {
+    free(p->rows);
+    *p = (struct pairs){0};
+}
+
+// Pairs that may meet; where there are rows, those of them that none has.
+static int count_pairs(int family, const struct pairs *p) {
+    struct seen *seen = begin(family);
+    int count = 0;
+    for (int n = 0; p && n < p->count; n++) note(seen, &p->rows[n]);
+    for (int a = 0; a < factors(); a++)
+        for (int b = a + 1; b < factors(); b++)
+            for (int x = 0; x < pairs_level_count(a); x++)
+                for (int y = 0; y < pairs_level_count(b); y++)
+                    count += *times_of(seen, a, x, b, y) == 0 && seen->meet[a][x][b][y];
+    free(seen);
+    return count;
+}
+
+int pairs_all(int family) {
+    return count_pairs(family, NULL);
+}
+
+int pairs_missing(const struct pairs *p) {
+    return count_pairs(p->family, p);
+}
+
+struct test_case pairs_case(const struct pairs *p, int n) {
+    char tokens[CASE_NAME_SIZE], why[256];
+    struct test_case test;
+    size_t used = (size_t)snprintf(tokens, sizeof tokens, "attend");
+    for (int f = 0; f < factors(); f++) {
+        const char *level = pairs_factors[f].levels[p->rows[n].level[f]];
+        used += (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s", *level ? "-" : "", level);
+    }
+    snprintf(tokens + used, sizeof tokens - used, "-seed%llu",
+             (unsigned long long)p->seed * 1000 + (unsigned long long)n);
+    if (!case_read(tokens, &test, why)) {
+        fprintf(stderr, "pairs: %s: %s\n", tokens, why);
+        exit(EXIT_FAILURE);
+    }
+    test.kernel = pairs_kernel(p->family);
+    return test;
+}

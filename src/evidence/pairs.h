@@ -1,0 +1,59 @@
+// pairs.h: a covering array: cases in which every two values of two options meet, for every two options of an attention
+// call. Most faults of software with many switches need no more than two of them. [Kuhn, Wallace and Gallo 2004] Leaves out
+// running the cases: test_pairs.c and verify do.
+//
+//   struct pairs array;
+//   pairs_make("flash", 1, 500, &array);
+//   for (int n = 0; n < array.count; n++) { const struct test_case test = pairs_case(&array, n); ... }
+//   pairs_free(&array);
+//
+// The values that are compiled into a kernel change less often than the others: `configuration` counts their combinations,
+// which is about how many kernels there are.
+#ifndef CLATTN_EVIDENCE_PAIRS_H
+#define CLATTN_EVIDENCE_PAIRS_H
+
+#include "evidence/case.h"
+
+#define PAIRS_MOST_FACTORS 24
+#define PAIRS_MOST_LEVELS 12
+
+// One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other.
+struct pairs_factor {
+    const char *name;
+    bool compiled;
+    const char *levels[PAIRS_MOST_LEVELS];
+};
+extern const struct pairs_factor pairs_factors[];
+extern const int pairs_factor_count;
+int pairs_level_count(int factor);
+
+// Whose cases: the planner's choice among all, or a path with what its kernels can do. NULL ends the names.
+extern const char *const pairs_families[];
+// Whether the family takes a value at all, and two of them together: mask_mod and RoPE of i8 keys, say.
+bool pairs_has(int family, int factor, int level);
+bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b);
+clattn_kernel pairs_kernel(int family);
+
+struct pairs_row {
+    unsigned char level[PAIRS_MOST_FACTORS];
+    int configuration;
+};
+
+struct pairs {
+    int family, count, configurations;
+    uint64_t seed;
+    struct pairs_row *rows;
+};
+
+// About `least` cases or as many as it takes; the same seed gives the same ones. False: no such family.
+bool pairs_make(const char *family, uint64_t seed, int least, struct pairs *array);
+void pairs_free(struct pairs *array);
+
+// How many pairs there are, and how many of them are in no row.
+int pairs_all(int family);
+int pairs_missing(const struct pairs *array);
+
+// Row n as a case of its own seed, with the family's kernel.
+struct test_case pairs_case(const struct pairs *array, int n);
+
+#endif

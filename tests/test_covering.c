@@ -1,0 +1,131 @@
+// test_covering.c: the covering arrays of evidence/pairs.h: every pair that may meet is in a row, and a row that is missed is
+// noticed; what may not meet is little; every row is a case with one name. Needs no device.
+#include "run_suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/pairs.h"
+
+#define SEED 1
+#define ROWS 500
+
+static struct pairs array;
+
+static void make(int family) {
+    ck_assert_msg(pairs_make(pairs_families[family], SEED, ROWS, &array), "%s", pairs_families[family]);
+}
+
+static int families(void) {
+    int n = 0;
+    while (pairs_families[n]) n++;
+    return n;
+}
+
+START_TEST(every_pair_is_there) {
+    make(_i);
+    printf("%s: %d pairs in %d cases of %d configurations\n", pairs_families[_i], pairs_all(_i), array.count,
+           array.configurations);
+    ck_assert_int_eq(pairs_missing(&array), 0);
+    ck_assert_int_ge(array.count, ROWS);
+    ck_assert_int_le(array.count, ROWS + ROWS / 10);
+    pairs_free(&array);
+}
+END_TEST
+
+// Without all rows that have a pair it is missing; without the last of the fewest first rows that have all, too.
+START_TEST(missed_rows_are_noticed) {
+    make(_i);
+    struct pairs some = array;
+    some.rows = malloc((size_t)array.count * sizeof *some.rows);
+    some.count = 0;
+    ck_assert_ptr_nonnull(some.rows);
+    const struct pairs_row *last = &array.rows[array.count - 1];
+    for (int n = 0; n < array.count; n++)
+        if (array.rows[n].level[0] != last->level[0] || array.rows[n].level[4] != last->level[4])
+            some.rows[some.count++] = array.rows[n];
+    ck_assert_int_ge(pairs_missing(&some), 1);
+    free(some.rows);
+    some = array;
+    int most = 0; // rows that are too few
+    while (some.count - most > 1) {
+        struct pairs half = array;
+        half.count = (most + some.count) / 2;
+        if (pairs_missing(&half) == 0)
+            some.count = half.count;
+        else
+            most = half.count;
+    }
+    ck_assert_int_eq(pairs_missing(&some), 0);
+    some.count--;
+    ck_assert_int_ge(pairs_missing(&some), 1);
+    ck_assert_int_gt(some.count, array.configurations / 2);
+    ck_assert_int_lt(some.count, array.count);
+    pairs_free(&array);
+}
+END_TEST
+
+// Of all pairs of values that the family has, the rules keep few apart, so that they cannot grow unseen.
+START_TEST(little_is_kept_apart) {
+    int all = 0;
+    for (int a = 0; a < pairs_factor_count; a++)
+        for (int b = a + 1; b < pairs_factor_count; b++)
+            for (int x = 0; x < pairs_level_count(a); x++)
+                for (int y = 0; y < pairs_level_count(b); y++)
+                    all += pairs_has(_i, a, x) && pairs_has(_i, b, y);
+    ck_assert_int_ge(pairs_all(_i), 1000);
+    ck_assert_int_ge(pairs_all(_i) * 100, all * 95);
+}
+END_TEST
+
+START_TEST(rows_are_cases) {
+    make(_i);
+    for (int n = 0; n < array.count; n++) {
+        char name[CASE_NAME_SIZE], why[256] = "";
+        const struct test_case test = pairs_case(&array, n);
+        struct test_case again;
+        case_name(&test, name);
+        ck_assert_msg(case_parse(name, &again, why), "%s: %s", name, why);
+        for (int f = 0; f < pairs_factor_count; f++)
+            for (int g = f + 1; g < pairs_factor_count; g++)
+                ck_assert_msg(pairs_meet(_i, f, array.rows[n].level[f], g, array.rows[n].level[g]), "%s",
+                              name);
+    }
+    pairs_free(&array);
+}
+END_TEST
+
+START_TEST(a_seed_gives_one_array) {
+    struct pairs again, other;
+    make(0);
+    ck_assert(pairs_make(pairs_families[0], SEED, ROWS, &again));
+    ck_assert(pairs_make(pairs_families[0], SEED + 1, ROWS, &other));
+    ck_assert_int_eq(again.count, array.count);
+    bool differs = other.count != array.count;
+    for (int n = 0; n < array.count; n++) {
+        ck_assert_mem_eq(again.rows[n].level, array.rows[n].level, (size_t)pairs_factor_count);
+        differs = differs || n >= other.count ||
+                  memcmp(other.rows[n].level, array.rows[n].level, (size_t)pairs_factor_count) != 0;
+    }
+    ck_assert(differs);
+    ck_assert(!pairs_make("no family", SEED, ROWS, &other));
+    pairs_free(&again);
+    pairs_free(&other);
+    pairs_free(&array);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("covering arrays");
+    TCase *group = tcase_create("pairs");
+    tcase_set_timeout(group, 60);
+    tcase_add_loop_test(group, every_pair_is_there, 0, families());
+    tcase_add_loop_test(group, missed_rows_are_noticed, 0, families());
+    tcase_add_loop_test(group, little_is_kept_apart, 0, families());
+    tcase_add_loop_test(group, rows_are_cases, 0, families());
+    tcase_add_test(group, a_seed_gives_one_array);
+    suite_add_tcase(suite, group);
+    return run_suite(suite, CK_FORK);
+}
