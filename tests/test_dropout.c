@@ -19,15 +19,13 @@ START_TEST(written_masks) {
     static const int64_t sizes[][4] = {{1, 1, 1, 1}, {2, 3, 5, 77}, {3, 2, 33, 130}, {1, 2, 200, 3}};
     for (int n = 0; n < 4 * 5; n++) {
         const int64_t *size = sizes[n / 5], count = size[0] * size[1] * size[2] * size[3];
-        const struct guarded_shape shape = {CLATTN_TYPE_BOOL,
-                                            4,
-                                            {size[0], size[1], size[2], size[3]},
-                                            n % 2 ? LAYOUT_PADDED : LAYOUT_BSHD};
+        const struct guarded_shape shape = {
+            CLATTN_TYPE_BOOL, 4, {size[0], size[1], size[2], size[3]}, n % 2 ? LAYOUT_PADDED : LAYOUT_BSHD};
         struct guarded mask = guarded_output(harness_place(), &shape);
         const clattn_dropout_mask_params p = {mask.view, shares[n % 5], n % 3 ? LONG_SEED : 3};
         double *got = reference_alloc(count), kept = 0;
-        ck_assert_int_eq(
-            clattn_dropout_mask_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL), CLATTN_OK);
+        ck_assert_int_eq(clattn_dropout_mask_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                         CLATTN_OK);
         ck_assert(guarded_read(&mask, harness()->queue, got));
         for (int64_t x = 0; x < count; x++) {
             const int64_t j = x % size[3], i = x / size[3] % size[2], h = x / size[3] / size[2] % size[1],

@@ -151,8 +151,8 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
     TRY(enqueue_tap(c, steps, u, a, *chunk, items));
     TRY(enqueue_scores(c, steps, u, &a, chunk, s, items));
     if (m->wants_scores && p->scores_at == CLATTN_TAP_SOFTMAX)
-        TRY(enqueue_softmax(c, steps, u->softmax, false, &a, chunk, s, p->scores.buffer, cla_tensor_view(&p->scores),
-                            items));
+        TRY(enqueue_softmax(c, steps, u->softmax, false, &a, chunk, s, p->scores.buffer,
+                            cla_tensor_view(&p->scores), items));
     if (m->wants_weights && !in_place)
         TRY(enqueue_softmax(c, steps, u->softmax_out, false, &a, chunk, s, p->weights.buffer,
                             cla_tensor_view(&p->weights), items));
@@ -164,8 +164,7 @@ static clattn_status enqueue_chunk(call *c, chain *steps, const unfused *u, cons
 double cla_unfused_flops(const call *c) {
     const problem *m = &c->problem;
     const bool tapped = m->wants_scores && c->params.scores_at == CLATTN_TAP_SOFTMAX,
-               copied = m->wants_weights && !cla_unfused_in_weights(m),
-               again = m->wants_scores && !tapped;
+               copied = m->wants_weights && !cla_unfused_in_weights(m), again = m->wants_scores && !tapped;
     const double score = 2.0 * m->head_dim * (again ? 2 : 1) + 2.0 * m->head_dim_v +
                          SOFTMAX_FLOPS * (1 + (tapped ? 1 : 0) + (copied ? 1 : 0));
     return score * m->batch * m->heads * m->n_q * m->n_kv;
