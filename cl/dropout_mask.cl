@@ -12,6 +12,5 @@ __kernel void dropout_mask(__global uchar *mask, const dropout_mask_args args DR
     if (4 * (long)quad >= args.n_kv || i >= args.n_q || b >= args.batch) return;
     const uint drops = dropout_drops(&dropout, b, h, i, quad);
     const int keys = min(4, args.n_kv - 4 * quad);
-    for (int n = 0; n < keys; n++)
-        mask[view_at(&args.mask, b, h, i, 4 * quad + n)] = drops >> n & 1u ? 0 : 1;
+    for (int n = 0; n < keys; n++) mask[view_at(&args.mask, b, h, i, 4 * quad + n)] = drops >> n & 1u ? 0 : 1;
 }

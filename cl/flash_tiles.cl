@@ -59,8 +59,7 @@ TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, cons
     uint bits = 0;
 #pragma unroll 1 // for few registers
     for (int x = 0; x < MICRO_ROWS; x++) {
-        const uint drops =
-            dropout_drops(a, r->b, r->h, r->i + x + first_row, k0 / 4 + id % GROUP_COLUMNS);
+        const uint drops = dropout_drops(a, r->b, r->h, r->i + x + first_row, k0 / 4 + id % GROUP_COLUMNS);
         for (int n = 0; n < 4; n++) bits |= (drops >> n & 1u) << (n * MICRO_ROWS + x);
     }
     dropped[id] = (int)bits;

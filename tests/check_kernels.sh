@@ -81,6 +81,14 @@ done
 for ops in 1 2 4 8; do
     for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
 done
+# Dropout leaves no code where it is off.
+for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_groups; do
+    lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/$kernel.cl
+done
+lint -DDROPOUT=1 -DWEIGHTS=1 cl/flash_matrix.cl
+lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/flash_lanes.cl
+lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/decode_lanes.cl
+refuse -DDROPOUT=2 cl/flash.cl
 # Every way in which partial sums of a score meet, with sub-groups and without.
 for head in 8 64 80 96 128 256 576; do
     for rows in 1 2 4; do
@@ -176,7 +184,7 @@ for rope in 0 1 2; do
     done
 done
 for lanes in 4 8 16; do
-    lint -DLANES=$lanes -DWEIGHTS=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
+    lint -DLANES=$lanes -DWEIGHTS=1 -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
     for rope in 1 2; do
         for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done

@@ -56,6 +56,7 @@ refused 2 'no command' help nonesuch
 no 'given twice' --q x.npy
 no 'without --scores' --scores-at raw
 no 'without --dropout' --seed 5
+no 'without --dropout' --dropout-mask keep.npy
 no 'no effect here' --align bottom-right
 refused 2 'given twice' attend --q x.npy --k x.npy --v x.npy --out refused.npy --scale 1 --scale 2
 refused 2 'given twice' bench -d 64 -d 128

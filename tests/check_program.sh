@@ -73,6 +73,23 @@ set -- --out refused.npy
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o.npy --lse l.npy --causal bottom-right --window 3,0 --softcap 4 --quiet || complain "attend"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o2.npy --layout bshd --dtype f16 --quiet || complain "attend, BSHD in f16"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o3.npy --scores s.npy --scores-at raw --quiet || complain "attend, scores"
+# Which weights dropout keeps, as the header tells of it.
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o4.npy --dropout 0.3 --seed 12345678901 --dropout-mask keep.npy --quiet || complain "attend, dropout"
+! cmp -s o3.npy o4.npy || complain "attend, dropout: changes nothing"
+python3 - keep.npy <<'PYTHON' || complain "attend, dropout: another mask"
+import sys
+keep, seed, low = open(sys.argv[1], "rb").read()[-3 * 12 * 24 * 24:], 12345678901, 2**32 - 1
+def words(x, y, z, w):
+    k0, k1 = seed & low, seed >> 32
+    for _ in range(10):
+        a, b = x * 0xD2511F53, z * 0xCD9E8D57
+        x, y, z, w = b >> 32 ^ y ^ k0, b & low, a >> 32 ^ w ^ k1, a & low
+        k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
+    return x, y, z, w
+# 0.3 as float32, rounded down to a whole number of 2^-32
+want = bytes(word >= 0x4CCCCD00 for b in range(3) for h in range(12) for i in range(24) for quad in range(6) for word in words(quad, i, h, b))
+sys.exit(keep != want)
+PYTHON
 refused 2 '--v' attend --q "$x" --k "$x" "$@"
 refused 2 missing.npy attend --q missing.npy --k "$x" --v "$x" "$@"
 refused 2 rank attend --q "$data/minilm_layer0_x.npy" --k "$x" --v "$x" "$@"

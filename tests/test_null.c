@@ -69,6 +69,11 @@ static clattn_packed some_packed;
     X(append_list, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 1, NULL, NULL), "wait_list")      \
     X(append_buffers, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 0, NULL, NULL), "k_new")       \
     X(append_prepare_params, clattn_append_prepare(c, NULL), "params")                                       \
+    X(dropout_mask_params, clattn_dropout_mask_enqueue(c, q, NULL, 0, NULL, NULL), "params")                 \
+    X(dropout_mask_queue,                                                                                    \
+      clattn_dropout_mask_enqueue(c, NULL, &(clattn_dropout_mask_params){0}, 0, NULL, NULL), "queue")        \
+    X(dropout_mask_list, clattn_dropout_mask_enqueue(c, q, &(clattn_dropout_mask_params){0}, 1, NULL, NULL), \
+      "wait_list")                                                                                           \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

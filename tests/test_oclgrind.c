@@ -5,6 +5,7 @@
 // finds.
 #include "harness.h"
 #include "case_assert.h"
+#include "evidence/philox.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -61,6 +62,39 @@ START_TEST(expressions) {
         test.score.window = true, test.score.window_left = 12, test.score.window_right = 5;
         case_assert(&test);
     }
+}
+END_TEST
+
+static void drop(int kernel) {
+    struct test_case test = base("dropout", kernel);
+    test.n_q = kernel == CLATTN_KERNEL_DECODE ? 2 : 9, test.n_kv = 70;
+    test.splits = kernel == CLATTN_KERNEL_DECODE ? 3 : 0;
+    test.score.window = true, test.score.window_left = 50, test.score.window_right = 66;
+    test.score.dropout = 0.4f, test.score.dropout_seed = 5;
+    case_assert(&test);
+}
+START_TEST(dropout) {
+    drop(CLATTN_KERNEL_UNFUSED);
+    drop(CLATTN_KERNEL_FLASH);
+}
+END_TEST
+START_TEST(decode_dropout) {
+    drop(CLATTN_KERNEL_DECODE);
+}
+END_TEST
+
+START_TEST(dropout_mask) {
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {2, 2, 3, 19}, LAYOUT_PADDED};
+    struct guarded mask = guarded_output(harness_place(), &shape);
+    const clattn_dropout_mask_params p = {mask.view, 0.3f, UINT64_C(0xfedcba9876543210)};
+    double got[2 * 2 * 3 * 19];
+    ck_assert(clattn_dropout_mask_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+              CLATTN_OK);
+    ck_assert(guarded_read(&mask, harness()->queue, got));
+    for (int x = 0; x < 2 * 2 * 3 * 19; x++)
+        ck_assert_int_eq(got[x] != 0,
+                         philox_keeps(p.dropout, p.dropout_seed, x / 114, x / 57 % 2, x / 19 % 3, x % 19));
+    guarded_release(&mask);
 }
 END_TEST
 
@@ -241,9 +275,9 @@ END_TEST
 
 int main(int argc, char **argv) {
     const TTest *const attention[] = {
-        plain_and_causal,      every_option,       expressions, sixteen_bit_types,
-        scaled_rows_and_heads, outputs_of_unfused, rotary,      NULL};
-    const TTest *const decode[] = {decode_options, decode_types, latent_heads, split_decode, NULL};
+        plain_and_causal,      every_option,       dropout, dropout_mask, expressions, sixteen_bit_types,
+        scaled_rows_and_heads, outputs_of_unfused, rotary,  NULL};
+    const TTest *const decode[] = {decode_options, decode_types, latent_heads, split_decode, decode_dropout, NULL};
     const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

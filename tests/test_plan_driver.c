@@ -12,7 +12,7 @@
 static tuned_rows none;
 
 // The kernel that a row names, on a device with 32 KiB of local memory.
-static variant choose(const char *row, int head_dim, int head_dim_v) {
+static variant choose(const char *row, int head_dim, int head_dim_v, bool dropout) {
     const clattn_capabilities small = {
         .max_work_group = 256, .max_work_item = {256, 256, 64}, .local_memory_bytes = 32768};
     tuned_rows own;
@@ -25,7 +25,8 @@ static variant choose(const char *row, int head_dim, int head_dim_v) {
                        .n_q = 100,
                        .n_kv = 100,
                        .head_dim = head_dim,
-                       .head_dim_v = head_dim_v};
+                       .head_dim_v = head_dim_v,
+                       .dropout = dropout};
     variant v;
     ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.family->id, own.rows[0].id);
@@ -60,7 +61,7 @@ START_TEST(local_memory_as_the_driver_says) {
     static const char *const rows[] = {"flash :", "flash_tiles :"};
     static const int heads[][2] = {{64, 64}, {40, 24}, {128, 128}};
     for (int i = 0; i < 6; i++) {
-        const variant v = choose(rows[i / 3], heads[i % 3][0], heads[i % 3][1]);
+        const variant v = choose(rows[i / 3], heads[i % 3][0], heads[i % 3][1], i % 3 == 2);
         compare(v.family->id, &v.knobs, v.local_bytes);
     }
 }

@@ -63,6 +63,12 @@ const struct hard_case hard_cases[] = {
     {"blocks-causal", "attend-f16-b1-h2-n200-nkv260-d40-causal-bshd-lse-alibi-sinks-mods-blocks"},
     {"mods-layer", "layer-f32-b2-h4-hkv2-n19-d16-m48-causal-native-alibi-kvlen19:4-mods"},
 
+    // Dropped weights.
+    {"dropout", "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-offset50-lse-window40:m1-alibi-sinks-kvlen77:25-"
+                "dropout0.3:7-"
+                "hiddennan"},
+    {"dropout-weights", "attend-bf16-b1-h4-hkv2-n9-nkv130-d64-full-lse-weights-dropout0.5:1"},
+
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},

@@ -22,18 +22,20 @@ enum {
     ATTEND_WEIGHTS,
     ATTEND_SCORES,
     ATTEND_SCORES_AT,
+    ATTEND_DROPOUT_MASK,
     ATTEND_KV_TYPE,
     ATTEND_DTYPE
 };
 
 typedef struct attend {
-    const char *q, *k, *v, *out, *lse, *weights, *scores;
+    const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
     bool bshd;
     int scores_at, kv_type, dtype; // indices into the names below; -1: not given, of types the files' own
-    array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
+    array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
     common_options common;
     score_options score;
     clattn_attention_params params;
+    clattn_dropout_mask_params dropout;
     expect expect;
 } attend;
 
@@ -66,6 +68,9 @@ static bool take_attend(void *target, int id, const char *value, char why[256]) 
     case ATTEND_SCORES:
         a->scores = value;
         return true;
+    case ATTEND_DROPOUT_MASK:
+        a->dropout_mask = value;
+        return true;
     case ATTEND_LAYOUT:
         if (!option_choice(value, layout_names, &index, why)) return false;
         a->bshd = index == 1;
@@ -89,6 +94,7 @@ static const option_row attend_rows[] = {
     {"weights", "FILE", ATTEND_WEIGHTS, "attention weights [B,H,Nq,Nkv]"},
     {"scores", "FILE", ATTEND_SCORES, "a score tap [B,H,Nq,Nkv]"},
     {"scores-at", "TAP", ATTEND_SCORES_AT, "raw, softcap, masked or softmax"},
+    {"dropout-mask", "FILE", ATTEND_DROPOUT_MASK, "which weights --dropout keeps: bool [B,H,Nq,Nkv]"},
     {"kv-type", "TYPE", ATTEND_KV_TYPE,
      "how K and V are stored on the device: f32, f16, bf16, or q8, which quantises each row to int8 with a "
      "scale (q4 is not built yet)"},
@@ -104,6 +110,8 @@ static int load_inputs(attend *a) {
                                   : "out");
     if (a->scores_at >= 0 && !a->scores)
         return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
+    if (a->dropout_mask && a->score.score.dropout == 0.0f)
+        return tool_wrong("attend", "--dropout-mask: has no effect without --dropout P");
     if (a->kv_type > KV_Q8)
         return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
@@ -132,6 +140,9 @@ static int make_outputs(attend *a, tensors *t) {
     if (status < 0 && a->weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
     if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
+    a->dropout.dropout = p->score.dropout, a->dropout.dropout_seed = p->score.dropout_seed;
+    if (status < 0 && a->dropout_mask)
+        status = tensors_output(t, ARRAY_BOOL, 4, full, &a->dropout_array, &a->dropout.mask);
     p->scores_at = a->scores_at < 0 ? CLATTN_TAP_RAW : (clattn_tap)a->scores_at;
     return status;
 }
@@ -196,6 +207,7 @@ static int save_outputs(attend *a, tensors *t) {
     if (status < 0) status = tensors_save(t, &p->lse, &a->lse_array, a->lse);
     if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
     if (status < 0) status = tensors_save(t, &p->scores, &a->scores_array, a->scores);
+    if (status < 0) status = tensors_save(t, &a->dropout.mask, &a->dropout_array, a->dropout_mask);
     return status;
 }
 
@@ -217,6 +229,8 @@ static int run_attend(attend *a, session *s, tensors *t) {
     if (done != CLATTN_OK) return session_status(s, done);
     status = session_finish(s);
     const uint64_t end = measure_clock_ns();
+    if (a->dropout_mask) done = clattn_dropout_mask_enqueue(s->context, s->queue, &a->dropout, 0, NULL, NULL);
+    if (done != CLATTN_OK) return session_status(s, done);
     if (status < 0) status = save_outputs(a, t);
     if (status >= 0) return status;
     status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
@@ -225,8 +239,8 @@ static int run_attend(attend *a, session *s, tensors *t) {
 }
 
 static void free_attend(attend *a) {
-    array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,     &a->out_array,
-                          &a->lse_array, &a->weights_array, &a->scores_array};
+    array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,      &a->out_array,
+                          &a->lse_array, &a->weights_array, &a->scores_array, &a->dropout_array};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
     expect_free(&a->expect);
@@ -250,9 +264,12 @@ int tool_attend(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    const output_file outputs[] = {
-        {"out", a.out}, {"lse", a.lse}, {"weights", a.weights}, {"scores", a.scores}};
-    status = outputs_check("attend", outputs, 4);
+    const output_file outputs[] = {{"out", a.out},
+                                   {"lse", a.lse},
+                                   {"weights", a.weights},
+                                   {"scores", a.scores},
+                                   {"dropout-mask", a.dropout_mask}};
+    status = outputs_check("attend", outputs, 5);
     if (status < 0) status = load_inputs(&a);
     if (status < 0) status = session_open(&s, "attend", &a.common);
     if (status < 0) {

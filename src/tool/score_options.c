@@ -156,8 +156,9 @@ option_group score_group(score_options *o) {
          "f32, f16, bf16, bool, i32 or i64"},
         {"kernel", "NAME", SCORE_KERNEL, "auto, unfused, flash or decode"},
         {"splits", "N", SCORE_SPLITS, "key ranges of the decode kernel"},
-        {"dropout", "P", SCORE_DROPOUT, "dropout probability (not built yet)"},
-        {"seed", "S", SCORE_SEED, "seed of the dropout"},
+        {"dropout", "P", SCORE_DROPOUT,
+         "drop each attention weight with this probability: 0 or more, below 1"},
+        {"seed", "S", SCORE_SEED, "seed of --dropout; the same keeps the same weights on every device"},
     };
     const int count = (int)(sizeof plain / sizeof plain[0]);
     memcpy(o->rows, plain, sizeof plain);
