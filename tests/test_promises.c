@@ -36,7 +36,7 @@ static void spoil_nothing(clattn_attention_params *p) {
     X(mod_buffer, INVALID_ARGUMENT, "mod_buffers[2]: ", p->score.mod_buffers[2] = p->q)                      \
     X(dropout, UNSUPPORTED, "dropout: ", p->score.dropout = 0.5f)                                            \
     X(dropout_seed, UNSUPPORTED, "dropout_seed: ", p->score.dropout_seed = 7)                                \
-    X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)                                           \
+    X(page_size, INVALID_ARGUMENT, "page_size: ", p->kv.page_size = 16)                                      \
     X(k_new, UNSUPPORTED, "k_new: ", p->kv.k_new = p->kv.k)
 #define SPOIL_FUNCTION(name, status, word, wrong)                                                            \
     static void spoil_##name(clattn_attention_params *p) {                                                   \

@@ -22,7 +22,7 @@ struct layer_trial {
     X(scale, INVALID_ARGUMENT, "scale: ", p->score.scale = NAN)                                              \
     X(q_norm, UNSUPPORTED, "q_norm: ", p->q_norm = p->wq)                                                    \
     X(norm_epsilon, UNSUPPORTED, "norm_epsilon: ", p->norm_epsilon = 1e-6f)                                  \
-    X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)
+    X(page_size, INVALID_ARGUMENT, "page_size: ", p->kv.page_size = 16)
 #define LAYER_SPOIL(name, status, word, wrong)                                                               \
     static void spoil_##name(clattn_layer_params *p) {                                                       \
         (void)(wrong);                                                                                       \
