@@ -49,7 +49,7 @@ vec_pair unorder_values(vec_pair x) {
 #endif
 
 vec_pair load_value(const key_tile *tile, int j, int pair) {
-    const kv_row v = kv_row_at(&tile->values, tile->first + j);
+    const kv_row v = TILE_ROW(tile, values, j);
     return pair < PAIRS_V ? order_values(kv_pair(v, pair * SPAN)) : kv_pair_part(v, PAIRS_V * SPAN, REST_V);
 }
 
@@ -74,8 +74,8 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
                                      const key_tile *tile, int first) {
     const float *pair = (const float *)rows->pair + first;
     for (int j = 0; j < tile->count; j += 2, pair += SLOTS) {
-        const kv_row even = kv_row_at(&tile->values, tile->first + j);
-        const kv_row odd = kv_row_at(&tile->values, tile->first + min(j + 1, tile->count - 1));
+        const kv_row even = TILE_ROW(tile, values, j);
+        const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const uint16 none = (uint16)(0), second = load_bits(odd.at, c * SPAN);
@@ -202,11 +202,21 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         end = (int)min((long)end, (long)(split + 1) * args.split_keys);
     }
     const kv_buffers kv = KV_BUFFERS;
+#if PAST || PAGED
+    const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
+    key_tile tile;
+    for (tile.first = begin; tile.first < end; tile.first += tile.count) {
+        tile.count = kv_run(&keys, tile.first, min(KEY_TILE, end - tile.first));
+        kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
+        add_tile(&call, &rows, &tile);
+    }
+#else
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
     for (; tile.first < end; tile.first += KEY_TILE) {
         tile.count = min(KEY_TILE, end - tile.first);
         add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
+#endif
     for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
         const int h = rows.head[r], i = rows.row[r];
         const float sum = sum_of_row(&rows, r);

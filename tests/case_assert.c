@@ -21,14 +21,16 @@ void case_retype(struct case_data *data) {
     const clattn_type type = harness_type(), f32 = CLATTN_TYPE_F32;
     if (type == f32 || case_projects(t) || t->q_type != f32 || t->kv_type != f32 || t->out_type != f32)
         return;
-    int64_t count[CASE_V + 1];
-    for (int n = CASE_Q; n <= CASE_V; n++) {
-        const struct guarded_shape shape = case_shape(t, n);
+    static const int tensors[] = {CASE_Q, CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
+    int64_t count[5];
+    for (int n = 0; n < 5; n++) {
+        const struct guarded_shape shape = case_shape(t, tensors[n]);
         count[n] = guarded_shape_count(&shape);
         if (count[n] > GUARDED_PERIOD) return; // a table
     }
-    for (int n = CASE_Q; n <= CASE_V; n++)
-        for (int64_t i = 0; i < count[n]; i++) data->input[n][i] = storage_round(type, data->input[n][i]);
+    for (int n = 0; n < 5; n++)
+        for (int64_t i = 0; i < count[n]; i++)
+            data->input[tensors[n]][i] = storage_round(type, data->input[tensors[n]][i]);
     t->q_type = t->kv_type = t->out_type = type;
 }
 

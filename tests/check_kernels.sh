@@ -120,6 +120,18 @@ refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/flash.cl
 refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/flash_lanes.cl
+# Past rows and pages, of rows with and without scales; not both.
+for place in PAST PAGED; do
+    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_groups; do
+        lint -D$place=1 -DSCORE_OPS=15 cl/$kernel.cl
+        lint -D$place=1 -DTYPE_KV=4 cl/$kernel.cl
+    done
+    for kernel in flash_matrix matrix_pack; do lint -D$place=1 cl/$kernel.cl; done
+    lint -D$place=1 -DWEIGHTS=1 cl/flash_lanes.cl
+    lint_x86 -D$place=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
+    lint_x86 -D$place=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
+done
+refuse -DPAST=1 -DPAGED=1 cl/flash.cl
 lint -DWEIGHTS=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix_pack.cl

@@ -74,6 +74,33 @@ refused 2 'linear case' tune --projection --case plain
 "$clattn" devices --device 0 | grep -q '^0  ' || complain "devices --device 0"
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"
 
+# Past rows and pages: rows 0 to 2 of x and row 3, and pages of two rows in another order, are the same keys.
+python3 - <<'PYTHON'
+import subprocess, sys
+x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
+def save(name, shape, values, descr="<f4"):
+    subprocess.run([sys.executable, "numpy.py", name, descr, repr(shape), *map(str, values)], check=True)
+def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
+save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
+save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
+save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
+save("table.npy", (1, 2), [1, 0], "<i8")
+save("far.npy", (1, 2), [1, 1 << 40], "<i8")
+PYTHON
+past() { "$clattn" attend --q x.npy --k new.npy --v new.npy --past-k past.npy --past-v past.npy --quiet "$@"; }
+past --out p.npy --expect o.npy --tolerance 1e-6 || complain "past rows"
+past --out p.npy --past-lengths three.npy --expect o.npy --tolerance 1e-6 || complain "--past-lengths"
+attend --out q8.npy --kv-type q8 && past --kv-type q8 --out p.npy --expect q8.npy --tolerance 1e-6 || complain "past rows as q8"
+paged() { "$clattn" attend --q x.npy --k pool.npy --v pool.npy --quiet "$@"; }
+paged --block-table table.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages"
+paged --block-table table.npy --page-size 2 --kv-lengths three.npy --out p.npy || complain "--page-size"
+no 'past-k: needs --past-v' --past-k past.npy
+no 'past-lengths: has no effect' --past-lengths three.npy
+no 'page-size: has no effect' --page-size 2
+no 'must fit 32 bits' --block-table far.npy
+refused 2 'must be 0 to 3' attend --q x.npy --k new.npy --v new.npy --out refused.npy --past-k past.npy --past-v past.npy --past-lengths five.npy
+refused 2 'page_size: 3' attend --q x.npy --k pool.npy --v pool.npy --out refused.npy --block-table table.npy --page-size 3
+
 # --expect: exact where 0 is said, and never of nothing.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'

@@ -107,6 +107,8 @@ static clattn_rope *placed(clattn_attention_params *p) {
     X(alignment, "alignment", p->score.alignment = CLATTN_ALIGN_COUNT)                                       \
     X(kernel, "kernel", p->kernel = CLATTN_KERNEL_COUNT)                                                     \
     X(kernel_negative, "kernel", p->kernel = (clattn_kernel)(-1))                                            \
+    X(block_table, "block_table: rank 4", p->kv.block_table = p->q)                                          \
+    X(page_size, "page_size: is given without block_table", p->kv.page_size = 16)                            \
     X(scores_at, "scores_at", p->scores_at = CLATTN_TAP_COUNT)                                               \
     X(splits, "splits", p->splits = -1)                                                                      \
     X(rope_layout, "rope", p->rope.layout = CLATTN_ROPE_COUNT)                                               \
@@ -165,8 +167,6 @@ static clattn_rope *placed(clattn_attention_params *p) {
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
     X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
-    X(block_table, "block_table", p->kv.block_table = p->q)                                                  \
-    X(page_size, "page_size", p->kv.page_size = 16)                                                          \
     X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \
     X(v_new, "v_new", p->kv.v_new = p->kv.v)
 

@@ -157,6 +157,26 @@ START_TEST(latent_heads) {
 }
 END_TEST
 
+// Keys in past rows and new ones, some and none of each, and in pages.
+START_TEST(past_and_pages) {
+    static const int32_t kv_lengths[] = {19, 7};
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = base("past, pages", CLATTN_KERNEL_UNFUSED + n / 2);
+        test.batch = 2;
+        if (n / 2 == 2) test.n_q = 2;
+        test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        if (n % 2) {
+            test.n_kv = 21, test.page_size = 3;
+            case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        } else {
+            test.has_past = true, test.past = 19, test.past_count = 2, test.past_length[0] = 11;
+            test.n_kv = 24;
+        }
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(split_decode) {
     struct test_case test = base("split decode", CLATTN_KERNEL_DECODE);
     test.n_q = 1;
@@ -277,7 +297,7 @@ int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,      every_option,       dropout, dropout_mask, expressions, sixteen_bit_types,
         scaled_rows_and_heads, outputs_of_unfused, rotary,  NULL};
-    const TTest *const decode[] = {decode_options, decode_types, latent_heads, split_decode, decode_dropout, NULL};
+    const TTest *const decode[] = {decode_options, decode_types, past_and_pages, latent_heads, split_decode, decode_dropout, NULL};
     const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

@@ -23,7 +23,7 @@ struct layer_trial {
     X(q_norm, INVALID_ARGUMENT, "q_norm: ", (p->norm = CLATTN_NORM_HEADS, p->q_norm = p->wq))                \
     X(norm_epsilon, INVALID_ARGUMENT, "norm_epsilon: ", p->norm_epsilon = -1)                                \
     X(w_gate, INVALID_ARGUMENT, "w_gate: ", (p->w_gate = p->wq, p->w_gate.shape[1]++))                       \
-    X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)
+    X(page_size, INVALID_ARGUMENT, "page_size: ", p->kv.page_size = 16)
 #define LAYER_SPOIL(name, status, word, wrong)                                                               \
     static void spoil_##name(clattn_layer_params *p) {                                                       \
         (void)(wrong);                                                                                       \

@@ -129,8 +129,8 @@ typedef struct clattn_kv {
      * kv_lengths count them all, and are so where they are NULL. Rows past those are not read. With rope the past
      * rows were turned before they were stored: it turns q and k, whose row n has position
      * `rope.position` + past_length[b] + n. A layer does not take them yet: UNSUPPORTED. */
-    clattn_tensor past_k; /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
-    clattn_tensor past_v; /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
+    clattn_tensor past_k;                     /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
+    clattn_tensor past_v;                     /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
     clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
     const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
 

@@ -79,24 +79,14 @@ const struct hard_case hard_cases[] = {
     {"i8-weights", "attend-f16-b1-h2-n16-nkv33-d80-full-kvi8-bshd-lse-weights"},
     {"i8-taps", "attend-f32-b1-h2-n12-nkv33-d64-full-kvi8-lse-scoresmasked-window9:3-seennan"},
 
-    // Past rows before the new ones, and pages.
-    {"past", "attend-f32-b2-h4-hkv2-n9-nkv130-d64-causal-lse-past121"},
-    {"past-lengths", "attend-bf16-b3-h2-n40-nkv110-d64-causal-lse-past70:33:0:70-qlen40:7:40"},
-    {"past-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-causal-lse-past1030:1030:17"},
-    {"past-shared", "attend-f16-b3-h4-hkv2-n2-nkv77-d41-dv23-causal-bshd-lse-past70-sharedpast-sinks"},
+    // Past rows before the new ones, and pages; test_past.c has more.
+    {"past", "attend-f32-b2-h4-hkv2-n9-nkv130-d64-causal-lse-past121:121:40-ropehalf-ropepos3"},
     {"past-everything",
-     "attend-f32-b2-h4-hkv2-n15-nkv77-d64-causal-padded-lse-softcap5-past50:50:7-window60:0-maskqk-biasqk-"
-     "alibi-sinks-kvlen77:30"},
-    {"past-rope", "attend-f32-b2-h4-hkv2-n9-nkv66-d64-causal-lse-past57:20:57-ropehalf-ropepos3"},
-    {"past-i8", "attend-f32-b2-h4-hkv2-n7-nkv65-d64-causal-kvi8-spaced-lse-past60"},
-    {"past-weights", "attend-f32-b2-h2-n16-nkv133-d64-causal-lse-weights-past99:99:40"},
-    {"past-taps", "attend-f32-b2-h2-n12-nkv33-d64-causal-lse-scoresraw-past21:21:0"},
-    {"past-mods", "attend-f32-b2-h2-n20-nkv133-d64-causal-lse-past113-maskqk-alibi-mods-blocks"},
+     "attend-bf16-b2-h4-hkv2-n15-nkv77-d64-causal-padded-lse-softcap5-past50:50:7-window60:0-maskqk-biasqk-"
+     "alibi-sinks-kvlen77:20"},
+    {"past-i8", "attend-f16-b3-h4-hkv2-n2-nkv77-d41-dv23-causal-kvi8-bshd-lse-past70-sharedpast"},
     {"pages", "attend-f32-b3-h4-hkv2-n9-nkv144-d64-causal-bshd-lse-pages16-kvlen144:33:70"},
-    {"pages-odd", "attend-bf16-b2-h2-n40-nkv105-d64-causal-lse-pages7-kvlen105:50"},
-    {"pages-decode", "decode-f16-b2-h8-hkv2-n1-nkv1024-d128-causal-lse-pages32-kvlen1000:17"},
-    {"pages-of-one", "attend-f32-b2-h2-n5-nkv21-d40-causal-padded-lse-pages1-maskqk-alibi"},
-    {"pages-i8-rope", "attend-f32-b2-h4-hkv2-n7-nkv64-d64-causal-kvi8-lse-pages8-kvlen64:31-ropehalf"},
+    {"pages-odd", "attend-bf16-b2-h2-n5-nkv105-d64-causal-padded-lse-pages7-maskqk-kvlen105:50-ropehalf"},
 
     // Many query heads on one latent head, whose v is a view of k.
     {"latent", "decode-f32-b2-h18-hkv1-n2-nkv130-d72-dv64-causal-latent-lse-kvlen130:43-hiddennan"},

@@ -1,5 +1,4 @@
 // attend.c: clattn attend: attention on files.
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +6,7 @@
 #include "evidence/measure.h"
 #include "evidence/names.h"
 #include "tool/expect.h"
+#include "tool/kv_options.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
@@ -34,6 +34,7 @@ typedef struct attend {
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
     common_options common;
     score_options score;
+    kv_options kv;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -126,13 +127,14 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type);
     if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
+    if (status < 0) status = kv_options_load("attend", &a->kv, a->q_array.shape[0], kv_type, a->dtype == 2);
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
 }
 
 static int make_outputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], p->kv.k.shape[2]};
+    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
     const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
     int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
     if (a->bshd) p->out = tensors_swap_heads(p->out);
@@ -147,57 +149,23 @@ static int make_outputs(attend *a, tensors *t) {
     return status;
 }
 
-// A float32 array as integers of -127 to 127 and a scale for each row of its last axis. A row of zeros has a scale of 0;
-// one with an infinity or a NaN cannot be told by integers.
-static int quantise(const array *x, const array *integers, const array *scales) {
-    const int64_t size = x->shape[3], rows = array_count(scales);
-    for (int64_t r = 0; r < rows; r++) {
-        const float *row = (const float *)x->data + r * size;
-        int8_t *to = (int8_t *)integers->data + r * size;
-        float largest = 0.0f;
-        for (int64_t d = 0; d < size; d++) {
-            if (!isfinite(row[d]))
-                return tool_wrong(
-                    "attend", "--kv-type q8: row %lld holds an infinity or NaN: finite numbers are needed",
-                    (long long)r);
-            largest = fmaxf(largest, fabsf(row[d]));
-        }
-        const float scale = ((float *)scales->data)[r] = largest / 127.0f;
-        for (int64_t d = 0; d < size; d++)
-            to[d] = (int8_t)(scale > 0.0f ? fminf(fmaxf(nearbyintf(row[d] / scale), -127.0f), 127.0f) : 0.0f);
-    }
-    return -1;
-}
-
-// K or V, as --kv-type says. Bytes of integers travel as those of booleans.
-static int upload_kv(const attend *a, tensors *t, const array *x, clattn_tensor *view, clattn_tensor *scale) {
-    array integers = {0}, scales = {0};
-    if (a->kv_type != KV_Q8) return tensors_upload(t, x, view);
-    const bool made =
-        array_create(&integers, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? quantise(x, &integers, &scales) : tool_failed("attend", "no memory for q8");
-    if (status < 0) status = tensors_upload(t, &integers, view);
-    if (status < 0) status = tensors_upload(t, &scales, scale);
-    view->type = CLATTN_TYPE_I8;
-    array_free(&integers);
-    array_free(&scales);
-    return status;
+// Files of [B,N,H,D].
+static void swap(const attend *a, clattn_tensor *const views[], int count) {
+    for (int i = 0; a->bshd && i < count; i++)
+        if (views[i]->rank) *views[i] = tensors_swap_heads(*views[i]);
 }
 
 static int upload_inputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
+    const bool q8 = a->kv_type == KV_Q8;
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = upload_kv(a, t, &a->k_array, &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = upload_kv(a, t, &a->v_array, &p->kv.v, &p->kv.v_scale);
+    if (status < 0) status = kv_upload(t, &a->k_array, q8, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, q8, &p->kv.v, &p->kv.v_scale);
+    swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
+    if (status < 0) status = kv_options_upload(&a->kv, t, q8, &p->kv);
+    swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = score_options_upload(&a->score, t);
     p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
-    if (a->bshd) {
-        p->q = tensors_swap_heads(p->q);
-        p->kv.k = tensors_swap_heads(p->kv.k);
-        p->kv.v = tensors_swap_heads(p->kv.v);
-        if (p->kv.k_scale.rank) p->kv.k_scale = tensors_swap_heads(p->kv.k_scale);
-        if (p->kv.v_scale.rank) p->kv.v_scale = tensors_swap_heads(p->kv.v_scale);
-    }
     return status;
 }
 
@@ -243,6 +211,7 @@ static void free_attend(attend *a) {
                           &a->lse_array, &a->weights_array, &a->scores_array, &a->dropout_array};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
+    kv_options_free(&a->kv);
     expect_free(&a->expect);
 }
 
@@ -252,13 +221,14 @@ int tool_attend(int argc, char **argv) {
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
         score_group(&a.score),
+        kv_group(&a.kv),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {"attend",
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
                          groups,
-                         4,
+                         5,
                          0,
                          {NULL},
                          0};

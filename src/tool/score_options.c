@@ -249,24 +249,10 @@ static int load_file(const char *command, score_options *o, int i, int64_t count
     return status;
 }
 
-// What an expression reads; 64-bit integers as those of 32 bits that they must be.
+// What an expression reads.
 static int load_buffer(const char *command, score_options *o, int n) {
-    array *a = &o->buffer_array[n];
-    int status = tensors_load(command, "buffer", o->buffer[n], -1, a);
-    if (status >= 0 || a->type != ARRAY_I64) return status;
-    array narrow;
-    if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed(command, "no memory");
-    const int64_t count = array_count(a), *from = a->data;
-    int32_t *to = narrow.data;
-    for (int64_t i = 0; i < count && status < 0; i++) {
-        to[i] = (int32_t)from[i];
-        if (to[i] != from[i])
-            status = tool_wrong(command, "--buffer %s: item %lld is %lld: must fit 32 bits", o->buffer[n],
-                                (long long)i, (long long)from[i]);
-    }
-    array_free(a);
-    *a = narrow;
-    return status;
+    const int status = tensors_load(command, "buffer", o->buffer[n], -1, &o->buffer_array[n]);
+    return status >= 0 ? status : tensors_narrow(command, "buffer", &o->buffer_array[n]);
 }
 
 // An option whose effect hangs on another that is not there would pass in silence.

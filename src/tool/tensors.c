@@ -75,6 +75,24 @@ static bool device_type(array_type from, clattn_type *to) {
     }
 }
 
+int tensors_narrow(const char *command, const char *option, array *a) {
+    int status = -1;
+    if (a->type != ARRAY_I64) return status;
+    array narrow;
+    if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed(command, "no memory");
+    const int64_t count = array_count(a), *from = a->data;
+    int32_t *to = narrow.data;
+    for (int64_t i = 0; i < count && status < 0; i++) {
+        to[i] = (int32_t)from[i];
+        if (to[i] != from[i])
+            status = tool_wrong(command, "--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
+                                (long long)from[i]);
+    }
+    array_free(a);
+    *a = narrow;
+    return status;
+}
+
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     clattn_type type;
     cl_mem buffer = NULL;
