@@ -82,39 +82,39 @@ static bool take_norm(layer_run *r, int id, const char *value, char why[256]) {
     return true;
 }
 
-static bool take_layer(void *target, int id, const char *value, char why[256]) {
-    layer_run *r = target;
-    int index = 0;
-    if (id < OPTION_TENSORS + LAYER_TENSORS) {
-        r->weights.given[id - OPTION_TENSORS] = value;
-        return true;
-    }
+// Where an option's text goes that is a name or a path; NULL: it is none.
+static const char **text_of(layer_run *r, int id) {
+    if (id < OPTION_TENSORS + LAYER_TENSORS) return &r->weights.given[id - OPTION_TENSORS];
     switch (id) {
     case OPTION_FILE:
-        r->weights.file = value;
-        return true;
+        return &r->weights.file;
     case OPTION_NAMES:
-        r->weights.names = value;
-        return true;
+        return &r->weights.names;
+    case OPTION_X:
+        return &r->x;
+    case OPTION_Y:
+        return &r->y;
+    case OPTION_OUT:
+        return &r->out;
+    case OPTION_WEIGHTS_OUT:
+        return &r->attention_weights;
+    case OPTION_MODEL:
+        return &r->model_folder;
+    default:
+        return NULL;
+    }
+}
+
+static bool take_layer(void *target, int id, const char *value, char why[256]) {
+    layer_run *r = target;
+    const char **text = text_of(r, id);
+    int index = 0;
+    if (text) return *text = value, true;
+    switch (id) {
     case OPTION_HEADS:
         return take_count(value, &r->params.heads, why);
     case OPTION_KV_HEADS:
         return take_count(value, &r->params.kv_heads, why);
-    case OPTION_X:
-        r->x = value;
-        return true;
-    case OPTION_Y:
-        r->y = value;
-        return true;
-    case OPTION_OUT:
-        r->out = value;
-        return true;
-    case OPTION_WEIGHTS_OUT:
-        r->attention_weights = value;
-        return true;
-    case OPTION_MODEL:
-        r->model_folder = value;
-        return true;
     case OPTION_LAYER:
         return option_integer(value, 0, 65535, &r->layer, why);
     case OPTION_DTYPE:

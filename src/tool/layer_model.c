@@ -25,8 +25,7 @@ static int check_told(const layer_run *r, const char *by) {
                 {r->weights.given[LAYER_GATE], "gate"},
                 {r->y, "y"}};
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (told[i].given)
-            return tool_wrong("layer", "--%s: is not for --%s tells it", told[i].name, by);
+        if (told[i].given) return tool_wrong("layer", "--%s: is not for --%s tells it", told[i].name, by);
     return -1;
 }
 
