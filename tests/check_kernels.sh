@@ -184,6 +184,9 @@ refuse -DKEY_BLOCK=65 cl/flash_lanes.cl
 refuse -DWORK_GROUP=0 cl/softmax.cl
 refuse -DCOMBINE_COLUMNS=0 cl/combine.cl
 refuse -DTYPE_OUT=4 cl/merge.cl
+for rope in 0 1 2; do lint -DROPE=$rope -DWORK_GROUP=64 -DTYPE_Q=2 -DTYPE_KV=$rope cl/norm.cl; done
+refuse -DWORK_GROUP=24 cl/norm.cl
+refuse -DTYPE_KV=4 cl/norm.cl
 for rope in 0 1 2; do
     for wide in 0 1; do
         for type in 0 1 2; do

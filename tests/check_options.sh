@@ -265,7 +265,11 @@ model("llama31", rope_scaling={"rope_type": "llama3", "factor": 8.0, "original_m
 model("dynamic", rope_scaling={"type": "dynamic", "factor": 2.0}, max_position_embeddings=4)
 model("heads", num_attention_heads=12, num_key_value_heads=4, head_dim=64)
 model("head_dim", head_dim=32)
-model("type", model_type="gemma2")
+model("type", model_type="gemma")
+model("norm", model_type="qwen3", rms_norm_eps=1e-6)
+model("no_epsilon", model_type="qwen3", rms_norm_eps=-1)
+model("capped", attn_logit_softcapping=50.0)
+model("sinks", model_type="gpt_oss")
 model("llama3", rope_scaling={"rope_type": "llama3", "factor": 8.0})
 model("stranger", clip_qkv=8)
 model("bias", attention_bias=True)
@@ -287,6 +291,21 @@ torch 'wq: has no effect' --wq k
 refused 2 'a.bias_k' layer --weights torch_bias.safetensors --names torch:a --heads 2 --x t.npy --out refused.npy
 refused 2 'q_norm' layer --weights norm.safetensors --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" \
     --out refused.npy --causal top-left --rope half --rope-base 100000
+refused 2 'norm-eps' layer --weights "$smollm2" --names llama:$prefix --heads 9 --x t.npy --out refused.npy --norm heads --norm-eps 0
+refused 2 'q-norm: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --q-norm t.npy
+refused 2 'norm-plus-one: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --norm-plus-one
+refused 2 'gate-bias: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --gate-bias t.npy
+preset() { # $1 word, $2 preset, then options
+    word=$1 name=$2
+    shift 2
+    refused 2 "$word" layer --preset "$name" --weights "$smollm2" --names llama:$prefix --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+}
+preset 'llama-3.1, qwen3' nonesuch
+preset 'wq is .576, 576.' llama-3.1
+preset 'heads: is not for --preset' llama-3.1 --heads 9
+preset 'norm-eps: is not for --preset' qwen3 --norm-eps 1e-6
+preset 'softcap: is not for --preset' gemma-2 --softcap 30
+preset 'layer: is for --model' gemma-2 --layer 0
 refused 2 'weights: has no effect' layer --weights torch.safetensors --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy
 
 # --model reads what the options would say.
@@ -325,6 +344,12 @@ no_model() { # $1 word, $2 folder, then options
 no_model 'tells of' heads --layer 0
 no_model 'tells of' head_dim --layer 0
 no_model 'model_type' type --layer 0
+no_model 'tells of a q-norm' norm --layer 0
+no_model 'rms_norm_eps' no_epsilon --layer 0
+no_model 'attn_logit_softcapping' capped --layer 0
+no_model 'tells of learned sinks' sinks --layer 0
+no_model 'preset: is not for --model' whole --layer 0 --preset qwen3
+no_model 'norm: is not for --model' whole --layer 0 --norm heads
 no_model 'max_position_embeddings' llama3 --layer 0
 no_model 'clip_qkv' stranger --layer 0
 no_model 'tells of a bq' bias --layer 0

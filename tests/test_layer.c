@@ -220,6 +220,21 @@ START_TEST(wait_lists) {
 }
 END_TEST
 
+// CLBlast writes the heads of a row one after another, as float32.
+START_TEST(heads_of_clblast) {
+    for (int n = 0; n < 4 && harness_has_clblast(); n++) {
+        struct test_case test = base("heads of CLBlast");
+        test.projection = CLATTN_PROJECTION_CLBLAST;
+        test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
+        test.rope.layout = CLATTN_ROPE_HALF;
+        test.q_type = n == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
+        test.gate = CASE_GATE_ALL;
+        test.ready = n >= 2;
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(without_clblast) {
     struct test_case test = base("no CLBlast");
     test.projection = CLATTN_PROJECTION_CLBLAST;
@@ -319,6 +334,7 @@ int main(void) {
                                     attention_options,
                                     rows_past_a_length,
                                     same_bits,
+                                    heads_of_clblast,
                                     key_bias_in_raw_scores,
                                     NULL};
     const TTest *const calls[] = {plan_and_prepare, prepare_without_buffers, workspace,

@@ -262,6 +262,10 @@ START_TEST(native_layer) {
         test.rope.layout = (clattn_rope_layout)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
         case_assert(&test);
+        test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
+        test.gate = n % 2 ? CASE_GATE_HEADS : CASE_GATE_ALL;
+        test.ready = n % 2;
+        case_assert(&test);
     }
 }
 END_TEST

@@ -44,10 +44,11 @@ clattn_status cla_norm_check(clattn_context *c, const norm_options *o, bool plan
     return CLATTN_OK;
 }
 
-head_norm cla_norm_of(const norm_options *o, int which) {
+head_norm cla_norm_of(const norm_options *o, int which, const linear *made) {
     head_norm n = {.how = o->how, .epsilon = o->epsilon > 0.0f ? o->epsilon : DEFAULT_EPSILON};
     n.plus_one = o->plus_one;
     n.amplitude = 1.0f;
+    n.shared = made->choice.id == KERNEL_LINEAR_ROWS || made->choice.id == KERNEL_LINEAR_TILES;
     if (cla_tensor_given(o->w[which])) n.w = *o->w[which];
     return n;
 }
@@ -60,12 +61,12 @@ double cla_norm_flops(const head_norm *n, const clattn_tensor *x) {
     return cla_norm_does(n) ? PACE_MOVE_FLOPS * (double)cla_tensor_count(x) : 0.0;
 }
 
-// A power of two not above the device's limit; one work-item on a CPU, where a core walks a row alone.
+// A power of two not above the device's limit; one work-item where a core walks a row alone.
 static int group_of(clattn_context *context, const head_norm *n) {
     const plan_input in = cla_planner_linear_input(context);
     const uint64_t most = cla_family_group_limit(&in, KERNEL_NORM);
     int group = n->how == CLATTN_NORM_WIDTH ? 256 : 32;
-    if (in.device->is_cpu) return 1;
+    if (!n->shared) return 1;
     while (group > 1 && (uint64_t)group > most) group /= 2;
     return group;
 }

@@ -2,7 +2,7 @@
 // the heads' result before the output projection: the gate (gate.cl).
 #ifndef CLATTN_LAYER_HEADS_H
 #define CLATTN_LAYER_HEADS_H
-#include "attention/call.h"
+#include "layer/linear.h"
 
 // One tensor's norm, and RoPE where it is done with it.
 typedef struct head_norm {
@@ -10,6 +10,7 @@ typedef struct head_norm {
     clattn_tensor w; // optional: [D], or of all heads
     float epsilon;
     bool plus_one;
+    bool shared; // work-items share a row, as those of kernels for devices whose work-items are lanes do
     rope_rows rope;           // rotary_dim 0: none
     const clattn_rope *turns; // what it says of sections, where rope has positions
     float amplitude;
@@ -26,8 +27,8 @@ typedef struct norm_options {
     int64_t heads[2], head_dim;
 } norm_options;
 clattn_status cla_norm_check(clattn_context *context, const norm_options *o, bool planning);
-// Of tensor 0 or 1, without RoPE.
-head_norm cla_norm_of(const norm_options *o, int which);
+// Of tensor 0 or 1, which this projection makes, without RoPE.
+head_norm cla_norm_of(const norm_options *o, int which, const linear *made);
 
 // Whether there is anything to do; then for x = [B, heads, N, D].
 bool cla_norm_does(const head_norm *n);

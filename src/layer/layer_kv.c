@@ -102,10 +102,10 @@ static clattn_status check_memory(const kv_job *job) {
 static void choose(kv_job *job) {
     const clattn_layer_kv_params *p = &job->params;
     const float amplitude = (float)cla_rope_amplitude(&p->rope);
-    job->k_norm = cla_norm_of(&job->norm, 1);
-    job->k_norm.amplitude = amplitude;
     cla_linear_choose(job->context, &job->k);
     cla_linear_choose(job->context, &job->v);
+    job->k_norm = cla_norm_of(&job->norm, 1, &job->k);
+    job->k_norm.amplitude = amplitude;
     if (p->rope.layout == CLATTN_ROPE_NONE) return;
     linear turned = job->k;
     turned.rope = cla_rope_rows_of(&job->turn, false);

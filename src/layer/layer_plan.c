@@ -66,7 +66,7 @@ static void choose_rope(layer *l) {
     linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K];
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
-    l->q_norm = cla_norm_of(&l->norm, 0), l->k_norm = cla_norm_of(&l->norm, 1);
+    l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
     if (l->params.rope.layout == CLATTN_ROPE_NONE) return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);

@@ -7,11 +7,17 @@
 
 #include "evidence/hard_cases.h"
 #include "evidence/names.h"
+#include "evidence/presets.h"
 
 #define MOST_CASES 4096
 
 const char *const bench_baselines[] = {"none", "unfused", "clblast", NULL};
-const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", NULL};
+// Sizes alone, then whole models (evidence/presets.h).
+#define PRESET(title, url, ...) title,
+const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode",
+#include "evidence/presets.def"
+                                     NULL};
+#undef PRESET
 
 typedef struct shape {
     case_op op;
@@ -19,13 +25,16 @@ typedef struct shape {
     int64_t heads, kv_heads, n, n_kv, d;
 } shape;
 
-// In the order of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
+// In the order of the first of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
 // table 2.1 (175B); Llama Team 2024, table 3 (8B).
-static const shape presets[] = {
+static const shape sizes[] = {
     {CASE_ATTEND, false, 12, 12, 512, 512, 64},   {CASE_ATTEND, true, 12, 12, 1024, 1024, 64},
     {CASE_ATTEND, true, 96, 96, 2048, 2048, 128}, {CASE_ATTEND, true, 32, 8, 4096, 4096, 128},
     {CASE_DECODE, false, 32, 8, 1, 4096, 128},
 };
+
+#define SIZES ((int64_t)(sizeof sizes / sizeof sizes[0]))
+#define MODEL_ROWS 4096
 
 // Without a preset, in the order of names_ops.
 static const shape plain[] = {
@@ -57,12 +66,8 @@ static int64_t value(const bench_list *lists, const int *at, int axis, int64_t o
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
-static struct test_case make(const bench_list *lists, const int *at) {
-    const bool preset = lists[BENCH_AXIS_PRESET].count > 0;
-    const shape *of = preset ? &presets[lists[BENCH_AXIS_PRESET].x[at[BENCH_AXIS_PRESET]]] : NULL;
-    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : CASE_ATTEND);
-    if (!of) of = &plain[op];
-    const bool one_row = op == CASE_DECODE && of->op != CASE_DECODE;
+// What the lists alone say.
+static struct test_case begin(const bench_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
     const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
     c.q_type = c.kv_type = c.out_type = c.matrix_type = c.bias_type = type;
@@ -70,9 +75,38 @@ static struct test_case make(const bench_list *lists, const int *at) {
     c.projection = (clattn_projection)value(lists, at, BENCH_AXIS_PROJECTION, CLATTN_PROJECTION_AUTO);
     c.precision = (clattn_precision)value(lists, at, BENCH_AXIS_PRECISION, CLATTN_PRECISION_EXACT);
     c.packs = value(lists, at, BENCH_AXIS_PACKED, 0) != 0;
+    c.batch = value(lists, at, BENCH_AXIS_B, 1);
+    return c;
+}
+
+// A model's attention, or its layer; of decode one row against the keys before it.
+static struct test_case make_model(const bench_list *lists, const int *at, const struct preset *preset) {
+    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, CASE_ATTEND);
+    struct test_case c = begin(lists, at, op);
+    c.heads = value(lists, at, BENCH_AXIS_HEADS, 0);
+    c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, c.heads);
+    c.head_dim = value(lists, at, BENCH_AXIS_D, 0);
+    c.head_dim_v = value(lists, at, BENCH_AXIS_DV, 0);
+    c.width = case_projects(&c) ? value(lists, at, BENCH_AXIS_MODEL, 0) : 0;
+    preset_apply(preset, &c);
+    if (op != CASE_LINEAR && lists[BENCH_AXIS_CAUSAL].count)
+        c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, 1) != 0;
+    c.n_q = value(lists, at, BENCH_AXIS_N, op == CASE_DECODE ? 1 : MODEL_ROWS);
+    c.n_kv = value(lists, at, BENCH_AXIS_N_KV, op == CASE_DECODE ? MODEL_ROWS : c.n_q);
+    if (op == CASE_LAYER && c.n_kv != c.n_q) c.width_y = c.width;
+    return c;
+}
+
+static struct test_case make(const bench_list *lists, const int *at) {
+    const int64_t preset = value(lists, at, BENCH_AXIS_PRESET, -1);
+    if (preset >= SIZES) return make_model(lists, at, &presets[preset - SIZES]);
+    const shape *of = preset >= 0 ? &sizes[preset] : NULL;
+    const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, of ? of->op : CASE_ATTEND);
+    if (!of) of = &plain[op];
+    const bool one_row = op == CASE_DECODE && of->op != CASE_DECODE;
+    struct test_case c = begin(lists, at, op);
     c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
     if (c.score.causal) c.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    c.batch = value(lists, at, BENCH_AXIS_B, 1);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
     // A number of heads without one of key/value heads asks for as many of these.
     c.kv_heads =

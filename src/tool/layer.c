@@ -5,13 +5,10 @@
 
 #include "evidence/measure.h"
 #include "evidence/names.h"
-#include "tool/layer_weights.h"
-#include "tool/model.h"
-#include "tool/expect.h"
+#include "tool/layer_run.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
 #include "tool/rope_scaling.h"
-#include "tool/score_options.h"
 #include "tool/watch.h"
 
 enum {
@@ -32,22 +29,13 @@ enum {
     OPTION_PRECISION,
     OPTION_DTYPE,
     OPTION_MODEL,
-    OPTION_LAYER
+    OPTION_LAYER,
+    OPTION_NORM,
+    OPTION_NORM_EPSILON,
+    OPTION_NORM_PLUS_ONE,
+    OPTION_PRESET,
+    OPTION_LIST_PRESETS
 };
-
-typedef struct layer_run {
-    layer_weights weights;
-    const char *x, *y, *out, *attention_weights, *model_folder;
-    int64_t layer; // of the model; -1: not given
-    model model;
-    bool dynamic;    // the model's RoPE goes by the length of x
-    int dtype, rope; // index into names_ropes; -1: not given
-    array x_array, y_array, out_array, weights_array;
-    clattn_layer_params params;
-    score_options score;
-    expect expect;
-    common_options common;
-} layer_run;
 
 static bool take_count(const char *value, int32_t *result, char why[256]) {
     int64_t n = 0;
@@ -81,42 +69,66 @@ static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
     return true;
 }
 
-static bool take_layer(void *target, int id, const char *value, char why[256]) {
-    layer_run *r = target;
-    if (id < OPTION_TENSORS + LAYER_TENSORS) {
-        r->weights.given[id - OPTION_TENSORS] = value;
-        return true;
+static bool take_norm(layer_run *r, int id, const char *value, char why[256]) {
+    clattn_layer_params *p = &r->params;
+    if (id == OPTION_NORM_PLUS_ONE) return p->norm_plus_one = true;
+    if (id == OPTION_NORM_EPSILON) {
+        if (option_float(value, &p->norm_epsilon, why) && p->norm_epsilon > 0.0f) return true;
+        snprintf(why, 256, "a number above 0 is needed, such as 1e-6");
+        return false;
     }
+    if (!option_choice(value, names_norms, &r->norm, why)) return false;
+    p->norm = (clattn_norm)r->norm;
+    return true;
+}
+
+// Where an option's text goes that is a name or a path; NULL: it is none.
+static const char **text_of(layer_run *r, int id) {
+    if (id < OPTION_TENSORS + LAYER_TENSORS) return &r->weights.given[id - OPTION_TENSORS];
     switch (id) {
     case OPTION_FILE:
-        r->weights.file = value;
-        return true;
+        return &r->weights.file;
     case OPTION_NAMES:
-        r->weights.names = value;
-        return true;
+        return &r->weights.names;
+    case OPTION_X:
+        return &r->x;
+    case OPTION_Y:
+        return &r->y;
+    case OPTION_OUT:
+        return &r->out;
+    case OPTION_WEIGHTS_OUT:
+        return &r->attention_weights;
+    case OPTION_MODEL:
+        return &r->model_folder;
+    default:
+        return NULL;
+    }
+}
+
+static bool take_layer(void *target, int id, const char *value, char why[256]) {
+    layer_run *r = target;
+    const char **text = text_of(r, id);
+    int index = 0;
+    if (text) return *text = value, true;
+    switch (id) {
     case OPTION_HEADS:
         return take_count(value, &r->params.heads, why);
     case OPTION_KV_HEADS:
         return take_count(value, &r->params.kv_heads, why);
-    case OPTION_X:
-        r->x = value;
-        return true;
-    case OPTION_Y:
-        r->y = value;
-        return true;
-    case OPTION_OUT:
-        r->out = value;
-        return true;
-    case OPTION_WEIGHTS_OUT:
-        r->attention_weights = value;
-        return true;
-    case OPTION_MODEL:
-        r->model_folder = value;
-        return true;
     case OPTION_LAYER:
         return option_integer(value, 0, 65535, &r->layer, why);
     case OPTION_DTYPE:
         return option_choice(value, names_types, &r->dtype, why);
+    case OPTION_NORM:
+    case OPTION_NORM_EPSILON:
+    case OPTION_NORM_PLUS_ONE:
+        return take_norm(r, id, value, why);
+    case OPTION_PRESET:
+        if (!option_choice(value, preset_names, &index, why)) return false;
+        r->preset = &presets[index];
+        return true;
+    case OPTION_LIST_PRESETS:
+        return r->lists = true;
     case OPTION_PROJECTION:
     case OPTION_PRECISION:
         return take_projection(&r->params, id, value, why);
@@ -135,7 +147,11 @@ static const option_row layer_rows[] = {
      "in place of --weights, --names, heads, RoPE and masks: config.json and model.safetensors (or its "
      "shards)"},
     {"layer", "N", OPTION_LAYER, "layer of the model, from 0"},
-    {"wq", "TENSOR", OPTION_TENSORS + LAYER_WQ, "[H*D, M], by name; likewise the next seven"},
+    {"preset", "NAME", OPTION_PRESET,
+     "in place of heads, RoPE, norm and masks: a published model's, of --list-presets; the weights are the "
+     "caller's, of any width"},
+    {"list-presets", NULL, OPTION_LIST_PRESETS, "print them with their sources"},
+    {"wq", "TENSOR", OPTION_TENSORS + LAYER_WQ, "[H*D, M], by name or a file; likewise the next eleven"},
     {"wk", "TENSOR", OPTION_TENSORS + LAYER_WK, "[Hkv*D, My]"},
     {"wv", "TENSOR", OPTION_TENSORS + LAYER_WV, "[Hkv*Dv, My]"},
     {"wo", "TENSOR", OPTION_TENSORS + LAYER_WO, "[Mo, H*Dv]"},
@@ -143,6 +159,14 @@ static const option_row layer_rows[] = {
     {"bk", "TENSOR", OPTION_TENSORS + LAYER_BK, "[Hkv*D]"},
     {"bv", "TENSOR", OPTION_TENSORS + LAYER_BV, "[Hkv*Dv]"},
     {"bo", "TENSOR", OPTION_TENSORS + LAYER_BO, "[Mo]"},
+    {"q-norm", "TENSOR", OPTION_TENSORS + LAYER_Q_NORM, "[D], or [H*D] with --norm width"},
+    {"k-norm", "TENSOR", OPTION_TENSORS + LAYER_K_NORM, "[D], or [Hkv*D]"},
+    {"gate", "TENSOR", OPTION_TENSORS + LAYER_GATE,
+     "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid"},
+    {"gate-bias", "TENSOR", OPTION_TENSORS + LAYER_GATE_BIAS, "[H] or [H*Dv]"},
+    {"norm", "MODE", OPTION_NORM, "RMSNorm of q and k before RoPE: none, heads or width"},
+    {"norm-eps", "X", OPTION_NORM_EPSILON, "default 1e-6"},
+    {"norm-plus-one", NULL, OPTION_NORM_PLUS_ONE, "the norms' weights are 1 + those of the file"},
     {"heads", "H", OPTION_HEADS, "query heads"},
     {"kv-heads", "N", OPTION_KV_HEADS, "key/value heads; default as --heads"},
     {"x", "FILE", OPTION_X, "input [B,N,M], .npy or FILE.safetensors#TENSOR"},
@@ -165,105 +189,12 @@ static int load_input(layer_run *r, const char *option, const char *spec, array 
     return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
 }
 
-// --model says all that names of tensors do not; beside it such options would be without effect, or fight.
-static int check_model_options(const layer_run *r) {
-    const layer_weights *w = &r->weights;
-    const struct {
-        bool given;
-        const char *name;
-    } told[] = {{w->file, "weights"},
-                {w->names, "names"},
-                {r->params.heads, "heads"},
-                {r->params.kv_heads, "kv-heads"},
-                {r->rope >= 0, "rope"},
-                {r->params.rope.base != 0.0, "rope-base"},
-                {r->params.rope.rotary_dim, "rope-dim"},
-                {r->params.rope.scaling, "rope-scaling"},
-                {r->score.causal, "causal"},
-                {r->score.align, "align"},
-                {r->score.score.window, "window"},
-                {r->y, "y"}};
-    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (told[i].given)
-            return tool_wrong("layer", "--%s: is not for --model, whose config.json tells it", told[i].name);
-    for (int i = 0; i < LAYER_TENSORS; i++)
-        if (w->given[i])
-            return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
-                              layer_tensor_options[i]);
-    return r->layer >= 0 ? -1 : tool_wrong("layer", "--model: needs --layer N");
-}
-
-// Without a model: what would be without effect, or silently another model's.
-static int check_options(const layer_run *r) {
-    const clattn_rope *rope = &r->params.rope;
-    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
-    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim || rope->scaling))
-        return tool_wrong("layer", "--rope-%s: has no effect without --rope half or --rope interleaved",
-                          rope->base != 0.0  ? "base"
-                          : rope->rotary_dim ? "dim"
-                                             : "scaling");
-    if (!layer_weights_named(&r->weights, "llama:")) return -1;
-    const char *missing = !r->score.causal                   ? "causal"
-                          : r->rope < 0                      ? "rope"
-                          : r->rope > 0 && rope->base == 0.0 ? "rope-base"
-                                                             : NULL;
-    return missing ? tool_wrong("layer",
-                                "--names llama: needs --%s, which names do not tell: usual is --causal "
-                                "top-left --rope half "
-                                "--rope-base with rope_theta of config.json; --model DIR --layer N reads it",
-                                missing)
-                   : -1;
-}
-
-// The model's, as if each had been said by an option.
-static int load_model(layer_run *r) {
-    model *m = &r->model;
-    const int status = model_load("layer", r->model_folder, r->layer, m);
-    if (status >= 0) return status;
-    r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
-    r->weights.names = m->names;
-    r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
-    r->params.rope = m->rope;
-    r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
-    r->score.causal = "top-left";
-    r->score.score.window = m->window > 0;
-    r->score.score.window_left = m->window - 1, r->score.score.window_right = -1;
-    return -1;
-}
-
-// Whether the weights are those that config.json tells of.
-static int check_model(const layer_run *r) {
-    const model *m = &r->model;
-    const array *a = r->weights.arrays;
-    const int64_t wanted[4][2] = {{m->heads * m->head_dim, m->width},
-                                  {m->kv_heads * m->head_dim, m->width},
-                                  {m->kv_heads * m->head_dim, m->width},
-                                  {m->width, m->heads * m->head_dim}};
-    for (int i = LAYER_WQ; i <= LAYER_WO; i++)
-        if (a[i].shape[0] != wanted[i][0] || a[i].shape[1] != wanted[i][1])
-            return tool_wrong("layer", "--model: %s is [%lld, %lld], and config.json tells of [%lld, %lld]",
-                              layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
-                              (long long)wanted[i][0], (long long)wanted[i][1]);
-    for (int i = LAYER_BQ; i <= LAYER_BV && m->bias >= 0; i++)
-        if (r->weights.present[i] != (m->bias == 1))
-            return tool_wrong("layer", "--model: config.json tells of %s %s, and the weights have %s",
-                              m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
-    return -1;
-}
-
-static int load_weights(layer_run *r) {
-    int status = r->model_folder ? check_model_options(r) : check_options(r);
-    if (status < 0 && r->model_folder) status = load_model(r);
-    if (status < 0) status = layer_weights_load("layer", &r->weights);
-    return status < 0 && r->model_folder ? check_model(r) : status;
-}
-
 static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
-    int status = load_weights(r);
+    int status = layer_model_load(r);
     r->score.rope = r->params.rope.layout != CLATTN_ROPE_NONE;
+    if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0 && r->dynamic) r->params.rope.length = (double)r->x_array.shape[1];
@@ -302,7 +233,8 @@ static double layer_flops(const clattn_layer_params *p) {
                  kv_rows = (double)(y->shape[0] * y->shape[1]);
     const double q = (double)(p->wq.shape[0] * p->wq.shape[1]), o = (double)(p->wo.shape[0] * p->wo.shape[1]);
     const double kv = (double)(p->wk.shape[0] * p->wk.shape[1] + p->wv.shape[0] * p->wv.shape[1]);
-    return 2.0 * (rows * (q + o) + kv_rows * kv) + report_flops(&a);
+    const double gate = p->w_gate.rank ? (double)(p->w_gate.shape[0] * p->w_gate.shape[1]) : 0.0;
+    return 2.0 * (rows * (q + gate + o) + kv_rows * kv) + report_flops(&a);
 }
 
 static int run_layer(layer_run *r, session *s, tensors *t) {
@@ -330,8 +262,13 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     return status >= 0 ? status : told;
 }
 
+static int list_presets(void) {
+    for (int i = 0; preset_names[i]; i++) printf("%-14s %s\n", presets[i].name, presets[i].source);
+    return EXIT_DONE;
+}
+
 int tool_layer(int argc, char **argv) {
-    layer_run r = {.layer = -1, .dtype = -1, .rope = -1};
+    layer_run r = {.layer = -1, .dtype = -1, .rope = -1, .norm = -1};
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
@@ -350,6 +287,7 @@ int tool_layer(int argc, char **argv) {
                          0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
+    if (r.lists) return list_presets();
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
     status = outputs_check("layer", outputs, 2);
     if (status < 0) status = load_inputs(&r);
@@ -361,6 +299,7 @@ int tool_layer(int argc, char **argv) {
         session_close(&s);
     }
     layer_weights_free(&r.weights);
+    free(r.sinks);
     model_free(&r.model);
     array_free(&r.x_array);
     array_free(&r.y_array);

@@ -7,7 +7,8 @@
 
 #include "tool/safetensors.h"
 
-const char *const layer_tensor_options[LAYER_TENSORS] = {"wq", "wk", "wv", "wo", "bq", "bk", "bv", "bo"};
+const char *const layer_tensor_options[LAYER_TENSORS] = {
+    "wq", "wk", "wv", "wo", "gate", "bq", "bk", "bv", "bo", "gate-bias", "q-norm", "k-norm", "sinks"};
 
 // Suffixes after PREFIX. Weights must be there; a bias is taken where the file has it.
 // A tensor under `strangers` tells of a layer that does more than these do.
@@ -16,15 +17,15 @@ static const struct {
     const char *suffix[LAYER_TENSORS], *strangers[4];
 } schemes[] = {
     {"bert:",
-     {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", "self.query.bias",
-      "self.key.bias", "self.value.bias", "output.dense.bias"},
+     {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", NULL,
+      "self.query.bias", "self.key.bias", "self.value.bias", "output.dense.bias"},
      {"self.distance_embedding.weight"}},
     {"llama:",
-     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", "q_proj.bias", "k_proj.bias",
-      "v_proj.bias", "o_proj.bias"},
-     {"q_norm.weight", "k_norm.weight", "sinks"}},
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", NULL, "q_proj.bias", "k_proj.bias",
+      "v_proj.bias", "o_proj.bias", NULL, "q_norm.weight", "k_norm.weight", "sinks"},
+     {NULL}},
     {"torch:",
-     {"in_proj_weight", NULL, NULL, "out_proj.weight", "in_proj_bias", NULL, NULL, "out_proj.bias"},
+     {"in_proj_weight", NULL, NULL, "out_proj.weight", NULL, "in_proj_bias", NULL, NULL, "out_proj.bias"},
      {"bias_k", "bias_v"}},
 };
 
@@ -65,12 +66,20 @@ static int load_named(const char *command, layer_weights *w, int i, const char *
 // Of --names torch: Q, K and V are rows of one tensor each for weights and biases.
 static int check_packed(const char *command, const layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++)
-        if (w->given[i] && i != LAYER_WO && i != LAYER_BO)
+        if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
             return tool_wrong(command,
                               "--%s: has no effect beside --names torch:, whose in_proj_* hold Q, K and V: "
                               "leave it out, or name all tensors without --names",
                               layer_tensor_options[i]);
     return -1;
+}
+
+// What is of use only to who knows how: a layer that left it out would be another.
+static int check_known(const char *command, const layer_weights *w, int i, const char *name) {
+    if (i < LAYER_Q_NORM || (i == LAYER_SINKS ? w->sinks : w->norms)) return -1;
+    return tool_wrong(command, "--names %s: the file has %s: %s", w->names, name,
+                      i == LAYER_SINKS ? "--model or --preset say what it is for, or name each tensor"
+                                       : "--norm heads or --norm width says what it is for, or --model");
 }
 
 static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
@@ -91,7 +100,9 @@ static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
-        if (i < LAYER_BQ || file_has(w, names, count, name)) status = load_named(command, w, i, name);
+        if (i >= LAYER_BQ && !file_has(w, names, count, name)) continue;
+        status = check_known(command, w, i, name);
+        if (status < 0) status = load_named(command, w, i, name);
     }
     free(names);
     return status;
@@ -170,16 +181,25 @@ static void unpack(clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
 }
 
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
-    clattn_tensor *const views[LAYER_TENSORS] = {&p->wq, &p->wk, &p->wv, &p->wo,
-                                                 &p->bq, &p->bk, &p->bv, &p->bo};
+    clattn_tensor *const views[LAYER_TENSORS] = {&p->wq, &p->wk, &p->wv, &p->wo,     &p->w_gate, &p->bq,
+                                                 &p->bk, &p->bv, &p->bo, &p->b_gate, &p->q_norm, &p->k_norm};
     int status = -1;
-    for (int i = 0; i < LAYER_TENSORS && status < 0; i++)
+    for (int i = 0; i < LAYER_SINKS && status < 0; i++)
         if (w->present[i]) status = tensors_upload(t, &w->arrays[i], views[i]);
     if (status < 0 && w->packed) {
         unpack(&p->wq, &p->wk, &p->wv);
         if (w->present[LAYER_BQ]) unpack(&p->bq, &p->bk, &p->bv);
     }
     return status;
+}
+
+int layer_weights_sinks(const char *command, const layer_weights *w, int64_t heads, float **sinks) {
+    const array *a = &w->arrays[LAYER_SINKS];
+    if (!w->present[LAYER_SINKS]) return -1;
+    if (a->shape[0] != heads)
+        return tool_wrong(command, "--weights: sinks has %lld numbers, there are %lld heads",
+                          (long long)a->shape[0], (long long)heads);
+    return array_to_f32(a, sinks) ? -1 : tool_failed(command, "no memory");
 }
 
 void layer_weights_free(layer_weights *w) {

@@ -5,7 +5,22 @@
 
 #include "tool/tensors.h"
 
-enum { LAYER_WQ, LAYER_WK, LAYER_WV, LAYER_WO, LAYER_BQ, LAYER_BK, LAYER_BV, LAYER_BO, LAYER_TENSORS };
+enum {
+    LAYER_WQ,
+    LAYER_WK,
+    LAYER_WV,
+    LAYER_WO,
+    LAYER_GATE,
+    LAYER_BQ, // from here on vectors
+    LAYER_BK,
+    LAYER_BV,
+    LAYER_BO,
+    LAYER_GATE_BIAS,
+    LAYER_Q_NORM,
+    LAYER_K_NORM,
+    LAYER_SINKS, // of a file's scheme alone: attend and layer have an option for them
+    LAYER_TENSORS
+};
 extern const char *const layer_tensor_options[LAYER_TENSORS]; // "wq", ...
 
 typedef struct layer_weights {
@@ -15,7 +30,8 @@ typedef struct layer_weights {
     const char *given[LAYER_TENSORS]; // --wq ..., a tensor's name in `file`, or a file of its own
     array arrays[LAYER_TENSORS];      // rank 0 with NULL data: absent
     bool present[LAYER_TENSORS];
-    bool packed; // in_proj: wq and bq hold q, k and v one after another
+    bool norms, sinks; // the caller knows what they are for; else a file that has some is refused
+    bool packed;       // in_proj: wq and bq hold q, k and v one after another
 } layer_weights;
 
 // Which of the schemes `names` begins with, such as "llama:".
@@ -23,5 +39,7 @@ bool layer_weights_named(const layer_weights *w, const char *scheme);
 // Find and load. Returns -1, else the exit status with a line printed.
 int layer_weights_load(const char *command, layer_weights *w);
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p);
+// The sinks as [heads] floats, NULL where there are none; the caller frees them.
+int layer_weights_sinks(const char *command, const layer_weights *w, int64_t heads, float **sinks);
 void layer_weights_free(layer_weights *w);
 #endif

@@ -11,23 +11,34 @@
 
 #define SIZE_MOST 65536
 
-// Whose layers are q_proj, k_proj, v_proj and o_proj around causal attention with RoPE in halves, and nothing else.
-static const char *const types[] = {"llama", "mistral", "mixtral", "qwen2", NULL};
+// Whose layers are q_proj, k_proj, v_proj and o_proj around causal attention with RoPE in halves, and what stands here.
+static const struct kind {
+    const char *type;
+    clattn_norm norm;
+    bool biases, sinks;
+    bool capped;    // softcap and a scale of its own
+    bool alternate; // of layers, the even ones have the window
+} kinds[] = {
+    {.type = "llama"},
+    {.type = "mistral"},
+    {.type = "mixtral"},
+    {.type = "qwen2", .biases = true},
+    {.type = "qwen3", .norm = CLATTN_NORM_HEADS},
+    {.type = "olmo2", .norm = CLATTN_NORM_WIDTH},
+    {.type = "gemma2", .capped = true, .alternate = true},
+    {.type = "gpt_oss", .sinks = true, .alternate = true},
+};
+#define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
 // What would change the attention of a layer, and is not done here.
-static const char *const strangers[] = {"rope_interleaved",
-                                        "attn_logit_softcapping",
-                                        "query_pre_attn_scalar",
-                                        "attention_multiplier",
-                                        "clip_qkv",
-                                        "qk_layernorm",
-                                        "use_qk_norm",
-                                        "alibi",
-                                        NULL};
+static const char *const capped_keys[] = {"attn_logit_softcapping", "query_pre_attn_scalar"};
+static const char *const strangers[] = {
+    "rope_interleaved", "attention_multiplier", "clip_qkv", "qk_layernorm", "use_qk_norm", "alibi", NULL};
 
 typedef struct reader {
     const char *command, *path;
     const json_t *config;
+    const struct kind *kind;
 } reader;
 
 static int wrong(const reader *r, const char *key, const char *what) {
@@ -73,13 +84,18 @@ static json_t *read_json(const char *command, const char *folder, const char *na
     return NULL;
 }
 
-static int check_kind(const reader *r) {
+static int find_kind(reader *r) {
     const char *type = json_string_value(value_of(r, "model_type"));
     int i = 0;
-    while (types[i] && (!type || strcmp(type, types[i]))) i++;
-    if (!types[i])
+    while (i < KINDS && (!type || strcmp(type, kinds[i].type))) i++;
+    if (i == KINDS)
         return wrong(r, "model_type",
-                     "llama, mistral, mixtral and qwen2 are read; give --weights, --names and options");
+                     "llama, mistral, mixtral, qwen2, qwen3, olmo2, gemma2 and gpt_oss are read; give "
+                     "--weights, --names and options");
+    r->kind = &kinds[i];
+    for (i = 0; i < 2; i++)
+        if (!r->kind->capped && value_of(r, capped_keys[i]) && !json_is_false(value_of(r, capped_keys[i])))
+            return wrong(r, capped_keys[i], "layers of this type without it are read");
     for (i = 0; strangers[i]; i++)
         if (value_of(r, strangers[i]) && !json_is_false(value_of(r, strangers[i])))
             return wrong(r, strangers[i], "layers without it are read");
@@ -124,15 +140,37 @@ static int read_rope(const reader *r, model *m) {
     return -1;
 }
 
+// A number above 0; `otherwise` where it is absent, of which 0 is none.
+static int read_number(const reader *r, const char *key, double otherwise, double *x) {
+    const json_t *value = value_of(r, key);
+    *x = value ? json_number_value(value) : otherwise;
+    if ((!value || json_is_number(value)) && (*x > 0.0 || (!value && otherwise == 0.0)) && *x < 1e30)
+        return -1;
+    return wrong(r, key, "a number above 0 is needed");
+}
+
+static int read_options(const reader *r, model *m) {
+    double epsilon = 0.0, cap = 0.0, scalar = 0.0;
+    int status = -1;
+    m->norm = r->kind->norm, m->sinks = r->kind->sinks;
+    if (m->norm != CLATTN_NORM_NONE) status = read_number(r, "rms_norm_eps", 1e-6, &epsilon);
+    if (status < 0 && r->kind->capped) status = read_number(r, capped_keys[0], 0.0, &cap);
+    if (status < 0 && r->kind->capped) status = read_number(r, capped_keys[1], m->head_dim, &scalar);
+    m->norm_epsilon = (float)epsilon, m->softcap = (float)cap;
+    m->scale = scalar > 0.0 ? (float)(1.0 / sqrt(scalar)) : 0.0f;
+    return status;
+}
+
 // Whether the window of config.json is this layer's.
 static int is_windowed(const reader *r, int64_t layer, bool *windowed) {
     const json_t *use = value_of(r, "use_sliding_window"), *from = value_of(r, "max_window_layers");
-    const json_t *kinds = value_of(r, "layer_types");
-    const char *kind = json_string_value(json_array_get(kinds, (size_t)layer));
+    const json_t *layer_kinds = value_of(r, "layer_types");
+    const char *kind = json_string_value(json_array_get(layer_kinds, (size_t)layer));
     *windowed = !json_is_false(use) && !(json_is_integer(from) && layer < json_integer_value(from));
     if (use && !json_is_boolean(use)) return wrong(r, "use_sliding_window", "true or false is needed");
     if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
-    if (!kinds) return -1;
+    if (!layer_kinds && r->kind->alternate) *windowed = layer % 2 == 0;
+    if (!layer_kinds) return -1;
     *windowed = kind && !strcmp(kind, "sliding_attention");
     if (*windowed || (kind && !strcmp(kind, "full_attention"))) return -1;
     return wrong(r, "layer_types", "of each layer full_attention or sliding_attention is needed");
@@ -150,19 +188,21 @@ static int read_window(const reader *r, int64_t layer, model *m) {
     return -1;
 }
 
-static int read_config(const reader *r, int64_t layer, model *m) {
-    const json_t *bias = value_of(r, "attention_bias"), *type = value_of(r, "model_type");
+static int read_config(reader *r, int64_t layer, model *m) {
+    const json_t *bias = value_of(r, "attention_bias");
     int32_t layers = 0;
-    int status = check_kind(r);
+    int status = find_kind(r);
     if (status < 0) status = read_size(r, "num_hidden_layers", 0, &layers);
     if (status < 0 && layer >= layers) status = wrong(r, "num_hidden_layers", "--layer must be below it");
     if (status < 0 && bias && !json_is_boolean(bias))
         status = wrong(r, "attention_bias", "true or false is needed");
     if (status < 0) status = read_heads(r, m);
     if (status < 0) status = read_rope(r, m);
+    if (status < 0) status = read_options(r, m);
     if (status < 0) status = read_window(r, layer, m);
     if (status >= 0) return status;
-    m->bias = !strcmp(json_string_value(type), "qwen2") || json_is_true(bias) ? 1 : bias ? 0 : -1;
+    m->head_dim_v = m->head_dim;
+    m->bias = r->kind->biases || json_is_true(bias) ? 1 : bias ? 0 : -1;
     return -1;
 }
 
@@ -197,7 +237,7 @@ int model_load(const char *command, const char *folder, int64_t layer, model *m)
     *m = (model){.folder = folder};
     json_t *config = read_json(command, folder, "config.json", path);
     if (!config) return EXIT_WRONG;
-    const reader r = {command, path, config};
+    reader r = {command, path, config, NULL};
     snprintf(m->names, sizeof m->names, "llama:model.layers.%lld.self_attn", (long long)layer);
     int status = read_config(&r, layer, m);
     json_decref(config);

@@ -44,7 +44,6 @@ static const struct score_file {
     {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
     {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
 };
-enum { SCORE_ALIBI }; // its row
 #define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
 _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
 

@@ -5,6 +5,7 @@
 #include "tool/tensors.h"
 
 #define SCORE_FILES_MOST 8
+enum { SCORE_ALIBI, SCORE_SINKS }; // rows of score_files
 
 typedef struct score_options {
     clattn_score score;

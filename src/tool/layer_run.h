@@ -1,0 +1,31 @@
+// layer_run.h: what one call of clattn layer has been told: by options, by a model's folder or by a preset.
+#ifndef CLATTN_TOOL_LAYER_RUN_H
+#define CLATTN_TOOL_LAYER_RUN_H
+#include "evidence/presets.h"
+#include "tool/expect.h"
+#include "tool/layer_weights.h"
+#include "tool/model.h"
+#include "tool/score_options.h"
+
+typedef struct layer_run {
+    layer_weights weights;
+    const char *x, *y, *out, *attention_weights, *model_folder;
+    const struct preset *preset;
+    bool lists;    // the presets, and nothing else
+    int64_t layer; // of the model; -1: not given
+    model model;
+    bool dynamic;    // the model's RoPE goes by the length of x
+    int dtype, rope; // index into names_ropes; -1: not given
+    int norm;        // index into names_norms; -1: not given
+    float *sinks;    // of the weights' file, owned
+    array x_array, y_array, out_array, weights_array;
+    clattn_layer_params params;
+    score_options score;
+    expect expect;
+    common_options common;
+} layer_run;
+
+// What options, folder or preset tell, checked against one another; then the weights. Returns -1, else the exit status with
+// a line printed.
+int layer_model_load(layer_run *r);
+#endif
