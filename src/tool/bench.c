@@ -53,7 +53,7 @@ static const option_row bench_rows[] = {
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
      "default none, and with no list at all both for one case"},
     {"preset", "LIST", AXIS(PRESET),
-     "bert-base, gpt2, gpt3, llama3-8b, decode: sizes that the options above override"},
+     "bert-base, gpt2, gpt3, llama3-8b, decode, deepseek-v3: sizes that the options above override"},
     {"case", "NAME[,NAME]", BENCH_CASE,
      "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
      "and tune name "
