@@ -31,18 +31,21 @@ reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 4
 # int8: eight bytes a load, and a scale of four with each.
 reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
 
-# loads KNOBS CASE BYTES: the same of decode_rows, bytes alone.
-loads() {
-    out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 $2" oclgrind --inst-counts "$1/tests/test_case" "$3")
-    got=$(echo "$out" | sed -n "/kernel 'decode_rows'/,/^\$/s/^ *[0-9]* - load global (\([0-9]*\) bytes)\$/\1/p")
-    [ "$got" = "$4" ] || { echo "$3: $got bytes and not $4"; status=1; }
+# vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32: calls of vload4.
+vectors() {
+    out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" "$3" |
+        sed -n "/kernel 'decode_rows'/,/^\$/p")
+    got=$(echo "$out" | sed -n 's/^ *\([0-9]*\) - call _Z6vload4mPU3AS1Kf()$/\1/p')
+    others=$(echo "$out" | grep -c 'load global' || true)
+    [ "$got" = "$4" ] && [ "$others" = 0 ] || { echo "$3: $got vectors and not $4, $others other loads"; status=1; }
     checked=$((checked + 1))
 }
-# Forty heads on one latent of 24 + 8 numbers: once for all of them; once for each sixteen; keys and values that are two tensors.
+# Forty heads on one latent of 24 + 8 numbers, and q of whole tiles of sixteen rows: each latent once for all of them; once for
+# each sixteen, in work-items of so many; keys and values that are two tensors.
 latent=decode-f32-b1-h40-hkv1-n1-nkv50-d32-dv24-full-decode
-loads "$1" "" $latent-latent-lse $(((50 * 32 + 40 * 32) * 4))
-loads "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 40 * 32) * 4))
-loads "$1" "" $latent-lse $(((50 * (32 + 24) + 40 * 32) * 4))
+vectors "$1" "" $latent-latent-lse $(((50 * 32 + 48 * 32) / 4))
+vectors "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 48 * 32) / 4))
+vectors "$1" "" $latent-lse $(((50 * (32 + 24) + 48 * 32) / 4))
 [ $checked = 9 ] || status=1
 [ $status = 0 ] && echo "$checked calls load what the formula says"
 exit $status

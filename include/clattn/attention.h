@@ -114,7 +114,17 @@ typedef struct clattn_score {
     uint64_t dropout_seed; /* any; without effect where P is 0 */
 } clattn_score;
 
-/* Where keys and values lie; attention and layer share it. A layer makes k and v itself where both are absent. */
+/* Where keys and values lie; attention and layer share it. A layer makes k and v itself where both are absent.
+ *
+ * v may be a view of k. Multi-head latent attention [DeepSeek-V2, 2024] in its absorbed form keeps one row a token, the latent
+ * c (512 numbers) and the turned k_rope (64), as the key of all heads; its first 512 numbers are the value:
+ *   k = clattn_tensor_bhsd(cache, type, B, 1, Nkv, 576); v = k; v.shape[3] = 512;
+ *   q = [q_nope W_UK^T, q_rope] of each head, [B, H, Nq, 576]; the result [B, H, Nq, 512] is then multiplied by W_UV
+ * which is the plain form, k = [c W_UK, k_rope] and v = c W_UV for each head, up to rounding. Its scale is the plain head's,
+ * 1/sqrt(128 + 64), and must be given, since D is 576 here; with YaRN as DeepSeek's models have it, times mscale^2, mscale =
+ * 0.1 mscale_all_dim ln(factor) + 1 (cosines and sines then have mscale / mscale_all_dim, which is 1, as attention_factor).
+ * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8, v_scale is k_scale. A kernel for many query
+ * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
     clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
     clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */

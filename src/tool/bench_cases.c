@@ -14,7 +14,7 @@
 const char *const bench_baselines[] = {"none", "unfused", "clblast", NULL};
 // Sizes alone, then whole models (evidence/presets.h).
 #define PRESET(title, url, ...) title,
-const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode",
+const char *const bench_presets[] = {"bert-base", "gpt2", "gpt3", "llama3-8b", "decode", "mla-decode",
 #include "evidence/presets.def"
                                      NULL};
 #undef PRESET
@@ -23,14 +23,15 @@ typedef struct shape {
     case_op op;
     bool causal;
     int64_t heads, kv_heads, n, n_kv, d;
+    int64_t latent; // Dv, where v is a view of k
 } shape;
 
 // In the order of the first of bench_presets. Sources: Devlin et al. 2019; Radford et al. 2019; Brown et al. 2020,
-// table 2.1 (175B); Llama Team 2024, table 3 (8B).
+// table 2.1 (175B); Llama Team 2024, table 3 (8B); DeepSeek-AI 2024, "DeepSeek-V3", section 4.2: latents of 512 and 64.
 static const shape sizes[] = {
-    {CASE_ATTEND, false, 12, 12, 512, 512, 64},   {CASE_ATTEND, true, 12, 12, 1024, 1024, 64},
-    {CASE_ATTEND, true, 96, 96, 2048, 2048, 128}, {CASE_ATTEND, true, 32, 8, 4096, 4096, 128},
-    {CASE_DECODE, false, 32, 8, 1, 4096, 128},
+    {CASE_ATTEND, false, 12, 12, 512, 512, 64, 0},   {CASE_ATTEND, true, 12, 12, 1024, 1024, 64, 0},
+    {CASE_ATTEND, true, 96, 96, 2048, 2048, 128, 0}, {CASE_ATTEND, true, 32, 8, 4096, 4096, 128, 0},
+    {CASE_DECODE, false, 32, 8, 1, 4096, 128, 0},    {CASE_DECODE, false, 128, 1, 1, 4096, 576, 512},
 };
 
 #define SIZES ((int64_t)(sizeof sizes / sizeof sizes[0]))
@@ -38,10 +39,10 @@ static const shape sizes[] = {
 
 // Without a preset, in the order of names_ops.
 static const shape plain[] = {
-    {CASE_ATTEND, false, 12, 12, 1024, 1024, 64},
-    {CASE_DECODE, false, 32, 8, 1, 4096, 128},
-    {CASE_LAYER, false, 12, 12, 512, 512, 64},
-    {CASE_LINEAR, false, 12, 12, 512, 512, 64},
+    {CASE_ATTEND, false, 12, 12, 1024, 1024, 64, 0},
+    {CASE_DECODE, false, 32, 8, 1, 4096, 128, 0},
+    {CASE_LAYER, false, 12, 12, 512, 512, 64, 0},
+    {CASE_LINEAR, false, 12, 12, 512, 512, 64, 0},
 };
 
 static const struct {
@@ -108,12 +109,14 @@ static struct test_case make(const bench_list *lists, const int *at) {
     c.score.causal = value(lists, at, BENCH_AXIS_CAUSAL, of->causal && !one_row) != 0;
     if (c.score.causal) c.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     c.heads = value(lists, at, BENCH_AXIS_HEADS, of->heads);
-    // A number of heads without one of key/value heads asks for as many of these.
-    c.kv_heads =
-        value(lists, at, BENCH_AXIS_KV_HEADS, lists[BENCH_AXIS_HEADS].count ? c.heads : of->kv_heads);
+    // A number of heads without one of key/value heads asks for as many of these; a latent is one whatever the heads.
+    const bool as_many = lists[BENCH_AXIS_HEADS].count && !of->latent;
+    c.kv_heads = value(lists, at, BENCH_AXIS_KV_HEADS, as_many ? c.heads : of->kv_heads);
     const int64_t model = value(lists, at, BENCH_AXIS_MODEL, 0);
     c.head_dim = value(lists, at, BENCH_AXIS_D, model ? model / c.heads : of->d);
-    c.head_dim_v = value(lists, at, BENCH_AXIS_DV, c.head_dim);
+    c.latent = of->latent > 0 && !case_projects(&c);
+    const bool own_size = c.latent && !lists[BENCH_AXIS_D].count;
+    c.head_dim_v = value(lists, at, BENCH_AXIS_DV, own_size ? of->latent : c.head_dim);
     if (case_projects(&c)) c.width = model ? model : c.heads * c.head_dim;
     c.n_q = value(lists, at, BENCH_AXIS_N, one_row ? 1 : of->n);
     const bool own_keys = op == CASE_DECODE || !lists[BENCH_AXIS_N].count;
@@ -208,7 +211,7 @@ static int add_baselines(const bench_list *lists, const int *at, const bench_lis
         to[count] = (bench_case){.test = *c, .baseline = BENCH_UNFUSED};
         to[count++].test.kernel = CLATTN_KERNEL_UNFUSED;
     }
-    if (is_listed(baselines, BENCH_CLBLAST) && !case_projects(c)) {
+    if (is_listed(baselines, BENCH_CLBLAST) && !case_projects(c) && !c->latent) {
         to[count] = (bench_case){.test = *c, .baseline = BENCH_CLBLAST};
         to[count].test.kernel = CLATTN_KERNEL_AUTO;
         to[count++].test.composed = true;
