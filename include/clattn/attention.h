@@ -161,9 +161,10 @@ typedef struct clattn_kv {
  *   m = max_j s,  l = sum_j exp(s - m)             plus exp(sink[h] - m) in l with sinks
  *   out[i] = sum_j exp(s - m) / l * v[j]           lse[i] = m + ln l, natural
  * A row that sees no key has out = 0, weights = 0 and lse = -inf (with a sink: lse = sink). A hidden NaN in K
- * or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754 says. Storage is f32,
- * f16 or bf16; q and out, k and v may differ in pairs. Sums and softmax are float32. Sources: Vaswani et al.
- * 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022 (FlashAttention). */
+ * or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754 says; the weight of a hidden
+ * key is 0 there, too. Storage is f32, f16 or bf16; q and out, k and v may differ in pairs. Sums and softmax are
+ * float32. Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022
+ * (FlashAttention). */
 typedef struct clattn_attention_params {
     clattn_tensor q;   /* [B, H, Nq, D], last stride 1 */
     clattn_kv kv;      /* keys and values */

@@ -113,6 +113,7 @@ const struct hard_case hard_cases[] = {
     {"dominant", "attend-f32-b1-h2-n12-nkv100-d64-full-lse-dominant"},
     {"seen-nan", "attend-f32-b1-h2-n40-d64-causal-lse-seennan"},
     {"row-nan", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-rownan"},
+    {"nan-weights", "attend-f32-b1-h2-n12-nkv33-d64-causal-lse-weights-maskqk-rownan"},
     {"inf-bias", "attend-f32-b2-h2-n12-nkv33-d64-full-lse-biasqk-infbias"},
     {"inf-bias-sinks", "attend-f32-b2-h2-n12-nkv33-d64-full-lse-biasqk-sinks-infbias"},
     {"f16-everything",
