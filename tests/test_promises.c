@@ -37,7 +37,7 @@ static void spoil_nothing(clattn_attention_params *p) {
     X(dropout, UNSUPPORTED, "dropout: ", p->score.dropout = 0.5f)                                            \
     X(dropout_seed, UNSUPPORTED, "dropout_seed: ", p->score.dropout_seed = 7)                                \
     X(page_size, UNSUPPORTED, "page_size: ", p->kv.page_size = 16)                                           \
-    X(k_new, UNSUPPORTED, "k_new: ", p->kv.k_new = p->kv.k)
+    X(k_new, INVALID_ARGUMENT, "v_new: ", p->kv.k_new = p->kv.k)
 #define SPOIL_FUNCTION(name, status, word, wrong)                                                            \
     static void spoil_##name(clattn_attention_params *p) {                                                   \
         (void)(wrong);                                                                                       \

@@ -14,7 +14,8 @@ static void take_masks(clattn_attention_params *p) {
     clattn_tensor *const sizes[] = {&p->q, &p->kv.k, &p->kv.v, &p->out};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
         sizes[i]->buffer = NULL, sizes[i]->type = CLATTN_TYPE_F32;
-    p->kv.k_scale = p->kv.v_scale = p->lse = p->weights = p->scores = (clattn_tensor){0};
+    p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
+        (clattn_tensor){0};
     p->rope = (clattn_rope){0};
     p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0;
     p->workspace = NULL, p->progress = NULL;

@@ -212,7 +212,9 @@ static void lay_out_workspace(call *c) {
         c->q_turned = at;
         at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
         c->k_turned = at;
-        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k), clattn_type_size(m->type_kv));
+        if (!cla_kv_appends(&c->params.kv))
+            at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k),
+                                   clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
     c->workspace_bytes = at + c->variant.workspace_bytes;
@@ -243,7 +245,7 @@ void cla_call_bind(call *c, cl_mem workspace) {
 
 void cla_call_release(call *c) {
     free(c->arrays);
-    c->table = c->frequencies = c->workspace = NULL;
+    c->table = c->frequencies = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
 }
 
@@ -275,7 +277,7 @@ static clattn_status fill_alignments(call *c) {
     m->align_q = m->align_k = m->align_v = 1;
     if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
     TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
-    TRY(find_alignment(c, "k", &p->kv.k, c->turns, &m->align_k));
+    TRY(find_alignment(c, "k", &p->kv.k, c->turns && !cla_kv_appends(&p->kv), &m->align_k));
     return find_alignment(c, "v", &p->kv.v, false, &m->align_v);
 }
 
@@ -323,11 +325,14 @@ void cla_call_mask_views(const clattn_score *s, call_views *v) {
 // Attention weights are read again where the scores lie in them.
 void cla_call_views(const call *c, call_views *v) {
     const clattn_attention_params *p = &c->params;
+    const view_use kept = cla_kv_appends(&p->kv) ? VIEW_BOTH : VIEW_READ;
     cla_views_add(v, "q", &p->q, VIEW_READ);
-    cla_views_add(v, "k", &p->kv.k, VIEW_READ);
-    cla_views_add(v, "v", &p->kv.v, VIEW_READ);
-    cla_views_add(v, "k_scale", &p->kv.k_scale, VIEW_READ);
-    cla_views_add(v, "v_scale", &p->kv.v_scale, VIEW_READ);
+    cla_views_add(v, "k", &p->kv.k, kept);
+    cla_views_add(v, "v", &p->kv.v, kept);
+    cla_views_add(v, "k_scale", &p->kv.k_scale, kept);
+    cla_views_add(v, "v_scale", &p->kv.v_scale, kept);
+    cla_views_add(v, "k_new", &p->kv.k_new, VIEW_READ);
+    cla_views_add(v, "v_new", &p->kv.v_new, VIEW_READ);
     cla_views_add(v, "out", &p->out, VIEW_WRITE);
     cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
     cla_views_add(v, "weights", &p->weights, VIEW_BOTH);
@@ -358,7 +363,9 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
+    TRY(cla_kv_check_new(c, planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
+    cla_kv_fill_new(c);
     return plan(c);
 }

@@ -2,6 +2,7 @@
 // more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
+#include "attention/append.h"
 #include "attention/rope.h"
 #include "attention/tensor.h"
 #include "attention/views.h"
@@ -18,6 +19,8 @@ typedef struct call {
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
     cl_mem table;         // shifts, lengths, slopes, sinks; NULL where none is given
     cl_mem frequencies;   // of RoPE; NULL until they are needed
+    append append;        // of k_new and v_new, where they are given
+    cl_mem append_table;
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
@@ -66,6 +69,16 @@ clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const i
 void cla_kv_fill(call *c);
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, launch *l);
+
+// New rows of keys and values (kv_append.c), which go to the caches before anything else: their checks, what the launch
+// needs, its table, which is borrowed before the first command, and the launch. Nothing where there are none.
+bool cla_kv_appends(const clattn_kv *kv);
+clattn_status cla_kv_check_new(call *c, bool planning);
+void cla_kv_fill_new(call *c);
+clattn_status cla_kv_append_prepare(const call *c);
+double cla_kv_append_flops(const call *c);
+clattn_status cla_kv_append_table(call *c, chain *steps);
+clattn_status cla_kv_append_enqueue(call *c, chain *steps);
 
 // The values in tiles (matrix_pack.c), where the variant wants them so: into the workspace, and what kernels then see of
 // them in place of the caller's.

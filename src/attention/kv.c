@@ -12,9 +12,8 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
         {cla_tensor_given(&kv->block_table), "block_table"},
         {kv->page_size != 0, "page_size"},
-        {cla_tensor_given(&kv->k_new), "k_new"},
-        {cla_tensor_given(&kv->v_new), "v_new"},
-        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE, "rope of i8 keys"},
+        {kv->k.type == CLATTN_TYPE_I8 && !cla_kv_appends(kv) && p->rope.layout != CLATTN_ROPE_NONE,
+         "rope of i8 keys"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)

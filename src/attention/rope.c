@@ -207,18 +207,21 @@ static rope_turn turn_of(const call *c, bool is_query) {
 clattn_status cla_rope_prepare(call *c) {
     const rope_turn q = turn_of(c, true), k = turn_of(c, false);
     TRY(cla_rope_turn_prepare(c->context, &q));
+    if (cla_kv_appends(&c->params.kv)) return CLATTN_OK;
     return cla_rope_turn_prepare(c->context, &k);
 }
 
 double cla_rope_flops(const call *c) {
-    return cla_rope_turn_flops(&c->params.q) + cla_rope_turn_flops(&c->params.kv.k);
+    const double k = cla_kv_appends(&c->params.kv) ? 0.0 : cla_rope_turn_flops(&c->params.kv.k);
+    return cla_rope_turn_flops(&c->params.q) + k;
 }
 
 clattn_status cla_rope_enqueue(call *c, chain *steps) {
     const rope_turn q = turn_of(c, true), k = turn_of(c, false);
     TRY(cla_rope_turn_enqueue(steps, &q));
+    c->args.q = q.y_view, c->q = c->workspace;
+    if (cla_kv_appends(&c->params.kv)) return CLATTN_OK; // the keys are turned as they are appended
     TRY(cla_rope_turn_enqueue(steps, &k));
-    c->args.q = q.y_view, c->args.k = k.y_view;
-    c->q = c->k = c->workspace;
+    c->args.k = k.y_view, c->k = c->workspace;
     return CLATTN_OK;
 }

@@ -7,7 +7,7 @@
 #include "attention/overlap.h"
 #include "core/context.h"
 
-#define VIEWS_MOST 40
+#define VIEWS_MOST 44
 
 typedef enum view_use { VIEW_READ = 1, VIEW_WRITE = 2, VIEW_BOTH = 3 } view_use;
 

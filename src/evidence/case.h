@@ -25,6 +25,7 @@
 //   ropeattentionX ropeuntruncated
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
+//   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
@@ -100,6 +101,7 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset and window; the rest is made
     clattn_rope rope;
+    int32_t append; // keys that are appended: case_append.h
     bool positions; // explicit ones, which case_positions.h makes
     bool blocks;    // a block mask is made of mask or mask_mod and given to the call
     bool mods;      // options that an expression can say are given as score_mod and mask_mod: case_mods.h

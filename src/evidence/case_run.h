@@ -22,6 +22,7 @@ struct case_arrays {
                 packed, out, lse, weights, scores;
         };
     };
+    struct guarded caches[2], new_rows[2];   // of k and v, where the case appends (case_append.h)
     struct guarded kv_scales[2];             // of the rows of k and v, where their type has some
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)

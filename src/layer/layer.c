@@ -162,8 +162,8 @@ static clattn_status plan_layer(layer *l) {
 }
 
 static void drop_absent(clattn_layer_params *p) {
-    clattn_tensor *const optional[] = {&p->y,    &p->bq,   &p->bk,     &p->bv,    &p->bo,
-                                       &p->kv.k, &p->kv.v, &p->q_norm, &p->k_norm};
+    clattn_tensor *const optional[] = {&p->y,    &p->bq,       &p->bk,       &p->bv,     &p->bo,    &p->kv.k,
+                                       &p->kv.v, &p->kv.k_new, &p->kv.v_new, &p->q_norm, &p->k_norm};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 

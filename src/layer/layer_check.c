@@ -114,6 +114,9 @@ static clattn_status check_options(clattn_context *c, const clattn_layer_params 
     if (cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "kv: its k and v must be absent: the layer makes them");
+    if (cla_tensor_given(&p->kv.k_new) || cla_tensor_given(&p->kv.v_new))
+        return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: a layer appends to no cache yet: leave it absent",
+                                cla_tensor_given(&p->kv.k_new) ? "k_new" : "v_new");
     if (cla_tensor_given(&p->q_norm) || cla_tensor_given(&p->k_norm) || p->norm_epsilon != 0.0f)
         return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
                                 cla_tensor_given(&p->q_norm)   ? "q_norm"
