@@ -9,6 +9,7 @@
 #include "tool/expect.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
+#include "tool/rope_options.h"
 #include "tool/score_options.h"
 #include "tool/watch.h"
 
@@ -33,6 +34,7 @@ typedef struct attend {
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
+    rope_options rope;
     clattn_attention_params params;
     expect expect;
 } attend;
@@ -118,6 +120,9 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type);
     if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
+    if (status < 0) status = rope_options_check("attend", &a->rope);
+    if (status < 0) status = rope_options_load("attend", &a->rope);
+    a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
 }
@@ -179,6 +184,8 @@ static int upload_inputs(attend *a, tensors *t) {
     if (status < 0) status = upload_kv(a, t, &a->k_array, &p->kv.k, &p->kv.k_scale);
     if (status < 0) status = upload_kv(a, t, &a->v_array, &p->kv.v, &p->kv.v_scale);
     if (status < 0) status = score_options_upload(&a->score, t);
+    if (status < 0) status = rope_options_upload(&a->rope, t);
+    p->rope = a->rope.rope;
     p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
     if (a->bshd) {
         p->q = tensors_swap_heads(p->q);
@@ -229,14 +236,16 @@ static void free_attend(attend *a) {
                           &a->lse_array, &a->weights_array, &a->scores_array};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
+    rope_options_free(&a->rope);
     expect_free(&a->expect);
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1};
+    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
+        rope_group(&a.rope),
         score_group(&a.score),
         expect_group(&a.expect),
         common_group(&a.common)};
@@ -244,7 +253,7 @@ int tool_attend(int argc, char **argv) {
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
                          groups,
-                         4,
+                         5,
                          0,
                          {NULL},
                          0};

@@ -10,7 +10,7 @@
 #include "tool/expect.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
-#include "tool/rope_scaling.h"
+#include "tool/rope_options.h"
 #include "tool/score_options.h"
 #include "tool/watch.h"
 
@@ -23,10 +23,6 @@ enum {
     OPTION_X,
     OPTION_Y,
     OPTION_OUT,
-    OPTION_ROPE,
-    OPTION_ROPE_BASE,
-    OPTION_ROPE_DIM,
-    OPTION_ROPE_SCALING,
     OPTION_WEIGHTS_OUT,
     OPTION_PROJECTION,
     OPTION_PRECISION,
@@ -40,8 +36,9 @@ typedef struct layer_run {
     const char *x, *y, *out, *attention_weights, *model_folder;
     int64_t layer; // of the model; -1: not given
     model model;
-    bool dynamic;    // the model's RoPE goes by the length of x
-    int dtype, rope; // index into names_ropes; -1: not given
+    bool dynamic; // the model's RoPE goes by the length of x
+    int dtype;
+    rope_options rope;
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
@@ -64,20 +61,6 @@ static bool take_projection(clattn_layer_params *p, int id, const char *value, c
         p->projection = (clattn_projection)index;
     else
         p->precision = (clattn_precision)index;
-    return true;
-}
-
-static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
-    clattn_rope *rope = &r->params.rope;
-    if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
-    if (id == OPTION_ROPE_SCALING) return rope_scaling_parse(value, rope, why);
-    if (id == OPTION_ROPE_BASE) {
-        if (option_number(value, &rope->base, why) && rope->base >= 1.0) return true;
-        snprintf(why, 256, "a number from 1 is needed, such as 10000");
-        return false;
-    }
-    if (!option_choice(value, names_ropes, &r->rope, why)) return false;
-    rope->layout = (clattn_rope_layout)r->rope;
     return true;
 }
 
@@ -117,11 +100,8 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
         return option_integer(value, 0, 65535, &r->layer, why);
     case OPTION_DTYPE:
         return option_choice(value, names_types, &r->dtype, why);
-    case OPTION_PROJECTION:
-    case OPTION_PRECISION:
-        return take_projection(&r->params, id, value, why);
     default:
-        return take_rope(r, id, value, why);
+        return take_projection(&r->params, id, value, why);
     }
 }
 
@@ -149,10 +129,6 @@ static const option_row layer_rows[] = {
     {"y", "FILE", OPTION_Y, "key/value side [B,Nkv,My]: cross-attention"},
     {"out", "FILE", OPTION_OUT, "output [B,N,Mo], .npy"},
     {"attention-weights", "FILE", OPTION_WEIGHTS_OUT, "attention weights [B,H,Nq,Nkv], .npy"},
-    {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: none, half or interleaved"},
-    {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
-    {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
-    {"rope-scaling", "SPEC", OPTION_ROPE_SCALING, ROPE_SCALING_HELP},
     {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
     {"precision", "NAME", OPTION_PRECISION,
      "exact or split: whether a matrix engine may multiply float32 in three terms"},
@@ -175,10 +151,10 @@ static int check_model_options(const layer_run *r) {
                 {w->names, "names"},
                 {r->params.heads, "heads"},
                 {r->params.kv_heads, "kv-heads"},
-                {r->rope >= 0, "rope"},
-                {r->params.rope.base != 0.0, "rope-base"},
-                {r->params.rope.rotary_dim, "rope-dim"},
-                {r->params.rope.scaling, "rope-scaling"},
+                {r->rope.layout >= 0, "rope"},
+                {r->rope.rope.base != 0.0, "rope-base"},
+                {r->rope.rope.rotary_dim, "rope-dim"},
+                {r->rope.rope.scaling, "rope-scaling"},
                 {r->score.causal, "causal"},
                 {r->score.align, "align"},
                 {r->score.score.window, "window"},
@@ -195,19 +171,16 @@ static int check_model_options(const layer_run *r) {
 
 // Without a model: what would be without effect, or silently another model's.
 static int check_options(const layer_run *r) {
-    const clattn_rope *rope = &r->params.rope;
+    const rope_options *rope = &r->rope;
     if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
     if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim || rope->scaling))
-        return tool_wrong("layer", "--rope-%s: has no effect without --rope half or --rope interleaved",
-                          rope->base != 0.0  ? "base"
-                          : rope->rotary_dim ? "dim"
-                                             : "scaling");
+    const int status = rope_options_check("layer", rope);
+    if (status >= 0) return status;
     if (!layer_weights_named(&r->weights, "llama:")) return -1;
-    const char *missing = !r->score.causal                   ? "causal"
-                          : r->rope < 0                      ? "rope"
-                          : r->rope > 0 && rope->base == 0.0 ? "rope-base"
-                                                             : NULL;
+    const char *missing = !r->score.causal                             ? "causal"
+                          : rope->layout < 0                           ? "rope"
+                          : rope->layout > 0 && rope->rope.base == 0.0 ? "rope-base"
+                                                                       : NULL;
     return missing ? tool_wrong("layer",
                                 "--names llama: needs --%s, which names do not tell: usual is --causal "
                                 "top-left --rope half "
@@ -224,7 +197,13 @@ static int load_model(layer_run *r) {
     r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
     r->weights.names = m->names;
     r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
-    r->params.rope = m->rope;
+    clattn_rope *rope = &r->rope.rope;
+    const bool interleaved = rope->sections_interleaved;
+    int32_t sections[3];
+    memcpy(sections, rope->sections, sizeof sections);
+    *rope = m->rope;
+    memcpy(rope->sections, sections, sizeof sections);
+    rope->sections_interleaved = interleaved;
     r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
     r->score.causal = "top-left";
     r->score.score.window = m->window > 0;
@@ -263,10 +242,11 @@ static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
     int status = load_weights(r);
-    r->score.rope = r->params.rope.layout != CLATTN_ROPE_NONE;
+    r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
+    if (status < 0) status = rope_options_load("layer", &r->rope);
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    if (status < 0 && r->dynamic) r->params.rope.length = (double)r->x_array.shape[1];
+    if (status < 0 && r->dynamic) r->rope.rope.length = (double)r->x_array.shape[1];
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     return status >= 0 ? status
                        : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
@@ -279,6 +259,8 @@ static int upload(layer_run *r, tensors *t) {
     if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
     if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
     if (status < 0) status = score_options_upload(&r->score, t);
+    if (status < 0) status = rope_options_upload(&r->rope, t);
+    p->rope = r->rope.rope;
     const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
     const int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
     if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
@@ -331,10 +313,11 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
 }
 
 int tool_layer(int argc, char **argv) {
-    layer_run r = {.layer = -1, .dtype = -1, .rope = -1};
+    layer_run r = {.layer = -1, .dtype = -1, .rope = {.layout = -1}};
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
+        rope_group(&r.rope),
         score_group(&r.score),
         expect_group(&r.expect),
         common_group(&r.common)};
@@ -344,7 +327,7 @@ int tool_layer(int argc, char **argv) {
                          "--heads 12 --x x.npy --out y.npy\n"
                          "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
                          groups,
-                         4,
+                         5,
                          0,
                          {NULL},
                          0};
@@ -367,6 +350,7 @@ int tool_layer(int argc, char **argv) {
     array_free(&r.out_array);
     array_free(&r.weights_array);
     score_options_free(&r.score);
+    rope_options_free(&r.rope);
     expect_free(&r.expect);
     return status;
 }
