@@ -52,8 +52,7 @@ static bool can_take(const rope_rows *rows) {
 static void choose_rope(layer *l) {
     linear q = l->q, k = l->k;
     const clattn_rope *rope = &l->call.params.rope;
-    if (!l->native || !l->call.turns || cla_rope_amplitude(rope) != 1.0 || cla_rope_has_sections(rope))
-        return;
+    if (!l->native || !l->call.turns || cla_rope_has_sections(rope)) return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
     if (!can_take(&q.rope) || !can_take(&k.rope)) return;

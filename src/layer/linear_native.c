@@ -164,7 +164,8 @@ static linear_args args_of(const linear *l) {
                      .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
                      .y_head_columns = (int)y->shape[3],
                      .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
-                     .rotary_dim = l->rope.rotary_dim};
+                     .rotary_dim = l->rope.rotary_dim,
+                     .amplitude = l->rope.amplitude};
     fill_positions(l, &a);
     return a;
 }

@@ -21,14 +21,21 @@ static const char *const file_options[2] = {"positions", "k-positions"};
 
 // T,H,W and perhaps a word.
 static bool take_sections(clattn_rope *rope, const char *text, char why[256]) {
-    char rest[16] = "";
-    const int count = sscanf(text, "%d,%d,%d%15s", (int *)&rope->sections[0], (int *)&rope->sections[1],
-                             (int *)&rope->sections[2], rest);
-    rope->sections_interleaved = strcmp(rest, ",interleaved") == 0;
+    char number[16], ignored[256];
+    int64_t n = 0;
     snprintf(why, 256, "three numbers of pairs are needed, such as 16,24,24 or 24,20,20,interleaved");
-    for (int i = 0; i < 3; i++)
-        if (count < 3 || rope->sections[i] < 0) return false;
-    return rest[0] == '\0' || rope->sections_interleaved;
+    for (int i = 0; i < 3; i++) {
+        const size_t length = strcspn(text, ",");
+        if (length >= sizeof number) return false;
+        memcpy(number, text, length);
+        number[length] = '\0';
+        if (!option_integer(number, 0, 65536, &n, ignored)) return false;
+        rope->sections[i] = (int32_t)n;
+        text += length;
+        if (i < 2 && *text++ != ',') return false;
+    }
+    rope->sections_interleaved = strcmp(text, ",interleaved") == 0;
+    return *text == '\0' || rope->sections_interleaved;
 }
 
 static bool take_rope(void *target, int id, const char *value, char why[256]) {
