@@ -29,7 +29,7 @@ typedef struct linear_args {
     args_i32
         column_tile; // columns of a work-item of linear_lanes.cl, at most LINEAR_TILE_COLUMNS; of linear_matrix.cl
     args_i32 position_batch, position_row;
-    args_i32 unused;
+    args_f32 amplitude; // of RoPE: YaRN's factor on cos and sin, else 1
 } linear_args;
 ARGS_SIZE(linear_args, 152);
 #define LINEAR_POSITIONS 1 // of the flags, whose other bits are those of args.h

@@ -166,8 +166,8 @@ void turn_block(const linear_args *a, __global const ulong *turns, const row_blo
         const ulong part = d < a->rotary_dim ? (ulong)rows->position[2 * i / COLUMN_BLOCK] * turns[d / 2] : 0;
         angle[i] = (float)as_long(part) * 0x1.0p-63f;
     }
-    vstore16(cospi(vload16(0, angle)), 0, c);
-    vstore16(sinpi(vload16(0, angle)), 0, s);
+    vstore16(cospi(vload16(0, angle)) * a->amplitude, 0, c);
+    vstore16(sinpi(vload16(0, angle)) * a->amplitude, 0, s);
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
         const int r = 2 * i / COLUMN_BLOCK, n = 2 * i % COLUMN_BLOCK;

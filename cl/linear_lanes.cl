@@ -179,7 +179,7 @@ void turn_tile(const linear_args *a, __global const ulong *turns, const ulong po
         for (int v = 0; v < TILE_VECTORS; v++) {
             const VEC_ULONG part = PASTE(vload, LANES)(0, position + v * LANES) * turns[pair];
             const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
-            const VEC c = cospi(half_turns), s = sinpi(half_turns);
+            const VEC c = cospi(half_turns) * a->amplitude, s = sinpi(half_turns) * a->amplitude;
             for (int head = 0; head < columns; head += a->y_head_columns) {
                 VEC *first = &tile[v / ROW_VECTORS][head + rope_pair_first(pair)][v % ROW_VECTORS];
                 VEC *second = &tile[v / ROW_VECTORS][head + rope_pair_second(a, pair)][v % ROW_VECTORS];

@@ -196,7 +196,7 @@ void turn_line(const linear_args *a, __global const ulong *turns, long position,
         for (int i = 0; i < LANES; i++) turn[i] = turns[min(first + i, pairs - 1)];
         const VEC_ULONG part = *(const VEC_ULONG *)turn * (VEC_ULONG)((ulong)position);
         const VEC half_turns = TO_VEC(PASTE(as_long, LANES)(part)) * 0x1.0p-63f;
-        *(VEC *)c = cospi(half_turns), *(VEC *)s = sinpi(half_turns);
+        *(VEC *)c = cospi(half_turns) * a->amplitude, *(VEC *)s = sinpi(half_turns) * a->amplitude;
         for (int head = 0; head < columns; head += a->y_head_columns)
             for (int i = 0; i < min(LANES, pairs - first); i++) {
                 float *y0 = line + head + rope_pair_first(first + i),

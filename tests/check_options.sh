@@ -27,6 +27,7 @@ PYTHON
 python3 numpy.py x.npy '<f4' '(1, 2, 4, 8)'
 python3 numpy.py none.npy '<f4' '(0, 2, 4, 8)'
 python3 numpy.py slopes.npy '<f4' '(2,)' 1 0.5
+python3 numpy.py slopes2.npy '<f4' '(1, 4)'
 python3 numpy.py minus.npy '<i4' '(1,)' -1
 python3 numpy.py zero.npy '<i4' '(1,)' 0
 python3 numpy.py five.npy '<i8' '(1,)' 5
@@ -48,6 +49,28 @@ refused 2 'has its own cases' verify --pairs --case plain
 refused 2 'has its own cases' verify --pairs --only unfused/plain
 refused 2 'whole number' bench --case plain --repeat 5x
 refused 2 'list such as' bench -n 99999999999999999999
+
+# RoPE: positions that say what is counted anyway change no bit, nor do three axes of them; others do.
+python3 numpy.py counted.npy '<i8' '(1, 4)' 0 1 2 3
+python3 numpy.py axes.npy '<i4' '(3, 1, 4)' 0 1 2 3 0 1 2 3 0 1 2 3
+python3 numpy.py moved.npy '<i4' '(1, 4)' 5 1 -3 1000000
+rope() { attend --rope half --out a.npy --expect r.npy --tolerance 0 "$@"; }
+attend --rope half --out r.npy || complain "attend --rope"
+rope --positions counted.npy || complain "--positions of what is counted"
+rope --positions counted.npy --k-positions counted.npy || complain "--k-positions of what is counted"
+for sections in 1,2,1 1,2,1,interleaved; do rope --positions axes.npy --rope-sections $sections || complain "--rope-sections $sections"; done
+rope 2>stderr || complain "attend --rope twice"
+rope --positions moved.npy 2>stderr && complain "--positions: are not read"
+rope --positions counted.npy --k-positions moved.npy 2>stderr && complain "--k-positions: are not read"
+no 'no effect' --positions counted.npy
+no 'no effect' --rope-sections 1,2,1
+no_rope() { word=$1; shift; refused 2 "$word" attend --q x.npy --k x.npy --v x.npy --out refused.npy --rope half "$@"; }
+no_rope 'needs --positions' --rope-sections 1,2,1
+no_rope 'needs --positions' --k-positions counted.npy
+no_rope 'rank 2' --positions axes.npy
+no_rope 'i32 or i64' --positions slopes2.npy
+for text in 1,2 1,2,x 1,2,3,4 1,2,-1 1,2,1,; do no_rope 'three numbers' --positions axes.npy --rope-sections "$text"; done
+no_rope 'their sum must be' --positions axes.npy --rope-sections 1,2,3
 
 # Without effect, or of two one.
 refused 2 'too many' --version attend

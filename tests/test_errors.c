@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
-                     any_numbers[] = {0, 1, 2};
+                     any_numbers[] = {0, 1, 2}, five_and_four[] = {5, 4};
 
 static const float plain_numbers[] = {1, 1, 1, 1}, with_nan[] = {1, 1, 1, NAN},
                    with_infinity[] = {1, INFINITY, 1, 1};
@@ -40,6 +40,13 @@ static clattn_rope *placed(clattn_attention_params *p) {
     half(p)->positions = clattn_tensor_dense(buffer, CLATTN_TYPE_I32, 2, rows);
     p->rope.k_positions = clattn_tensor_dense(buffer, CLATTN_TYPE_I32, 2, keys);
     return &p->rope;
+}
+
+// Rows that are appended, of memory that is there.
+static clattn_kv *grown(clattn_attention_params *p) {
+    static const int64_t rows[] = {2, 2, 5, 8};
+    p->kv.k_new = p->kv.v_new = clattn_tensor_dense(p->q.buffer, CLATTN_TYPE_F32, 4, rows);
+    return &p->kv;
 }
 
 // Shapes alone, so plan and prepare refuse too.
@@ -136,6 +143,16 @@ static clattn_rope *placed(clattn_attention_params *p) {
     X(sections_negative, "rope.sections", (placed(p)->sections[0] = 5, p->rope.sections[1] = -1))            \
     X(sections_rank, "rope.positions", placed(p)->sections[2] = 4)                                           \
     X(sections_alone, "rope.sections", half(p)->sections[0] = 4)                                             \
+    X(k_new_alone, "v_new", grown(p)->v_new = (clattn_tensor){0})                                            \
+    X(v_new_alone, "k_new", grown(p)->k_new = (clattn_tensor){0})                                            \
+    X(k_new_heads, "k", grown(p)->k_new.shape[1] = 1)                                                        \
+    X(k_new_size, "k", grown(p)->k_new.shape[3] = 7)                                                         \
+    X(k_new_type, "k_new", grown(p)->k_new.type = CLATTN_TYPE_I8)                                            \
+    X(v_new_type, "v_new", grown(p)->v_new.type = CLATTN_TYPE_F16)                                           \
+    X(v_new_rows, "v_new", grown(p)->v_new.shape[2] = 4)                                                     \
+    X(k_new_rows, "k_new: 8", (grown(p), p->kv.k_new.shape[2] = p->kv.v_new.shape[2] = 8))                   \
+    X(k_new_length, "k_new: 5 rows of item 1", (grown(p), p->score.kv_lengths = five_and_four))              \
+    X(cache_repeats, "k", grown(p)->k.stride[0] = 0)                                                         \
     X(sections_mixed, "rope.sections_interleaved", half(p)->sections_interleaved = true)
 
 // What only a real buffer shows.
@@ -158,6 +175,9 @@ static clattn_rope *placed(clattn_attention_params *p) {
     X(mask_mod, "mask_mod", p->score.mask_mod = "")                                                          \
     X(mod_buffer_alone, "mod_buffers[1]", p->score.mod_buffers[1] = p->q)                                    \
     X(positions_leave, "rope.positions", placed(p)->positions.offset = 100000)                               \
+    X(k_new_leaves, "k_new", grown(p)->k_new.offset = 100000)                                                \
+    X(k_new_in_the_cache, "overlaps", grown(p)->k_new.buffer = p->kv.k.buffer)                               \
+    X(cache_over_mask, "overlaps", grown(p)->k.buffer = p->score.bias.buffer)                                \
     X(k_positions_leave, "rope.k_positions", placed(p)->k_positions.offset = 100000)                         \
     X(mod_buffer_leaves, "mod_buffers[0]",                                                                   \
       (p->score.mask_mod = "j > i", p->score.mod_buffers[0] = p->q,                                          \
@@ -167,8 +187,6 @@ static clattn_rope *placed(clattn_attention_params *p) {
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
     X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
     X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
-    X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \
-    X(v_new, "v_new", p->kv.v_new = p->kv.v)
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

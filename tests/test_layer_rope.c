@@ -98,9 +98,11 @@ START_TEST(explicit_positions) {
 }
 END_TEST
 
-// YaRN's factor on cosines and sines is more than the projections do: the layer then turns as attention does.
+// YaRN's factor on cosines and sines among them, in projections of few rows and of many.
 START_TEST(scalings) {
-    struct test_case test = turned("scalings", 40, 32);
+    struct test_case test = turned("scalings", 40, 32), few = turned("scalings", 9, 32);
+    few.rope = (clattn_rope){.factor = 4, .original_length = 1000, .scaling = CLATTN_ROPE_SCALING_YARN};
+    both_layouts(few);
     test.rope.factor = 4;
     test.rope.original_length = 1000;
     test.rope.scaling = CLATTN_ROPE_SCALING_YARN;
@@ -122,6 +124,7 @@ START_TEST(with_clblast) {
 END_TEST
 
 static size_t workspace_of(struct test_case test, clattn_rope_layout layout) {
+    test.positions = test.positions && layout != CLATTN_ROPE_NONE;
     struct case_arrays arrays;
     size_t bytes = 0;
     test.scores = false;
@@ -143,6 +146,11 @@ START_TEST(no_copies) {
         ck_assert_uint_eq(workspace_of(fused, CLATTN_ROPE_HALF), workspace_of(fused, CLATTN_ROPE_NONE));
         ck_assert_uint_eq(workspace_of(fused, CLATTN_ROPE_INTERLEAVED),
                           workspace_of(fused, CLATTN_ROPE_NONE));
+        struct test_case scaled = fused;
+        scaled.positions = true;
+        scaled.rope.factor = 4, scaled.rope.original_length = 1000;
+        scaled.rope.scaling = CLATTN_ROPE_SCALING_YARN;
+        ck_assert_uint_eq(workspace_of(scaled, CLATTN_ROPE_HALF), workspace_of(fused, CLATTN_ROPE_NONE));
         ck_assert_uint_gt(workspace_of(part, CLATTN_ROPE_HALF), workspace_of(apart, CLATTN_ROPE_NONE));
     }
 }

@@ -139,6 +139,10 @@ START_TEST(rotary) {
         test.rope.layout = (clattn_rope_layout)layout;
         test.rope.rotary_dim = layout == CLATTN_ROPE_HALF ? 6 : 0;
         case_assert(&test);
+        test.positions = true;
+        test.rope.sections[0] = 1, test.rope.sections[1] = layout == CLATTN_ROPE_HALF ? 2 : 3;
+        test.append = layout == CLATTN_ROPE_HALF ? 9 : 0;
+        case_assert(&test);
     }
 }
 END_TEST
@@ -174,6 +178,33 @@ START_TEST(past_and_pages) {
         }
         case_assert(&test);
     }
+}
+END_TEST
+
+// Positions that the cosines have no row of take the first or the last.
+START_TEST(rotary_call) {
+    static const double far[] = {-5, 0, 3, 99, 1e9};
+    const struct guarded_shape x = {CLATTN_TYPE_F32, 4, {1, 2, 5, 8}, LAYOUT_DENSE},
+                               rows = {CLATTN_TYPE_F32, 2, {4, 4}, LAYOUT_DENSE},
+                               of = {CLATTN_TYPE_I32, 2, {1, 5}, LAYOUT_DENSE};
+    const double zeros[80] = {0};
+    struct guarded all[] = {guarded_input(harness_place(), &x, zeros), guarded_output(harness_place(), &x),
+                            guarded_input(harness_place(), &rows, zeros),
+                            guarded_input(harness_place(), &of, far)};
+    clattn_rope_params p = {.x = all[0].view, .y = all[1].view, .cos = all[2].view, .sin = all[2].view};
+    p.rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .positions = all[3].view};
+    ck_assert(clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+    p.rope.positions = p.cos = p.sin = (clattn_tensor){0};
+    ck_assert(clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+    clFinish(harness()->queue);
+    for (int n = 0; n < 4; n++) guarded_release(&all[n]);
+}
+END_TEST
+
+START_TEST(appended_integers) {
+    struct test_case test = base("append, int8", CLATTN_KERNEL_DECODE);
+    test.n_q = 2, test.append = 2, test.kv_type = CLATTN_TYPE_I8;
+    case_assert(&test);
 }
 END_TEST
 
@@ -261,6 +292,7 @@ START_TEST(native_layer) {
         test.q_type = test.matrix_type = test.bias_type = n % 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
         test.rope.layout = (clattn_rope_layout)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
+        test.positions = test.rope.layout && n % 2;
         case_assert(&test);
         test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
         test.gate = n % 2 ? CASE_GATE_HEADS : CASE_GATE_ALL;
@@ -301,7 +333,7 @@ int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,      every_option,       dropout, dropout_mask, expressions, sixteen_bit_types,
         scaled_rows_and_heads, outputs_of_unfused, rotary,  NULL};
-    const TTest *const decode[] = {decode_options, decode_types, past_and_pages, latent_heads, split_decode, decode_dropout, NULL};
+    const TTest *const decode[] = {decode_options, decode_types, past_and_pages, latent_heads, split_decode, decode_dropout, appended_integers, rotary_call, NULL};
     const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

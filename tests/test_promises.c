@@ -36,7 +36,7 @@ static void spoil_nothing(clattn_attention_params *p) {
     X(mod_buffer, INVALID_ARGUMENT, "mod_buffers[2]: ", p->score.mod_buffers[2] = p->q)                      \
     X(dropout, INVALID_ARGUMENT, "dropout: ", p->score.dropout = 1.0f)                                       \
     X(page_size, INVALID_ARGUMENT, "page_size: ", p->kv.page_size = 16)                                      \
-    X(k_new, UNSUPPORTED, "k_new: ", p->kv.k_new = p->kv.k)
+    X(k_new, INVALID_ARGUMENT, "v_new: ", p->kv.k_new = p->kv.k)
 #define SPOIL_FUNCTION(name, status, word, wrong)                                                            \
     static void spoil_##name(clattn_attention_params *p) {                                                   \
         (void)(wrong);                                                                                       \

@@ -56,7 +56,7 @@ static append_args args_of(const append *a) {
                         .start = a->start,
                         .circular = a->circular,
                         .first_side = a->k.rows ? 0 : 1,
-                        .amplitude = a->rope ? (float)cla_rope_amplitude(a->rope) : 1.0f};
+                        .amplitude = a->turned.amplitude};
     if (a->k.rows) {
         args.k_new = cla_tensor_view(a->k.rows), args.k = cla_tensor_view(a->k.cache);
         args.head_dim = (int)a->k.rows->shape[3];

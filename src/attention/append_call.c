@@ -85,7 +85,9 @@ static clattn_status take_rope(append_job *job, bool planning) {
             job->context, CLATTN_INVALID_ARGUMENT,
             "rope.k_positions: are for attention: here rope.positions are those of k_new");
     a->rope = r;
-    a->turned = (rope_rows){.position = r->position, .rotary_dim = cla_rope_width(r, head_dim)};
+    a->turned = (rope_rows){.position = r->position,
+                            .rotary_dim = cla_rope_width(r, head_dim),
+                            .amplitude = (float)cla_rope_amplitude(r)};
     if (!cla_tensor_given(&r->positions)) return CLATTN_OK;
     if (r->position != 0)
         return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,

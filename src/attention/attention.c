@@ -42,13 +42,15 @@ static clattn_status prepare(void *job) {
 }
 
 clattn_status cla_attention_prepare_call(call *c) {
+    TRY(cla_kv_append_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
 }
 
 double cla_attention_flops(const call *c) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
-    return (c->turns ? cla_rope_flops(c) : 0.0) + (fused ? cla_flash_flops(c) : cla_unfused_flops(c));
+    return cla_kv_append_flops(c) + (c->turns ? cla_rope_flops(c) : 0.0) +
+           (fused ? cla_flash_flops(c) : cla_unfused_flops(c));
 }
 
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
@@ -57,8 +59,10 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
+    TRY(cla_kv_append_table(c, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
+    TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
     return fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps);
 }

@@ -16,7 +16,8 @@ static void take_masks(clattn_attention_params *p) {
         sizes[i]->buffer = NULL, sizes[i]->type = CLATTN_TYPE_F32;
     p->kv.block_table.buffer = NULL;
     p->kv.past_k_scale = p->kv.past_v_scale = (clattn_tensor){0};
-    p->kv.k_scale = p->kv.v_scale = p->lse = p->weights = p->scores = (clattn_tensor){0};
+    p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
+        (clattn_tensor){0};
     p->rope = (clattn_rope){0};
     p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0;
     p->workspace = NULL, p->progress = NULL;

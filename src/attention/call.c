@@ -254,7 +254,7 @@ void cla_call_bind_kv(call *c, const clattn_kv *kv) {
 
 void cla_call_release(call *c) {
     free(c->arrays);
-    c->table = c->frequencies = c->past_table = c->workspace = NULL;
+    c->table = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
 }
 
@@ -298,7 +298,8 @@ static clattn_status fill_alignments(call *c) {
 }
 
 static clattn_status plan(call *c) {
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE, c->keeps_keys = c->problem.paged;
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE,
+    c->keeps_keys = c->problem.paged || cla_kv_appends(&c->params.kv);
     TRY(fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
@@ -375,7 +376,9 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
+    TRY(cla_kv_check_new(c, planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
+    cla_kv_fill_new(c);
     return plan(c);
 }

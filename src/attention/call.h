@@ -2,6 +2,7 @@
 // more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
+#include "attention/append.h"
 #include "attention/rope.h"
 #include "attention/tensor.h"
 #include "attention/views.h"
@@ -22,13 +23,15 @@ typedef struct call {
     cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
     cl_mem frequencies; // of RoPE; NULL until they are needed
     cl_mem past_table;  // of k's positions behind a past that differs, likewise
+    append append;      // of k_new and v_new, where they are given
+    cl_mem append_table;
     cl_mem workspace;
     uint64_t q_turned, k_turned; // bytes from the workspace's start of the turned copies
     uint64_t variant_workspace;  // bytes from the workspace's start of the variant's own part
     uint64_t workspace_bytes;    // all of it
     bool turns;                  // q and k are turned by RoPE here, into the workspace
-    bool keeps_keys;             // k is not: the rows of pages were turned before
-    bool empty;                  // nothing to do: B, H or Nq is 0
+    bool keeps_keys; // k is not: rows of pages were turned before, new ones are as they are appended
+    bool empty;      // nothing to do: B, H or Nq is 0
     // A copy; its host arrays are copies in `arrays`, or not looked at again. Last: what is before it starts as zero.
     clattn_attention_params params;
 } call;
@@ -89,6 +92,16 @@ void cla_kv_fill_past(const call *c, int32_t *words); // a word a batch item, in
 // The rows of a table of RoPE that count k's rows from past_lengths on, instead of the call's.
 clattn_status cla_kv_past_table(call *c, chain *steps);
 void cla_kv_views(const call *c, call_views *v);
+
+// New rows of keys and values (kv_append.c), which go to the caches before anything else: their checks, what the launch
+// needs, its table, which is borrowed before the first command, and the launch. Nothing where there are none.
+bool cla_kv_appends(const clattn_kv *kv);
+clattn_status cla_kv_check_new(call *c, bool planning);
+void cla_kv_fill_new(call *c);
+clattn_status cla_kv_append_prepare(const call *c);
+double cla_kv_append_flops(const call *c);
+clattn_status cla_kv_append_table(call *c, chain *steps);
+clattn_status cla_kv_append_enqueue(call *c, chain *steps);
 
 // The values in tiles (matrix_pack.c), where the variant wants them so: into the workspace, and what kernels then see of
 // them in place of the caller's.

@@ -10,10 +10,11 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         const char *name;
     } options[] = {
         {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
-        {cla_tensor_given(&kv->k_new), "k_new"},
-        {cla_tensor_given(&kv->v_new), "v_new"},
-        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv),
+        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
+             !cla_kv_appends(kv),
          "rope of i8 keys"},
+        {cla_kv_appends(kv) && (cla_kv_is_paged(kv) || cla_tensor_given(&kv->past_k)),
+         "k_new beside past_k or block_table"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -64,10 +65,13 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
 // The caller's memory that keys and values are read from.
 void cla_kv_views(const call *c, call_views *v) {
     const clattn_kv *kv = &c->params.kv;
-    cla_views_add(v, "k", &kv->k, VIEW_READ);
-    cla_views_add(v, "v", &kv->v, VIEW_READ);
-    cla_views_add(v, "k_scale", &kv->k_scale, VIEW_READ);
-    cla_views_add(v, "v_scale", &kv->v_scale, VIEW_READ);
+    const view_use kept = cla_kv_appends(kv) ? VIEW_BOTH : VIEW_READ;
+    cla_views_add(v, "k", &kv->k, kept);
+    cla_views_add(v, "v", &kv->v, kept);
+    cla_views_add(v, "k_scale", &kv->k_scale, kept);
+    cla_views_add(v, "v_scale", &kv->v_scale, kept);
+    cla_views_add(v, "k_new", &kv->k_new, VIEW_READ);
+    cla_views_add(v, "v_new", &kv->v_new, VIEW_READ);
     cla_views_add(v, "past_k", &kv->past_k, VIEW_READ);
     cla_views_add(v, "past_v", &kv->past_v, VIEW_READ);
     cla_views_add(v, "past_k_scale", &kv->past_k_scale, VIEW_READ);

@@ -153,7 +153,7 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
                          .interleaved = r->interleaved,
                          .position = r->position,
                          .flags = r->flags,
-                         .amplitude = (float)cla_rope_amplitude(t->rope)};
+                         .amplitude = r->amplitude};
     const rope_source_args source = source_of(t);
     const size_t items[3] = {(size_t)n * (size_t)(d - r->rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
     launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true};
@@ -182,6 +182,7 @@ clattn_status cla_rope_frequencies(call *c, chain *steps) {
 rope_rows cla_rope_rows_of(const call *c, bool is_query) {
     const clattn_rope *r = &c->params.rope;
     rope_rows rows = {.rotary_dim = cla_rope_width(r, c->problem.head_dim),
+                      .amplitude = (float)cla_rope_amplitude(r),
                       .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
     const bool own = !is_query && cla_tensor_given(&r->k_positions);
     if (cla_tensor_given(&r->positions)) {
@@ -222,6 +223,8 @@ clattn_status cla_rope_enqueue(call *c, chain *steps) {
     TRY(cla_rope_turn_enqueue(steps, &q));
     c->args.q = q.y_view, c->q = c->workspace;
     if (c->keeps_keys) return CLATTN_OK;
+    c->args.q = q.y_view, c->q = c->workspace;
+    if (cla_kv_appends(&c->params.kv)) return CLATTN_OK; // the keys are turned as they are appended
     TRY(cla_rope_turn_enqueue(steps, &k));
     c->args.k = k.y_view, c->k = c->workspace;
     return CLATTN_OK;

@@ -15,7 +15,7 @@ typedef struct rope_turn_range {
 } rope_turn_range;
 rope_turn_range cla_rope_range(const clattn_rope *r);
 bool cla_rope_has_sections(const clattn_rope *r);
-// What cosines and sines are multiplied by; the projections turn with 1 alone.
+// What cosines and sines are multiplied by.
 double cla_rope_amplitude(const clattn_rope *r);
 
 // All that clattn_rope says but for positions: of a head, where it has a layout. Then positions of `rows` rows in `batch`
@@ -42,6 +42,7 @@ typedef struct rope_rows {
     const clattn_tensor *positions; // explicit ones, in place of position and shifts; NULL: none
     int64_t position;               // of row 0
     int rotary_dim, flags;          // 0: no RoPE; ARGS_BATCH_ROWS or 0
+    float amplitude;                // of cosines and sines
     bool interleaved;
 } rope_rows;
 

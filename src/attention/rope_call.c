@@ -158,6 +158,7 @@ static void fill_turn(rope_job *job) {
                             .rows = {.position = p->rope.position + p->offset,
                                      .rotary_dim = cla_rope_width(&p->rope, (int)p->x.shape[3]),
                                      .flags = p->offsets ? ARGS_BATCH_ROWS : 0,
+                                     .amplitude = (float)cla_rope_amplitude(&p->rope),
                                      .interleaved = p->rope.layout == CLATTN_ROPE_INTERLEAVED}};
     if (cla_tensor_given(&p->rope.positions)) job->turn.rows.positions = &p->rope.positions;
 }

@@ -116,7 +116,9 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
     const clattn_rope *r = &p->rope;
     TRY(cla_rope_check_numbers(c, r, head_dim));
     if (r->layout == CLATTN_ROPE_NONE) return CLATTN_OK;
-    const int64_t batch = p->q.shape[0], nq = p->q.shape[2], nkv = p->kv.k.shape[2];
+    const bool appends = cla_kv_appends(&p->kv); // of a cache the new keys alone are turned
+    const int64_t batch = p->q.shape[0], nq = p->q.shape[2],
+                  nkv = appends ? p->kv.k_new.shape[2] : p->kv.k.shape[2];
     const bool rows = cla_tensor_given(&r->positions), keys = cla_tensor_given(&r->k_positions);
     if (!rows && keys)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
@@ -136,6 +138,6 @@ clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p
         return cla_rope_check_positions(c, r, &r->k_positions, "rope.k_positions", batch, nkv, planning);
     if (nq == nkv) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "rope.k_positions: are absent: needed where Nkv = %lld is not Nq = %lld",
-                            (long long)nkv, (long long)nq);
+                            "rope.k_positions: are absent: needed where there are %lld %s for Nq = %lld",
+                            (long long)nkv, appends ? "new keys" : "keys", (long long)nq);
 }

@@ -7,7 +7,7 @@
 #include "attention/overlap.h"
 #include "core/context.h"
 
-#define VIEWS_MOST 56
+#define VIEWS_MOST 64
 
 typedef enum view_use { VIEW_READ = 1, VIEW_WRITE = 2, VIEW_BOTH = 3 } view_use;
 

@@ -32,6 +32,7 @@
 //   dropoutX:N                     probability and seed
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
+//   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   hiddennan seennan rownan huge hugeneg dominant infbias unseennan    hostile contents (enum case_contents)
@@ -117,6 +118,7 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
     clattn_rope rope;
+    int32_t append;             // keys that are appended: case_append.h
     bool positions;             // explicit ones, which case_positions.h makes
     bool has_past, past_shared; // keys lie in past_k and past_v, too: case_places.h
     int64_t past;               // rows of those, of the n_kv

@@ -95,6 +95,7 @@ const struct case_field case_fields[] = {
     NUMBER("sectionh", INT32, FIELD_SCORED, rope.sections[1]),
     NUMBER("sectionw", INT32, FIELD_SCORED, rope.sections[2]),
     FLAG("sectionsmixed", FIELD_SCORED, rope.sections_interleaved),
+    NUMBER("append", INT32, FIELD_ATTEND, append),
     FLAG("mods", FIELD_SCORED, mods),
     FLAG("blocks", FIELD_ATTEND, blocks),
     WORD("", FIELD_ATTEND, contents, names_contents),

@@ -34,6 +34,12 @@ static double integer_of(double x, float scale) {
     return scale > 0 ? fmin(fmax(nearbyint(x / (double)scale), -127), 127) : 0;
 }
 
+float case_kv_integers(double *row, int64_t size) {
+    const float scale = scale_of(row, size);
+    for (int64_t d = 0; d < size; d++) row[d] = integer_of(row[d], scale);
+    return scale;
+}
+
 void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
     for (int n = 0; n < 4 && data->test.kv_type == CLATTN_TYPE_I8; n++) {

@@ -10,6 +10,9 @@ extern const char *const case_kv_types[];
 // Make the numbers of k and v what their type can hold, where that is not one element's affair.
 void case_kv_store(struct case_data *data);
 
+// A row as integers of i8, in place; returns their scale.
+float case_kv_integers(double *row, int64_t size);
+
 // Put k and v, and what stands beside them, on the device and into the call.
 void case_kv_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 

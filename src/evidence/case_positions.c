@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "evidence/case_places.h"
+#include "evidence/case_append.h"
 #include "evidence/reference.h"
 
 #define FARTHEST 0x1p20 // a float32 angle would be off by 0.06 there
@@ -15,12 +16,12 @@ static int64_t axes_of(const struct test_case *t) {
 }
 
 static bool is_shared(const struct test_case *t) {
-    return t->seed / 2 % 2 == 1;
+    return t->seed / 2 % 2 == 1 && !t->append;
 }
 
 // Whether the call is given those of the keys.
 static bool keys_have_own(const struct test_case *t) {
-    return t->page_size == 0 && (t->n_q != case_kv_rows(t) || t->seed % 2 == 1);
+    return t->page_size == 0 && (t->n_q != case_kv_rows(t) || t->seed % 2 == 1 || t->append);
 }
 
 // Those of q, or of the rows of k; in pages they were turned before.
@@ -43,13 +44,16 @@ void case_positions_make(struct case_data *data) {
     }
 }
 
-// [B or 1, N], or three of them.
+// [B or 1, N], or three of them; of keys that are appended theirs alone.
 static clattn_tensor bind(const struct case_data *data, struct place *place, int of, struct guarded *to) {
     const struct test_case *t = &data->test;
-    const int64_t axes = axes_of(t), n = rows_of(t, of), batch = is_shared(t) ? 1 : t->batch;
+    const int64_t axes = axes_of(t), all = rows_of(t, of), n = of && t->append ? t->append : all,
+                  batch = is_shared(t) ? 1 : t->batch;
     double *values = reference_alloc(axes * batch * n);
-    for (int64_t c = 0; c < axes * batch * n; c++)
-        values[c] = data->positions[of][(c / (batch * n) * t->batch + c / n % batch) * n + c % n];
+    for (int64_t c = 0; c < axes * batch * n; c++) {
+        const int64_t b = c / n % batch, row = c % n + (n < all ? case_append_start(data, b) : 0);
+        values[c] = row < all ? data->positions[of][(c / (batch * n) * t->batch + b) * all + row] : 0;
+    }
     const struct guarded_shape with_axes = {CLATTN_TYPE_I32, 3, {axes, batch, n}, t->layout},
                                one = {CLATTN_TYPE_I32, 2, {batch, n}, t->layout};
     *to = guarded_input(place, axes > 1 ? &with_axes : &one, values);

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case_append.h"
 #include "evidence/case_kv.h"
 #include "evidence/case_layer.h"
 #include "evidence/case_mods.h"
@@ -116,6 +117,8 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     }
     if (t->packed)
         bind_packed(data, place, a);
+    else if (t->append)
+        case_append_bind(data, place, a);
     else if (!case_projects(t))
         case_kv_bind(data, place, a);
     if (t->op == CASE_LAYER)
@@ -138,6 +141,10 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
 
 void case_unbind(struct case_arrays *a) {
     for (int n = 0; n < CASE_TENSORS; n++) guarded_release(&a->all[n]);
+    for (int n = 0; n < 2; n++) {
+        guarded_release(&a->caches[n]);
+        guarded_release(&a->new_rows[n]);
+    }
     for (int n = 0; n < 4; n++) guarded_release(&a->kv_scales[n]);
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
@@ -178,6 +185,11 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
     if (sample == NULL) result.intact = case_layer_intact(a, queue) && result.intact;
     for (int n = 0; n <= CASE_PACKED && sample == NULL; n++)
         if (a->all[n].view.buffer != NULL) result.intact = guarded_intact(&a->all[n], queue) && result.intact;
+    for (int n = 0; n < 2 && sample == NULL; n++) {
+        free(collect(&a->caches[n], queue, NULL, 0, &result.intact)); // nothing around a cache changes
+        if (a->new_rows[n].view.buffer != NULL)
+            result.intact = guarded_intact(&a->new_rows[n], queue) && result.intact;
+    }
     return result;
 }
 

@@ -22,6 +22,7 @@ struct case_arrays {
                 gate_bias, mask, bias, past_k, past_v, packed, out, lse, weights, scores;
         };
     };
+    struct guarded caches[2], new_rows[2];   // of k and v, where the case appends (case_append.h)
     struct guarded kv_scales[4];             // of the rows of k, v and their past, where their type has some
     struct guarded block_table;              // of pages
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those

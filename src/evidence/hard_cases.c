@@ -35,6 +35,12 @@ const struct hard_case hard_cases[] = {
     {"sinks", "attend-f32-b1-h4-n16-nkv33-d64-full-lse-sinks"},
     {"huge-sinks", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-sinks10000:m10000"},
     {"rope", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-ropepos1000"},
+    {"positions", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-positions"},
+    {"sections",
+     "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-positions-sectiont12-sectionh10-sectionw10-"
+     "sectionsmixed"},
+    {"append", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-kvlen33:9-ropehalf-append9"},
+    {"append-i8", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi8-lse-kvlen300:17-append1-hiddennan"},
     {"rope-part", "attend-f32-b1-h2-n9-nkv33-d40-causal-lse-ropeinterleaved-rotary24"},
     {"bshd", "attend-f32-b2-h3-n9-nkv33-d40-full-bshd-lse"},
     {"padded", "attend-f32-b2-h3-n9-nkv33-d40-full-padded-lse"},

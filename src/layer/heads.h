@@ -10,8 +10,8 @@ typedef struct head_norm {
     clattn_tensor w; // optional: [D], or of all heads
     float epsilon;
     bool plus_one;
-    bool shared; // work-items share a row, as those of kernels for devices whose work-items are lanes do
-    rope_rows rope;           // rotary_dim 0: none
+    bool shared;    // work-items share a row, as those of kernels for devices whose work-items are lanes do
+    rope_rows rope; // rotary_dim 0: none
     const clattn_rope *turns; // what it says of sections, where rope has positions
     float amplitude;
 } head_norm;

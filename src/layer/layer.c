@@ -8,8 +8,9 @@
 #include "layer/projector.h"
 
 static void drop_absent(clattn_layer_params *p) {
-    clattn_tensor *const optional[] = {&p->y,    &p->bq,     &p->bk,     &p->bv,     &p->bo,    &p->kv.k,
-                                       &p->kv.v, &p->q_norm, &p->k_norm, &p->w_gate, &p->b_gate};
+    clattn_tensor *const optional[] = {&p->y,      &p->bq,     &p->bk,       &p->bv,       &p->bo,
+                                       &p->kv.k,   &p->kv.v,   &p->kv.k_new, &p->kv.v_new, &p->q_norm,
+                                       &p->k_norm, &p->w_gate, &p->b_gate};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 

@@ -145,6 +145,10 @@ static clattn_status check_ready(const layer *l) {
     if (cla_tensor_given(&p->kv.k) != cla_tensor_given(&p->kv.v))
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "kv: of k and v there is one: give both, or neither and wk and wv");
+    if (cla_tensor_given(&p->kv.k_new) || cla_tensor_given(&p->kv.v_new))
+        return cla_context_fail(l->context, CLATTN_UNSUPPORTED,
+                                "%s: a layer appends to no cache yet: leave it absent",
+                                cla_tensor_given(&p->kv.k_new) ? "k_new" : "v_new");
     if (!l->ready && cla_tensor_given(&p->kv.block_table))
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "block_table: is there for pages of kv, whose k and v are absent");

@@ -33,8 +33,9 @@ static clattn_status check_rope_of_q(const layer *l) {
     cla_bytes_zero(&p, sizeof p);
     p.q = p.kv.k = l->of[PROJECT_Q].y, p.rope = l->params.rope;
     if (cla_tensor_given(&p.rope.k_positions))
-        return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
-                                "rope.k_positions: have no effect on keys that kv has, which were turned before");
+        return cla_context_fail(
+            l->context, CLATTN_INVALID_ARGUMENT,
+            "rope.k_positions: have no effect on keys that kv has, which were turned before");
     return cla_rope_check(l->context, &p, (int)l->head_dim, l->purpose != ENTRY_ENQUEUE);
 }
 
@@ -73,7 +74,8 @@ static void choose_rope(layer *l) {
     cla_linear_choose(l->context, &q);
     if (!l->ready) cla_linear_choose(l->context, &k);
     // q and k may be made in one launch, with one table: not where lengths of the past move keys otherwise than rows.
-    const bool in_products = l->native && !norms && !l->params.kv.past_lengths && cla_linear_turns(&l->params.rope, &q) &&
+    const bool in_products = l->native && !norms && !l->params.kv.past_lengths &&
+                             cla_linear_turns(&l->params.rope, &q) &&
                              (l->ready || cla_linear_turns(&l->params.rope, &k));
     l->turns = in_products || norms || l->ready;
     if (!l->turns) return;

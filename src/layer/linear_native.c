@@ -140,7 +140,7 @@ static void fill_positions(const linear *l, linear_args *a) {
 }
 
 bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
-    if (cla_rope_amplitude(rope) != 1.0 || cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
+    if (cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
     if (!l->rope.positions) return true;
     const args_view at = cla_rope_positions_view(l->rope.positions); // strides are counted in 32 bits there
     return at.batch <= INT32_MAX && at.row <= INT32_MAX;
@@ -171,7 +171,8 @@ static linear_args args_of(const linear *l) {
                      .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
                      .y_head_columns = (int)y->shape[3],
                      .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
-                     .rotary_dim = l->rope.rotary_dim};
+                     .rotary_dim = l->rope.rotary_dim,
+                     .amplitude = l->rope.amplitude};
     fill_positions(l, &a);
     return a;
 }

@@ -9,6 +9,7 @@
 #include "tool/kv_options.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
+#include "tool/rope_options.h"
 #include "tool/score_options.h"
 #include "tool/watch.h"
 
@@ -35,6 +36,7 @@ typedef struct attend {
     common_options common;
     score_options score;
     kv_options kv;
+    rope_options rope;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -128,6 +130,9 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
     if (status < 0) status = kv_options_load("attend", &a->kv, a->q_array.shape[0], kv_type, a->dtype == 2);
+    if (status < 0) status = rope_options_check("attend", &a->rope);
+    if (status < 0) status = rope_options_load("attend", &a->rope);
+    a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
 }
@@ -165,6 +170,8 @@ static int upload_inputs(attend *a, tensors *t) {
     if (status < 0) status = kv_options_upload(&a->kv, t, q8, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = score_options_upload(&a->score, t);
+    if (status < 0) status = rope_options_upload(&a->rope, t);
+    p->rope = a->rope.rope;
     p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
     return status;
 }
@@ -212,14 +219,16 @@ static void free_attend(attend *a) {
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
     kv_options_free(&a->kv);
+    rope_options_free(&a->rope);
     expect_free(&a->expect);
 }
 
 int tool_attend(int argc, char **argv) {
-    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1};
+    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
     session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
+        rope_group(&a.rope),
         score_group(&a.score),
         kv_group(&a.kv),
         expect_group(&a.expect),

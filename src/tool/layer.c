@@ -8,7 +8,7 @@
 #include "tool/layer_run.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
-#include "tool/rope_scaling.h"
+#include "tool/rope_options.h"
 #include "tool/watch.h"
 
 enum {
@@ -20,10 +20,6 @@ enum {
     OPTION_X,
     OPTION_Y,
     OPTION_OUT,
-    OPTION_ROPE,
-    OPTION_ROPE_BASE,
-    OPTION_ROPE_DIM,
-    OPTION_ROPE_SCALING,
     OPTION_WEIGHTS_OUT,
     OPTION_PROJECTION,
     OPTION_PRECISION,
@@ -52,20 +48,6 @@ static bool take_projection(clattn_layer_params *p, int id, const char *value, c
         p->projection = (clattn_projection)index;
     else
         p->precision = (clattn_precision)index;
-    return true;
-}
-
-static bool take_rope(layer_run *r, int id, const char *value, char why[256]) {
-    clattn_rope *rope = &r->params.rope;
-    if (id == OPTION_ROPE_DIM) return take_count(value, &rope->rotary_dim, why);
-    if (id == OPTION_ROPE_SCALING) return rope_scaling_parse(value, rope, why);
-    if (id == OPTION_ROPE_BASE) {
-        if (option_number(value, &rope->base, why) && rope->base >= 1.0) return true;
-        snprintf(why, 256, "a number from 1 is needed, such as 10000");
-        return false;
-    }
-    if (!option_choice(value, names_ropes, &r->rope, why)) return false;
-    rope->layout = (clattn_rope_layout)r->rope;
     return true;
 }
 
@@ -129,11 +111,8 @@ static bool take_layer(void *target, int id, const char *value, char why[256]) {
         return true;
     case OPTION_LIST_PRESETS:
         return r->lists = true;
-    case OPTION_PROJECTION:
-    case OPTION_PRECISION:
-        return take_projection(&r->params, id, value, why);
     default:
-        return take_rope(r, id, value, why);
+        return take_projection(&r->params, id, value, why);
     }
 }
 
@@ -173,10 +152,6 @@ static const option_row layer_rows[] = {
     {"y", "FILE", OPTION_Y, "key/value side [B,Nkv,My]: cross-attention"},
     {"out", "FILE", OPTION_OUT, "output [B,N,Mo], .npy"},
     {"attention-weights", "FILE", OPTION_WEIGHTS_OUT, "attention weights [B,H,Nq,Nkv], .npy"},
-    {"rope", "LAYOUT", OPTION_ROPE, "rotary embedding: none, half or interleaved"},
-    {"rope-base", "X", OPTION_ROPE_BASE, "default 10000"},
-    {"rope-dim", "R", OPTION_ROPE_DIM, "rotary width; default the head size"},
-    {"rope-scaling", "SPEC", OPTION_ROPE_SCALING, ROPE_SCALING_HELP},
     {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
     {"precision", "NAME", OPTION_PRECISION,
      "exact or split: whether a matrix engine may multiply float32 in three terms"},
@@ -193,11 +168,12 @@ static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
     int status = layer_model_load(r);
-    r->score.rope = r->params.rope.layout != CLATTN_ROPE_NONE;
+    r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
+    if (status < 0) status = rope_options_load("layer", &r->rope);
     if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    if (status < 0 && r->dynamic) r->params.rope.length = (double)r->x_array.shape[1];
+    if (status < 0 && r->dynamic) r->rope.rope.length = (double)r->x_array.shape[1];
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     return status >= 0 ? status
                        : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
@@ -210,6 +186,8 @@ static int upload(layer_run *r, tensors *t) {
     if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
     if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
     if (status < 0) status = score_options_upload(&r->score, t);
+    if (status < 0) status = rope_options_upload(&r->rope, t);
+    p->rope = r->rope.rope;
     const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
     const int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
     if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
@@ -268,10 +246,11 @@ static int list_presets(void) {
 }
 
 int tool_layer(int argc, char **argv) {
-    layer_run r = {.layer = -1, .dtype = -1, .rope = -1, .norm = -1};
+    layer_run r = {.layer = -1, .dtype = -1, .rope = {.layout = -1}, .norm = -1};
     session s = {0};
     const option_group groups[] = {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
+        rope_group(&r.rope),
         score_group(&r.score),
         expect_group(&r.expect),
         common_group(&r.common)};
@@ -281,7 +260,7 @@ int tool_layer(int argc, char **argv) {
                          "--heads 12 --x x.npy --out y.npy\n"
                          "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
                          groups,
-                         4,
+                         5,
                          0,
                          {NULL},
                          0};
@@ -306,6 +285,7 @@ int tool_layer(int argc, char **argv) {
     array_free(&r.out_array);
     array_free(&r.weights_array);
     score_options_free(&r.score);
+    rope_options_free(&r.rope);
     expect_free(&r.expect);
     return status;
 }

@@ -1,5 +1,7 @@
 // layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
 // them do, is refused.
+#include <string.h>
+
 #include "tool/layer_run.h"
 
 // --model and --preset say all that names of tensors do not; beside them such options would be without effect, or fight.
@@ -10,10 +12,10 @@ static int check_told(const layer_run *r, const char *by) {
         const char *name;
     } told[] = {{r->params.heads, "heads"},
                 {r->params.kv_heads, "kv-heads"},
-                {r->rope >= 0, "rope"},
-                {r->params.rope.base != 0.0, "rope-base"},
-                {r->params.rope.rotary_dim, "rope-dim"},
-                {r->params.rope.scaling, "rope-scaling"},
+                {r->rope.layout >= 0, "rope"},
+                {r->rope.rope.base != 0.0, "rope-base"},
+                {r->rope.rope.rotary_dim, "rope-dim"},
+                {r->rope.rope.scaling, "rope-scaling"},
                 {s->causal, "causal"},
                 {s->align, "align"},
                 {s->score.window, "window"},
@@ -61,20 +63,16 @@ static int check_heads_options(const layer_run *r) {
 
 // Without a model: what would be without effect, or silently another model's.
 static int check_options(const layer_run *r) {
-    const clattn_rope *rope = &r->params.rope;
+    const rope_options *rope = &r->rope;
     if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
     if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    if (r->rope <= 0 && (rope->base != 0.0 || rope->rotary_dim || rope->scaling))
-        return tool_wrong("layer", "--rope-%s: has no effect without --rope half or --rope interleaved",
-                          rope->base != 0.0  ? "base"
-                          : rope->rotary_dim ? "dim"
-                                             : "scaling");
-    const int status = check_heads_options(r);
+    int status = rope_options_check("layer", rope);
+    if (status < 0) status = check_heads_options(r);
     if (status >= 0 || !layer_weights_named(&r->weights, "llama:")) return status;
-    const char *missing = !r->score.causal                   ? "causal"
-                          : r->rope < 0                      ? "rope"
-                          : r->rope > 0 && rope->base == 0.0 ? "rope-base"
-                                                             : NULL;
+    const char *missing = !r->score.causal                             ? "causal"
+                          : rope->layout < 0                           ? "rope"
+                          : rope->layout > 0 && rope->rope.base == 0.0 ? "rope-base"
+                                                                       : NULL;
     return missing ? tool_wrong("layer",
                                 "--names llama: needs --%s, which names do not tell: usual is --causal "
                                 "top-left --rope half "
@@ -88,7 +86,11 @@ static void take_model(layer_run *r) {
     const model *m = &r->model;
     clattn_score *s = &r->score.score;
     r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
-    r->params.rope = m->rope;
+    // Sections are the caller's; what else of RoPE is said is refused above.
+    clattn_rope rope = m->rope;
+    memcpy(rope.sections, r->rope.rope.sections, sizeof rope.sections);
+    rope.sections_interleaved = r->rope.rope.sections_interleaved;
+    r->rope.rope = rope;
     r->params.norm = m->norm, r->params.norm_epsilon = m->norm_epsilon;
     r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
     r->score.causal = "top-left";

@@ -5,6 +5,7 @@
 #include "tool/expect.h"
 #include "tool/layer_weights.h"
 #include "tool/model.h"
+#include "tool/rope_options.h"
 #include "tool/score_options.h"
 
 typedef struct layer_run {
@@ -14,10 +15,11 @@ typedef struct layer_run {
     bool lists;    // the presets, and nothing else
     int64_t layer; // of the model; -1: not given
     model model;
-    bool dynamic;    // the model's RoPE goes by the length of x
-    int dtype, rope; // index into names_ropes; -1: not given
-    int norm;        // index into names_norms; -1: not given
-    float *sinks;    // of the weights' file, owned
+    bool dynamic; // the model's RoPE goes by the length of x
+    int dtype;    // index into names_types; -1: not given
+    rope_options rope;
+    int norm;     // index into names_norms; -1: not given
+    float *sinks; // of the weights' file, owned
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;

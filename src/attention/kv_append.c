@@ -1,0 +1,88 @@
+// kv_append.c: k_new and v_new of an attention call: rows appended to its caches before it looks at them. They end where the
+// call's keys end, so that its lengths say where they go.
+#include <stdlib.h>
+
+#include "attention/call.h"
+
+// Where the new rows of an item go, and how many they are: as many as query rows where those have lengths.
+typedef struct new_rows {
+    int64_t start, count;
+} new_rows;
+
+static new_rows rows_of(const call *c, int64_t b) {
+    const clattn_score *s = &c->params.score;
+    const int64_t n = c->params.kv.k_new.shape[2], keys = s->kv_lengths ? s->kv_lengths[b] : c->problem.n_kv,
+                  count = s->q_lengths && n == c->problem.n_q ? s->q_lengths[b] : n;
+    return (new_rows){keys - count, count};
+}
+
+bool cla_kv_appends(const clattn_kv *kv) {
+    return cla_tensor_given(&kv->k_new);
+}
+
+static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale) {
+    return (append_side){rows, kept, cla_tensor_given(scale) ? scale : NULL};
+}
+
+clattn_status cla_kv_check_new(call *c, bool planning) {
+    const clattn_kv *kv = &c->params.kv;
+    append *a = &c->append;
+    if (cla_tensor_given(&kv->k_new) != cla_tensor_given(&kv->v_new))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: is absent, and %s is given: keys and values are appended together",
+                                cla_kv_appends(kv) ? "v_new" : "k_new",
+                                cla_kv_appends(kv) ? "k_new" : "v_new");
+    if (!cla_kv_appends(kv)) return CLATTN_OK;
+    a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale);
+    a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale);
+    TRY(cla_append_check_tensors(c->context, a, planning));
+    for (int64_t b = 0; b < c->problem.batch; b++) {
+        const new_rows rows = rows_of(c, b);
+        if (rows.start < 0)
+            return cla_context_fail(
+                c->context, CLATTN_INVALID_ARGUMENT,
+                "k_new: %lld rows of item %lld are more than its %lld keys, which count them",
+                (long long)rows.count, (long long)b, (long long)(rows.start + rows.count));
+    }
+    return CLATTN_OK;
+}
+
+void cla_kv_fill_new(call *c) {
+    append *a = &c->append;
+    const clattn_rope *r = &c->params.rope;
+    if (!cla_kv_appends(&c->params.kv)) return;
+    a->start = c->problem.batch ? (int32_t)rows_of(c, 0).start : 0;
+    a->table = c->params.score.kv_lengths || c->params.score.q_lengths ? &c->append_table : NULL;
+    if (r->layout == CLATTN_ROPE_NONE) return;
+    a->rope = r;
+    a->turned = cla_rope_rows_of(c, false);
+}
+
+clattn_status cla_kv_append_prepare(const call *c) {
+    return cla_kv_appends(&c->params.kv) ? cla_append_prepare(c->context, &c->append) : CLATTN_OK;
+}
+
+double cla_kv_append_flops(const call *c) {
+    return cla_append_flops(&c->append);
+}
+
+clattn_status cla_kv_append_table(call *c, chain *steps) {
+    const size_t count = (size_t)c->problem.batch * APPEND_ITEM_WORDS;
+    if (!c->append.table) return CLATTN_OK;
+    int32_t *words = calloc(count, sizeof *words);
+    if (!words)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "k_new: no host memory for its places");
+    for (int b = 0; b < c->problem.batch; b++) {
+        const new_rows rows = rows_of(c, b);
+        words[APPEND_ITEM_WORDS * b] = (int32_t)rows.start;
+        words[APPEND_ITEM_WORDS * b + 1] = (int32_t)rows.count;
+    }
+    const clattn_status status = cla_chain_table(steps, words, count * sizeof *words, &c->append_table);
+    free(words);
+    return status;
+}
+
+clattn_status cla_kv_append_enqueue(call *c, chain *steps) {
+    c->append.turned.turns = c->frequencies;
+    return cla_kv_appends(&c->params.kv) ? cla_append_enqueue(steps, &c->append) : CLATTN_OK;
+}

@@ -1,0 +1,76 @@
+// test_append_attention.c: attention that appends its last keys and values to a cache first: every kernel, lengths, int8,
+// RoPE of new rows alone; as the case without it. Leaves out the append alone (test_append.c).
+#include "case_assert.h"
+#include "harness.h"
+
+static struct test_case base(const char *name) {
+    return (struct test_case){.name = name,
+                              .batch = 2,
+                              .heads = 4,
+                              .kv_heads = 2,
+                              .n_q = 3,
+                              .n_kv = 41,
+                              .head_dim = 32,
+                              .append = 3,
+                              .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}};
+}
+
+START_TEST(every_kernel) {
+    static const int32_t counts[] = {3, 1, 41, 5};
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = base("append");
+        test.append = counts[n];
+        test.layout = (enum layout)n;
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+// New rows end where an item's keys end; as many as its query rows.
+START_TEST(lengths) {
+    static const int32_t kv_lengths[] = {17, 3}, q_lengths[] = {1, 3};
+    for (int n = 0; n < 2; n++) {
+        struct test_case test = base("lengths");
+        case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        if (n) case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
+        test.contents = CASE_HIDDEN_NAN;
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+START_TEST(storage_types) {
+    static const clattn_type types[][2] = {{CLATTN_TYPE_F32, CLATTN_TYPE_I8},
+                                           {CLATTN_TYPE_BF16, CLATTN_TYPE_I8},
+                                           {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16},
+                                           {CLATTN_TYPE_F32, CLATTN_TYPE_F16}};
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = base("types");
+        test.q_type = test.out_type = types[n][0];
+        test.kv_type = types[n][1];
+        case_assert(&test);
+    }
+}
+END_TEST
+
+START_TEST(turned) {
+    static const int32_t kv_lengths[] = {17, 41};
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = base("turned");
+        test.rope.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED;
+        test.rope.position = n / 2 == 2 ? 0 : 1000000;
+        test.positions = n / 2 == 2;
+        test.seed = (uint64_t)n;
+        if (n == 5) test.rope.sections[0] = 5, test.rope.sections[1] = 5, test.rope.sections[2] = 6;
+        if (n / 2 == 1) case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {every_kernel, lengths, storage_types, turned, NULL};
+    Suite *suite = suite_create("append_attention");
+    harness_add(suite, "append", tests);
+    return harness_run(suite);
+}
