@@ -38,7 +38,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __glo
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
     kv_row k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
-    for (int c = 0; c < BLOCK_KEYS; c++) k_row[c] = kv_row_at(&keys, min(j0 + c, args.n_kv - 1));
+    for (int c = 0; c < BLOCK_KEYS; c++) kv_row_put(&k_row[c], &keys, min(j0 + c, args.n_kv - 1));
 
     float sum[BLOCK_ROWS][BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++)
