@@ -41,7 +41,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
     // With PAST there are no rows from the item's length on, and of an item without keys none at all.
     const int last = (PAST ? rows.item.kv_length : args.n_kv) - 1,
               columns = PAST && last < 0 ? 0 : args.head_dim;
-    for (int c = 0; c < BLOCK_KEYS; c++) k_row[c] = kv_row_at(&keys, min(j0 + c, last));
+    for (int c = 0; c < BLOCK_KEYS; c++) kv_row_put(&k_row[c], &keys, min(j0 + c, last));
 
     float sum[BLOCK_ROWS][BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++)

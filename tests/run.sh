@@ -42,6 +42,7 @@ later "includes run downward, files and functions stay short" python3 tests/chec
 later "what is counted" sh tests/check_steps.sh
 later "formatting" sh tests/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
+later "Mesa's rusticl" sh tests/rusticl.sh build
 later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 later "no OpenCL platform" sh tests/check_no_platform.sh build
 run_queued

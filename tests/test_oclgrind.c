@@ -333,7 +333,9 @@ int main(int argc, char **argv) {
     const TTest *const attention[] = {
         plain_and_causal,      every_option,       dropout, dropout_mask, expressions, sixteen_bit_types,
         scaled_rows_and_heads, outputs_of_unfused, rotary,  NULL};
-    const TTest *const decode[] = {decode_options, decode_types, past_and_pages, latent_heads, split_decode, decode_dropout, appended_integers, rotary_call, NULL};
+    const TTest *const decode[] = {decode_options,    decode_types, past_and_pages,
+                                   latent_heads,      split_decode, decode_dropout,
+                                   appended_integers, rotary_call,  NULL};
     const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

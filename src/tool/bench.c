@@ -55,7 +55,8 @@ static const option_row bench_rows[] = {
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
      "default none, and with no list at all both for one case"},
     {"preset", "LIST", AXIS(PRESET),
-     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a published "
+     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
+     "published "
      "model's "
      "attention with its RoPE, masks and (--op layer) norms, as clattn layer --list-presets names them"},
     {"case", "NAME[,NAME]", BENCH_CASE,

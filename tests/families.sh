@@ -1,0 +1,69 @@
+#!/bin/sh
+# Every device suite over each kernel of devices that are no CPU, suite by suite, on the driver that the environment names
+# (OCL_ICD_VENDORS, CLATTN_TEST_DEVICE): forced by a tuned row, with every size of sub-group that the device was probed for.
+#   sh tests/families.sh FOLDER [FAMILY[/SUITE]...]   all, or those named; run by hand: a slow compiler takes hours
+# CLATTN_SECONDS ends a suite, 600 by default. Prints a line that begins with "ok", "FAIL" or "SKIP" for each, and at the end
+# what tests/run.sh does; the exit status is 1 when one failed.
+set -u
+cd "$(dirname "$0")/.." || exit 2
+. tests/steps.sh
+build=$(cd "${1:?FOLDER}" && pwd) || exit 2
+shift
+only=$*
+seconds=${CLATTN_SECONDS:-600}
+export CLATTN_TEST_DATA="$PWD/tests/data" CLATTN_TEST_CACHE="$build/tests/kernels" OPENCL_LAYERS="$build/tests/libclattn_layer.so"
+said=$(mktemp) || exit 2
+trap 'rm -f "$said"' EXIT
+"$build/clattn" devices ${CLATTN_TEST_DEVICE:+--device "$CLATTN_TEST_DEVICE"} --verbose >"$said" 2>&1 || { cat "$said"; exit 77; }
+sed -n 's/^[0-9][0-9]*  \(.*\)/      on \1/p; s/^   driver  */      driver /p' "$said" | head -n 2
+subgroups=$(sed -n '/^clattn devices:/d; /^ *not:/d; s/.*sub-groups of \([0-9]*\),.*/\1/p' "$said")
+
+wanted() {
+    [ -z "$only" ] && return 0
+    for name in $only; do case $1/$2 in "$name" | "$name"/*) return 0 ;; esac; done
+    return 1
+}
+
+# What a suite says of itself.   $1 family, $2 suite, $3 tuned row, $4 what the kernel must have taken, or nothing
+run() {
+    wanted "$1" "$2" || return 0
+    start=$(date +%s)
+    CLATTN_TEST_ROWS=$3 timeout "$seconds" env ${4:+CLATTN_TEST_TAKEN="$4"} "$build/tests/test_$2" >"$said" 2>&1
+    status=$?
+    checks=$(sed -n 's/^[0-9]*%: \(Checks: .*\)$/\1/p' "$said") taken=$(sed -n 's/^taken: \([0-9]* of [0-9]*\) .*/, \1 cases taken/p' "$said")
+    name="$1 $2: ${checks:-no check ended}$taken ($(($(date +%s) - start)) s)"
+    case $status in
+    0) echo "ok    $name" ;;
+    124) echo "FAIL  $name: not done in $seconds s" ;;
+    *) echo "FAIL  $name: exit status $status"
+        grep -E ':[0-9]+:[FE]:|OpenCL objects: (left|misused)' "$said" | cut -c1-300 ;;
+    esac
+    count $status
+}
+
+# Suites that are made of cases, whose kernels are counted; and others.
+attention() {
+    for suite in attention block_mask case hostile masks mods views; do run "$1" $suite "$2" "$3 1"; done
+    for suite in examples limits; do run "$1" $suite "$2" ""; done
+}
+projections() {
+    for suite in errors_linear layer layer_rope linear; do run "$1" $suite "$2" ""; done
+}
+
+attention portable "flash :" flash
+attention flash_tiles "flash_tiles : SUBGROUP=1" flash_tiles
+attention flash_tiles_4 "flash_tiles : SUBGROUP=1 MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16" flash_tiles
+attention decode_groups "decode_groups : SUBGROUP=1" decode_groups
+for size in 8 16 32 64; do
+    columns=16
+    [ $size != 8 ] || columns=8
+    if ! echo "$subgroups" | grep -qx $size; then
+        [ -n "$only" ] || skip "sub-groups of $size: the device has none"
+        continue
+    fi
+    attention flash_subgroups_$size "flash_tiles : SUBGROUP=$size GROUP_COLUMNS=$columns" flash_subgroups
+    attention decode_subgroups_$size "decode_groups : SUBGROUP=$size" decode_groups
+done
+projections linear_rows "linear_rows :"
+projections linear_tiles "linear_tiles :"
+finish
