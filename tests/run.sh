@@ -21,7 +21,7 @@ intel=$!
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
-later "verify: every kernel variant, every vector width" build/clattn verify --cache-dir off
+later "verify: hard cases in every kernel" sh tests/check_verify.sh build
 later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
 later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
