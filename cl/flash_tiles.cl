@@ -34,16 +34,17 @@ typedef struct query_rows {
 TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_FOUR, CHUNK / 4)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_FOUR, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
 
-// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these fours have none.
+// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these fours have none. Asked
+// of the bits, exponent foremost, because Mesa's compiler takes any number times 0 for 0.
 TILES_INLINE bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
-    float4 zeros = (float4)(0.0f);
+    uint4 most = (uint4)(0);
     TILES_EACH(n, GROUP_COLUMNS * GROUP_COLUMNS * OUT_QUADS) {
         const int row = n / (GROUP_COLUMNS * OUT_QUADS), four = n % (GROUP_COLUMNS * OUT_QUADS);
         const float4 x = kv_four(kv_row_at(values, min(k0 + row, last)), 4 * four, HEAD_DIM_V);
         to[n] = x;
-        zeros += x * 0.0f;
+        most = max(most, as_uint4(x) << 1);
     }
-    return !(zeros.s0 + zeros.s1 + zeros.s2 + zeros.s3 == 0.0f);
+    return max(max(most.s0, most.s1), max(most.s2, most.s3)) >= 0xff000000u;
 }
 
 // The largest of a work-item's scores in each row.

@@ -61,7 +61,7 @@ for size in 8 16 32 64; do
         [ -n "$only" ] || skip "sub-groups of $size: the device has none"
         continue
     fi
-    attention flash_subgroups_$size "flash_tiles : SUBGROUP=$size GROUP_COLUMNS=$columns" flash_subgroups
+    attention flash_subgroups_$size "flash_tiles : SUBGROUP=$size GROUP_COLUMNS=$columns" flash_tiles
     attention decode_subgroups_$size "decode_groups : SUBGROUP=$size" decode_groups
 done
 projections linear_rows "linear_rows :"
