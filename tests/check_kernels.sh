@@ -19,7 +19,7 @@ link() {
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
 }
 # kv_row_put says why.
-! grep -nE '\] *= *kv_row_at' cl/*.cl cl/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
+! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*.cl cl/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
 lint_x86 cl/probe_dot_bf16.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/flash_lanes.cl
 lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/decode_lanes.cl
