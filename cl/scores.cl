@@ -2,8 +2,7 @@
 // Plain on purpose: it runs on any OpenCL 1.2 device and is what the fused kernels are compared with. Each work-item
 // computes a block of BLOCK_ROWS x BLOCK_KEYS scores in registers, so that a value read from memory is used four
 // times. chunk.tap stops the pipeline early: the caller sees raw scores, or those after softcap, or after the masks.
-#include "kv.clh"
-#include "score.clh"
+#include "fused.clh"
 
 #define BLOCK_ROWS 4
 #define BLOCK_KEYS 4
@@ -21,8 +20,9 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
 __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __global float *s,
-                     __global const int *table SCORE_ARGUMENTS, const attention_args args,
+                     __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
                      const chunk_args chunk) {
+    FUSED_COPY;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int j0 = (int)get_global_id(0) * BLOCK_KEYS;
@@ -30,6 +30,12 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __glo
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int i_end = min(min(args.n_q, rows.item.q_length), chunk.first_row + chunk.rows);
     if (j0 >= args.n_kv || i0 >= i_end) return;
+#if RAGGED
+    ragged_move_call(&args, table, b);
+#endif
+    // Keys that this item has, and columns of them to multiply: where a sequence ends others begin, or nothing does.
+    const int n_kv = FUSED_PLACE(rows.item.kv_length, args.n_kv),
+              head_dim = FUSED_PLACE(j0 < n_kv ? args.head_dim : 0, args.head_dim);
 
     // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
     // past a buffer.
@@ -38,12 +44,13 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __glo
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
     kv_row k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
-    for (int c = 0; c < BLOCK_KEYS; c++) k_row[c] = kv_row_at(&keys, min(j0 + c, args.n_kv - 1));
+    for (int c = 0; c < FUSED_PLACE(n_kv > 0 ? BLOCK_KEYS : 0, BLOCK_KEYS); c++)
+        k_row[c] = kv_row_at(&keys, min(j0 + c, n_kv - 1));
 
     float sum[BLOCK_ROWS][BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++)
         for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = 0.0f;
-    for (int d = 0; d < args.head_dim; d++) {
+    for (int d = 0; d < head_dim; d++) {
         float kv[BLOCK_KEYS];
         for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d);
         for (int r = 0; r < BLOCK_ROWS; r++) {

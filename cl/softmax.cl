@@ -3,6 +3,12 @@
 // merged in a tree, always in the same order, so the same call gives the same bits.
 #include "mask.clh"
 #include "softmax.clh"
+#if RAGGED
+#include "ragged.clh"
+#define RAGGED_START(table, b) (table)[TABLE_ITEM_WORDS * (long)(b) + RAGGED_START_Q]
+#else
+#define RAGGED_START(table, b) 0
+#endif
 
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
 #error "WORK_GROUP is a power of two"
@@ -36,7 +42,7 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, 
     const int columns = i < q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
 
     if ((args.flags & ARGS_LSE) && lane == 0 && i < q_length)
-        lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+        lse[view_row(&args.lse, b, h, i + RAGGED_START(table, b))] = softmax_lse(x);
     for (int j = lane; j < columns; j += WORK_GROUP) {
         const bool seen = j >= first && j < last;
         const float p = seen ? softmax_weight(x, scores[view_at(&args.scores, b, h, i, j)]) : 0.0f;

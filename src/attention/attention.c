@@ -58,6 +58,7 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    TRY(cla_ragged_enqueue(c, steps));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
     return fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps);

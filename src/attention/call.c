@@ -21,7 +21,6 @@ static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
         {p->rope.positions != NULL, "rope.positions"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
@@ -50,7 +49,10 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(x, &p->q, 4, &q));
     TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
-    TRY(cla_kv_check(x, &p->kv, p->q.shape, planning));
+    const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1], p->q.shape[2],
+                                p->q.shape[3]};
+    TRY(cla_kv_check(x, &p->kv, of_keys, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
     const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
@@ -70,20 +72,24 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
                                 (long long)sk[1]);
-    if (sq[0] * sq[1] > INT32_MAX)
+    const int64_t batch = cla_ragged_sequences(p);
+    if (batch * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
-                                (long long)(sq[0] * sq[1]));
+                                (long long)(batch * sq[1]));
     return CLATTN_OK;
 }
 
 static void fill_problem(call *c) {
     const clattn_attention_params *p = &c->params;
+    const ragged_batch *r = &c->ragged;
     c->problem = (problem){
-        .batch = (int)p->q.shape[0],
+        .batch = (int)cla_ragged_sequences(p),
         .heads = (int)p->q.shape[1],
         .kv_heads = (int)p->kv.k.shape[1],
-        .n_q = (int)p->q.shape[2],
-        .n_kv = (int)p->kv.k.shape[2],
+        .n_q = r->given ? r->most_q : (int)p->q.shape[2],
+        .n_kv = r->given ? r->most_kv : (int)p->kv.k.shape[2],
+        .ragged = r->given,
+        .packed_rows = r->total_q,
         .head_dim = (int)p->q.shape[3],
         .head_dim_v = (int)p->kv.v.shape[3],
         .type_q = p->q.type,
@@ -97,13 +103,14 @@ static void fill_problem(call *c) {
         .kernel = p->kernel,
         .splits = p->splits,
     };
-    c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0;
+    c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0 ||
+               (r->given && r->total_q == 0);
 }
 
 static clattn_status check_lse(const call *c, bool planning) {
     const tensor_rule lse = {"lse", "[B, H, Nq]", TYPES_F32, true, planning};
     const clattn_tensor *t = &c->params.lse;
-    const int64_t shape[3] = {c->problem.batch, c->problem.heads, c->problem.n_q};
+    const int64_t *const shape = c->params.q.shape;
     TRY(cla_tensor_check(c->context, t, 3, &lse));
     for (int i = 0; i < 3; i++)
         if (t->shape[i] != shape[i])
@@ -201,6 +208,7 @@ static void fill_args(call *c) {
     a->splits = 1, a->split_keys = m->n_kv;
     a->call_rows = m->n_q;
     cla_score_fill(c, a);
+    if (c->ragged.given) a->flags |= ARGS_BATCH_ROWS, a->q.batch = a->out.batch = a->lse.batch = 0;
     c->q = p->q.buffer;
     cla_kv_fill(c);
 }
@@ -244,6 +252,8 @@ void cla_call_bind(call *c, cl_mem workspace) {
 
 void cla_call_release(call *c) {
     free(c->arrays);
+    free(c->ragged.words);
+    c->ragged.words = NULL, c->ragged.limits = NULL;
     c->table = c->frequencies = c->workspace = NULL;
     c->arrays = NULL;
 }
@@ -309,7 +319,9 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.mod_buffers[1],
                                        &p->score.mod_buffers[2],
                                        &p->score.mod_buffers[3],
-                                       &p->score.block_mask};
+                                       &p->score.block_mask,
+                                       &p->cu_seqlens_q_device,
+                                       &p->kv.cu_seqlens_kv_device};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -334,6 +346,8 @@ void cla_call_views(const call *c, call_views *v) {
     cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
@@ -349,11 +363,13 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_enums(context, p));
     TRY(check_tensors(context, p, planning || parts));
     TRY(check_sizes(context, p));
+    TRY(cla_ragged_check(c, planning));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
+    TRY(cla_ragged_take_lengths(c, planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim));
     fill_args(c);
     return plan(c);

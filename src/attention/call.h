@@ -2,6 +2,7 @@
 // more but the buffers. Made by cla_call_check (call.c); used by flash.c, unfused.c and rope.c.
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
+#include "attention/ragged.h"
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
@@ -12,6 +13,7 @@ typedef struct call {
     problem problem;
     variant variant;
     attention_args args;
+    ragged_batch ragged;
     int32_t *arrays;      // owned
     const char *inserted; // what score_mod and mask_mod became (mods.h); NULL: none
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
@@ -57,6 +59,7 @@ void cla_score_fill(const call *c, attention_args *a);
 // Keys that rows see by their position and by lengths, whatever a boolean mask says: of `rows` rows from `first` on in all
 // batch items, together, in one head; and of a row that sees the most, at most.
 double cla_call_seen(const call *c, int first, int rows);
+double cla_call_seen_of(const call *c, int b, int first, int rows); // in one of them
 double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.

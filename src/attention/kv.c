@@ -9,7 +9,6 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
         {cla_tensor_given(&kv->block_table), "block_table"},
         {kv->page_size != 0, "page_size"},
         {cla_tensor_given(&kv->k_new), "k_new"},
@@ -62,9 +61,11 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
 void cla_kv_fill(call *c) {
     c->args.k = cla_tensor_view(&c->params.kv.k);
     c->args.v = cla_tensor_view(&c->params.kv.v);
+    if (c->ragged.packed_keys) c->args.k.batch = c->args.v.batch = 0;
     if (c->problem.type_kv == CLATTN_TYPE_I8) {
         c->args.k_scale = cla_tensor_view(&c->params.kv.k_scale);
         c->args.v_scale = cla_tensor_view(&c->params.kv.v_scale);
+        if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
     }
     c->k = c->params.kv.k.buffer;
     c->v = c->params.kv.v.buffer;

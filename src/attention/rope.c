@@ -165,13 +165,16 @@ rope_rows cla_rope_rows_of(const call *c, bool is_query) {
                        .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
 }
 
-static knobs rope_knobs(clattn_type type) {
-    return (knobs){.type_q = (int)type, .type_out = (int)type};
+static knobs rope_knobs(const call *c, bool is_query) {
+    const int type = (int)(is_query ? c->problem.type_q : c->problem.type_kv);
+    return (knobs){.type_q = type,
+                   .type_out = type,
+                   .ragged = c->ragged.given && (is_query || c->ragged.packed_keys)};
 }
 
 clattn_status cla_rope_prepare(call *c) {
     program *p = NULL;
-    const knobs q = rope_knobs(c->problem.type_q), k = rope_knobs(c->problem.type_kv);
+    const knobs q = rope_knobs(c, true), k = rope_knobs(c, false);
     TRY(cla_program_get(c->context, KERNEL_ROPE, &q, &p));
     return cla_program_get(c->context, KERNEL_ROPE, &k, &p);
 }
@@ -187,13 +190,13 @@ double cla_rope_flops(const call *c) {
 static clattn_status turn(call *c, chain *steps, const clattn_tensor *x, uint64_t at, bool is_query,
                           args_view *view) {
     const rope_rows r = cla_rope_rows_of(c, is_query);
-    const knobs k = rope_knobs(x->type);
+    const knobs k = rope_knobs(c, is_query);
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
     *view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
     if (cla_tensor_count(x) == 0) return CLATTN_OK;
     rope_args a = {.x = cla_tensor_view(x),
                    .y = *view,
-                   .batch = (int)x->shape[0],
+                   .batch = k.ragged ? c->problem.batch : (int)x->shape[0],
                    .heads = (int)h,
                    .n = (int)n,
                    .head_dim = (int)d,
@@ -218,5 +221,7 @@ clattn_status cla_rope_enqueue(call *c, chain *steps) {
     TRY(turn(c, steps, &c->params.q, c->q_turned, true, &c->args.q));
     TRY(turn(c, steps, &c->params.kv.k, c->k_turned, false, &c->args.k));
     c->q = c->k = c->workspace;
+    if (c->ragged.given) c->args.q.batch = 0;
+    if (c->ragged.packed_keys) c->args.k.batch = 0;
     return CLATTN_OK;
 }

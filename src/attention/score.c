@@ -182,7 +182,7 @@ static double held_sum(double n, double at, double most) {
 }
 
 // What the rows of one batch item see, as mask.clh has it.
-static double seen_of_item(const call *c, int b, int first, int rows) {
+double cla_call_seen_of(const call *c, int b, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
     const double keys = s->kv_lengths ? s->kv_lengths[b] : c->problem.n_kv,
@@ -195,8 +195,9 @@ static double seen_of_item(const call *c, int b, int first, int rows) {
 
 double cla_call_seen(const call *c, int first, int rows) {
     double seen = 0.0;
-    if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * seen_of_item(c, 0, first, rows);
-    for (int b = 0; b < c->problem.batch; b++) seen += seen_of_item(c, b, first, rows);
+    if (c->ragged.on_device) return c->ragged.total_q * cla_call_row_keys(c); // at most
+    if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * cla_call_seen_of(c, 0, first, rows);
+    for (int b = 0; b < c->problem.batch; b++) seen += cla_call_seen_of(c, b, first, rows);
     return seen;
 }
 
@@ -217,12 +218,13 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(s, m, b) + first;
-        words[ARGS_ITEM_WORDS * (size_t)b + 1] =
-            within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
-        words[ARGS_ITEM_WORDS * (size_t)b + 2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
-        words[ARGS_ITEM_WORDS * (size_t)b + 3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        int32_t *item = words + cla_ragged_item_words(c) * (size_t)b;
+        item[0] = shift_of(s, m, b) + first;
+        item[1] = within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
+        item[2] = s->kv_lengths ? s->kv_lengths[b] : m->n_kv;
+        item[3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
+    if (row_words) cla_ragged_fill_table(c, words);
     for (int h = 0; head_words && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
                                              [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
@@ -232,7 +234,7 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
 }
 
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
+    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     if (items + heads == 0) return CLATTN_OK;
     int32_t *words = calloc(items + heads, sizeof *words);
@@ -245,5 +247,8 @@ clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows
 }
 
 clattn_status cla_call_table(call *c, chain *steps) {
-    return c->table ? CLATTN_OK : cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table);
+    if (c->table) return CLATTN_OK;
+    TRY(cla_ragged_order(c));
+    TRY(cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table));
+    return cla_ragged_table(c, steps);
 }

@@ -74,6 +74,7 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
                             rule->name, clattn_type_name(t->type),
                             rule->types == TYPES_F32              ? "f32"
                             : rule->types == TYPES_BOOL           ? "bool"
+                            : rule->types == 1u << CLATTN_TYPE_I32 ? "i32"
                             : rule->types & 1u << CLATTN_TYPE_I32 ? "f32, f16, bf16, bool, i8 or i32"
                                                                   : "f32, f16 or bf16");
 }

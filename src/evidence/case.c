@@ -94,6 +94,8 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "infbias: needs a bias, such as biasqk");
     else if (t->blocks && t->mask.rank == 0 && !t->mods)
         return refuse(why, "blocks: needs a mask, such as maskqk, or mods");
+    else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
+        return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else

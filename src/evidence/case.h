@@ -25,6 +25,9 @@
 //   ropeattentionX ropeuntruncated
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
+//   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
+//   raggedgaps raggedgapsdevice    likewise with rows between them that are no item's
+//   raggedcache raggedcachedevice  likewise of queries alone
 //   hiddennan seennan rownan huge hugeneg dominant infbias    hostile contents (enum case_contents)
 //   seedN                          of all numbers
 // A minus sign is written m: windowm1:3, offsetm9, scale1em05.
@@ -69,6 +72,17 @@ typedef enum case_contents {
     CASE_CONTENTS
 } case_contents;
 
+// How the batch items are packed (case_ragged.h).
+typedef enum case_ragged {
+    CASE_DENSE = 0,
+    CASE_RAGGED_HOST,
+    CASE_RAGGED_DEVICE,
+    CASE_RAGGED_GAPS,
+    CASE_RAGGED_GAPS_DEVICE,
+    CASE_RAGGED_CACHE,
+    CASE_RAGGED_CACHE_DEVICE
+} case_ragged;
+
 // The four projections, as indices of matrices and biases; a linear has the first.
 enum { LAYER_Q, LAYER_K, LAYER_V, LAYER_O, LAYER_MATRICES };
 #define LAYER_ALL_BIASES 15
@@ -105,6 +119,7 @@ struct test_case {
     clattn_projection projection;
     clattn_precision precision; // of the projections
     bool packs;                 // their weights are packed before (clattn_linear_pack)
+    case_ragged ragged;
     case_contents contents;
     uint64_t seed;
 };

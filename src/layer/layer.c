@@ -36,7 +36,6 @@ static clattn_status check_attention(layer *l) {
     a->scores = p->scores, a->scores_at = p->scores_at;
     a->score = p->score, a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
-    a->cu_seqlens_q = p->cu_seqlens_q;
     a->workspace = p->workspace; // where the parts will be
     return cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call);
 }

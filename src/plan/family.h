@@ -13,6 +13,7 @@
 #define CAN_SPLIT 8        // splits keys into as many ranges as the caller asks for
 #define CAN_LARGE_HEADS 16 // head sizes above FAMILY_MAX_HEAD
 #define CAN_MANY_ROWS 32   // more query rows than FAMILY_FEW_ROWS
+#define CAN_RAGGED 64      // sequences of different lengths
 
 #define FAMILY_MAX_HEAD 576
 #define FAMILY_FEW_ROWS 16
@@ -30,6 +31,7 @@ struct family {
     probe_id engine;
     float reach;
     int head_step;  // head sizes are filled up to a multiple; 0: they are not
+    bool shares_heads; // a group has rows of all query heads that read its key/value head
     bool subgroups; // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row; // taken only where a tuned row names its kernel
     // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.

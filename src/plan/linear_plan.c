@@ -10,10 +10,10 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .type = (int)p->type_w,
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
-    unsigned kernels = 1u << TUNED_CLBLAST | 1u << KERNEL_LINEAR_ROWS | 1u << KERNEL_LINEAR_TILES;
-    if (in->device->is_cpu) kernels |= 1u << KERNEL_LINEAR_LANES | 1u << KERNEL_LINEAR_FEW_LANES;
+    uint64_t kernels = TUNED_BIT(TUNED_CLBLAST) | TUNED_BIT(KERNEL_LINEAR_ROWS) | TUNED_BIT(KERNEL_LINEAR_TILES);
+    if (in->device->is_cpu) kernels |= TUNED_BIT(KERNEL_LINEAR_LANES) | TUNED_BIT(KERNEL_LINEAR_FEW_LANES);
     if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, kernels, &key);
-    const tuned_row *row = cla_tuned_find(rows, NULL, kernels | 1u << KERNEL_LINEAR_MATRIX, &key);
+    const tuned_row *row = cla_tuned_find(rows, NULL, kernels | TUNED_BIT(KERNEL_LINEAR_MATRIX), &key);
     const bool asks_for_amx =
         row && row->id == KERNEL_LINEAR_MATRIX && row->knobs.matrix_engine == MATRIX_ENGINE_AMX;
     return asks_for_amx && !(in->probes.proven >> PROBE_AMX & 1u) ? cla_tuned_find(rows, NULL, kernels, &key)

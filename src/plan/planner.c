@@ -112,6 +112,6 @@ const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const plan_input in = cla_planner_linear_input(context);
     const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in)};
     const tuned_row *row =
-        cla_tuned_find(&context->planner->own, NULL, 1u << (TUNED_CLBLAST_KERNELS + kernel), &key);
+        cla_tuned_find(&context->planner->own, NULL, TUNED_BIT(TUNED_CLBLAST_KERNELS + kernel), &key);
     return row ? row->clblast : NULL;
 }

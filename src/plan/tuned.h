@@ -57,9 +57,12 @@ typedef struct tuned_key {
 bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
 void cla_tuned_free(tuned_rows *rows);
 
-// The first row for one of the kernels in the bit set `kernels` (1 << id) that fits, in the caller's rows,
+// A kernel, or a word in its place, as a bit.
+#define TUNED_BIT(id) ((uint64_t)1 << (id))
+
+// The first row for one of the kernels in the bit set `kernels` (TUNED_BIT) that fits, in the caller's rows,
 // then in the shipped ones; NULL where none does.
-const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, unsigned kernels,
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, uint64_t kernels,
                                 const tuned_key *key);
 
 // The rows that the library ships, as text.

@@ -71,9 +71,9 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
                            .d = p->head_dim > p->head_dim_v ? p->head_dim : p->head_dim_v,
                            .nq = p->n_q,
                            .tall = prefers_tall(in)};
-    unsigned kernels = 0;
+    uint64_t kernels = 0;
     for (int i = 0; i < cla_family_count; i++)
-        if (cla_families[i]->path == path) kernels |= 1u << cla_families[i]->id;
+        if (cla_families[i]->path == path) kernels |= TUNED_BIT(cla_families[i]->id);
     return cla_tuned_find(in->own, in->shipped, kernels, &key);
 }
 
