@@ -106,12 +106,13 @@ ARGS_SIZE(block_args, 16);
 // ragged.cl: a call's table, made on the device where cu_seqlens lie there. The host's table has of each item shift, most
 // query rows, most keys; what is not right for a table on the device is put right.
 typedef struct ragged_args {
-    args_i64 q_offset, q_stride, kv_offset, kv_stride; // of cu_seqlens; a stride of -1: keys are a dense batch
+    args_i64 q_offset, q_stride, kv_offset,
+        kv_stride; // of cu_seqlens; a stride of -1: keys are a dense batch
     args_i32 batch, head_words;
-    args_i32 total_q, total_kv;       // rows of the packed tensors
-    args_i32 bottom_right;            // 1: shift = kv_length - q_length
-    args_i32 unit_rows, unit_heads;   // rows of a unit of work, and query heads whose rows share it
-    args_i32 ordered;                 // 1: long sequences first
+    args_i32 total_q, total_kv;     // rows of the packed tensors
+    args_i32 bottom_right;          // 1: shift = kv_length - q_length
+    args_i32 unit_rows, unit_heads; // rows of a unit of work, and query heads whose rows share it
+    args_i32 ordered;               // 1: long sequences first
 } ragged_args;
 ARGS_SIZE(ragged_args, 64);
 

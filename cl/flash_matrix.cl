@@ -152,12 +152,9 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global con
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
-    FUSED_TAKE(LANE_ROWS, 1);
-    const int group = FUSED_PLACE(place.parts - 1 - place.part,
-                                  (int)get_num_groups(0) - 1 - (int)get_group_id(0)),
-              split = group % args.splits;
-    const int b = FUSED_PLACE(place.b, (int)get_global_id(2)),
-              h = FUSED_PLACE(place.head, (int)get_global_id(1)), h_kv = h / args.group;
+    FUSED_TILE(LANE_ROWS, get_global_id);
+    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
+              split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[KEY_WIDTH / 2 * ROW_VECTORS] LANES_ALIGNED, o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED;

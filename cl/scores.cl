@@ -20,8 +20,7 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
 __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS, __global float *s,
-                     __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
-                     const chunk_args chunk) {
+                     __global const int *table SCORE_ARGUMENTS, FUSED_ARGS, const chunk_args chunk) {
     FUSED_COPY;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;

@@ -8,8 +8,7 @@
 // Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only what hides
 // keys matters here.
 __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS, __global ELEMENT(TYPE_OUT) * out,
-                     __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
-                     const chunk_args chunk) {
+                     __global const int *table SCORE_ARGUMENTS, FUSED_ARGS, const chunk_args chunk) {
     FUSED_COPY;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;

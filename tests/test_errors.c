@@ -138,8 +138,6 @@ static clattn_rope *yarn(clattn_attention_params *p) {
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
     X(dropout, "dropout", p->score.dropout = 0.1f)                                                           \
     X(dropout_seed, "dropout_seed", p->score.dropout_seed = 1)                                               \
-    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
-    X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)                                     \
     X(block_table, "block_table", p->kv.block_table = p->q)                                                  \
     X(page_size, "page_size", p->kv.page_size = 16)                                                          \
     X(k_new, "k_new", p->kv.k_new = p->kv.k)                                                                 \

@@ -160,9 +160,9 @@ typedef struct clattn_kv {
     clattn_tensor k_scale, v_scale;
 
     /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
-    clattn_tensor k_new, v_new;   /* rows to append to a cache before the call */
-    clattn_tensor block_table;    /* [B, max_blocks]: paged K and V */
-    int32_t page_size;            /* rows of a page */
+    clattn_tensor k_new, v_new; /* rows to append to a cache before the call */
+    clattn_tensor block_table;  /* [B, max_blocks]: paged K and V */
+    int32_t page_size;          /* rows of a page */
 
     /* Ragged batches: see clattn_attention_params. A layer takes none yet: UNSUPPORTED there. */
     const int32_t *cu_seqlens_kv;       /* [B+1], host memory */

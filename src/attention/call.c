@@ -50,8 +50,8 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     TRY(cla_tensor_check(x, &p->q, 4, &q));
     TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
     const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
-    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1], p->q.shape[2],
-                                p->q.shape[3]};
+    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1],
+                                p->q.shape[2], p->q.shape[3]};
     TRY(cla_kv_check(x, &p->kv, of_keys, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
@@ -224,7 +224,9 @@ static void lay_out_workspace(call *c) {
         at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k), clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
-    c->workspace_bytes = at + c->variant.workspace_bytes;
+    uint64_t most = c->variant.workspace_bytes;
+    if (c->few_rows && c->few_variant.workspace_bytes > most) most = c->few_variant.workspace_bytes;
+    c->workspace_bytes = at + most;
     if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
 }
 
@@ -299,6 +301,7 @@ static clattn_status plan(call *c) {
         cla_variant_refusal(&c->variant, why);
         return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "%s", why);
     }
+    cla_mixed_plan(c, &in);
     lay_out_workspace(c);
     return CLATTN_OK;
 }
@@ -361,6 +364,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(check_unbuilt(context, p));
     TRY(cla_score_check(context, &p->score));
     TRY(check_enums(context, p));
+    TRY(cla_ragged_check_given(context, p));
     TRY(check_tensors(context, p, planning || parts));
     TRY(check_sizes(context, p));
     TRY(cla_ragged_check(c, planning));

@@ -12,6 +12,9 @@ typedef struct call {
     clattn_context *context;
     problem problem;
     variant variant;
+    variant
+        few_variant; // of a ragged batch's sequences of up to few_rows rows, where those take another kernel (mixed.c)
+    int few_rows; // 0: they do not
     attention_args args;
     ragged_batch ragged;
     int32_t *arrays;      // owned
@@ -85,6 +88,13 @@ double cla_flash_flops(const call *c); // of all launches that count theirs
 clattn_status cla_unfused_prepare(call *c);
 clattn_status cla_unfused_enqueue(call *c, chain *chain);
 double cla_unfused_flops(const call *c);
+
+// Sequences of few rows among others (mixed.c): planned after the call itself; and, once the call has its table, a call of
+// theirs, which is enqueued behind it and released with it.
+void cla_mixed_plan(call *c, const plan_input *in);
+clattn_status cla_mixed_prepare(const call *c);
+clattn_status cla_mixed_begin(const call *c, call *few, chain *steps);
+clattn_status cla_mixed_enqueue(const call *c, call *few, chain *steps);
 
 // Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
 void cla_call_leave_rope(call *c);

@@ -50,7 +50,8 @@ static void partial_views(const call *c, attention_args *a) {
 static double combine_flops(const call *c) {
     const problem *m = &c->problem;
     const double rows = m->ragged ? (double)m->packed_rows : (double)m->batch * m->n_q;
-    return c->variant.splits > 1 ? PACE_MOVE_FLOPS * c->variant.splits * rows * m->heads * m->head_dim_v : 0.0;
+    return c->variant.splits > 1 ? PACE_MOVE_FLOPS * c->variant.splits * rows * m->heads * m->head_dim_v
+                                 : 0.0;
 }
 
 static clattn_status enqueue_combine(call *c, chain *steps) {
@@ -169,7 +170,8 @@ static clattn_status enqueue_sequences(const call *c, chain *steps, program *p, 
 
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const variant *v = &c->variant;
-    const int all = c->ragged.given ? 0 : c->problem.n_q; // rows of launches in a grid of rows, heads and batch items
+    const int all =
+        c->ragged.given ? 0 : c->problem.n_q; // rows of launches in a grid of rows, heads and batch items
     bool tiled;
     program *p = NULL;
     attention_args whole = c->args;

@@ -18,59 +18,72 @@ int64_t cla_ragged_sequences(const clattn_attention_params *p) {
 }
 
 // Numbers that need an array, and arrays that need another.
-static clattn_status check_given(clattn_context *x, const clattn_attention_params *p) {
+clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_params *p) {
     const bool queries = p->cu_seqlens_q || cla_tensor_given(&p->cu_seqlens_q_device);
     if (!cla_ragged_given(p)) {
         if (p->sequences || p->max_q || p->max_kv)
-            return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: is of a ragged batch, and cu_seqlens_q is absent",
-                                    p->sequences ? "sequences" : p->max_q ? "max_q" : "max_kv");
+            return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                    "%s: is of a ragged batch, and cu_seqlens_q is absent",
+                                    p->sequences ? "sequences"
+                                    : p->max_q   ? "max_q"
+                                                 : "max_kv");
         return CLATTN_OK;
     }
     if (!queries)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "cu_seqlens_kv: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows");
+        return cla_context_fail(
+            x, CLATTN_INVALID_ARGUMENT,
+            "cu_seqlens_kv: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows");
     if (on_device(p) && (p->cu_seqlens_q || p->kv.cu_seqlens_kv))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "cu_seqlens_q_device: all arrays must be on the device, or none");
-    if (p->sequences < 0 || p->max_q < 0 || p->max_kv < 0)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: is negative: must be 0 or more",
-                                p->sequences < 0 ? "sequences" : p->max_q < 0 ? "max_q" : "max_kv");
-    if (p->q.shape[0] != 1)
+    if (p->q.rank == 4 && p->q.shape[0] != 1)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "q: %lld batch items: of a ragged batch it is packed, [1, H, T, D]",
                                 (long long)p->q.shape[0]);
+    if (p->sequences < 0 || p->max_q < 0 || p->max_kv < 0)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: is negative: must be 0 or more",
+                                p->sequences < 0 ? "sequences"
+                                : p->max_q < 0   ? "max_q"
+                                                 : "max_kv");
     return CLATTN_OK;
 }
 
-// One array: from 0 up to at most `total`. `longest` is the most that it says, or the caller's bound, which holds.
-static clattn_status check_array(clattn_context *x, const char *name, const int32_t *cu, int sequences, int total,
-                                 const char *most_name, int *longest) {
-    const int most = *longest;
-    if (cu[0] != 0)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: begins with %d: must begin with 0", name, (int)cu[0]);
-    *longest = 0;
-    for (int b = 0; b < sequences; b++) {
-        if (cu[b + 1] < cu[b] || cu[b + 1] > total)
-            return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                    "%s: item %d is %d after %d: must not fall, nor pass the %d packed rows", name, b + 1,
-                                    (int)cu[b + 1], (int)cu[b], total);
-        const int length = cu[b + 1] - cu[b];
-        if (length > *longest) *longest = length;
+// An array of the host, and what bounds it.
+typedef struct array_rule {
+    const char *name, *most_name;
+    const int32_t *cu, *used; // used: what of each sequence is looked at, as far as it is right; NULL: all
+    int total, *longest;      // longest: the caller's bound, or 0, and then what is the most
+} array_rule;
+
+static clattn_status check_array(const call *c, const array_rule *a) {
+    const int most = *a->longest;
+    if (a->cu[0] != 0)
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: begins with %d: must begin with 0",
+                                a->name, (int)a->cu[0]);
+    for (int b = 0; b < c->ragged.sequences; b++) {
+        const int from = a->cu[b], to = a->cu[b + 1];
+        if (to < from || to > a->total)
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: item %d is %d after %d: must not fall, nor pass the %d packed rows",
+                                    a->name, b + 1, to, from, a->total);
+        const int length = a->used && a->used[b] < to - from ? a->used[b] : to - from;
         if (most && length > most)
-            return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: sequence %d has %d rows, more than %s, %d", name, b,
-                                    length, most_name, most);
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
+                                    a->most_name, most);
+        if (length > *a->longest) *a->longest = length;
     }
-    if (most) *longest = most;
     return CLATTN_OK;
 }
 
-static clattn_status check_device_array(clattn_context *x, const char *name, const clattn_tensor *t, int sequences,
-                                        bool planning) {
+static clattn_status check_device_array(clattn_context *x, const char *name, const clattn_tensor *t,
+                                        int sequences, bool planning) {
     const tensor_rule rule = {name, "[B + 1]", 1u << CLATTN_TYPE_I32, false, planning};
     const int64_t shape = (int64_t)sequences + 1;
     TRY(cla_tensor_check(x, t, 1, &rule));
     if (t->shape[0] == shape) return CLATTN_OK;
-    return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: has %lld numbers: %lld are needed for %d sequences", name,
+    return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                            "%s: has %lld numbers: %lld are needed for %d sequences", name,
                             (long long)t->shape[0], (long long)shape, sequences);
 }
 
@@ -79,8 +92,10 @@ static clattn_status copy_arrays(call *c) {
     clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;
     const size_t n = (size_t)r->sequences, cu = n + 1;
-    int32_t *to = r->words = malloc((2 * cu + 4 * n + 1) * sizeof *to);
-    if (!to) return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "cu_seqlens_q: no host memory for its copy");
+    int32_t *to = r->words = malloc((2 * cu + 4 * n + 2) * sizeof *to);
+    if (!to)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY,
+                                "cu_seqlens_q: no host memory for its copy");
     memcpy(to, p->cu_seqlens_q, cu * sizeof *to);
     p->cu_seqlens_q = to;
     if (r->packed_keys) {
@@ -96,10 +111,12 @@ static clattn_status check_host(call *c, bool planning) {
     const clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;
     if (!planning) TRY(copy_arrays(c));
-    TRY(check_array(c->context, "cu_seqlens_q", p->cu_seqlens_q, r->sequences, r->total_q, "max_q", &r->most_q));
-    if (!r->packed_keys) return CLATTN_OK;
-    return check_array(c->context, "cu_seqlens_kv", p->kv.cu_seqlens_kv, r->sequences, r->total_kv, "max_kv",
-                       &r->most_kv);
+    const array_rule q = {"cu_seqlens_q",     "max_q",    p->cu_seqlens_q,
+                          p->score.q_lengths, r->total_q, &r->most_q};
+    const array_rule kv = {"cu_seqlens_kv",     "max_kv",    p->kv.cu_seqlens_kv,
+                           p->score.kv_lengths, r->total_kv, &r->most_kv};
+    TRY(check_array(c, &q));
+    return r->packed_keys ? check_array(c, &kv) : CLATTN_OK;
 }
 
 static clattn_status check_device(call *c, bool planning) {
@@ -108,7 +125,8 @@ static clattn_status check_device(call *c, bool planning) {
     clattn_context *x = c->context;
     TRY(check_device_array(x, "cu_seqlens_q_device", &p->cu_seqlens_q_device, r->sequences, planning));
     if (r->packed_keys)
-        TRY(check_device_array(x, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, r->sequences, planning));
+        TRY(check_device_array(x, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, r->sequences,
+                               planning));
     if ((r->most_q == 0 && r->total_q > 0) || (r->most_kv == 0 && r->total_kv > 0))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "%s: is 0: with arrays on the device the longest sequence must be given",
@@ -119,12 +137,13 @@ static clattn_status check_device(call *c, bool planning) {
 clattn_status cla_ragged_check(call *c, bool planning) {
     const clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;
-    TRY(check_given(c->context, p));
     if (!cla_ragged_given(p)) return CLATTN_OK;
     *r = (ragged_batch){.given = true,
                         .on_device = on_device(p),
                         .packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device),
                         .sequences = p->sequences,
+                        .from_rows = 1,
+                        .to_rows = INT32_MAX,
                         .most_q = p->max_q,
                         .most_kv = p->max_kv,
                         .total_q = (int)p->q.shape[2],
@@ -139,8 +158,9 @@ clattn_status cla_ragged_check(call *c, bool planning) {
 static clattn_status check_used(const call *c, const char *name, const int32_t *used, const int32_t *cu) {
     for (int b = 0; used && b < c->ragged.sequences; b++)
         if (used[b] > cu[b + 1] - cu[b])
-            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is %d: its sequence has %d rows",
-                                    name, b, (int)used[b], (int)(cu[b + 1] - cu[b]));
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: item %d is %d: its sequence has %d rows", name, b, (int)used[b],
+                                    (int)(cu[b + 1] - cu[b]));
     return CLATTN_OK;
 }
 
@@ -155,7 +175,8 @@ clattn_status cla_ragged_take_lengths(call *c, bool planning) {
     for (int b = 0; b < r->sequences; b++) {
         r->q_length[b] = s->q_lengths ? s->q_lengths[b] : p->cu_seqlens_q[b + 1] - p->cu_seqlens_q[b];
         if (r->packed_keys)
-            r->kv_length[b] = s->kv_lengths ? s->kv_lengths[b] : p->kv.cu_seqlens_kv[b + 1] - p->kv.cu_seqlens_kv[b];
+            r->kv_length[b] =
+                s->kv_lengths ? s->kv_lengths[b] : p->kv.cu_seqlens_kv[b + 1] - p->kv.cu_seqlens_kv[b];
     }
     s->q_lengths = r->q_length;
     if (r->packed_keys) s->kv_lengths = r->kv_length;
@@ -166,11 +187,16 @@ size_t cla_ragged_item_words(const call *c) {
     return c->ragged.given ? ARGS_SEQUENCE_WORDS : ARGS_ITEM_WORDS;
 }
 
+static bool has_work(const ragged_batch *r, int b) {
+    return r->q_length[b] >= r->from_rows && r->q_length[b] <= r->to_rows;
+}
+
 void cla_ragged_fill_table(const call *c, int32_t *words) {
     const clattn_attention_params *p = &c->params;
     const ragged_batch *r = &c->ragged;
     if (!r->given || r->on_device) return;
     for (int n = 0; n < r->sequences; n++, words += ARGS_SEQUENCE_WORDS) {
+        if (!has_work(r, n)) words[1] = 0; // of this launch; the call's stays
         words[4] = p->cu_seqlens_q[n];
         words[5] = r->packed_keys ? p->kv.cu_seqlens_kv[n] : 0;
         words[6] = n < r->working ? r->before[n] : ARGS_NO_SEQUENCE;
@@ -211,10 +237,12 @@ clattn_status cla_ragged_order(call *c) {
     int64_t before = 0;
     if (!r->given || r->on_device || r->sequences == 0) return CLATTN_OK;
     sequence_cost *costs = malloc((size_t)r->sequences * sizeof *costs);
-    if (!costs) return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "cu_seqlens_q: no host memory for its order");
+    if (!costs)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY,
+                                "cu_seqlens_q: no host memory for its order");
     r->working = 0;
     for (int b = 0; b < r->sequences; b++)
-        if (r->q_length[b] > 0) costs[r->working++] = (sequence_cost){b, cost_of(c, b)};
+        if (has_work(r, b)) costs[r->working++] = (sequence_cost){b, cost_of(c, b)};
     qsort(costs, (size_t)r->working, sizeof *costs, compare_costs);
     for (int n = 0; n < r->working; n++) {
         r->order[n] = costs[n].b, r->before[n] = (int32_t)before;
@@ -247,8 +275,9 @@ bool cla_ragged_next(const call *c, bool apart, ragged_part *part) {
 }
 
 clattn_status cla_ragged_table(call *c, chain *steps) {
-    const uint64_t words = (uint64_t)c->problem.batch * ARGS_SEQUENCE_WORDS +
-                           ((c->args.flags & ARGS_HEAD_FLAGS) ? (uint64_t)c->problem.heads * ARGS_HEAD_WORDS : 0);
+    const uint64_t words =
+        (uint64_t)c->problem.batch * ARGS_SEQUENCE_WORDS +
+        ((c->args.flags & ARGS_HEAD_FLAGS) ? (uint64_t)c->problem.heads * ARGS_HEAD_WORDS : 0);
     if (!c->ragged.on_device || !c->table || c->ragged.limits) return CLATTN_OK;
     c->ragged.limits = c->table;
     return cla_chain_scratch(steps, words * sizeof(int32_t), &c->table);

@@ -10,20 +10,24 @@
 struct call;
 
 typedef struct ragged_batch {
-    bool given;       // else everything here is 0
-    bool on_device;   // the host does not know lengths
-    bool packed_keys; // keys and values are packed, too; else they are a dense batch
+    bool given;                     // else everything here is 0
+    bool on_device;                 // the host does not know lengths
+    bool packed_keys;               // keys and values are packed, too; else they are a dense batch
     int sequences, most_q, most_kv; // how many, and the longest, or the caller's bounds of them
     int total_q, total_kv;          // rows of the packed tensors
-    int32_t *words;   // owned: copies of the host's arrays, lengths, and the order of the work
+    int32_t *words;                 // owned: copies of the host's arrays, lengths, and the order of the work
     int32_t *q_length, *kv_length, *order, *before; // parts of it
-    int working;      // sequences that have work: entries of order, and one more of before
-    cl_mem limits;    // the host's part of a table that is made on the device
+    int from_rows,
+        to_rows;   // sequences of that many rows have work in this call: the others have a call of their own
+    int working;   // sequences that have work: entries of order, and one more of before
+    cl_mem limits; // the host's part of a table that is made on the device
 } ragged_batch;
 
 // Whether a call has one; its B, where that is no axis of q.
 bool cla_ragged_given(const clattn_attention_params *p);
 int64_t cla_ragged_sequences(const clattn_attention_params *p);
+// Which of its arrays and numbers there are, before the tensors are looked at.
+clattn_status cla_ragged_check_given(clattn_context *context, const clattn_attention_params *p);
 // What the views say, against one another, and arrays on the host; those are copied where the call will run.
 clattn_status cla_ragged_check(struct call *c, bool planning);
 // Then the lengths of clattn_score, which are within those of the sequences.

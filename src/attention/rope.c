@@ -167,9 +167,8 @@ rope_rows cla_rope_rows_of(const call *c, bool is_query) {
 
 static knobs rope_knobs(const call *c, bool is_query) {
     const int type = (int)(is_query ? c->problem.type_q : c->problem.type_kv);
-    return (knobs){.type_q = type,
-                   .type_out = type,
-                   .ragged = c->ragged.given && (is_query || c->ragged.packed_keys)};
+    return (knobs){
+        .type_q = type, .type_out = type, .ragged = c->ragged.given && (is_query || c->ragged.packed_keys)};
 }
 
 clattn_status cla_rope_prepare(call *c) {

@@ -234,7 +234,8 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
 }
 
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
+    const size_t items =
+        (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     if (items + heads == 0) return CLATTN_OK;
     int32_t *words = calloc(items + heads, sizeof *words);

@@ -27,14 +27,15 @@ static clattn_status get_programs(call *c, unfused *u) {
                                  .inserted = c->inserted};
     const int group = c->variant.work_group;
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .ragged = m->ragged}};
-    const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
-                                      .knobs = {.work_group = group,
-                                                .type_weights = (int)m->type_weights,
-                                                .ragged = m->ragged}};
-    const program_spec values = {
-        .id = KERNEL_VALUES,
-        .knobs = {.type_kv = (int)m->type_kv, .type_out = (int)m->type_out, .score_ops = hides, .ragged = m->ragged},
-        .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
+    const program_spec softmax_out = {
+        .id = KERNEL_SOFTMAX,
+        .knobs = {.work_group = group, .type_weights = (int)m->type_weights, .ragged = m->ragged}};
+    const program_spec values = {.id = KERNEL_VALUES,
+                                 .knobs = {.type_kv = (int)m->type_kv,
+                                           .type_out = (int)m->type_out,
+                                           .score_ops = hides,
+                                           .ragged = m->ragged},
+                                 .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));
     if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));

@@ -8,7 +8,8 @@
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
-const char *const case_ragged_names[] = {"-", "host", "device", "gaps", "gapsdevice", "cache", "cachedevice", NULL};
+const char *const case_ragged_names[] = {"-",          "host",  "device",      "gaps",
+                                         "gapsdevice", "cache", "cachedevice", NULL};
 
 #define TAIL 3 // rows behind the last sequence
 
@@ -27,7 +28,8 @@ static bool on_device(const struct test_case *t) {
 static void fill_cu(const struct test_case *t, const int32_t *lengths, int64_t all, int32_t *cu) {
     cu[0] = 0;
     for (int64_t b = 0; b < t->batch; b++)
-        cu[b + 1] = cu[b] + (lengths != NULL ? lengths[b] : (int32_t)all) + (has_gaps(t) ? (int32_t)((b + 1) % 3) : 0);
+        cu[b + 1] = cu[b] + (lengths != NULL ? lengths[b] : (int32_t)all) +
+                    (has_gaps(t) ? (int32_t)((b + 1) % 3) : 0);
 }
 
 // [B, heads, n, width] with `length` rows of each item becomes [heads, total, width].
@@ -85,7 +87,8 @@ bool case_ragged_has(const struct test_case *t, int tensor) {
     return tensor == CASE_Q || tensor == CASE_OUT || tensor == CASE_LSE;
 }
 
-static clattn_tensor put(const struct test_case *t, struct place *place, const int32_t *cu, struct guarded *to) {
+static clattn_tensor put(const struct test_case *t, struct place *place, const int32_t *cu,
+                         struct guarded *to) {
     const struct guarded_shape shape = {CLATTN_TYPE_I32, 1, {t->batch + 1}, t->layout};
     double *values = reference_alloc(t->batch + 1);
     for (int64_t n = 0; n <= t->batch; n++) values[n] = cu[n];
@@ -130,7 +133,8 @@ double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t 
                 *from = STORAGE_UNTOUCHED;
             }
     }
-    for (int64_t x = 0; x < t->heads * total * width; x++) *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
+    for (int64_t x = 0; x < t->heads * total * width; x++)
+        *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
     free(packed);
     return to;
 }

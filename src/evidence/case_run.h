@@ -25,7 +25,7 @@ struct case_arrays {
     struct guarded kv_scales[2];             // of the rows of k and v, where their type has some
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded blocks;                   // the block mask
-    const struct test_case *test;            // where it is ragged (case_ragged.h), and first rows of its sequences
+    const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
     int32_t *cu[2];
     struct guarded cu_device[2];
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];

@@ -63,6 +63,14 @@ const struct hard_case hard_cases[] = {
     {"blocks-causal", "attend-f16-b1-h2-n200-nkv260-d40-causal-bshd-lse-alibi-sinks-mods-blocks"},
     {"mods-layer", "layer-f32-b2-h4-hkv2-n19-d16-m48-causal-native-alibi-kvlen19:4-mods"},
 
+    // Sequences packed one behind the other, with NaN in every row that is none's.
+    {"ragged", "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-lse-sinks-qlen15:0:4:1-kvlen77:25:0:9-raggedhost"},
+    {"ragged-device",
+     "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
+     "raggedgapsdevice"},
+    {"ragged-decode",
+     "decode-f32-b4-h8-hkv2-n3-nkv1031-d64-causal-lse-qlen1:3:0:1-kvlen1031:25:90:0-raggedhost"},
+
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},

@@ -112,7 +112,8 @@ static clattn_status check_parts(const layer *l) {
 
 static clattn_status check_options(clattn_context *c, const clattn_layer_params *p) {
     if (p->cu_seqlens_q || p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device))
-        return cla_context_fail(c, CLATTN_UNSUPPORTED, "cu_seqlens_%s: is not built yet in a layer: leave it 0",
+        return cla_context_fail(c, CLATTN_UNSUPPORTED,
+                                "cu_seqlens_%s: is not built yet in a layer: leave it 0",
                                 p->cu_seqlens_q ? "q" : "kv");
     if (cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,

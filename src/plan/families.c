@@ -38,8 +38,8 @@ unsigned cla_family_wants(const problem *p) {
     const bool weights_16 = p->wants_weights && p->type_weights != CLATTN_TYPE_F32;
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
-           (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) |
-           (p->ragged ? CAN_RAGGED : 0u) | (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
+           (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->ragged ? CAN_RAGGED : 0u) |
+           (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 
 // The groups of a ragged batch are one row of them, counted in 32 bits.
@@ -84,8 +84,9 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
 // Bytes of the partial results, all splits, and those of them before the log-sum-exps; false where 64 bits do not count
 // them.
 static bool partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
-    const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch, n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
-    const uint64_t rows = batch * (uint64_t)p->heads; // below 2^31: call.c has checked
+    const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch,
+                   n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
+    const uint64_t rows = batch * (uint64_t)p->heads;                        // below 2^31: call.c has checked
     const uint64_t each = n * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
     const uint64_t most = (uint64_t)1 << 62;
     if (rows && each > most / rows) return false;

@@ -10,7 +10,8 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .type = (int)p->type_w,
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
                            .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
-    uint64_t kernels = TUNED_BIT(TUNED_CLBLAST) | TUNED_BIT(KERNEL_LINEAR_ROWS) | TUNED_BIT(KERNEL_LINEAR_TILES);
+    uint64_t kernels =
+        TUNED_BIT(TUNED_CLBLAST) | TUNED_BIT(KERNEL_LINEAR_ROWS) | TUNED_BIT(KERNEL_LINEAR_TILES);
     if (in->device->is_cpu) kernels |= TUNED_BIT(KERNEL_LINEAR_LANES) | TUNED_BIT(KERNEL_LINEAR_FEW_LANES);
     if (!cla_family_linear_matrix_can(in, p)) return cla_tuned_find(rows, NULL, kernels, &key);
     const tuned_row *row = cla_tuned_find(rows, NULL, kernels | TUNED_BIT(KERNEL_LINEAR_MATRIX), &key);
