@@ -8,6 +8,7 @@
 #include "evidence/names.h"
 #include "tool/expect.h"
 #include "tool/outputs.h"
+#include "tool/ragged_options.h"
 #include "tool/report.h"
 #include "tool/score_options.h"
 #include "tool/watch.h"
@@ -33,6 +34,7 @@ typedef struct attend {
     array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array;
     common_options common;
     score_options score;
+    ragged_options ragged;
     clattn_attention_params params;
     expect expect;
 } attend;
@@ -119,16 +121,20 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
-    return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
+    if (status < 0) status = ragged_options_load("attend", &a->ragged, a->k_array.shape[0]);
+    const int64_t batch = ragged_options_batch(&a->ragged, a->q_array.shape[0]);
+    return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
 }
 
 static int make_outputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], p->kv.k.shape[2]};
+    const int64_t *q = p->q.shape;
+    int64_t full[4] = {q[0], q[1], q[2], p->kv.k.shape[2]};
     const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
     int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
     if (a->bshd) p->out = tensors_swap_heads(p->out);
-    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, full, &a->lse_array, &p->lse);
+    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, q, &a->lse_array, &p->lse);
+    ragged_options_apply(&a->ragged, p, full);
     if (status < 0 && a->weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
     if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
@@ -229,6 +235,7 @@ static void free_attend(attend *a) {
                           &a->lse_array, &a->weights_array, &a->scores_array};
     for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
     score_options_free(&a->score);
+    ragged_options_free(&a->ragged);
     expect_free(&a->expect);
 }
 
@@ -238,13 +245,14 @@ int tool_attend(int argc, char **argv) {
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
         score_group(&a.score),
+        ragged_group(&a.ragged),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {"attend",
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
                          groups,
-                         4,
+                         5,
                          0,
                          {NULL},
                          0};
