@@ -13,6 +13,7 @@
 #define TYPE_KV STORE_BF16
 #endif
 #define TILE_SCALES_SCORES 1
+#define RAGGED_PACKED_VALUES 1
 #include "lanes_softmax.clh"
 #include "matrix_tiles.clh"
 #include "fused.clh"
@@ -191,7 +192,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
         tile_load_options(&t, &call);
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
         for (int j = 0; j < count; j += MATRIX_DEPTH) {
-            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, args.n_kv);
+            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j,
+                          FUSED_PLACE(place.keys, args.n_kv));
             keep_scores(s_tile, m, &t, j);
         }
 #if WEIGHTS

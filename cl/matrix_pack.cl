@@ -5,6 +5,9 @@
 #define TYPE_KV STORE_BF16
 #endif
 #include "table.clh"
+#if RAGGED
+#include "ragged.clh"
+#endif
 
 #if TYPE_KV != STORE_BF16
 #error "values are bfloat16"
@@ -16,6 +19,10 @@ __kernel void matrix_pack(__global const ushort *v, __global ushort *packed, __g
     const table_item all = {0, 0, args.n_kv};
     const table_item item = table_item_of(args.flags, table, b, all);
     const int keys = item.kv_length - block * MATRIX_PACK_KEYS;
+#if RAGGED // blocks of keys that a sequence does not have are not looked at
+    if (keys <= 0) return;
+    v += table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV] * args.v.row;
+#endif
     v += view_row(&args.v, b, h, 0) + (long)block * MATRIX_PACK_KEYS * args.v.row;
     packed += view_row(&args.packed, b, h, block);
     for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)

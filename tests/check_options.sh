@@ -74,9 +74,9 @@ attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a
 # Two sequences in one file are what a mask makes of them.
 python3 numpy.py cu.npy '<i8' '(3,)' 0 1 4
 python3 numpy.py cu_falls.npy '<i4' '(3,)' 0 4 1
-attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' --lse apart_lse.npy || complain "--mask-mod"
+attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
-attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --weights weights.npy --expect apart.npy || complain "--cu-seqlens-kv"
+attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 no 'item 2 is 1 after 4' --cu-seqlens cu_falls.npy
 no 'needs --cu-seqlens' --cu-seqlens-kv cu.npy
 

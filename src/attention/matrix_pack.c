@@ -3,7 +3,8 @@
 #include "attention/call.h"
 
 static knobs pack_knobs(const call *c) {
-    return (knobs){.type_kv = (int)c->problem.type_kv, .head_dim_v = c->problem.head_dim_v};
+    return (knobs){
+        .type_kv = (int)c->problem.type_kv, .head_dim_v = c->problem.head_dim_v, .ragged = c->problem.ragged};
 }
 
 clattn_status cla_pack_prepare(const call *c) {
