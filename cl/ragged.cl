@@ -9,6 +9,10 @@
 #endif
 #include "table.clh"
 
+#if !RAGGED
+#error "it makes tables of ragged batches"
+#endif
+
 // First row and rows of sequence b.
 typedef struct sequence_rows {
     int first, count;
