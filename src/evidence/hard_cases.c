@@ -68,8 +68,6 @@ const struct hard_case hard_cases[] = {
     {"ragged-device",
      "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
      "raggedgapsdevice"},
-    {"ragged-decode",
-     "decode-f32-b4-h8-hkv2-n3-nkv1031-d64-causal-lse-qlen1:3:0:1-kvlen1031:25:90:0-raggedhost"},
 
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
