@@ -133,6 +133,10 @@ for place in PAST PAGED; do
 done
 refuse -DPAST=1 -DPAGED=1 cl/flash.cl
 lint -DWEIGHTS=1 cl/flash_matrix.cl
+for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope matrix_pack ragged; do
+    lint -DRAGGED=1 cl/$kernel.cl
+done
+for kernel in convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 || echo 1) cl/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix_pack.cl
 refuse -DLANES=8 cl/flash_matrix.cl
