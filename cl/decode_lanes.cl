@@ -213,7 +213,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     for (tile.first = begin; tile.first < end; tile.first += tile.count) {
         tile.count = kv_run(&keys, tile.first, min(KEY_TILE, end - tile.first));
         kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
-        add_tile(&call, &rows, &tile);
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
 #else
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};

@@ -13,8 +13,8 @@
 #define TYPE_KV STORE_BF16
 #endif
 #define TILE_SCALES_SCORES 1
+#define RAGGED_PACKED_VALUES 1 // before ragged.clh, whoever includes it
 #include "lanes_dropout.clh"
-#define RAGGED_PACKED_VALUES 1
 #include "lanes_softmax.clh"
 #include "matrix_tiles.clh"
 #include "fused.clh"
