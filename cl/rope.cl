@@ -4,6 +4,9 @@
 // would be off by 0.06 radians at position 1,000,000.
 #include "rope.clh"
 #include "table.clh"
+#if RAGGED && POSITIONS
+#error "explicit positions are of dense batches"
+#endif
 #if RAGGED // of `batch` sequences in one tensor
 #include "ragged.clh"
 #define ROPE_BATCH 1

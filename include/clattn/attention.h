@@ -159,7 +159,7 @@ typedef struct clattn_kv {
      * turned when they came (rope.k_positions are those of the new rows). */
     clattn_tensor k_new, v_new;
 
-    /* Ragged batches: see clattn_attention_params. Not with past_k, block_table or k_new, nor in a layer
+    /* Ragged batches: see clattn_attention_params. Not with past_k, block_table, k_new or rope.positions, nor in a layer
      * yet: UNSUPPORTED there. */
     const int32_t *cu_seqlens_kv;       /* [B+1], host memory */
     clattn_tensor cu_seqlens_kv_device; /* i32 [B+1], or in a buffer */
