@@ -245,7 +245,7 @@ int tool_attend(int argc, char **argv) {
                          "scaled dot-product attention on files",
                          "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
                          groups,
-                         5,
+                         sizeof groups / sizeof groups[0],
                          0,
                          {NULL},
                          0};
