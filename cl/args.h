@@ -50,6 +50,12 @@ typedef struct args_view {
 // The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length and kv_length of the launch, q_length of the call (present with ARGS_BATCH_ROWS, else
 // absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one of ARGS_HEAD_FLAGS).
 #define ARGS_ITEM_WORDS 4
+// Of a ragged batch (knob RAGGED) an item has more words: behind those four the first row of its queries and of its keys
+// among all of the packed tensors; then, of the n-th item, the n-th sequence in the order in which they are worked on: how
+// many units of work stand before its own (tiles of query rows, or passes over them), and its number. What is behind the last
+// of them has ARGS_NO_SEQUENCE units before it.
+#define ARGS_SEQUENCE_WORDS 8
+#define ARGS_NO_SEQUENCE 0x7fffffff
 #define ARGS_HEAD_WORDS 4
 #define ARGS_HEAD_SLOPE 0 // ALiBi
 #define ARGS_HEAD_SINK 1  // sink logit
@@ -69,8 +75,9 @@ typedef struct attention_args {
     args_f32 scale, softcap;
     args_i32 splits, split_keys;   // key ranges computed apart and merged later; keys in each
     args_i64 split_out, split_lse; // elements between the partial results of two ranges, in out and in lse
-    args_i32 first_row,
-        call_rows; // a launch of some rows: which row of the call its row 0 is, and the call's Nq
+    // A launch of some rows: which row of the call its row 0 is, and the call's Nq. Of a ragged batch first_row is the
+    // launch's first group.
+    args_i32 first_row, call_rows;
 } attention_args;
 ARGS_SIZE(attention_args, 528);
 
@@ -137,6 +144,19 @@ typedef struct block_args {
 } block_args;
 ARGS_SIZE(block_args, 16);
 
+// ragged.cl: a call's table, made on the device where cu_seqlens lie there. The host's table has of each item shift, most
+// query rows, most keys; what is not right for a table on the device is put right.
+typedef struct ragged_args {
+    args_i64 q_offset, q_stride, kv_offset,
+        kv_stride; // of cu_seqlens; a stride of -1: keys are a dense batch
+    args_i32 batch, head_words;
+    args_i32 total_q, total_kv;     // rows of the packed tensors
+    args_i32 bottom_right;          // 1: shift = kv_length - q_length
+    args_i32 unit_rows, unit_heads; // rows of a unit of work, and query heads whose rows share it
+    args_i32 ordered;               // 1: long sequences first
+} ragged_args;
+ARGS_SIZE(ragged_args, 64);
+
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {
     args_i32 first_item, first_row; // where it starts: item b*heads + h, and row
@@ -181,7 +201,8 @@ typedef struct pack_args {
 } pack_args;
 ARGS_SIZE(pack_args, 88);
 
-// Rotary embedding of one tensor [B, H, N, D] into another of the same shape.
+// Rotary embedding of one tensor [B, H, N, D] into another of the same shape; of a ragged batch [1, H, T, D], and `batch` is
+// the number of sequences.
 typedef struct rope_args {
     args_view x, y;
     args_i64 position; // of row 0; with ARGS_BATCH_ROWS the table's shift is added

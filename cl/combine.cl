@@ -2,7 +2,11 @@
 //   lse = ln(sum_s exp(lse_s)),  out = sum_s exp(lse_s - lse) out_s
 // Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode
 // kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
+// Of a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
 #include "table.clh"
+#if RAGGED
+#include "ragged.clh"
+#endif
 
 // The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.
 float combined_lse(const combine_args *a, __global const float *lse) {
@@ -22,9 +26,15 @@ __kernel void combine(__global const float *partial_out, __global const float *p
                       const combine_args args) {
     const int first = (int)get_global_id(0) * COMBINE_COLUMNS, i = (int)get_global_id(1);
     const int b = (int)get_global_id(2) / args.heads, h = (int)get_global_id(2) % args.heads;
-    if (first >= args.head_dim_v || i >= args.n_q || b >= args.batch) return;
     const table_item all = {0, args.n_q, 0};
+#if RAGGED
+    if (first >= args.head_dim_v || i >= args.n_q || b > 0 || args.batch == 0) return;
+    const ragged_row at_row = ragged_row_of(table, args.batch, RAGGED_START_Q, i);
+    if (at_row.i >= table_item_of(args.flags, table, at_row.b, all).q_length) return;
+#else
+    if (first >= args.head_dim_v || i >= args.n_q || b >= args.batch) return;
     if (i >= table_item_of(args.flags, table, b, all).q_length) return;
+#endif
 
     __global const float *range_lse = partial_lse + view_row(&args.partial_lse, b, h, i);
     __global const float *range_out = partial_out + view_row(&args.partial_out, b, h, i) + first;

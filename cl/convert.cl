@@ -3,6 +3,10 @@
 // ARGS_BATCH_ROWS, rows from a batch item's query length on are not written; the table is that of args.h.
 #include "common.clh"
 
+#if RAGGED
+#error "a layer has no ragged batches"
+#endif
+
 // Global size: (rows * columns, batch).
 __kernel void convert(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT) * y,
                       __global const ELEMENT(TYPE_BIAS) * bias, __global const int *table,

@@ -149,7 +149,7 @@ void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows
                int index) {
     const attention_args *a = call->args;
     const int h = h_kv * a->group + index / a->n_q, i = index % a->n_q;
-    const float sink = get_group_id(0) == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
+    const float sink = rows->split == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
     rows->head[r] = h, rows->row[r] = i;
     rows->first[r] = mask_first_key(bounds, i), rows->last[r] = mask_last_key(bounds, i);
     for (int x = r; x < SLOT_VECTORS * LANES; x += SLOTS) {
@@ -179,12 +179,17 @@ void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, 
 }
 
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
-    const int all_rows = args.group * args.n_q, passes = (all_rows + ROWS - 1) / ROWS;
-    const int split = (int)get_group_id(0), h_kv = (int)get_global_id(1) / passes;
-    const int first_row = (int)get_global_id(1) % passes * ROWS;
+    FUSED_TAKE(ROWS, args.group);
+    const int all_rows = args.group * args.n_q;
+#if !RAGGED
+    const int passes = (all_rows + ROWS - 1) / ROWS;
+#endif
+    const int split = FUSED_PLACE(place.part % args.splits, (int)get_group_id(0)),
+              h_kv = FUSED_PLACE(place.head, (int)get_global_id(1) / passes),
+              first_row = FUSED_PLACE(place.part / args.splits, (int)get_global_id(1) % passes) * ROWS;
     const score_call call = SCORE_CALL;
     query_rows rows;
-    rows.b = (int)get_global_id(2);
+    rows.b = FUSED_PLACE(place.b, (int)get_global_id(2)), rows.split = split;
     const mask_rows bounds = mask_rows_of(&args, table, rows.b);
     rows.shift = bounds.item.shift;
     int begin = INT_MAX, end = 0;          // the keys that some row sees
@@ -208,7 +213,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     for (tile.first = begin; tile.first < end; tile.first += tile.count) {
         tile.count = kv_run(&keys, tile.first, min(KEY_TILE, end - tile.first));
         kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
-        add_tile(&call, &rows, &tile);
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
 #else
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};

@@ -19,6 +19,9 @@
 #include "lanes_softmax.clh"
 #include "fused.clh"
 
+#if RAGGED
+#error "sequences of different lengths are for other kernels"
+#endif
 #if SCORE_OPS & ~ARGS_SOFTCAP
 #error "the lanes of a vector are rows of several heads: of SCORE_OPS only softcap is for them"
 #endif

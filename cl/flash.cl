@@ -100,8 +100,8 @@ void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float ke
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARGUMENTS) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
-    const int split = (int)get_group_id(0) % args.splits, i0 = (int)get_group_id(0) / args.splits * TILE_Q;
-    const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
+    FUSED_TILE(TILE_Q, get_global_id);
+    const int split = tile % args.splits, i0 = tile / args.splits * TILE_Q, h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length);
     if (i0 >= rows_end) return; // uniform: the whole group leaves

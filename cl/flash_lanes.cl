@@ -107,8 +107,9 @@ void next_block(tile_rows *t, const kv_head *values, int k0) {
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
-    const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
-    const int b = (int)get_global_id(2), h = (int)get_global_id(1);
+    FUSED_TILE(LANE_ROWS, get_global_id);
+    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
+              split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
@@ -123,6 +124,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
     t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
     t.call = &call;
+#if RAGGED
+    t.place = &place;
+#endif
     if (t.rows <= 0) return;
     const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
                begin = split * span;

@@ -13,6 +13,7 @@
 #define TYPE_KV STORE_BF16
 #endif
 #define TILE_SCALES_SCORES 1
+#define RAGGED_PACKED_VALUES 1 // before ragged.clh, whoever includes it
 #include "lanes_dropout.clh"
 #include "lanes_softmax.clh"
 #include "matrix_tiles.clh"
@@ -154,8 +155,9 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global con
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
-    const int group = (int)get_num_groups(0) - 1 - (int)get_group_id(0), split = group % args.splits;
-    const int b = (int)get_global_id(2), h = (int)get_global_id(1), h_kv = h / args.group;
+    FUSED_TILE(LANE_ROWS, get_global_id);
+    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
+              split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[KEY_WIDTH / 2 * ROW_VECTORS] LANES_ALIGNED, o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED;
@@ -168,13 +170,16 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
     t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
     t.call = &call;
+#if RAGGED
+    t.place = &place;
+#endif
     if (t.rows <= 0) return;
     const long all = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : all,
                begin = split * span;
     tile_find_intervals(&t, &bounds, (int)min(begin, all), (int)min(begin + span, all));
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &buffers, b, h_kv);
-    const int last = PAST ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
+    const int last = PAST || RAGGED ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
     row_softmax x;
     VEC met[ROW_VECTORS], keep[ROW_VECTORS];
     start_rows(q_tile, o_tile, &x, met, q, &t);

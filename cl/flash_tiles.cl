@@ -128,8 +128,8 @@ flash_tiles(FUSED_ARGUMENTS) {
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
-    const int n = (int)get_group_id(0), split = n % args.splits, i0 = n / args.splits * TILES_ROWS;
-    const int b = UNIFORM_ID(2), h = UNIFORM_ID(1), h_kv = h / args.group;
+    FUSED_TILE(TILES_ROWS, UNIFORM_ID);
+    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS, h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length), i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves

@@ -6,6 +6,9 @@
 #endif
 #include "kv.clh"
 #include "table.clh"
+#if RAGGED
+#include "ragged.clh"
+#endif
 
 #if TYPE_KV != STORE_BF16
 #error "values are bfloat16"
@@ -17,6 +20,10 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
     const table_item all = {0, 0, args.n_kv};
     const table_item item = table_item_of(args.flags, table, b, all);
     const int keys = item.kv_length - block * MATRIX_PACK_KEYS;
+#if RAGGED // blocks of keys that a sequence does not have are not looked at
+    if (keys <= 0) return;
+    v += table[TABLE_ITEM_WORDS * (long)b + RAGGED_START_KV] * args.v.row;
+#endif
     const kv_buffers kv = KV_VALUES_ONLY;
     const kv_head values = kv_values_of(&args.v, &kv, b, h);
     packed += view_row(&args.packed, b, h, block);

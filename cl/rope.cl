@@ -3,6 +3,16 @@
 // n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
 // would be off by 0.06 radians at position 1,000,000.
 #include "rope.clh"
+#include "table.clh"
+#if RAGGED && POSITIONS
+#error "explicit positions are of dense batches"
+#endif
+#if RAGGED // of `batch` sequences in one tensor
+#include "ragged.clh"
+#define ROPE_BATCH 1
+#else
+#define ROPE_BATCH args.batch
+#endif
 
 // Global size: (rows * (pairs + passed-through columns), batch * heads): rows are in the first dimension, because GPUs
 // limit the others to 65,535 groups. Work-items past the end do nothing, as in every kernel of independent ones. x and y may
@@ -25,7 +35,7 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
     const long width = args.head_dim - pairs;
     const int pair = (int)((long)get_global_id(0) % width), n = (int)((long)get_global_id(0) / width);
     const int b = (int)get_global_id(1) / args.heads, h = (int)get_global_id(1) % args.heads;
-    if ((long)get_global_id(0) >= width * args.n || b >= args.batch) return;
+    if ((long)get_global_id(0) >= width * args.n || b >= ROPE_BATCH) return;
     const long from = view_row(&args.x, b, h, n), to = view_row(&args.y, b, h, n);
     if (pair >= pairs) {
         const int d = pair + pairs;
@@ -35,8 +45,15 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
 #if POSITIONS
     const long position = positions[view_row(&source.positions, b, rope_axis(&source, pair), n)];
 #else
-    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[ARGS_ITEM_WORDS * (long)b] : 0;
-    const long position = args.position + n + shift;
+#if RAGGED // positions count inside each sequence; the queries alone have a shift
+    const int starts = (args.flags & ARGS_BATCH_ROWS) ? RAGGED_START_Q : RAGGED_START_KV;
+    const ragged_row own = ragged_row_of(table, args.batch, starts, n);
+    const int i = own.i, item = own.b;
+#else
+    const int i = n, item = b;
+#endif
+    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[TABLE_ITEM_WORDS * (long)item] : 0;
+    const long position = args.position + i + shift;
 #endif
 #if CACHED
     const int row = source.cached_rows > 0 ? (int)clamp(position, 0L, (long)source.cached_rows - 1) : n;

@@ -2,8 +2,7 @@
 // Plain on purpose: it runs on any OpenCL 1.2 device and is what the fused kernels are compared with. Each work-item
 // computes a block of BLOCK_ROWS x BLOCK_KEYS scores in registers, so that a value read from memory is used four
 // times. chunk.tap stops the pipeline early: the caller sees raw scores, or those after softcap, or after the masks.
-#include "kv.clh"
-#include "score.clh"
+#include "fused.clh"
 
 #define BLOCK_ROWS 4
 #define BLOCK_KEYS 4
@@ -21,8 +20,9 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
 
 // Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
 __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLACE_ARGUMENTS,
-                     __global float *s, __global const int *table SCORE_ARGUMENTS, const attention_args args,
+                     __global float *s, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
                      const chunk_args chunk) {
+    FUSED_COPY;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int j0 = (int)get_global_id(0) * BLOCK_KEYS;
@@ -30,6 +30,17 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int i_end = min(min(args.n_q, rows.item.q_length), chunk.first_row + chunk.rows);
     if (j0 >= args.n_kv || i0 >= i_end) return;
+#if RAGGED
+    ragged_move_call(&args, table, b);
+#endif
+    // With PAST there are no rows from the item's length on, and of an item without keys none at all; likewise of a sequence,
+    // where it ends others begin, or nothing does.
+#if PAST || RAGGED
+    const int last = rows.item.kv_length - 1, columns = j0 <= last ? args.head_dim : 0,
+              keys_read = last < 0 ? 0 : BLOCK_KEYS;
+#else
+    const int last = args.n_kv - 1, columns = args.head_dim, keys_read = BLOCK_KEYS;
+#endif
 
     // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
     // past a buffer.
@@ -38,10 +49,7 @@ __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLA
     const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
     kv_row k_row[BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
-    // With PAST there are no rows from the item's length on, and of an item without keys none at all.
-    const int last = (PAST ? rows.item.kv_length : args.n_kv) - 1,
-              columns = PAST && last < 0 ? 0 : args.head_dim;
-    for (int c = 0; c < BLOCK_KEYS; c++) kv_row_put(&k_row[c], &keys, min(j0 + c, last));
+    for (int c = 0; c < keys_read; c++) kv_row_put(&k_row[c], &keys, min(j0 + c, last));
 
     float sum[BLOCK_ROWS][BLOCK_KEYS];
     for (int r = 0; r < BLOCK_ROWS; r++)

@@ -4,6 +4,12 @@
 #include "dropout.clh"
 #include "mask.clh"
 #include "softmax.clh"
+#if RAGGED
+#include "ragged.clh"
+#define RAGGED_START(table, b) (table)[TABLE_ITEM_WORDS * (long)(b) + RAGGED_START_Q]
+#else
+#define RAGGED_START(table, b) 0
+#endif
 
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
 #error "WORK_GROUP is a power of two"
@@ -47,7 +53,7 @@ softmax(__global const float *scores, __global ELEMENT(TYPE_WEIGHTS) * weights, 
     const int columns = i < q_length ? args.n_kv : 0; // not a return after a barrier: see flash.cl
 
     if ((args.flags & ARGS_LSE) && lane == 0 && i < q_length)
-        lse[view_row(&args.lse, b, h, i)] = softmax_lse(x);
+        lse[view_row(&args.lse, b, h, i + RAGGED_START(table, b))] = softmax_lse(x);
 #if DROPOUT
     int quad = -1;
     uint drops = 0;

@@ -1,16 +1,16 @@
 // values.cl: out = P V, the last step of the unfused path.
 // Each work-item owns BLOCK_ROWS rows of one output column, so neighbours read neighbouring elements of V.
 // A hidden key is skipped, not multiplied by its weight of 0: 0 * NaN would be NaN.
-#include "kv.clh"
-#include "score.clh"
+#include "fused.clh"
 
 #define BLOCK_ROWS 4
 
 // Global size: (columns, row blocks of the chunk, items of the chunk). args.weights views p. Of SCORE_OPS only what hides
 // keys matters here.
 __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS,
-                     __global ELEMENT(TYPE_OUT) * out, __global const int *table SCORE_ARGUMENTS,
-                     const attention_args args, const chunk_args chunk) {
+                     __global ELEMENT(TYPE_OUT) * out, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
+                     const chunk_args chunk) {
+    FUSED_COPY;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int column = (int)get_global_id(0);
@@ -18,6 +18,9 @@ __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUME
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int i_end = min(min(args.n_q, rows.item.q_length), chunk.first_row + chunk.rows);
     if (column >= args.head_dim_v || i0 >= i_end) return;
+#if RAGGED
+    ragged_move_call(&args, table, b);
+#endif
 
     int first[BLOCK_ROWS], last[BLOCK_ROWS];
     float sum[BLOCK_ROWS];

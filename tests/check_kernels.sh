@@ -126,7 +126,7 @@ refuse -DDOT_BF16=1 cl/flash_lanes.cl
 for place in PAST PAGED; do
     for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_groups; do
         lint -D$place=1 -DSCORE_OPS=15 cl/$kernel.cl
-        lint -D$place=1 -DTYPE_KV=4 cl/$kernel.cl
+        lint -D$place=1 -DTYPE_KV=4 -DDROPOUT=1 cl/$kernel.cl
     done
     for kernel in flash_matrix matrix_pack; do lint -D$place=1 cl/$kernel.cl; done
     lint -D$place=1 -DWEIGHTS=1 cl/flash_lanes.cl
@@ -135,6 +135,12 @@ for place in PAST PAGED; do
 done
 refuse -DPAST=1 -DPAGED=1 cl/flash.cl
 lint -DWEIGHTS=1 cl/flash_matrix.cl
+for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope matrix_pack ragged; do
+    lint -DRAGGED=1 cl/$kernel.cl
+    lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 cl/$kernel.cl
+done
+refuse -DRAGGED=1 -DPOSITIONS=1 cl/rope.cl
+for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 || echo 1) cl/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix_pack.cl
 refuse -DLANES=8 cl/flash_matrix.cl

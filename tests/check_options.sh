@@ -124,6 +124,15 @@ no 'must fit 32 bits' --block-table far.npy
 refused 2 'must be 0 to 3' attend --q x.npy --k new.npy --v new.npy --out refused.npy --past-k past.npy --past-v past.npy --past-lengths five.npy
 refused 2 'page_size: 3' attend --q x.npy --k pool.npy --v pool.npy --out refused.npy --block-table table.npy --page-size 3
 
+# Two sequences in one file are what a mask makes of them.
+python3 numpy.py cu.npy '<i8' '(3,)' 0 1 4
+python3 numpy.py cu_falls.npy '<i4' '(3,)' 0 4 1
+attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
+attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
+attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
+no 'item 2 is 1 after 4' --cu-seqlens cu_falls.npy
+no 'needs --cu-seqlens' --cu-seqlens-kv cu.npy
+
 # --expect: exact where 0 is said, and never of nothing.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'

@@ -185,8 +185,13 @@ static clattn_kv *grown(clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)                                           \
-    X(cu_seqlens_kv, "cu_seqlens_kv", p->kv.cu_seqlens_kv = any_numbers)
+    X(ragged_past, "past_k beside cu_seqlens",                                                               \
+      (p->cu_seqlens_q = any_numbers, p->kv.past_k = p->kv.past_v = p->kv.k))                                \
+    X(ragged_pages, "block_table beside cu_seqlens",                                                         \
+      (p->cu_seqlens_q = any_numbers, p->kv.block_table = p->q))                                             \
+    X(ragged_append, "k_new beside cu_seqlens",                                                              \
+      (p->cu_seqlens_q = any_numbers, p->kv.k_new = p->kv.v_new = p->kv.k))                                  \
+    X(ragged_positions, "rope.positions beside cu_seqlens", (placed(p), p->cu_seqlens_q = any_numbers))
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

@@ -98,6 +98,25 @@ START_TEST(dropout_mask) {
 }
 END_TEST
 
+// Sequences of different lengths, one without rows, one without keys, wherever the arrays lie.
+START_TEST(packed_sequences) {
+    static const int32_t rows[] = {9, 0, 2, 1}, few_rows[] = {2, 0, 2, 1}, keys[] = {19, 3, 0, 12};
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = base("ragged", CLATTN_KERNEL_UNFUSED + n % 3);
+        const bool few = test.kernel == CLATTN_KERNEL_DECODE;
+        test.batch = 4, test.n_q = few ? 2 : 9;
+        test.ragged = n < 3 ? CASE_RAGGED_GAPS : CASE_RAGGED_DEVICE;
+        test.rope.layout = n < 3 ? CLATTN_ROPE_NONE : CLATTN_ROPE_HALF;
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.splits = few ? 2 : 0;
+        case_give(&test, CASE_Q_LENGTHS, 4, few ? few_rows : rows);
+        case_give(&test, CASE_KV_LENGTHS, 4, keys);
+        case_assert(&test);
+    }
+}
+END_TEST
+
 START_TEST(sixteen_bit_types) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = base("16-bit", CLATTN_KERNEL_UNFUSED + n / 2);
@@ -330,9 +349,17 @@ START_TEST(on_tiles) {
 END_TEST
 
 int main(int argc, char **argv) {
-    const TTest *const attention[] = {
-        plain_and_causal,      every_option,       dropout, dropout_mask, expressions, sixteen_bit_types,
-        scaled_rows_and_heads, outputs_of_unfused, rotary,  NULL};
+    const TTest *const attention[] = {plain_and_causal,
+                                      every_option,
+                                      dropout,
+                                      dropout_mask,
+                                      expressions,
+                                      packed_sequences,
+                                      sixteen_bit_types,
+                                      scaled_rows_and_heads,
+                                      outputs_of_unfused,
+                                      rotary,
+                                      NULL};
     const TTest *const decode[] = {decode_options,    decode_types, past_and_pages,
                                    latent_heads,      split_decode, decode_dropout,
                                    appended_integers, rotary_call,  NULL};

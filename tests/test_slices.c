@@ -135,6 +135,8 @@ static const char *const names[] = {
     "attend-f32-b2-h2-n70-nkv83-d32-full-unfused-weights-scoresraw-alibi",
     "attend-f16-b2-h2-n70-nkv83-d32-full-unfused-weights-scoressoftmax-dropout0.5:9",
     "decode-f16-b2-h4-hkv2-n3-nkv300-d32-full-decode-splits3-dropout0.3:1",
+    "attend-f32-b4-h4-hkv2-n70-nkv183-d32-causal-lse-qlen70:0:3:33-kvlen83:9:183:40-raggedhost",
+    "attend-f32-b4-h4-hkv2-n70-nkv83-d32-causal-flash-lse-qlen70:0:3:33-kvlen83:9:50:40-raggedgapsdevice",
     "layer-f32-b2-h2-n70-d32-m64-causal-native-padded-ropehalf",
     "layer-f16-b2-h4-hkv2-n70-d32-m64-causal-native-biases-qlen-kvlen-ropeinterleaved",
     "layer-f32-b2-h2-n150-d64-m64-full-clblast-biases-ropehalf",

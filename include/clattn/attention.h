@@ -159,8 +159,10 @@ typedef struct clattn_kv {
      * turned when they came (rope.k_positions are those of the new rows). */
     clattn_tensor k_new, v_new;
 
-    /* Places that are kept for what is not built yet: setting any of them returns UNSUPPORTED with its name. */
-    const int32_t *cu_seqlens_kv; /* [B+1]: ragged batches */
+    /* Ragged batches: see clattn_attention_params. Not with past_k, block_table, k_new or rope.positions, nor in a layer
+     * yet: UNSUPPORTED there. */
+    const int32_t *cu_seqlens_kv;       /* [B+1], host memory */
+    clattn_tensor cu_seqlens_kv_device; /* i32 [B+1], or in a buffer */
 } clattn_kv;
 
 /* One attention call: scores as clattn_score says, then
@@ -192,7 +194,26 @@ typedef struct clattn_attention_params {
     clattn_kernel kernel; /* which path; one that cannot do the call is an error, never silently another */
     int32_t splits;       /* key ranges of the decode path; 0: the planner decides */
 
-    const int32_t *cu_seqlens_q; /* [B+1]: ragged batches; not built yet, UNSUPPORTED when set */
+    /* Ragged batches: B = `sequences` of different lengths, packed one behind the other, and no work for padding. q, out
+     * and lse then have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]: memory [T, H, D] is such a
+     * view. Sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1; the first number is 0, none is below the
+     * one before, so that a sequence may have no rows, and the last is at most T. Keys and values are packed likewise,
+     * [1, Hkv, T, D] with cu_seqlens_kv, or, without it, a dense batch [B, Hkv, Nkv, D], such as a cache.
+     * All else is as in a dense batch of such lengths: rows, keys and positions count inside their sequence; lengths are the
+     * sequences' own, or q_lengths and kv_lengths where those say less (the rest of a sequence's rows is not looked at);
+     * arrays [B] have a number for each; mask, bias, weights, scores and block mask have axes [.., max_q, max_kv].
+     * [FlashAttention's varlen functions]
+     * The arrays lie in host memory, all of them, or all in buffers. Of those on the host the work is planned: each
+     * work-group has rows, long sequences come first. Of those in buffers the host knows nothing, and max_q and max_kv say
+     * what no sequence exceeds: a table is made by a small kernel before the others, and of the work-groups, T / rows + B of
+     * each head, some find nothing to do. Whatever stands in such a buffer, nothing is read or written outside the
+     * tensors: numbers are taken as the nearest that is allowed, and longer sequences as max_q and max_kv. */
+    int32_t sequences;                 /* B, with cu_seqlens_q alone; may be 0 */
+    const int32_t *cu_seqlens_q;       /* [B+1], host memory */
+    clattn_tensor cu_seqlens_q_device; /* i32 [B+1], or in a buffer */
+    /* The longest sequence's rows and keys: with arrays in host memory 0 (found there) or a bound of them, in buffers the
+     * bound. max_kv is of packed keys alone. */
+    int32_t max_q, max_kv;
 
     /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call takes none of
      * the context's but a few words a batch item, head or frequency. It must not be used by another command until this one has

@@ -90,7 +90,7 @@ typedef struct clattn_layer_params {
     clattn_tap scores_at;
     clattn_kernel kernel;
     int32_t splits;
-    const int32_t *cu_seqlens_q;
+    const int32_t *cu_seqlens_q; /* kept for ragged batches: not built yet, UNSUPPORTED when set */
     clattn_projection projection;
     clattn_precision precision;                               /* of the projections */
     clattn_packed packed_wq, packed_wk, packed_wv, packed_wo; /* optional, of clattn_linear_pack */

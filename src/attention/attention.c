@@ -2,6 +2,7 @@
 #include "attention/attention.h"
 
 #include <stdio.h>
+#include <string.h>
 
 #include "core/workspace.h"
 #include "plan/family.h"
@@ -23,6 +24,10 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
         plan->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->family->id].name;
     snprintf(plan->kernel_name, sizeof plan->kernel_name, "%s", name);
     cla_variant_explain(&in, &c->problem, v, plan->why);
+    const size_t used = strlen(plan->why);
+    if (c->few_rows)
+        snprintf(plan->why + used, sizeof plan->why - used, "; sequences of up to %d rows by %s", c->few_rows,
+                 c->few_variant.family->name);
     return CLATTN_OK;
 }
 
@@ -44,6 +49,7 @@ static clattn_status prepare(void *job) {
 clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
+    TRY(cla_mixed_prepare(c));
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
 }
 
@@ -60,11 +66,15 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     TRY(cla_kv_append_table(c, steps));
+    call few;
+    if (c->few_rows) TRY(cla_mixed_begin(c, &few, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    TRY(cla_ragged_enqueue(c, steps));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
-    return fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps);
+    TRY(fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps));
+    return c->few_rows ? cla_mixed_enqueue(c, &few, steps) : CLATTN_OK;
 }
 
 static clattn_status run(void *job, chain *steps) {

@@ -47,9 +47,10 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
 static clattn_status run(void *job, chain *steps) {
     call *c = job;
     const int ops = c->problem.score_ops & (ARGS_MASK | ARGS_MASK_MOD);
-    const program_spec spec = {.id = KERNEL_BLOCK_MASK,
-                               .knobs = {.score_ops = ops, .work_group = BLOCK_GROUP},
-                               .inserted = ops & ARGS_MASK_MOD ? c->inserted : NULL};
+    const program_spec spec = {
+        .id = KERNEL_BLOCK_MASK,
+        .knobs = {.score_ops = ops, .work_group = BLOCK_GROUP, .ragged = c->problem.ragged},
+        .inserted = ops & ARGS_MASK_MOD ? c->inserted : NULL};
     const clattn_tensor *to = &c->params.score.block_mask;
     const mod_args mods = cla_mods_arguments(&c->params.score);
     const block_args sizes = {(int32_t)to->shape[0], (int32_t)to->shape[1], (int32_t)to->shape[2],
@@ -62,6 +63,7 @@ static clattn_status run(void *job, chain *steps) {
     if (cla_tensor_count(to) == 0 || c->problem.batch == 0 || c->problem.heads == 0) return CLATTN_OK;
     TRY(cla_program_get_spec(c->context, &spec, &l.program));
     TRY(cla_call_table(c, steps));
+    TRY(cla_ragged_enqueue(c, steps));
     cla_launch_buffer(&l, &to->buffer);
     cla_launch_buffer(&l, &c->table);
     if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);

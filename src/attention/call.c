@@ -15,21 +15,6 @@
 #define MAX_ROWS                                                                                             \
     (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
 
-// Options that have a place in the header and no code yet.
-static clattn_status check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
-    const struct {
-        bool set;
-        const char *name;
-    } options[] = {
-        {p->cu_seqlens_q != NULL, "cu_seqlens_q"},
-    };
-    for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
-        if (options[i].set)
-            return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: is not built yet: leave it 0",
-                                    options[i].name);
-    return cla_kv_check_unbuilt(c, p);
-}
-
 static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
@@ -49,7 +34,10 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(x, &p->q, 4, &q));
     TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
-    TRY(cla_kv_check(x, &p->kv, p->q.shape, planning));
+    const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1],
+                                p->q.shape[2], p->q.shape[3]};
+    TRY(cla_kv_check(x, &p->kv, of_keys, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
     const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
@@ -69,20 +57,24 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
                                 (long long)sk[1]);
-    if (sq[0] * sq[1] > INT32_MAX)
+    const int64_t batch = cla_ragged_sequences(p);
+    if (batch * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
-                                (long long)(sq[0] * sq[1]));
+                                (long long)(batch * sq[1]));
     return CLATTN_OK;
 }
 
 static void fill_problem(call *c) {
     const clattn_attention_params *p = &c->params;
+    const ragged_batch *r = &c->ragged;
     c->problem = (problem){
-        .batch = (int)p->q.shape[0],
+        .batch = (int)cla_ragged_sequences(p),
         .heads = (int)p->q.shape[1],
         .kv_heads = (int)p->kv.k.shape[1],
-        .n_q = (int)p->q.shape[2],
-        .n_kv = (int)cla_kv_count(&p->kv),
+        .n_q = r->given ? r->most_q : (int)p->q.shape[2],
+        .n_kv = r->given ? r->most_kv : (int)cla_kv_count(&p->kv),
+        .ragged = r->given,
+        .packed_rows = r->total_q,
         .head_dim = (int)p->q.shape[3],
         .head_dim_v = (int)p->kv.v.shape[3],
         .type_q = p->q.type,
@@ -100,13 +92,14 @@ static void fill_problem(call *c) {
         .kernel = p->kernel,
         .splits = p->splits,
     };
-    c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0;
+    c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0 ||
+               (r->given && r->total_q == 0);
 }
 
 static clattn_status check_lse(const call *c, bool planning) {
     const tensor_rule lse = {"lse", "[B, H, Nq]", TYPES_F32, true, planning};
     const clattn_tensor *t = &c->params.lse;
-    const int64_t shape[3] = {c->problem.batch, c->problem.heads, c->problem.n_q};
+    const int64_t *const shape = c->params.q.shape;
     TRY(cla_tensor_check(c->context, t, 3, &lse));
     for (int i = 0; i < 3; i++)
         if (t->shape[i] != shape[i])
@@ -204,6 +197,7 @@ static void fill_args(call *c) {
     a->splits = 1, a->split_keys = m->n_kv;
     a->call_rows = m->n_q;
     cla_score_fill(c, a);
+    if (c->ragged.given) a->flags |= ARGS_BATCH_ROWS, a->q.batch = a->out.batch = a->lse.batch = 0;
     c->q = p->q.buffer;
     cla_kv_fill(c);
 }
@@ -221,7 +215,9 @@ static void lay_out_workspace(call *c) {
                                    clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
-    c->workspace_bytes = at + c->variant.workspace_bytes;
+    uint64_t most = c->variant.workspace_bytes;
+    if (c->few_rows && c->few_variant.workspace_bytes > most) most = c->few_variant.workspace_bytes;
+    c->workspace_bytes = at + most;
     if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
 }
 
@@ -254,6 +250,8 @@ void cla_call_bind_kv(call *c, const clattn_kv *kv) {
 
 void cla_call_release(call *c) {
     free(c->arrays);
+    free(c->ragged.words);
+    c->ragged.words = NULL, c->ragged.limits = NULL;
     c->table = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
 }
@@ -307,6 +305,7 @@ static clattn_status plan(call *c) {
         cla_variant_refusal(&c->variant, why);
         return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "%s", why);
     }
+    cla_mixed_plan(c, &in);
     lay_out_workspace(c);
     return CLATTN_OK;
 }
@@ -331,7 +330,9 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.mod_buffers[3],
                                        &p->score.block_mask,
                                        &p->rope.positions,
-                                       &p->rope.k_positions};
+                                       &p->rope.k_positions,
+                                       &p->cu_seqlens_q_device,
+                                       &p->kv.cu_seqlens_kv_device};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -353,6 +354,8 @@ void cla_call_views(const call *c, call_views *v) {
     cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
     if (p->rope.layout == CLATTN_ROPE_NONE) return;
     cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
     cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);
@@ -366,17 +369,20 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
     if (!planning) drop_absent(&c->params);
     const clattn_attention_params *p = &c->params;
-    TRY(check_unbuilt(context, p));
+    TRY(cla_kv_check_unbuilt(context, p));
     TRY(cla_score_check(context, &p->score));
     TRY(check_enums(context, p));
+    TRY(cla_ragged_check_given(context, p));
     TRY(check_tensors(context, p, planning || parts));
     TRY(check_sizes(context, p));
+    TRY(cla_ragged_check(c, planning));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
     TRY(cla_kv_check_new(c, planning));
+    TRY(cla_ragged_take_lengths(c, planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
     cla_kv_fill_new(c);

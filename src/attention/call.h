@@ -4,6 +4,7 @@
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/append.h"
 #include "attention/rope.h"
+#include "attention/ragged.h"
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
@@ -13,7 +14,11 @@ typedef struct call {
     clattn_context *context;
     problem problem;
     variant variant;
+    variant
+        few_variant; // of a ragged batch's sequences of up to few_rows rows, where those take another kernel (mixed.c)
+    int few_rows; // 0: they do not
     attention_args args;
+    ragged_batch ragged;
     int32_t *arrays;      // owned
     const char *inserted; // what score_mod and mask_mod became (mods.h); NULL: none
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
@@ -68,6 +73,7 @@ void cla_score_fill(const call *c, attention_args *a);
 // Keys that rows see by their position and by lengths, whatever a boolean mask says: of `rows` rows from `first` on in all
 // batch items, together, in one head; and of a row that sees the most, at most.
 double cla_call_seen(const call *c, int first, int rows);
+double cla_call_seen_of(const call *c, int b, int first, int rows); // in one of them
 double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
@@ -119,6 +125,13 @@ double cla_flash_flops(const call *c); // of all launches that count theirs
 clattn_status cla_unfused_prepare(call *c);
 clattn_status cla_unfused_enqueue(call *c, chain *chain);
 double cla_unfused_flops(const call *c);
+
+// Sequences of few rows among others (mixed.c): planned after the call itself; and, once the call has its table, a call of
+// theirs, which is enqueued behind it and released with it.
+void cla_mixed_plan(call *c, const plan_input *in);
+clattn_status cla_mixed_prepare(const call *c);
+clattn_status cla_mixed_begin(const call *c, call *few, chain *steps);
+clattn_status cla_mixed_enqueue(const call *c, call *few, chain *steps);
 
 // Leave RoPE to whoever makes q and k: the workspace is laid out again, without turned copies.
 void cla_call_leave_rope(call *c);

@@ -21,6 +21,7 @@ static size_t divide_up(size_t n, size_t by) {
 
 static knobs combine_knobs(const call *c) {
     return (knobs){.type_out = (int)c->problem.type_out,
+                   .ragged = c->problem.ragged,
                    .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
 }
 
@@ -45,25 +46,30 @@ clattn_status cla_flash_prepare(call *c) {
 
 // Dense float32 views of the partial results in the workspace, all splits apart.
 static void partial_views(const call *c, attention_args *a) {
-    const int64_t n = c->problem.n_q, dv = c->problem.head_dim_v, heads = c->problem.heads;
+    const problem *m = &c->problem;
+    const int64_t n = m->ragged ? m->packed_rows : m->n_q, dv = m->head_dim_v, heads = m->heads,
+                  batch = m->ragged ? 1 : m->batch;
     const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
-    a->out = (args_view){start, heads * n * dv, n * dv, dv, 1};
-    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)), heads * n, n, 1, 0};
-    a->split_out = c->problem.batch * heads * n * dv;
-    a->split_lse = c->problem.batch * heads * n;
+    a->out = (args_view){start, m->ragged ? 0 : heads * n * dv, n * dv, dv, 1};
+    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)), m->ragged ? 0 : heads * n,
+                         n, 1, 0};
+    a->split_out = batch * heads * n * dv;
+    a->split_lse = batch * heads * n;
     a->flags |= ARGS_LSE;
 }
 
 static double combine_flops(const call *c) {
     const problem *m = &c->problem;
-    return c->variant.splits > 1
-               ? PACE_MOVE_FLOPS * c->variant.splits * m->batch * (double)m->heads * m->n_q * m->head_dim_v
-               : 0.0;
+    const double rows = m->ragged ? (double)m->packed_rows : (double)m->batch * m->n_q;
+    return c->variant.splits > 1 ? PACE_MOVE_FLOPS * c->variant.splits * rows * m->heads * m->head_dim_v
+                                 : 0.0;
 }
 
 static clattn_status enqueue_combine(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
+    const problem *m = &c->problem;
+    const int rows = m->ragged ? m->packed_rows : m->n_q, batch = m->ragged ? 1 : m->batch;
     attention_args partial = c->args;
     launch l = {.flops = combine_flops(c), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program));
@@ -76,7 +82,7 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
                             .split_lse = partial.split_lse,
                             .batch = c->args.batch,
                             .heads = c->args.heads,
-                            .n_q = c->args.n_q,
+                            .n_q = rows,
                             .head_dim_v = c->args.head_dim_v,
                             .splits = c->variant.splits,
                             .flags = c->args.flags};
@@ -87,8 +93,8 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
     cla_launch_buffer(&l, &c->table);
     cla_launch_value(&l, &a, sizeof a);
     const size_t columns = k.combine_columns ? (size_t)k.combine_columns : 4;
-    const size_t items[3] = {divide_up((size_t)c->problem.head_dim_v, columns), (size_t)c->problem.n_q,
-                             (size_t)c->problem.batch * (size_t)c->problem.heads};
+    const size_t items[3] = {divide_up((size_t)m->head_dim_v, columns), (size_t)rows,
+                             (size_t)batch * (size_t)m->heads};
     cla_launch_items(&l, c->context, items, (const size_t[3]){16, 4, 1});
     return cla_launch_enqueue(steps, &l);
 }
@@ -153,9 +159,29 @@ static void take_rows(attention_args *a, int first, int rows) {
     a->first_row = first;
 }
 
+// The launches of a ragged batch, each one row of groups.
+static clattn_status enqueue_sequences(const call *c, chain *steps, program *p, const attention_args *whole,
+                                       const mod_args *mods, const dropout_args *dropout) {
+    const double most = cla_pace_most(c->context, &p->rate, steps->progress != NULL);
+    const bool apart = rows_flops(c, 0, c->problem.n_q) > most;
+    ragged_part part = {0};
+    while (cla_ragged_next(c, apart, &part)) {
+        const size_t group = (size_t)c->variant.work_group;
+        launch l = {.program = p, .global = {(size_t)part.groups * group, 1, 1}, .local = {group, 1, 1}};
+        attention_args a = *whole;
+        a.first_row = (int)part.first_group;
+        set_arguments(c, &a, mods, dropout, &c->table, &l);
+        l.flops = score_flops(c) * c->problem.heads * part.seen;
+        l.cuts_first = true;
+        TRY(cla_launch_enqueue(steps, &l));
+    }
+    return CLATTN_OK;
+}
+
 clattn_status cla_flash_enqueue(call *c, chain *steps) {
     const variant *v = &c->variant;
-    const int all = c->problem.n_q;
+    const int all =
+        c->ragged.given ? 0 : c->problem.n_q; // rows of launches in a grid of rows, heads and batch items
     bool tiled;
     program *p = NULL;
     attention_args whole = c->args;
@@ -166,6 +192,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     whole.split_keys = v->split_keys;
     if (v->splits > 1) partial_views(c, &whole);
     TRY(cla_pack_enqueue(c, steps, &whole.v));
+    if (c->ragged.given) TRY(enqueue_sequences(c, steps, p, &whole, &mods, &dropout));
     const int most = rows_of_launch(c, steps, p, &tiled);
     for (int first = 0, rows; first < all; first += rows) {
         launch l = {.program = p};

@@ -5,16 +5,20 @@
 // Options that have a place in the header and no code yet.
 clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
     const clattn_kv *kv = &p->kv;
+    const bool ragged = cla_ragged_given(p);
     const struct {
         bool set;
         const char *name;
     } options[] = {
-        {kv->cu_seqlens_kv != NULL, "cu_seqlens_kv"},
         {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv),
          "rope of i8 keys"},
         {cla_kv_appends(kv) && (cla_kv_is_paged(kv) || cla_tensor_given(&kv->past_k)),
          "k_new beside past_k or block_table"},
+        {ragged && cla_kv_has_past(kv), "past_k beside cu_seqlens"},
+        {ragged && cla_kv_is_paged(kv), "block_table beside cu_seqlens"},
+        {ragged && (cla_kv_appends(kv) || cla_tensor_given(&kv->v_new)), "k_new beside cu_seqlens"},
+        {ragged && cla_tensor_given(&p->rope.positions), "rope.positions beside cu_seqlens"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -96,9 +100,11 @@ bool cla_kv_is_shared(const clattn_kv *kv) {
 void cla_kv_fill(call *c) {
     c->args.k = cla_tensor_view(&c->params.kv.k);
     c->args.v = cla_tensor_view(&c->params.kv.v);
+    if (c->ragged.packed_keys) c->args.k.batch = c->args.v.batch = 0;
     if (c->problem.type_kv == CLATTN_TYPE_I8) {
         c->args.k_scale = cla_tensor_view(&c->params.kv.k_scale);
         c->args.v_scale = cla_tensor_view(&c->params.kv.v_scale);
+        if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
     }
     c->k = c->params.kv.k.buffer;
     c->v = c->params.kv.v.buffer;

@@ -135,7 +135,9 @@ static page_args pages_of(const clattn_kv *kv) {
 
 // Words of the table before those of the past.
 static size_t words_before(const call *c) {
-    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0,
+    const size_t items = (c->args.flags & ARGS_BATCH_ROWS)
+                             ? cla_ragged_item_words(c) * (size_t)c->problem.batch
+                             : 0,
                  heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     return items + heads;
 }

@@ -6,7 +6,8 @@ static knobs pack_knobs(const call *c) {
     return (knobs){.type_kv = (int)c->problem.type_kv,
                    .head_dim_v = c->problem.head_dim_v,
                    .past = c->problem.past,
-                   .paged = c->problem.paged};
+                   .paged = c->problem.paged,
+                   .ragged = c->problem.ragged};
 }
 
 clattn_status cla_pack_prepare(const call *c) {

@@ -105,7 +105,7 @@ rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *posi
 }
 
 static knobs knobs_of(const rope_turn *t) {
-    knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type};
+    knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type, .ragged = t->sequences > 0};
     if (t->rows.positions) k.positions = cla_rope_positions_knob(t->rope);
     if (t->cos) k.cached = 1, k.type_bias = (int)t->cos->type;
     return k;
@@ -145,7 +145,7 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
     if (cla_tensor_count(x) == 0) return CLATTN_OK;
     const rope_args a = {.x = cla_tensor_view(x),
                          .y = t->y_view,
-                         .batch = (int)x->shape[0],
+                         .batch = t->sequences > 0 ? t->sequences : (int)x->shape[0],
                          .heads = (int)h,
                          .n = (int)n,
                          .head_dim = (int)d,
@@ -201,10 +201,12 @@ static rope_turn turn_of(const call *c, bool is_query) {
     const clattn_tensor *x = is_query ? &c->params.q : &c->params.kv.k;
     const uint64_t at = is_query ? c->q_turned : c->k_turned;
     const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
+    const bool packed = is_query ? c->ragged.given : c->ragged.packed_keys;
     rope_turn t = {.rope = &c->params.rope, .x = x, .y = &c->workspace, .y_type = x->type};
     t.y_view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
     t.rows = cla_rope_rows_of(c, is_query);
-    t.rows.turns = c->frequencies, t.rows.table = is_query ? c->table : c->past_table;
+    t.rows.turns = c->frequencies, t.rows.table = is_query || packed ? c->table : c->past_table;
+    if (packed) t.sequences = c->problem.batch, t.y_view.batch = 0;
     return t;
 }
 

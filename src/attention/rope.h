@@ -54,6 +54,7 @@ typedef struct rope_turn {
     const cl_mem *y;
     clattn_type y_type;
     args_view y_view;
+    int sequences; // of a ragged batch, which is x; 0: x is none
     rope_rows rows;
 } rope_turn;
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);

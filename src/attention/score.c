@@ -56,7 +56,7 @@ static clattn_status check_q_length(const call *c, const char *name, int i, cons
     return check_length(c, name, i, at, c->problem.n_q);
 }
 static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
-    return check_length(c, name, i, at, cla_kv_most(&c->params, i));
+    return check_length(c, name, i, at, c->ragged.given ? c->problem.n_kv : cla_kv_most(&c->params, i));
 }
 static clattn_status check_past_length(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, (int)c->params.kv.past_k.shape[2]);
@@ -147,11 +147,16 @@ int cla_score_flags(const clattn_score *s) {
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
+// Of sequences that the host has no lengths of, the most.
+static int keys_of(const call *c, int b) {
+    return c->ragged.given && !c->params.score.kv_lengths ? c->problem.n_kv : cla_kv_length(&c->params, b);
+}
+
 static int32_t shift_of(const call *c, int b) {
     const clattn_score *s = &c->params.score;
     if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
     if (s->alignment == CLATTN_ALIGN_OFFSET) return s->offsets ? s->offsets[b] : s->offset;
-    return cla_kv_length(&c->params, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
+    return keys_of(c, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
 }
 
 void cla_score_fill(const call *c, attention_args *a) {
@@ -173,10 +178,10 @@ static double held_sum(double n, double at, double most) {
 }
 
 // What the rows of one batch item see, as mask.clh has it.
-static double seen_of_item(const call *c, int b, int first, int rows) {
+double cla_call_seen_of(const call *c, int b, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
-    const double keys = cla_kv_length(&c->params, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
+    const double keys = keys_of(c, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
                  n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(c, b) + first;
     const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
                  begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
@@ -185,8 +190,9 @@ static double seen_of_item(const call *c, int b, int first, int rows) {
 
 double cla_call_seen(const call *c, int first, int rows) {
     double seen = 0.0;
-    if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * seen_of_item(c, 0, first, rows);
-    for (int b = 0; b < c->problem.batch; b++) seen += seen_of_item(c, b, first, rows);
+    if (c->ragged.on_device) return c->ragged.total_q * cla_call_row_keys(c); // at most
+    if (!(c->args.flags & ARGS_BATCH_ROWS)) return c->problem.batch * cla_call_seen_of(c, 0, first, rows);
+    for (int b = 0; b < c->problem.batch; b++) seen += cla_call_seen_of(c, b, first, rows);
     return seen;
 }
 
@@ -207,12 +213,13 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
-        words[ARGS_ITEM_WORDS * (size_t)b] = shift_of(c, b) + first;
-        words[ARGS_ITEM_WORDS * (size_t)b + 1] =
-            within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
-        words[ARGS_ITEM_WORDS * (size_t)b + 2] = cla_kv_length(&c->params, b);
-        words[ARGS_ITEM_WORDS * (size_t)b + 3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
+        int32_t *item = words + cla_ragged_item_words(c) * (size_t)b;
+        item[0] = shift_of(c, b) + first;
+        item[1] = within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
+        item[2] = keys_of(c, b);
+        item[3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
+    if (row_words) cla_ragged_fill_table(c, words);
     for (int h = 0; head_words && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
                                              [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
@@ -222,7 +229,8 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
 }
 
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const size_t items = (c->args.flags & ARGS_BATCH_ROWS) ? ARGS_ITEM_WORDS * (size_t)c->problem.batch : 0;
+    const size_t items =
+        (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
     const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
     const size_t all = items + heads + (c->params.kv.past_lengths ? (size_t)c->problem.batch : 0);
     if (all == 0) return CLATTN_OK;
@@ -237,5 +245,8 @@ clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows
 }
 
 clattn_status cla_call_table(call *c, chain *steps) {
-    return c->table ? CLATTN_OK : cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table);
+    if (c->table) return CLATTN_OK;
+    TRY(cla_ragged_order(c));
+    TRY(cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table));
+    return cla_ragged_table(c, steps);
 }

@@ -72,10 +72,11 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
     if (type < CLATTN_TYPE_COUNT && (rule->types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
                             rule->name, clattn_type_name(t->type),
-                            rule->types == TYPES_F32              ? "f32"
-                            : rule->types == TYPES_BOOL           ? "bool"
-                            : rule->types & 1u << CLATTN_TYPE_I32 ? "f32, f16, bf16, bool, i8 or i32"
-                                                                  : "f32, f16 or bf16");
+                            rule->types == TYPES_F32               ? "f32"
+                            : rule->types == TYPES_BOOL            ? "bool"
+                            : rule->types == 1u << CLATTN_TYPE_I32 ? "i32"
+                            : rule->types & 1u << CLATTN_TYPE_I32  ? "f32, f16, bf16, bool, i8 or i32"
+                                                                   : "f32, f16 or bf16");
 }
 
 // What a size, which is below 2^31, can be multiplied with and stay below 2^59.

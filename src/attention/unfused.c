@@ -26,19 +26,23 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .past = m->past,
                                            .paged = m->paged,
                                            .type_bias = (int)m->type_bias,
-                                           .score_ops = m->score_ops & ~ARGS_BLOCKS},
+                                           .score_ops = m->score_ops & ~ARGS_BLOCKS,
+                                           .ragged = m->ragged},
                                  .inserted = c->inserted};
     const int group = c->variant.work_group;
-    const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group}};
-    const program_spec softmax_out = {.id = KERNEL_SOFTMAX,
-                                      .knobs = {.work_group = group, .type_weights = (int)m->type_weights}};
-    const program_spec softmax_drop = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .dropout = 1}};
+    const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .ragged = m->ragged}};
+    const program_spec softmax_out = {
+        .id = KERNEL_SOFTMAX,
+        .knobs = {.work_group = group, .type_weights = (int)m->type_weights, .ragged = m->ragged}};
+    const program_spec softmax_drop = {.id = KERNEL_SOFTMAX,
+                                       .knobs = {.work_group = group, .dropout = 1, .ragged = m->ragged}};
     const program_spec values = {.id = KERNEL_VALUES,
                                  .knobs = {.type_kv = (int)m->type_kv,
                                            .type_out = (int)m->type_out,
                                            .past = m->past,
                                            .paged = m->paged,
-                                           .score_ops = hides},
+                                           .score_ops = hides,
+                                           .ragged = m->ragged},
                                  .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));

@@ -106,6 +106,10 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "positions: need a rope, such as ropehalf");
     else if ((t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2]) && !t->positions)
         return refuse(why, "sections: need positions");
+    else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
+        return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
+    else if (t->ragged && (t->has_past || t->page_size || t->append || t->positions || t->latent))
+        return refuse(why, "ragged: without past, pages, append, positions and latent");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))

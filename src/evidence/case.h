@@ -35,6 +35,9 @@
 //   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
+//   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
+//   raggedgaps raggedgapsdevice    likewise with rows between them that are no item's
+//   raggedcache raggedcachedevice  likewise of queries alone
 //   hiddennan seennan rownan huge hugeneg dominant infbias unseennan    hostile contents (enum case_contents)
 //   seedN                          of all numbers
 // A minus sign is written m: windowm1:3, offsetm9, scale1em05.
@@ -81,6 +84,17 @@ typedef enum case_contents {
 } case_contents;
 
 typedef enum case_gate { CASE_NO_GATE = 0, CASE_GATE_HEADS, CASE_GATE_ALL } case_gate;
+
+// How the batch items are packed (case_ragged.h).
+typedef enum case_ragged {
+    CASE_DENSE = 0,
+    CASE_RAGGED_HOST,
+    CASE_RAGGED_DEVICE,
+    CASE_RAGGED_GAPS,
+    CASE_RAGGED_GAPS_DEVICE,
+    CASE_RAGGED_CACHE,
+    CASE_RAGGED_CACHE_DEVICE
+} case_ragged;
 
 // The four projections, as indices of matrices and biases; a linear has the first.
 enum { LAYER_Q, LAYER_K, LAYER_V, LAYER_O, LAYER_MATRICES };
@@ -132,6 +146,7 @@ struct test_case {
     clattn_projection projection;
     clattn_precision precision; // of the projections
     bool packs;                 // their weights are packed before (clattn_linear_pack)
+    case_ragged ragged;
     case_contents contents;
     uint64_t seed;
 };

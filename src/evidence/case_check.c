@@ -254,7 +254,7 @@ static int64_t pick_rows(const struct test_case *t, int64_t rows[MOST_ROWS]) {
 // A layer that turns or normalises its heads is computed whole: its sampled reference leaves K unprojected.
 static bool is_small(const struct test_case *t) {
     const double times = case_budget_type(t) == CLATTN_TYPE_F32 ? 1 : 2;
-    return whole_work(t) * times <= WHOLE_WORK || case_layer_is_whole(t);
+    return whole_work(t) * times <= WHOLE_WORK || t->ragged || case_layer_is_whole(t);
 }
 
 void case_judge(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,

@@ -9,6 +9,7 @@
 #include "evidence/case_layer.h"
 #include "evidence/case_mods.h"
 #include "evidence/case_positions.h"
+#include "evidence/case_ragged.h"
 #include "evidence/reference.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
@@ -104,15 +105,17 @@ static void pack_weights(const struct test_case *t, struct place *place, struct 
 
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
+    const struct case_data *packed = case_ragged_pack(data);
     *a = (struct case_arrays){.op = t->op};
     for (int n = 0; n < CASE_INPUTS; n++) {
-        const struct guarded_shape shape = case_shape(t, n);
+        const struct case_data *from = case_ragged_has(t, n) ? packed : data;
+        const struct guarded_shape shape = case_shape(&from->test, n);
         const bool elsewhere =
             (t->packed && n <= CASE_V) || n == CASE_K || n == CASE_V || n == CASE_PAST_K || n == CASE_PAST_V;
-        if (shape.rank > 0 && !elsewhere) a->all[n] = guarded_input(place, &shape, data->input[n]);
+        if (shape.rank > 0 && !elsewhere) a->all[n] = guarded_input(place, &shape, from->input[n]);
     }
     for (int n = CASE_OUT; n < CASE_TENSORS; n++) {
-        const struct guarded_shape shape = case_shape(t, n);
+        const struct guarded_shape shape = case_shape(case_ragged_has(t, n) ? &packed->test : t, n);
         if (shape.rank > 0) a->all[n] = guarded_output(place, &shape);
     }
     if (t->packed)
@@ -120,7 +123,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else if (t->append)
         case_append_bind(data, place, a);
     else if (!case_projects(t))
-        case_kv_bind(data, place, a);
+        case_kv_bind(case_ragged_has(t, CASE_K) ? packed : data, place, a);
     if (t->op == CASE_LAYER)
         fill_layer(t, a), case_layer_bind(data, place, a);
     else if (t->op == CASE_LINEAR)
@@ -131,7 +134,8 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
                                            .projection = t->projection,
                                            .precision = t->precision};
     else
-        fill_attention(t, a);
+        fill_attention(t, a), case_ragged_bind(data, place, a);
+    case_ragged_free(data, packed);
     case_positions_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.rope : &a->params.rope);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
     if (t->blocks) case_blocks_bind(data, place, a);
@@ -151,6 +155,10 @@ void case_unbind(struct case_arrays *a) {
     guarded_release(&a->blocks);
     for (int n = 0; n < 2; n++) guarded_release(&a->positions[n]);
     case_layer_unbind(a);
+    for (int n = 0; n < 2; n++) {
+        guarded_release(&a->cu_device[n]);
+        free(a->cu[n]);
+    }
     for (int n = 0; n < LAYER_MATRICES; n++) guarded_release(&a->packed_weights[n]);
 }
 
@@ -178,6 +186,8 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
     const bool of_heads = a->op != CASE_LAYER || sample == NULL;
     result.out = collect(&a->out, queue, sample, out->shape[out->rank - 1], &result.intact);
     result.lse = collect(&a->lse, queue, sample, 1, &result.intact);
+    result.out = case_ragged_unpack(a, result.out, out->shape[out->rank - 1], &result.intact);
+    result.lse = case_ragged_unpack(a, result.lse, 1, &result.intact);
     if (of_heads) {
         result.weights = collect(&a->weights, queue, sample, a->weights.view.shape[3], &result.intact);
         result.scores = collect(&a->scores, queue, sample, a->scores.view.shape[3], &result.intact);

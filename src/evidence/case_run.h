@@ -28,6 +28,9 @@ struct case_arrays {
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)
     struct guarded blocks;                   // the block mask
+    const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
+    int32_t *cu[2];
+    struct guarded cu_device[2];
     char score_mod[CASE_MOD_SIZE], mask_mod[CASE_MOD_SIZE];
     struct guarded packed_weights[LAYER_MATRICES]; // where the case packs them
     struct guarded ready[2];                       // keys and values that are made before

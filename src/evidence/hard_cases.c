@@ -75,6 +75,12 @@ const struct hard_case hard_cases[] = {
                 "hiddennan"},
     {"dropout-weights", "attend-bf16-b1-h4-hkv2-n9-nkv130-d64-full-lse-weights-dropout0.5:1"},
 
+    // Sequences packed one behind the other, with NaN in every row that is none's.
+    {"ragged", "attend-f32-b4-h4-hkv2-n15-nkv77-d64-causal-lse-sinks-qlen15:0:4:1-kvlen77:25:0:9-raggedhost"},
+    {"ragged-device",
+     "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
+     "raggedgapsdevice"},
+
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},

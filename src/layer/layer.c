@@ -19,7 +19,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_zero(l, offsetof(layer, of));
     l->context = context;
     l->purpose = purpose;
-    l->call.arrays = NULL; // what a release looks at
+    l->call.arrays = l->call.ragged.words = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
     if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));

@@ -181,8 +181,16 @@ static clattn_status check_norm(layer *l, bool planning) {
     return cla_norm_check(l->context, &l->norm, planning);
 }
 
+static clattn_status check_ragged(clattn_context *c, const clattn_layer_params *p) {
+    if (!p->cu_seqlens_q && !p->kv.cu_seqlens_kv && !cla_tensor_given(&p->kv.cu_seqlens_kv_device))
+        return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_UNSUPPORTED, "cu_seqlens_%s: is not built yet in a layer: leave it 0",
+                            p->cu_seqlens_q ? "q" : "kv");
+}
+
 clattn_status cla_layer_check(layer *l, bool planning) {
     const clattn_layer_params *p = &l->params;
+    TRY(check_ragged(l->context, p));
     l->ready = cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v);
     l->gated = cla_tensor_given(&p->w_gate);
     TRY(check_ready(l));

@@ -54,7 +54,6 @@ static clattn_status check_attention(layer *l) {
     a->score = p->score;
     if (!l->ready) a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
-    a->cu_seqlens_q = p->cu_seqlens_q;
     a->workspace = p->workspace; // where the parts will be
     TRY(cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call));
     a->rope = p->rope;

@@ -32,6 +32,7 @@ static const struct {
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
     {CAN_PAST_MODS, "expressions beside past keys of i8 have more arguments than every device takes"},
     {CAN_DROPOUT, "drops no weights: other kernels do"},
+    {CAN_RAGGED, "takes no packed sequences of different lengths (cu_seqlens)"},
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
 };
 
@@ -40,6 +41,7 @@ unsigned cla_family_wants(const problem *p) {
     return (p->splits > 0 ? CAN_SPLIT : 0u) | (p->wants_scores ? CAN_TAPS : 0u) |
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
            (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->dropout ? CAN_DROPOUT : 0u) |
+           (p->ragged ? CAN_RAGGED : 0u) |
            (p->past && p->type_kv == CLATTN_TYPE_I8 && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
@@ -49,6 +51,16 @@ const char *cla_family_lacks(const family *f, const problem *p, unsigned wants) 
     for (size_t i = 0; missing && i < sizeof lacks / sizeof lacks[0]; i++)
         if (missing & lacks[i].can) return lacks[i].text;
     return p->score_ops & f->never_ops ? f->never_why : NULL;
+}
+
+// The groups of a ragged batch are one row of them, counted in 32 bits.
+static const char *ragged_refusal(const problem *p, const variant *v) {
+    const uint64_t rows = (uint64_t)(v->rows_per_group > 0 ? v->rows_per_group : 1),
+                   units = (uint64_t)p->packed_rows / rows + (uint64_t)p->batch + 1,
+                   heads = (uint64_t)p->heads * (uint64_t)v->splits, most = INT32_MAX;
+    if (!p->ragged || heads == 0 || v->family->path == CLATTN_KERNEL_UNFUSED) return NULL;
+    if (units <= most / heads && units * heads * (uint64_t)v->work_group <= SIZE_MAX) return NULL;
+    return "tiles of packed query rows times heads and splits: must be below 2^31";
 }
 
 const char *cla_family_try(const family *f, const plan_input *in, const problem *p, unsigned wants,
@@ -64,7 +76,8 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
     cla_family_data_knobs(p, &v->knobs);
     if (f->path != CLATTN_KERNEL_FLASH)
         v->knobs.score_ops &= ~ARGS_BLOCKS; // who else would compile another binary
-    return f->fit(in, p, row, v);
+    const char *refusal = f->fit(in, p, row, v);
+    return refusal ? refusal : ragged_refusal(p, v);
 }
 
 void cla_family_data_knobs(const problem *p, knobs *k) {
@@ -74,6 +87,7 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->type_bias = p->score_ops & ARGS_BIAS ? (int)p->type_bias : 0;
     k->score_ops = p->score_ops;
     k->dropout = p->dropout;
+    k->ragged = p->ragged;
     k->head_dim = p->head_dim;
     k->head_dim_v = p->head_dim_v;
     k->past = p->past;
@@ -83,12 +97,14 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
 // Bytes of the partial results, all splits, and those of them before the log-sum-exps; false where 64 bits do not count
 // them.
 static bool partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
-    const uint64_t rows = (uint64_t)p->batch * (uint64_t)p->heads; // below 2^31: call.c has checked
-    const uint64_t each = (uint64_t)p->n_q * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
+    const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch,
+                   n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
+    const uint64_t rows = batch * (uint64_t)p->heads;                        // below 2^31: call.c has checked
+    const uint64_t each = n * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
     const uint64_t most = (uint64_t)1 << 62;
     if (rows && each > most / rows) return false;
     if (splits && rows * each > most / splits) return false;
-    *out_bytes = splits * rows * (uint64_t)p->n_q * (uint64_t)p->head_dim_v * sizeof(float);
+    *out_bytes = splits * rows * n * (uint64_t)p->head_dim_v * sizeof(float);
     *bytes = splits * rows * each;
     return true;
 }
@@ -129,8 +145,10 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
 }
 
 uint64_t cla_family_tiles(const problem *p, int rows) {
-    return (uint64_t)p->batch * (uint64_t)p->heads *
-           (((uint64_t)p->n_q + (uint64_t)rows - 1) / (uint64_t)rows);
+    const uint64_t heads = (uint64_t)p->heads, each = (uint64_t)rows, batch = (uint64_t)p->batch,
+                   dense = batch * (((uint64_t)p->n_q + each - 1) / each),
+                   packed = (uint64_t)p->packed_rows / each + batch;
+    return heads * (p->ragged && packed < dense ? packed : dense);
 }
 
 // Kernels count the groups of a head in 32 bits, hosts their work-items in a size_t.

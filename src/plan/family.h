@@ -15,6 +15,7 @@
 #define CAN_MANY_ROWS 32   // more query rows than FAMILY_FEW_ROWS
 #define CAN_PAST_MODS 64   // expressions beside a past of i8: their arguments are in kernels apart
 #define CAN_DROPOUT 128    // drops weights
+#define CAN_RAGGED 256     // sequences of different lengths
 
 #define FAMILY_MAX_HEAD 576
 #define FAMILY_FEW_ROWS 16
@@ -33,9 +34,10 @@ struct family {
     // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
     probe_id engine;
     float reach;
-    int head_step;  // head sizes are filled up to a multiple; 0: they are not
-    bool subgroups; // may use sub-groups, whose probes then run: cla_planner_input
-    bool needs_row; // taken only where a tuned row names its kernel
+    int head_step;     // head sizes are filled up to a multiple; 0: they are not
+    bool shares_heads; // a group has rows of all query heads that read its key/value head
+    bool subgroups;    // may use sub-groups, whose probes then run: cla_planner_input
+    bool needs_row;    // taken only where a tuned row names its kernel
     // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.
     const char *(*knobs_refusal)(const knobs *row);
     // Attention: fill knobs, grid and bytes. Returns why it cannot be, or NULL.

@@ -39,13 +39,13 @@ const family cla_family_flash = {.name = "flash",
                                  .tunes = "",
                                  .id = KERNEL_FLASH,
                                  .path = CLATTN_KERNEL_FLASH,
-                                 .can = CAN_MANY_ROWS | CAN_DROPOUT,
+                                 .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
                                  .fit = fit,
                                  .explain = explain};
 
 const family cla_family_decode_portable = {.name = "decode_portable",
                                            .id = KERNEL_FLASH,
                                            .path = CLATTN_KERNEL_DECODE,
-                                           .can = CAN_SPLIT | CAN_DROPOUT,
+                                           .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
                                            .fit = fit,
                                            .explain = explain};

@@ -83,7 +83,7 @@ const family cla_family_flash_matrix = {.name = "flash_matrix",
                                         .engine = PROBE_AMX,
                                         .reach = 0.2f, // Xeon with AMX, PoCL 3.1, Nov 2026
                                         .head_step = MATRIX_PACK_KEYS,
-                                        .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT,
+                                        .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit,
                                         .explain = explain};

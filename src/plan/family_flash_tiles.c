@@ -168,7 +168,7 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
 const family cla_family_flash_subgroups = {.name = "flash_subgroups",
                                            .id = KERNEL_FLASH_TILES,
                                            .path = CLATTN_KERNEL_FLASH,
-                                           .can = CAN_MANY_ROWS | CAN_DROPOUT,
+                                           .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
                                            .subgroups = true,
                                            .fit = fit_subgroups,
                                            .explain = explain};
@@ -177,7 +177,7 @@ const family cla_family_flash_tiles = {.name = "flash_tiles",
                                        .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK SUBGROUP ",
                                        .id = KERNEL_FLASH_TILES,
                                        .path = CLATTN_KERNEL_FLASH,
-                                       .can = CAN_MANY_ROWS | CAN_DROPOUT,
+                                       .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
                                        .knobs_refusal = knobs_refusal,
                                        .fit = fit,
                                        .explain = explain};

@@ -64,6 +64,6 @@ const family cla_family_unfused = {.name = "unfused",
                                    .id = KERNEL_SCORES,
                                    .path = CLATTN_KERNEL_UNFUSED,
                                    .can = CAN_WEIGHTS | CAN_WEIGHTS_16 | CAN_TAPS | CAN_LARGE_HEADS |
-                                          CAN_MANY_ROWS | CAN_PAST_MODS | CAN_DROPOUT,
+                                          CAN_MANY_ROWS | CAN_PAST_MODS | CAN_DROPOUT | CAN_RAGGED,
                                    .fit = fit,
                                    .explain = explain};

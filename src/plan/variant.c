@@ -117,9 +117,11 @@ static bool take_path(const plan_input *in, const problem *p, clattn_kernel path
 // Up to eight query rows share a pass over the keys. From sixteen on, rows in lanes are as fast, and faster
 // where the keys are few: 64,12,16,64 took 1.2 ms by decode and 0.5 ms by flash (PoCL 3.1, Zen 4, Nov 2026).
 // Elsewhere a tile of 64 rows would be a quarter full with sixteen, and decode has no idle rows (an estimate: not measured).
+int cla_plan_few_rows(const plan_input *in) {
+    return cla_plan_has_lanes(in) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
+}
 static bool prefers_decode(const plan_input *in, const problem *p) {
-    const int most = cla_plan_has_lanes(in) ? FAMILY_FEW_ROWS / 2 : FAMILY_FEW_ROWS;
-    return !p->wants_weights && p->n_q <= most && p->n_kv > 0;
+    return !p->wants_weights && p->n_q <= cla_plan_few_rows(in) && p->n_kv > 0;
 }
 
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v) {

@@ -45,6 +45,9 @@ typedef struct variant {
 // Choose for attention. On UNSUPPORTED `refusal` says what cannot be done.
 clattn_status cla_variant_choose(const plan_input *in, const problem *p, variant *v);
 
+// Up to so many query rows take the decode path.
+int cla_plan_few_rows(const plan_input *in);
+
 // The refusal as one line that names the path.
 void cla_variant_refusal(const variant *v, char why[256]);
 

@@ -8,6 +8,7 @@
 #include "tool/expect.h"
 #include "tool/kv_options.h"
 #include "tool/outputs.h"
+#include "tool/ragged_options.h"
 #include "tool/report.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
@@ -37,6 +38,7 @@ typedef struct attend {
     score_options score;
     kv_options kv;
     rope_options rope;
+    ragged_options ragged;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -134,16 +136,20 @@ static int load_inputs(attend *a) {
     if (status < 0) status = rope_options_load("attend", &a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
-    return status >= 0 ? status : score_options_load("attend", &a->score, a->q_array.shape[0], heads);
+    if (status < 0) status = ragged_options_load("attend", &a->ragged, a->k_array.shape[0]);
+    const int64_t batch = ragged_options_batch(&a->ragged, a->q_array.shape[0]);
+    return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
 }
 
 static int make_outputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const int64_t *q = p->q.shape, full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
+    const int64_t *q = p->q.shape;
+    int64_t full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
     const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
     int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
     if (a->bshd) p->out = tensors_swap_heads(p->out);
-    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, full, &a->lse_array, &p->lse);
+    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, q, &a->lse_array, &p->lse);
+    ragged_options_apply(&a->ragged, p, full);
     if (status < 0 && a->weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
     if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
@@ -220,6 +226,7 @@ static void free_attend(attend *a) {
     score_options_free(&a->score);
     kv_options_free(&a->kv);
     rope_options_free(&a->rope);
+    ragged_options_free(&a->ragged);
     expect_free(&a->expect);
 }
 
@@ -231,6 +238,7 @@ int tool_attend(int argc, char **argv) {
         rope_group(&a.rope),
         score_group(&a.score),
         kv_group(&a.kv),
+        ragged_group(&a.ragged),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {"attend",

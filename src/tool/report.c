@@ -6,6 +6,7 @@
 
 #include "evidence/model.h"
 #include "tool/kv_options.h"
+#include "tool/ragged_options.h"
 
 int report_json(json_t *object) {
     const int bad = !object || json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
@@ -15,7 +16,9 @@ int report_json(json_t *object) {
 }
 
 double report_flops(const clattn_attention_params *p) {
-    const double pairs = model_pairs(&p->score, p->q.shape[0], p->q.shape[2], kv_count(&p->kv));
+    const double pairs = p->cu_seqlens_q
+                             ? ragged_pairs(p)
+                             : model_pairs(&p->score, p->q.shape[0], p->q.shape[2], kv_count(&p->kv));
     return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + p->kv.v.shape[3]);
 }
 
