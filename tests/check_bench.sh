@@ -142,9 +142,9 @@ one_line() {
     [ "$(wc -l <"$work/stderr")" -eq 1 ] || { echo "not one line: $*"; cat "$work/stderr"; exit 1; }
     [ ! -s "$work/stdout" ] || { echo "stdout is not empty: $*"; exit 1; }
 }
-status_is 0 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above 0%
+status_is 0 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above 0% --allow-inconclusive
 status_is 0 "$clattn" compare "$work/a.json" "$work/slow.json"
-status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5%
+status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5% --allow-inconclusive
 status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% --json
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert r["slower"] >= 1 and abs(r["rows"][0]["ratio"] - 3) < 0.1' <"$work/stdout"
 verdict_is() { # WORD FAILS A B
