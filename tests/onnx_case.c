@@ -6,22 +6,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/guarded.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
-
-// An array of the manifest: its numbers, row-major.
-struct array {
-    struct guarded_shape shape;
-    double *x;
-};
 
 // The call of a case and what it is bound to.
 enum { Q, K, V, PAST_K, PAST_V, MASK, BIAS, OUT, SCORES, TENSORS };
 static const char *const words_of[TENSORS] = {"q",    "k",    "v",   "past_k", "past_v",
                                               "mask", "bias", "out", "scores"};
 struct bound {
-    struct array array[TENSORS];
+    struct onnx_array array[TENSORS];
     struct guarded tensor[TENSORS];
     int32_t kv_lengths[16];
     clattn_attention_params params;
@@ -76,8 +69,7 @@ static clattn_type type_of(const char *name) {
     return type;
 }
 
-// False: the array is not as the writer writes it.
-static bool load(const struct onnx_file *file, const json_t *word, struct array *to) {
+bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_array *to) {
     const json_t *shape = json_object_get(word, "shape");
     const clattn_type type = type_of(text_of(word, "type"));
     const size_t at = (size_t)json_integer_value(json_object_get(word, "at"));
@@ -94,7 +86,7 @@ static bool load(const struct onnx_file *file, const json_t *word, struct array 
 }
 
 // [B, H, P, D] and [B, H, N, D] become [B, H, P + N, D].
-static void put_behind(const struct array *past, struct array *rows) {
+static void put_behind(const struct onnx_array *past, struct onnx_array *rows) {
     if (past->x == NULL) return;
     const int64_t *p = past->shape.shape, *n = rows->shape.shape, heads = n[0] * n[1], size = n[3];
     double *all = reference_alloc(heads * (p[2] + n[2]) * size), *to = all;
@@ -141,7 +133,7 @@ static bool bind(const struct onnx_file *file, const json_t *words, struct place
     *b = (struct bound){0};
     for (int n = 0; n < TENSORS; n++) {
         const json_t *word = json_object_get(words, words_of[n]);
-        if (word && !load(file, word, &b->array[n])) return false;
+        if (word && !onnx_load(file, word, &b->array[n])) return false;
     }
     put_behind(&b->array[PAST_K], &b->array[K]);
     put_behind(&b->array[PAST_V], &b->array[V]);
@@ -166,9 +158,8 @@ static void unbind(struct bound *b) {
     }
 }
 
-// As numpy's assert_allclose: |got - wanted| <= atol + rtol |wanted|, NaN meets NaN and an infinity its like.
-static bool close_to(const char *what, const double *got, const double *wanted, int64_t count,
-                     const json_t *words, char why[256]) {
+bool onnx_close_to(const char *what, const double *got, const double *wanted, int64_t count,
+                   const json_t *words, char why[256]) {
     const double rtol = number_of(words, "rtol"), atol = number_of(words, "atol");
     for (int64_t n = 0; n < count; n++) {
         const bool same = got[n] == wanted[n] || (isnan(got[n]) && isnan(wanted[n]));
@@ -183,13 +174,13 @@ static bool close_to(const char *what, const double *got, const double *wanted, 
 
 static bool output_agrees(struct bound *b, int tensor, cl_command_queue queue, const json_t *words,
                           char why[256]) {
-    const struct array *wanted = &b->array[tensor];
+    const struct onnx_array *wanted = &b->array[tensor];
     if (wanted->x == NULL) return true;
     const int64_t count = guarded_shape_count(&wanted->shape);
     double *got = reference_alloc(count);
     bool good = guarded_read(&b->tensor[tensor], queue, got);
     if (!good) snprintf(why, 256, "%s: bytes around it changed", words_of[tensor]);
-    good = good && close_to(words_of[tensor], got, wanted->x, count, words, why);
+    good = good && onnx_close_to(words_of[tensor], got, wanted->x, count, words, why);
     free(got);
     return good;
 }
@@ -199,11 +190,11 @@ static bool present_agrees(const struct onnx_file *file, const json_t *words, co
                            char why[256]) {
     static const char *const names[] = {"present_k", "present_v"};
     for (int n = 0; n < 2; n++) {
-        struct array wanted = {0};
+        struct onnx_array wanted = {0};
         const json_t *word = json_object_get(words, names[n]);
         if (word == NULL) continue;
-        const struct array *got = &b->array[K + n];
-        bool good = load(file, word, &wanted) &&
+        const struct onnx_array *got = &b->array[K + n];
+        bool good = onnx_load(file, word, &wanted) &&
                     guarded_shape_count(&wanted.shape) == guarded_shape_count(&got->shape);
         for (int64_t i = 0; good && i < guarded_shape_count(&wanted.shape); i++)
             good = wanted.x[i] == got->x[i];

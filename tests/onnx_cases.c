@@ -40,8 +40,8 @@ static const struct {
 } operators[] = {
     {"Attention", onnx_attend, NULL},
     {"FlexAttention", onnx_attend, NULL},
-    {"RotaryEmbedding", NULL, "there is no call that turns a tensor by caches of cosines and sines"},
-    {"TensorScatter", NULL, "there is no call that writes rows into a cache"},
+    {"RotaryEmbedding", onnx_rotate, NULL},
+    {"TensorScatter", onnx_scatter, NULL},
 };
 #define OPERATORS ((int)(sizeof operators / sizeof operators[0]))
 

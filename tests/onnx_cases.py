@@ -22,7 +22,7 @@ from onnx.backend.test.case import node as cases
 VERSION = "1.23.2"
 MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
            "TensorScatter": "tensorscatter"}
-TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int64": "i64", "float64": "f64"}
+TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
 # Two units in bfloat16's last place, which ONNX's own runner allows: onnx/backend/test/runner/__init__.py.
 BFLOAT16_RTOL = 2**-6
 TAPS = ["raw", "softcap", "masked", "softmax"]  # qk_matmul_output_mode
@@ -117,9 +117,13 @@ def attributes_of(node):
 
 def plain_words(write, node, values, results):
     """What another call than attention does: every tensor by its place in the node, and the attributes."""
-    words = {"attributes": {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}}
-    words["inputs"] = [write.put(v) if v is not None else None for v in values]
-    words["out"] = write.put(results[0])
+    attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}
+    # [B, N, H * D], or a cache without heads, [B, N, D], as [B, H, N, D].
+    heads = attributes.get("num_heads") or 1
+    rows = (0,) if node.op_type == "RotaryEmbedding" else (0, 1)
+    values = [v.astype(np.int32) if v is not None and v.dtype == np.int64 else v for v in values]
+    words = {"attributes": attributes, "out": write.put(results[0], heads)}
+    words["inputs"] = [write.put(v, heads if n in rows else None) if v is not None else None for n, v in enumerate(values)]
     return words
 
 
