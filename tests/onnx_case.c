@@ -85,9 +85,8 @@ bool onnx_load(const struct onnx_file *file, const json_t *word, struct onnx_arr
     return true;
 }
 
-// [B, H, P, D] and [B, H, N, D] become [B, H, P + N, D].
-static void put_behind(const struct onnx_array *past, struct onnx_array *rows) {
-    if (past->x == NULL) return;
+// [B, H, P, D] and [B, H, N, D] as [B, H, P + N, D], which the caller frees; rows as they are where there is no past.
+static double *put_behind(const struct onnx_array *past, const struct onnx_array *rows) {
     const int64_t *p = past->shape.shape, *n = rows->shape.shape, heads = n[0] * n[1], size = n[3];
     double *all = reference_alloc(heads * (p[2] + n[2]) * size), *to = all;
     for (int64_t h = 0; h < heads; h++) {
@@ -96,10 +95,7 @@ static void put_behind(const struct onnx_array *past, struct onnx_array *rows) {
         memcpy(to, rows->x + h * n[2] * size, (size_t)(n[2] * size) * sizeof *to);
         to += n[2] * size;
     }
-    free(rows->x);
-    rows->x = all;
-    rows->shape.shape[2] += p[2];
-    rows->shape.layout = LAYOUT_DENSE;
+    return all;
 }
 
 // What the case says beside its tensors.
@@ -127,7 +123,6 @@ static void fill_options(const json_t *words, struct bound *b) {
         if (strcmp(text_of(words, "scores_at"), taps[n]) == 0) b->params.scores_at = (clattn_tap)n;
 }
 
-// Past rows and new ones become one tensor on the host.
 static bool bind(const struct onnx_file *file, const json_t *words, struct place *place, struct bound *b) {
     clattn_attention_params *p = &b->params;
     *b = (struct bound){0};
@@ -135,15 +130,14 @@ static bool bind(const struct onnx_file *file, const json_t *words, struct place
         const json_t *word = json_object_get(words, words_of[n]);
         if (word && !onnx_load(file, word, &b->array[n])) return false;
     }
-    put_behind(&b->array[PAST_K], &b->array[K]);
-    put_behind(&b->array[PAST_V], &b->array[V]);
     b->has_weights = b->array[SCORES].x && b->array[SCORES].shape.type != CLATTN_TYPE_F32;
     fill_options(words, b);
-    clattn_tensor *const to[TENSORS] = {&p->q,          &p->kv.k, &p->kv.v,
-                                        NULL,           NULL,     &p->score.mask,
-                                        &p->score.bias, &p->out,  b->has_weights ? &p->weights : &p->scores};
+    clattn_tensor *const to[TENSORS] = {
+        &p->q,          &p->kv.k,      &p->kv.v,
+        &p->kv.past_k,  &p->kv.past_v, &p->score.mask,
+        &p->score.bias, &p->out,       b->has_weights ? &p->weights : &p->scores};
     for (int n = 0; n < TENSORS; n++) {
-        if (to[n] == NULL || b->array[n].x == NULL) continue;
+        if (b->array[n].x == NULL) continue;
         b->tensor[n] = n < OUT ? guarded_input(place, &b->array[n].shape, b->array[n].x)
                                : guarded_output(place, &b->array[n].shape);
         *to[n] = b->tensor[n].view;
@@ -185,7 +179,7 @@ static bool output_agrees(struct bound *b, int tensor, cl_command_queue queue, c
     return good;
 }
 
-// The cache that the node returns is what was attended to, bit for bit.
+// The cache that the node returns is the past and the new rows, bit for bit.
 static bool present_agrees(const struct onnx_file *file, const json_t *words, const struct bound *b,
                            char why[256]) {
     static const char *const names[] = {"present_k", "present_v"};
@@ -193,11 +187,14 @@ static bool present_agrees(const struct onnx_file *file, const json_t *words, co
         struct onnx_array wanted = {0};
         const json_t *word = json_object_get(words, names[n]);
         if (word == NULL) continue;
-        const struct onnx_array *got = &b->array[K + n];
-        bool good = onnx_load(file, word, &wanted) &&
-                    guarded_shape_count(&wanted.shape) == guarded_shape_count(&got->shape);
-        for (int64_t i = 0; good && i < guarded_shape_count(&wanted.shape); i++)
-            good = wanted.x[i] == got->x[i];
+        const struct onnx_array *past = &b->array[PAST_K + n], *rows = &b->array[K + n];
+        const int64_t count =
+            (past->x ? guarded_shape_count(&past->shape) : 0) + guarded_shape_count(&rows->shape);
+        double *joined = past->x ? put_behind(past, rows) : NULL;
+        const double *got = joined ? joined : rows->x;
+        bool good = onnx_load(file, word, &wanted) && guarded_shape_count(&wanted.shape) == count;
+        for (int64_t i = 0; good && i < count; i++) good = wanted.x[i] == got[i];
+        free(joined);
         free(wanted.x);
         if (!good) snprintf(why, 256, "%s is not the past and the new rows", names[n]);
         if (!good) return false;
@@ -253,5 +250,6 @@ void onnx_signature(const json_t *words, char text[256]) {
     if (number_of(words, "softcap") > 0) add(text, "softcap", "");
     if (bias) add(text, "bias ", text_of(bias, "type"));
     if (json_object_get(words, "mask")) add(text, "mask", "");
+    if (json_object_get(words, "past_k")) add(text, "past", "");
     add(text, text_of(words, "score_mod"), text_of(words, "mask_mod"));
 }

@@ -144,7 +144,7 @@ static bool tell(void) {
     for (int n = 0; n < OPERATORS; n++) {
         printf("counted: ONNX %s: %d cases, %d passed, %d failed, %d out", operators[n].name, counts[n].cases,
                counts[n].passed, counts[n].failed, counts[n].out);
-        if (counts[n].past) printf("; past rows put before the new ones on the host in %d", counts[n].past);
+        if (counts[n].past) printf("; past rows in views of their own in %d", counts[n].past);
         if (counts[n].float64) printf("; float64 rounded to float32 in %d", counts[n].float64);
         printf("\n");
         passed += counts[n].passed, failed += counts[n].failed;
