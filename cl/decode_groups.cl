@@ -206,7 +206,8 @@ decode_groups(FUSED_ARGUMENTS) {
     row_eights acc;
 #define CLEAR(r, c) acc.row##r = (float8)(0.0f);
     FOR_ROWS(CLEAR)
-    pass_state x = {(ROW_FLOATS)(-INFINITY), (ROW_FLOATS)(0.0f), (ROW_FLOATS)(0.0f)};
+    pass_state x; // by members: of a list of constants Mesa's rusticl 22.3 made zeros
+    x.m = (ROW_FLOATS)(-INFINITY), x.l = (ROW_FLOATS)(0.0f);
     for (int c0 = keys_of.begin; c0 < keys_of.end; c0 += KEYS_CHUNK) {
         const int count = min(KEYS_CHUNK, keys_of.end - c0);
         const bool partial = c0 < keys_of.all_begin || c0 + count > keys_of.all_end || SCORE_MASKED;

@@ -34,6 +34,7 @@ done
 step "rusticl: flash" verify flash causal
 step "rusticl: flash_tiles" verify flash-tiles-4 causal
 step "rusticl: decode_groups" verify decode-groups attend-f32-b1-h2-n1-nkv150-d64-full-lse
+step "rusticl: decode_groups, four rows, scores far below 0" verify decode-groups attend-f32-b1-h1-n4-nkv33-d32-full-lse-hugeneg
 step "rusticl: linear_rows" verify linear-rows linear-f32-b1-h1-n3-d64-m48-full
 if [ "${2:-}" = full ]; then
     steps_of "rusticl: suites over each kernel" env CLATTN_SECONDS="${CLATTN_SECONDS:-3600}" sh tests/families.sh "$build"
