@@ -176,7 +176,7 @@ static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] =
     X(past_type, "past_v: its type", p->kv.past_v.type = CLATTN_TYPE_F16)                                    \
     X(past_stride, "past_k: last stride", p->kv.past_k.stride[3] = 2)                                        \
     X(past_leaves, "past_k: its last element", p->kv.past_k.offset = 1 << 20)                                \
-    X(past_no_buffer, "past_v: its buffer is NULL", p->kv.past_v.buffer = NULL)                              \
+    X(past_no_buffer, "past_k: is given without past_v", p->kv.past_v.buffer = NULL)                         \
     X(past_scale, "past_k_scale: is for i8", p->kv.past_k_scale = p->lse)                                    \
     X(past_too_long, "past_lengths: item 1 is 61: must be 0 to 60", p->kv.past_lengths = too_long)           \
     X(past_negative, "past_lengths: item 0 is -1", p->kv.past_lengths = negative)                            \
@@ -189,7 +189,7 @@ static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] =
     X(table_rank, "block_table: rank 1", p->kv.block_table.rank = 1)                                         \
     X(table_lines, "block_table: 1 lines", p->kv.block_table.shape[0] = 1)                                   \
     X(table_leaves, "block_table: its last element", p->kv.block_table.offset = 1 << 20)                     \
-    X(table_no_buffer, "block_table: its buffer", p->kv.block_table.buffer = NULL)                           \
+    X(table_no_buffer, "k: shape", p->kv.block_table.buffer = NULL)                                          \
     X(no_size, "page_size: 0: must be 1 or more", p->kv.page_size = 0)                                       \
     X(other_size, "page_size: 8: k has 20 rows", p->kv.page_size = 8)                                        \
     X(no_table, "k: shape [11,2,20,32]", p->kv.block_table = (clattn_tensor){0})                             \

@@ -310,8 +310,7 @@ static clattn_status plan(call *c) {
     return CLATTN_OK;
 }
 
-// Of the caller's copy; what a layer makes itself has no buffer yet. Past keys and a block table are no options that a call
-// could do without.
+// Of the caller's copy; what a layer makes itself has no buffer yet.
 static void drop_absent(clattn_attention_params *p) {
     clattn_tensor *const optional[] = {&p->lse,
                                        &p->weights,
@@ -320,6 +319,9 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->score.bias,
                                        &p->kv.k_scale,
                                        &p->kv.v_scale,
+                                       &p->kv.past_k,
+                                       &p->kv.past_v,
+                                       &p->kv.block_table,
                                        &p->kv.past_k_scale,
                                        &p->kv.past_v_scale,
                                        &p->kv.k_new,
