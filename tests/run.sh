@@ -55,7 +55,7 @@ suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device-once
-steps_of "fuzzers, 20 s each" sh tests/check_fuzzers.sh
+steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12
 if wait $intel; then
     if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
     suite "device, Intel's CPU runtime" build $kind intel

@@ -133,7 +133,7 @@ suite() {
     rm -f "$log" "$wrapped"               # those of another suite
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear linear_linear_rows layer_linear_tiles ;;
-    device-once) set -- --suite device --no-suite variants ;; # what the variants have of host code is there already
+    device-once) set -- --suite device --no-suite variants --no-suite kernels ;; # what the variants have of host code is there already
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
     *) set -- --suite "$kind" ;;
     esac
