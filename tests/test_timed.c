@@ -193,6 +193,7 @@ START_TEST(what_is_seen) {
         call c = {
             .problem = {.batch = 3, .n_q = cases[n].n_q, .n_kv = cases[n].n_kv},
             .args = {.shift = cases[n].shift, .window_left = cases[n].left, .window_right = cases[n].right}};
+        c.params.q.shape[2] = cases[n].n_q, c.params.kv.k.shape[2] = cases[n].n_kv;
         c.params.score.alignment = CLATTN_ALIGN_OFFSET;
         c.params.score.offset = cases[n].shift;
         long seen = 0, most = 0;
