@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include "fuzz.h"
 
+#include <stdio.h>
 #include <string.h>
 
 bool fuzz_one(const uint8_t *data, size_t size) {
