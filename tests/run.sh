@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/driver.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish
 
 mkdir -p build
 intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
@@ -26,6 +26,7 @@ later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
 later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
+later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "bench and compare" sh tests/check_bench.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build

@@ -236,7 +236,7 @@ START_TEST(files_and_reports) {
     ck_assert_int_eq(RUN(bf16, (char[]){"--dtype=bf16"}, (char[]){"--out"}, svg, (char[]){"--quiet"}), 0);
     ck_assert_str_eq(output, "");
     ck_assert_int_eq(RUN((char[]){"--help"}), 0);
-    ck_assert(strstr(output, "example: clattn heatmap weights.npy --tokens tokens.txt --out heads.png"));
+    ck_assert(strstr(output, "example:\n    clattn heatmap weights.npy --tokens tokens.txt --out heads.png"));
 #ifdef CLATTN_HAVE_PNG
     ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, labels, (char[]){"--out"}, in_folder("h.png")), 0);
     ck_assert_int_eq(access(in_folder("h.png"), R_OK), 0);
@@ -249,23 +249,25 @@ static const struct {
     int status;
     const char *error;
 } refusals[] = {
-    {{NULL}, 2, "0 files of weights given; one is accepted"},
-    {{"@w", "@w"}, 2, "2 files of weights"},
-    {{"@w", "--colour"}, 2, "--colour: not an option here"},
-    {{"@w", "-x"}, 2, "-x: not an option here"},
-    {{"@w", "--out"}, 2, "--out: its value is missing"},
+    {{NULL}, 2, "a file of weights is needed"},
+    {{"@w", "@w"}, 2, "is one argument too many"},
+    {{"@w", "--colour"}, 2, "--colour: no such option"},
+    {{"@w", "--token", "@five"}, 2, "5 tokens; the weights have 3 queries"},
+    {{"@w", "--tokns", "@five"}, 2, "did you mean --tokens?"},
+    {{"@w", "-x"}, 2, "-x: no such option"},
+    {{"@w", "--out"}, 2, "--out: needs a value"},
     {{"@w", "--out", "heads.jpg"}, 2, ".png or .svg, or -, is accepted"},
     {{"@w", "--out", ".png"}, 2, ".png or .svg, or -, is accepted"},
-    {{"@w", "--batch", "-1"}, 2, "a number from 0"},
+    {{"@w", "--batch", "-1"}, 2, "a whole number from 0 to"},
     {{"@w", "--batch", "1"}, 2, "holds 0 to 0"},
-    {{"@w", "--dtype", "f8"}, 2, "bf16 is accepted"},
+    {{"@w", "--dtype", "f8"}, 2, "must be one of bf16"},
     {{"@w", "--dtype", "bf16"}, 2, "holds f32; it is for u2"},
     {{"@w", "--heads", "0", "--heads", "1"}, 2, "is given twice"},
     {{"@w", "--heads", "2"}, 2, "different heads from 0 to 1"},
     {{"@w", "--heads", "0,0"}, 2, "different heads"},
     {{"@w", "--heads", "1-0"}, 2, "different heads"},
     {{"@w", "--heads", "0,"}, 2, "different heads"},
-    {{"@w", "--heads", ""}, 2, "different heads"},
+    {{"@w", "--heads", ""}, 2, "its value is empty"},
     {{"@w", "--heads", "99999999999999999999"}, 2, "different heads"},
     {{"@w", "--tokens", "@five"}, 2, "5 tokens; the weights have 3 queries"},
     {{"@w", "--y-tokens", "@five"}, 2, "5 tokens; the weights have 4 keys"},

@@ -2,8 +2,6 @@
  * heads, and cropping live here; drawing is picture.h's. Called by the program's main. */
 #include "tool/tool.h"
 
-#include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,28 +15,10 @@
 /* Queries, keys or heads of a picture: far beyond what can be read, far below where pixel counts overflow. */
 #define SIZE_LIMIT 65536
 
-static const char help[] =
-    "usage: clattn heatmap WEIGHTS [options]\n"
-    "\n"
-    "Draw attention weights, a panel for each head: rows are queries, columns are keys.\n"
-    "WEIGHTS is [H, Nq, Nkv] or [B, H, Nq, Nkv], FILE.npy or FILE.safetensors#TENSOR.\n"
-    "\n"
-    "  --tokens FILE    token labels, one a line, for queries and keys; fewer than there are\n"
-    "                   rows crop the picture, which drops padding\n"
-    "  --y-tokens FILE  token labels of the keys, where they are not the queries' tokens\n"
-    "  --out FILE       .png, .svg, or - for the terminal (default)\n"
-    "  --batch N        the batch item to draw (default 0)\n"
-    "  --heads LIST     the heads to draw, such as 0,3,5-7 (default all)\n"
-    "  --dtype bf16     the numbers of a .npy of u2 are bfloat16\n"
-    "  --quiet          print no report line\n"
-    "  --verbose        accepted; there is nothing more to say\n"
-    "\n"
-    "example: clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n";
-
 typedef struct request {
     const char *weights_spec, *tokens_path, *y_tokens_path, *out_path, *head_list;
-    long batch;
-    bool bf16, quiet, help;
+    int64_t batch;
+    bool bf16, quiet;
 } request;
 
 /* All that is loaded for one picture. */
@@ -54,86 +34,90 @@ typedef struct failure {
     char text[1024];
 } failure;
 
-static bool parse_number(const char *text, long *number) {
-    char *end = NULL;
-    if (*text < '0' || *text > '9') return false;
-    errno = 0;
-    *number = strtol(text, &end, 10);
-    return errno == 0 && *end == '\0';
-}
-
 static bool has_suffix(const char *path, const char *suffix) {
     size_t length = strlen(path), suffix_length = strlen(suffix);
     return length > suffix_length && strcmp(path + length - suffix_length, suffix) == 0;
 }
 
-static bool take_option(int option, request *r, failure *why) {
-    switch (option) {
-    case 't':
-        r->tokens_path = optarg;
+enum {
+    HEATMAP_TOKENS = 700,
+    HEATMAP_Y_TOKENS,
+    HEATMAP_OUT,
+    HEATMAP_BATCH,
+    HEATMAP_HEADS,
+    HEATMAP_DTYPE,
+    HEATMAP_QUIET,
+    HEATMAP_VERBOSE
+};
+
+static const option_row heatmap_rows[] = {
+    {"tokens", "FILE", HEATMAP_TOKENS,
+     "token labels, one a line, for queries and keys; fewer than there are rows crop the picture, which "
+     "drops padding"},
+    {"y-tokens", "FILE", HEATMAP_Y_TOKENS,
+     "token labels of the keys, where they are not the queries' tokens"},
+    {"out", "FILE", HEATMAP_OUT, "a name in .png or .svg, or - for the terminal (default)"},
+    {"batch", "N", HEATMAP_BATCH, "the batch item to draw; default 0"},
+    {"heads", "LIST", HEATMAP_HEADS, "the heads to draw, such as 0,3,5-7; default all"},
+    {"dtype", "bf16", HEATMAP_DTYPE, "the numbers of a .npy of u2 are bfloat16"},
+    {"quiet", NULL, HEATMAP_QUIET, "print no report line"},
+    {"verbose", NULL, HEATMAP_VERBOSE, "accepted; there is nothing more to say"},
+};
+
+static bool take_out(request *r, const char *value, char why[256]) {
+    r->out_path = value;
+    snprintf(why, 256, "a name in .png or .svg, or -, is accepted");
+    return strcmp(value, "-") == 0 || has_suffix(value, ".png") || has_suffix(value, ".svg");
+}
+
+static bool take_heatmap(void *target, int id, const char *value, char why[256]) {
+    static const char *const types[] = {"bf16", NULL};
+    request *r = target;
+    int type = 0;
+    switch (id) {
+    case HEATMAP_TOKENS:
+        r->tokens_path = value;
         return true;
-    case 'y':
-        r->y_tokens_path = optarg;
+    case HEATMAP_Y_TOKENS:
+        r->y_tokens_path = value;
         return true;
-    case 'H':
-        r->head_list = optarg;
+    case HEATMAP_OUT:
+        return take_out(r, value, why);
+    case HEATMAP_BATCH:
+        return option_integer(value, 0, INT32_MAX, &r->batch, why);
+    case HEATMAP_HEADS:
+        r->head_list = value;
         return true;
-    case 'q':
+    case HEATMAP_DTYPE:
+        r->bf16 = option_choice(value, types, &type, why);
+        return r->bf16;
+    case HEATMAP_QUIET:
         r->quiet = true;
         return true;
-    case 'v':
-        return true;
-    case 'h':
-        r->help = true;
-        return true;
-    case 'o':
-        r->out_path = optarg;
-        if (strcmp(optarg, "-") == 0 || has_suffix(optarg, ".png") || has_suffix(optarg, ".svg")) return true;
-        return refuse(why->text, sizeof why->text, "--out %s: a name in .png or .svg, or -, is accepted",
-                      optarg);
-    case 'b':
-        if (parse_number(optarg, &r->batch)) return true;
-        return refuse(why->text, sizeof why->text, "--batch %s: a number from 0 is accepted", optarg);
-    case 'd':
-        r->bf16 = strcmp(optarg, "bf16") == 0;
-        if (r->bf16) return true;
-        return refuse(why->text, sizeof why->text, "--dtype %s: bf16 is accepted", optarg);
     default:
-        return false;
+        return true;
     }
 }
 
-static bool parse_request(int argc, char **argv, request *r, failure *why) {
-    static const struct option options[] = {
-        {"tokens", required_argument, NULL, 't'}, {"y-tokens", required_argument, NULL, 'y'},
-        {"out", required_argument, NULL, 'o'},    {"batch", required_argument, NULL, 'b'},
-        {"heads", required_argument, NULL, 'H'},  {"dtype", required_argument, NULL, 'd'},
-        {"quiet", no_argument, NULL, 'q'},        {"verbose", no_argument, NULL, 'v'},
-        {"help", no_argument, NULL, 'h'},         {NULL, 0, NULL, 0}};
-    bool taken[128] = {false};
+// -1 to go on, else the exit status.
+static int parse_request(int argc, char **argv, request *r) {
+    const option_group groups[] = {
+        {"options", heatmap_rows, sizeof heatmap_rows / sizeof heatmap_rows[0], take_heatmap, r}};
+    command_line line = {
+        .command = "heatmap",
+        .summary = "draw attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv] in FILE.npy or "
+                   "FILE.safetensors#TENSOR, a panel for each head: rows are queries, columns are keys",
+        .example = "clattn heatmap weights.npy --tokens tokens.txt --out heads.png",
+        .groups = groups,
+        .group_count = 1,
+        .positional_max = 1};
     *r = (request){.out_path = "-"};
-    opterr = 0;
-    optind = 1;
-    for (int option; (option = getopt_long(argc, argv, ":", options, NULL)) != -1;) {
-        const char *given = argv[optind - 1], letter[] = {'-', (char)optopt, '\0'};
-        /* getopt still stands on a group of letters such as -xy, so argv[optind - 1] is not the culprit
-         * there. */
-        if (option == '?' && optopt && !strchr(given, '=')) given = letter;
-        if (option == ':') return refuse(why->text, sizeof why->text, "%s: its value is missing", given);
-        if (option == '?')
-            return refuse(why->text, sizeof why->text,
-                          "%s: not an option here; clattn heatmap --help lists them", given);
-        if (optarg && taken[option])
-            return refuse(why->text, sizeof why->text, "%s: is given twice: one value is accepted", optarg);
-        taken[option] = true;
-        if (!take_option(option, r, why)) return false;
-        if (r->help) return true;
-    }
-    if (argc - optind != 1)
-        return refuse(why->text, sizeof why->text, "%d files of weights given; one is accepted",
-                      argc - optind);
-    r->weights_spec = argv[optind];
-    return true;
+    const int status = options_parse(&line, argc, argv);
+    if (status >= 0) return status;
+    if (!line.positional_count)
+        return tool_wrong("heatmap", "a file of weights is needed; see clattn heatmap --help");
+    r->weights_spec = line.positional[0];
+    return -1;
 }
 
 static bool load_weights(const request *r, heatmap *map, failure *why) {
@@ -158,7 +142,7 @@ static bool load_weights(const request *r, heatmap *map, failure *why) {
                           r->weights_spec, array_shape_text(w, shape, sizeof shape), SIZE_LIMIT);
     int64_t batches = w->rank == 4 ? w->shape[0] : 1;
     if (r->batch >= batches)
-        return refuse(why->text, sizeof why->text, "--batch %ld: %s holds 0 to %lld", r->batch,
+        return refuse(why->text, sizeof why->text, "--batch %lld: %s holds 0 to %lld", (long long)r->batch,
                       r->weights_spec, (long long)batches - 1);
     if (!array_to_f32(w, &map->values))
         return refuse(why->text, sizeof why->text, "no memory for the weights");
@@ -255,7 +239,7 @@ static bool draw(const request *r, heatmap *map, failure *why) {
     const char *slash = strrchr(r->weights_spec, '/');
     const char *name = slash && slash[1] ? slash + 1 : r->weights_spec;
     if (map->weights.rank == 4)
-        (void)snprintf(title, sizeof title, "%.400s, batch item %ld", name, r->batch);
+        (void)snprintf(title, sizeof title, "%.400s, batch item %lld", name, (long long)r->batch);
     else
         (void)snprintf(title, sizeof title, "%.400s", name);
     picture *p = &map->picture;
@@ -276,19 +260,16 @@ int tool_heatmap(int argc, char **argv) {
     request r;
     failure why = {""};
     heatmap map = {.values = NULL};
-    int status = 2;
-    if (!parse_request(argc, argv, &r, &why)) goto end;
-    if (r.help) {
-        fputs(help, stdout);
-        return 0;
-    }
+    int status = parse_request(argc, argv, &r);
+    if (status >= 0) return status;
+    status = EXIT_WRONG;
     if (strcmp(r.out_path, "-") != 0 && !file_can_write(r.out_path, why.text, sizeof why.text)) goto end;
     if (!load_weights(&r, &map, &why) || !choose_heads(&r, &map, &why) || !label_axes(&r, &map, &why))
         goto end;
     place(&r, &map);
-    status = draw(&r, &map, &why) ? 0 : 1;
+    status = draw(&r, &map, &why) ? EXIT_DONE : EXIT_FAILED;
 end:
-    if (status) fprintf(stderr, "clattn heatmap: %s\n", why.text);
+    if (status != EXIT_DONE) tool_wrong("heatmap", "%s", why.text);
     tokens_free(&map.row_tokens);
     tokens_free(&map.column_tokens);
     free(map.heads);

@@ -256,8 +256,8 @@ int tool_layer(int argc, char **argv) {
         common_group(&r.common)};
     command_line line = {"layer",
                          "multi-head attention with a model's weights",
-                         "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention "
-                         "--heads 12 --x x.npy --out y.npy\n"
+                         "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
+                         "        --heads 12 --x x.npy --out y.npy\n"
                          "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
                          groups,
                          5,

@@ -4,29 +4,16 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tool/commands.h"
+#include "tool/nearest.h"
 #include "tool/tool.h"
-
-static const struct {
-    const char *name;
-    int (*run)(int argc, char **argv);
-    const char *summary;
-} commands[] = {
-    {"devices", tool_devices, "what OpenCL devices there are, and which kernels they take"},
-    {"attend", tool_attend, "scaled dot-product attention on files"},
-    {"layer", tool_layer, "multi-head attention with a model's weights"},
-    {"heatmap", tool_heatmap, "draw attention weights"},
-    {"verify", tool_verify, "is this device right? every kernel on hard cases"},
-    {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
-    {"tune", tool_tune, "find the fastest variants of this device, as rows for the planner"},
-    {"compare", tool_compare, "which differences of two benches are real"},
-};
-#define COMMANDS (sizeof commands / sizeof commands[0])
 
 static void print_help(FILE *to) {
     fprintf(to,
             "clattn %s: transformer attention on any OpenCL device\n\nusage: clattn COMMAND [OPTIONS]\n\n",
             clattn_version());
-    for (size_t i = 0; i < COMMANDS; i++) fprintf(to, "  %-9s %s\n", commands[i].name, commands[i].summary);
+    for (size_t i = 0; i < tool_command_count; i++)
+        fprintf(to, "  %-10s %s\n", tool_commands[i].name, tool_commands[i].summary);
     fprintf(to, "\nclattn COMMAND --help tells its options, with an example.\n");
 }
 
@@ -40,12 +27,16 @@ static int finish_output(int status) {
 }
 
 static int run_command(int argc, char **argv) {
-    for (size_t i = 0; i < COMMANDS; i++)
-        if (!strcmp(argv[0], commands[i].name)) return commands[i].run(argc, argv);
-    fprintf(stderr,
-            "clattn: no command '%s': devices, attend, layer, heatmap, verify, bench, tune or compare; see "
-            "clattn --help\n",
-            argv[0]);
+    const char *names[32];
+    const tool_command *command = tool_command_named(argv[0]);
+    if (command) return command->run(argc, argv);
+    for (size_t i = 0; i < tool_command_count; i++) names[i] = tool_commands[i].name;
+    const char *near = nearest_name(argv[0], names, tool_command_count);
+    fprintf(stderr, "clattn: no command '%s'%s%s%s:", argv[0], near ? "; did you mean " : "",
+            near ? near : "", near ? "?" : "");
+    for (size_t i = 0; i < tool_command_count; i++)
+        fprintf(stderr, "%s %s", !i ? "" : i + 1 == tool_command_count ? " or" : ",", names[i]);
+    fprintf(stderr, "; see clattn --help\n");
     return EXIT_WRONG;
 }
 

@@ -54,3 +54,13 @@ void nearest_names(const char *wanted, const char *const *names, size_t count, c
     for (size_t k = 0; k < kept && used < size; k++)
         used += (size_t)snprintf(text + used, size - used, "%s%s", k ? ", " : "", best[k]);
 }
+
+const char *nearest_name(const char *wanted, const char *const *names, size_t count) {
+    const char *best = NULL;
+    unsigned least = 1 + (unsigned)strlen(tail(wanted)) / 4;
+    for (size_t n = 0; n < count; n++) {
+        const unsigned d = distance(tail(wanted), tail(names[n]));
+        if (d < least || (d == least && !best)) best = names[n], least = d;
+    }
+    return best;
+}

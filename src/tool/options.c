@@ -7,7 +7,8 @@
 #include <string.h>
 
 #include "evidence/number.h"
-#include "tool/tool.h"
+#include "tool/nearest.h"
+#include "tool/options_text.h"
 
 // One line whatever it quotes: names in files may hold what steers a terminal.
 static void print_line(const char *command, const char *format, va_list list) {
@@ -32,22 +33,6 @@ int tool_failed(const char *command, const char *format, ...) {
     print_line(command, format, list);
     va_end(list);
     return EXIT_FAILED;
-}
-
-static void print_help(const command_line *line) {
-    printf("clattn %s: %s\n\nexample:\n    %s\n", line->command, line->summary, line->example);
-    for (int g = 0; g < line->group_count; g++) {
-        const option_group *group = &line->groups[g];
-        printf("\n%s:\n", group->title);
-        for (int i = 0; i < group->count; i++) {
-            const option_row *row = &group->rows[i];
-            char left[64];
-            const char *dash = row->name[0] == '-' ? "" : "--";
-            snprintf(left, sizeof left, "%s%s%s%s", dash, row->name, row->value ? " " : "",
-                     row->value ? row->value : "");
-            printf("  %-28s %s\n", left, row->help);
-        }
-    }
 }
 
 #define MAX_OPTIONS 96
@@ -100,6 +85,21 @@ static int take(const command_line *line, int code, const char *value, bool take
     return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
 }
 
+// `rows` end with a name of NULL.
+static int refuse_unknown(const command_line *line, const struct option *rows, const char *given) {
+    const char *names[MAX_OPTIONS], *name = given + strspn(given, "-");
+    char wanted[128];
+    size_t count = 0;
+    while (rows[count].name) names[count] = rows[count].name, count++;
+    snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(name, "="), name);
+    const char *near = given[0] == '-' && given[1] == '-' ? nearest_name(wanted, names, count) : NULL;
+    return tool_wrong(line->command,
+                      "%s: no such option (or not written out, or given a value it does not take)%s%s%s; "
+                      "see clattn %s --help",
+                      given, near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
+                      line->command);
+}
+
 int options_parse(command_line *line, int argc, char **argv) {
     struct option rows[MAX_OPTIONS];
     char letters[2 * MAX_OPTIONS];
@@ -111,15 +111,11 @@ int options_parse(command_line *line, int argc, char **argv) {
         const int code = getopt_long(argc, argv, letters, rows, NULL);
         if (code == -1) break;
         if (code == ID_HELP || code == 'h') {
-            print_help(line);
+            options_text_print(line, stdout);
             return EXIT_DONE;
         }
         if (code == ':') return tool_wrong(line->command, "%s: needs a value", argv[optind - 1]);
-        if (code == '?')
-            return tool_wrong(line->command,
-                              "%s: no such option (or not written out, or given a value it does not take); "
-                              "see clattn %s --help",
-                              argv[optind - 1], line->command);
+        if (code == '?') return refuse_unknown(line, rows, argv[optind - 1]);
         const int status = take(line, code, optarg, taken);
         if (status >= 0) return status;
     }

@@ -1,0 +1,74 @@
+#!/bin/sh
+# What is made from the tables of options: help within 100 columns with an example, words for mistyped names, manual pages
+# that groff takes without a warning, and completions that each shell that is here takes and answers with.   $1 build folder
+set -u
+build=$PWD/$1 clattn=$PWD/$1/clattn
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work" || exit 1
+. "$OLDPWD/tests/refused.sh"
+commands=$("$clattn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
+[ "$(echo "$commands" | wc -w)" -ge 10 ] || complain "clattn --help lists: $commands"
+
+for command in $commands; do
+    "$clattn" "$command" --help >help || complain "$command --help"
+    grep -q '^example:$' help || complain "$command --help has no example"
+    [ "$(LC_ALL=C.UTF-8 awk 'length > 100' help | wc -l)" -eq 0 ] || complain "$command --help is wider than 100 columns"
+    "$clattn" manual "$command" >page.1 || complain "manual $command"
+    for word in NAME SYNOPSIS EXAMPLE OPTIONS 'EXIT STATUS'; do
+        [ "$word" = OPTIONS ] && ! grep -q '^  -' help && continue
+        grep -q "^.SH $word" page.1 || complain "manual $command has no $word"
+    done
+    if command -v groff >/dev/null; then
+        groff -man -Tutf8 -ww page.1 >page 2>warnings || complain "groff: manual $command"
+        [ ! -s warnings ] || complain "groff: manual $command: $(head -n 1 warnings)"
+        [ -s page ] || complain "manual $command is empty"
+    fi
+    [ -s "$build/clattn-$command.1" ] || complain "no page clattn-$command.1 is installed"
+done
+"$clattn" manual >page.1 && grep -q '^\\fBattend' page.1 || complain "manual"
+
+# bash: what it would offer for the words so far.
+"$clattn" completion bash >clattn.bash || complain "completion bash"
+offers() { # WORDS...
+    bash -c '. ./clattn.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _clattn; echo "${COMPREPLY[*]}"' bash "$@"
+}
+expect() { # WHAT WORDS...
+    what=$1
+    shift
+    [ "$(offers "$@")" = "$what" ] || complain "bash offers '$(offers "$@")' for: $*"
+}
+: >some.npy
+expect 'attend' clattn at
+expect '--dropout-mask --dropout' clattn attend --drop
+expect 'some.npy' clattn attend --q so
+expect '' clattn attend --scale so
+expect 'on off' clattn bench --check ''
+expect 'some.npy' clattn compare so
+expect 'verify' clattn help ver
+for command in $commands; do
+    for option in $("$clattn" "$command" --help | sed -n 's/^  \(-[-a-z]*\).*/\1/p'); do
+        case " $(offers clattn "$command" -) " in
+        *" $option "*) ;;
+        *) complain "bash does not offer $command $option" ;;
+        esac
+    done
+done
+for shell in zsh fish; do
+    "$clattn" completion $shell >completion.$shell || complain "completion $shell"
+    if command -v $shell >/dev/null; then $shell -n completion.$shell || complain "$shell does not take its completion"; fi
+done
+if command -v fish >/dev/null; then
+    [ "$(fish -N -c 'source completion.fish; complete -C "clattn attend --dropo"' | cut -f 1 | paste -sd ' ')" = '--dropout --dropout-mask' ] ||
+        complain "fish: $(fish -N -c 'source completion.fish; complete -C "clattn attend --dropo"')"
+fi
+
+refused 2 'did you mean bench' bnch
+refused 2 'did you mean --causal' attend --cuasal top-left
+refused 2 'see clattn attend --help' attend --nothing-like-it
+"$clattn" attend --nothing-like-it 2>&1 | grep -q 'did you mean' && complain "a guess for what is like nothing"
+refused 2 'bash, zsh or fish' completion
+refused 2 'must be one of' completion tcsh
+refused 2 'no command' manual nonesuch
+[ "$bad" = 0 ] && echo "completions, manual pages and help: all held"
+exit "$bad"
