@@ -30,6 +30,7 @@ bench --heads 4 --kv-heads 2 --baselines unfused,clblast -o json >"$work/grouped
 name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-ropehalf-seed3
 "$clattn" bench --case "$name,empty-rows" --max-ms 50 --cache-dir "$work/kernels" -o json >"$work/named.json"
 "$clattn" tune --case "$name" --quick --quiet --cache-dir "$work/kernels" | grep -q 'type=f16 nq=37..37 :'
+if ls "$work/kernels"/tuned-* 2>/dev/null; then echo "tune --case keeps rows unasked"; exit 1; fi
 "$clattn" verify --only planner --case "$name" --cache-dir "$work/kernels" | grep -q "pass *planner/$name"
 "$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir "$work/kernels" --save "$work/options.md" -o json >"$work/options.json"
 grep -q '| documents by mask_mod, block mask | ' "$work/options.md"

@@ -29,6 +29,7 @@ later "options: strict, none without effect, checks that check" sh tests/check_o
 later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "bench and compare" sh tests/check_bench.sh build
+later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build

@@ -109,6 +109,14 @@ static double quantile(const double *x, int64_t count, double q) {
     return below + 1 < count ? x[below] * (1.0 - part) + x[below + 1] * part : x[below];
 }
 
+// Of sorted numbers as many as are kept, spread evenly.
+static int thin(const double *x, int64_t count, double kept[MEASURE_SAMPLES]) {
+    const int most = count < MEASURE_SAMPLES ? (int)count : MEASURE_SAMPLES;
+    for (int i = 0; i < most; i++)
+        kept[i] = most == count ? x[i] : quantile(x, count, (i + 0.5) / MEASURE_SAMPLES);
+    return most;
+}
+
 // Sorts them.
 static measure_times times_of(samples *t) {
     qsort(t->device, (size_t)t->count, sizeof t->device[0], compare_doubles);
@@ -119,11 +127,7 @@ static measure_times times_of(samples *t) {
                            .time_ns_spread =
                                quantile(t->device, t->count, 0.75) - quantile(t->device, t->count, 0.25),
                            .wall_ns = quantile(t->wall, t->count, 0.5)};
-    times.sample_count = t->count < MEASURE_SAMPLES ? (int)t->count : MEASURE_SAMPLES;
-    for (int i = 0; i < times.sample_count; i++)
-        times.samples[i] = times.sample_count == t->count
-                               ? t->device[i]
-                               : quantile(t->device, t->count, (i + 0.5) / MEASURE_SAMPLES);
+    times.sample_count = thin(t->device, t->count, times.samples);
     return times;
 }
 
@@ -138,31 +142,32 @@ bool measure_run(struct place *place, const measure_settings *settings, measure_
     return ok;
 }
 
-static bool take_turns(struct place *place, const measure_settings *settings, measure_call *call,
+static bool take_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
                        void *const users[2], samples t[2]) {
     const uint64_t start = measure_clock_ns();
     t[0].count = t[1].count = 0;
     while (go_on(settings, t[1].count, (double)(measure_clock_ns() - start) / 1e6)) {
         const int first = t[0].count % 2 != 0;
-        if (!take_sample(place, call, users[first], &t[first]) ||
-            !take_sample(place, call, users[!first], &t[!first]))
+        if (!take_sample(places[first], call, users[first], &t[first]) ||
+            !take_sample(places[!first], call, users[!first], &t[!first]))
             return false;
     }
     return true;
 }
 
-bool measure_in_turns(struct place *place, const measure_settings *settings, measure_call *call,
+bool measure_in_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
                       void *const users[2], measure_pair *pair) {
     samples *t = malloc(3 * sizeof *t); // of the two, and their ratios
     *pair = (measure_pair){0};
-    if (t == NULL) place_broken(place, "malloc", CL_OUT_OF_HOST_MEMORY);
-    const bool ok = t != NULL && take_turns(place, settings, call, users, t);
+    if (t == NULL) place_broken(places[0], "malloc", CL_OUT_OF_HOST_MEMORY);
+    const bool ok = t != NULL && take_turns(places, settings, call, users, t);
     if (ok) {
         double *const ratios = t[2].device;
         for (int64_t n = 0; n < t[1].count; n++) ratios[n] = t[1].device[n] / t[0].device[n];
         qsort(ratios, (size_t)t[1].count, sizeof ratios[0], compare_doubles);
         pair->ratio = quantile(ratios, t[1].count, 0.5);
         pair->ratio_spread = quantile(ratios, t[1].count, 0.75) - quantile(ratios, t[1].count, 0.25);
+        pair->ratio_count = thin(ratios, t[1].count, pair->ratios);
         for (int n = 0; n < 2; n++) pair->times[n] = times_of(&t[n]);
     }
     free(t);

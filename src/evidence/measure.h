@@ -38,8 +38,11 @@ typedef struct measure_pair {
     measure_times times[2];
     double ratio,
         ratio_spread; // the second's time by the first's, round for round: median, interquartile range
+    double ratios[MEASURE_SAMPLES]; // sorted: all, or evenly spaced quantiles
+    int ratio_count;
 } measure_pair;
-bool measure_in_turns(struct place *place, const measure_settings *settings, measure_call *call,
+// Each on the queue of its place, which may be one for both. False: a call failed, or a device did (its place's error).
+bool measure_in_turns(struct place *const places[2], const measure_settings *settings, measure_call *call,
                       void *const users[2], measure_pair *pair);
 
 #endif

@@ -5,8 +5,10 @@
 #include <unistd.h>
 
 #include "evidence/names.h"
-#include "tool/bench_table.h"
+#include "tool/bench.h"
+#include "tool/bench_against.h"
 #include "tool/file.h"
+#include "tool/interrupt.h"
 #include "tool/outputs.h"
 
 enum {
@@ -17,20 +19,11 @@ enum {
     BENCH_REPEAT,
     BENCH_MAX_MS,
     BENCH_CHECK,
-    BENCH_OPTIONS
+    BENCH_OPTIONS,
+    BENCH_BATCH,
+    BENCH_WARMUP,
+    BENCH_AGAINST
 };
-
-typedef struct bench {
-    bench_list lists[BENCH_AXES], baselines;
-    bench_settings settings;
-    int format; // -1: not given
-    const char *save, *named;
-    bool options;
-    common_options common;
-    bench_case *cases;
-    int case_count, failures, rows, measured;
-    json_t *table;
-} bench;
 
 #define AXIS(axis) (400 + BENCH_AXIS_##axis)
 static const option_row bench_rows[] = {
@@ -63,6 +56,13 @@ static const option_row bench_rows[] = {
      "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
      "and tune name "
      "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"},
+    {"batch", "FILE", BENCH_BATCH,
+     "cases by name, one a line, as --case takes them; what follows a # is a remark"},
+    {"against", "OPTIONS", BENCH_AGAINST,
+     "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
+     "and other lists of "
+     "one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'"},
+    {"warmup", "N", BENCH_WARMUP, "runs before those that are timed; default 1, the one that is verified"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
     {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
     {"options", NULL, BENCH_OPTIONS,
@@ -141,6 +141,14 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
         return option_integer(value, 1, 1000, &b->settings.measure.repeat, why);
     case BENCH_MAX_MS:
         return take_max_ms(b, value, why);
+    case BENCH_WARMUP:
+        return option_integer(value, 1, 1000, &b->settings.warmup, why);
+    case BENCH_BATCH:
+        b->batch = value;
+        return true;
+    case BENCH_AGAINST:
+        b->against = value;
+        return true;
     case BENCH_CHECK:
         if (!option_choice(value, switches, &index, why)) return false;
         b->settings.check = index == 1;
@@ -154,148 +162,6 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
                  "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
         return format_of(value) >= 0;
     }
-}
-
-// One line that is overwritten, for somebody who watches.
-static void show_progress(const bench *b, const char *what, int number) {
-    if (b->common.quiet || !isatty(STDERR_FILENO)) return;
-    if (what)
-        fprintf(stderr, "\r\033[K%d/%d %s", number, b->case_count, what);
-    else
-        fputs("\r\033[K", stderr);
-    fflush(stderr);
-}
-
-static void tell_problem(const bench *b, const bench_row *row, const char *name) {
-    if (row->status == BENCH_FAIL) tool_failed("bench", "%s: fail: %s", name, row->why);
-    if (row->status == BENCH_UNSUPPORTED && b->common.verbose)
-        tool_failed("bench", "%s: unsupported: %s", name, row->why);
-}
-
-static void measure_place(session *s, struct limits *found) {
-    struct place place = session_place(s);
-    limits_measure(&place, found);
-}
-
-static int measure_limits(const bench *b, session *s, struct limits *found) {
-    const clattn_device device = s->device;
-    show_progress(b, "limits of the device", 0);
-    const int status = session_open_device(s, &device, NULL);
-    if (status < 0) measure_place(s, found);
-    session_close(s);
-    show_progress(b, NULL, 0);
-    return status;
-}
-
-// Who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
-static int measure_projections(const bench *b, session *s) {
-    bool open = false;
-    for (int i = 0; i < b->case_count; i++) {
-        const struct test_case *t = &b->cases[i].test;
-        const bool projects = t->op == CASE_LAYER || t->op == CASE_LINEAR;
-        open = open || (projects && t->projection == CLATTN_PROJECTION_AUTO);
-    }
-    if (!open) return -1;
-    const clattn_device device = s->device;
-    show_progress(b, "projections, CLBlast's and clattn's", 0);
-    int status = session_open_device(s, &device, NULL);
-    if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
-        tool_failed("bench", "projections are not measured, shipped rows decide: %s", s->message);
-    session_close(s);
-    show_progress(b, NULL, 0);
-    return status;
-}
-
-static void run_cases(bench *b, session *s, bench_row *rows) {
-    for (int i = 0; i < b->case_count; i++) {
-        char name[CASE_NAME_SIZE];
-        case_name(&b->cases[i].test, name);
-        show_progress(b, name, i + 1);
-        bench_measure(s, &b->cases[i], &b->settings, &rows[i]);
-        show_progress(b, NULL, 0);
-        tell_problem(b, &rows[i], name);
-        b->failures += rows[i].status == BENCH_FAIL;
-    }
-}
-
-static void show_option(void *user, const char *name) {
-    show_progress(user, name, 0);
-}
-
-static void add_options(bench *b, const bench_option *options) {
-    for (int n = 0; n < bench_option_count(); n++) {
-        bench_option o = options[n];
-        char name[CASE_NAME_SIZE];
-        tell_problem(b, &o.row, case_name(&o.row.c.test, name));
-        b->failures += o.row.status == BENCH_FAIL;
-        b->measured += o.row.status == BENCH_OK;
-        b->rows++;
-        bench_table_add_option(b->table, &o);
-    }
-}
-
-static int run_options(bench *b, session *s, const clattn_capabilities *capabilities) {
-    struct limits found = {0};
-    bench_option *options = calloc((size_t)bench_option_count(), sizeof *options);
-    int status = options ? measure_limits(b, s, &found) : tool_failed("bench", "no memory");
-    if (status < 0) bench_table_add_device(b->table, capabilities, &found);
-    for (int i = 0; status < 0 && i < b->case_count; i++) {
-        bench_options_measure(s, &b->cases[i].test, &b->settings, options, show_option, b);
-        show_progress(b, NULL, 0);
-        for (int n = 0; n < bench_option_count(); n++) bench_measure_percent(&options[n].row, &found);
-        add_options(b, options);
-    }
-    free(options);
-    return status;
-}
-
-// Limits are taken before and after, since a machine that others use has its best moment at any time.
-static int run_device(bench *b, session *s) {
-    struct limits found = {0};
-    clattn_capabilities capabilities;
-    if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
-        return tool_failed("bench", "a device that tells nothing of itself");
-    if (b->options) return run_options(b, s, &capabilities);
-    bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
-    if (!rows) return tool_failed("bench", "no memory");
-    int status = measure_limits(b, s, &found);
-    if (status < 0) status = measure_projections(b, s);
-    if (status < 0) {
-        run_cases(b, s, rows);
-        measure_limits(b, s, &found);
-        bench_table_add_device(b->table, &capabilities, &found);
-    }
-    for (int i = 0; status < 0 && i < b->case_count; i++) {
-        bench_measure_percent(&rows[i], &found);
-        bench_table_add_row(b->table, &rows[i]);
-        b->rows++;
-        b->measured += rows[i].status == BENCH_OK;
-    }
-    free(rows);
-    return status;
-}
-
-// The device that --device or CLATTN_DEVICE names, else each in turn; one that takes no context is passed
-// over, unless none does.
-static int run_devices(bench *b) {
-    session s = {.command = "bench", .options = b->common};
-    clattn_device *devices = NULL;
-    size_t count = 0;
-    const char *named = getenv("CLATTN_DEVICE");
-    if (b->common.device || (named && *named)) {
-        const int status = session_open(&s, "bench", &b->common);
-        if (status >= 0) return status;
-        session_close(&s);
-        return run_device(b, &s);
-    }
-    int status = session_devices(&s, &devices, &count);
-    if (status >= 0) return status;
-    for (size_t i = 0; i < count; i++) {
-        s.device = devices[i];
-        status = run_device(b, &s);
-    }
-    free(devices);
-    return b->rows ? -1 : status;
 }
 
 static int save_table(const bench *b) {
@@ -342,6 +208,29 @@ static bool make_option_cases(bench *b, bool listed, char why[256]) {
     return true;
 }
 
+// The names of a file, one a line, as those of --case.
+static int read_batch(bench *b, char **names) {
+    unsigned char *text = NULL;
+    size_t bytes = 0, used = 0;
+    char why[512];
+    bool remark = false, word = false;
+    if (!b->batch) return -1;
+    if (b->named) return tool_wrong("bench", "--batch: and --case name cases both: one is accepted");
+    if (!file_read_whole(b->batch, &text, &bytes, why, sizeof why))
+        return tool_wrong("bench", "--batch %s", why);
+    for (size_t i = 0; i < bytes; i++) {
+        const char c = (char)text[i];
+        remark = (remark || c == '#') && c != '\n';
+        const bool part = !remark && c > ' ';
+        if (part && !word && used) text[used++] = ',';
+        if (part) text[used++] = text[i];
+        word = part;
+    }
+    text[used] = '\0';
+    b->named = *names = (char *)text;
+    return used ? -1 : tool_wrong("bench", "--batch %s: names no case", b->batch);
+}
+
 static bool make_cases(bench *b, char why[256]) {
     bool listed = b->baselines.count > 0;
     for (int a = 0; a < BENCH_AXES; a++) listed = listed || b->lists[a].count > 0;
@@ -352,37 +241,82 @@ static bool make_cases(bench *b, char why[256]) {
     return false;
 }
 
-int tool_bench(int argc, char **argv) {
-    bench b = {.format = -1, .settings = {.check = true}};
-    char why[256];
+static int parse(bench *b, int argc, char **argv) {
     const option_group groups[] = {
         {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
-         sizeof bench_rows / sizeof bench_rows[0], take_bench, &b},
-        common_group(&b.common)};
+         sizeof bench_rows / sizeof bench_rows[0], take_bench, b},
+        common_group(&b->common)};
     command_line line = {.command = "bench",
                          .summary = "measure attention, verified first, against what the device can do",
                          .example =
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
                          .groups = groups,
                          .group_count = 2};
-    int status = options_parse(&line, argc, argv);
+    return options_parse(&line, argc, argv);
+}
+
+// The options of --against, by spaces, as a second request that shares the rest with the first.
+static int parse_against(bench *b, bench *other, char words[512]) {
+    char *argv[64] = {(char[]){"bench"}};
+    int argc = 1;
+    if (!b->against) return -1;
+    if (strlen(b->against) >= 512) return tool_wrong("bench", "--against: more than 511 letters");
+    strcpy(words, b->against);
+    for (char *word = strtok(words, " \t"); word && argc < 63; word = strtok(NULL, " \t"))
+        argv[argc++] = word;
+    const int status = parse(other, argc, argv);
+    if (status >= 0) return status;
+    b->other = other;
+    return bench_against_complete(b, other);
+}
+
+static int make_all(bench *b) {
+    char why[256];
+    if (!make_cases(b, why)) return tool_wrong("bench", "%s", why);
+    if (!b->other) return -1;
+    if (!make_cases(b->other, why)) return tool_wrong("bench", "--against: %s", why);
+    if (b->other->case_count != b->case_count)
+        return tool_wrong("bench",
+                          "--against: makes %d cases, and there are %d without it: a list or --case beside "
+                          "it, and of its own "
+                          "lists one value each, are accepted",
+                          b->other->case_count, b->case_count);
+    return -1;
+}
+
+static int measure_all(bench *b) {
+    b->table = bench_table_new();
+    interrupt_catch();
+    int status = bench_run_devices(b);
+    if (status < 0) status = print_table(b);
+    if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
+    json_decref(b->table);
+    if (status >= 0) return status;
+    if (interrupt_asked())
+        return tool_failed("bench", "interrupted: the table holds %d rows that were measured", b->measured);
+    if (b->measured + b->failures == 0)
+        return tool_failed("bench",
+                           "nothing was measured: no device takes any of the %d cases; --verbose tells why",
+                           b->case_count);
+    return b->failures ? EXIT_FAILED : EXIT_DONE;
+}
+
+int tool_bench(int argc, char **argv) {
+    bench b = {.format = -1, .settings = {.check = true}},
+          other = {.format = -1, .settings = {.check = true}};
+    char words[512], *names = NULL;
+    int status = parse(&b, argc, argv);
     if (status >= 0) return status;
     const output_file output = {"save", b.save};
     if (b.format >= 0 && b.common.json)
         return tool_wrong("bench", "--json: says it, and so does -o: one is accepted");
     status = outputs_check("bench", &output, 1);
-    if (status >= 0) return status;
-    if (!make_cases(&b, why)) return tool_wrong("bench", "%s", why);
-    b.table = bench_table_new();
-    status = run_devices(&b);
-    if (status < 0) status = print_table(&b);
-    if (status < 0) status = save_table(&b); // last: a table that cannot be saved has at least been seen
-    json_decref(b.table);
+    if (status < 0) status = read_batch(&b, &names);
+    if (status < 0) status = parse_against(&b, &other, words);
+    if (status < 0) status = make_all(&b);
+    if (status < 0) status = measure_all(&b);
     free(b.cases);
-    if (status >= 0) return status;
-    if (b.measured + b.failures == 0)
-        return tool_failed("bench",
-                           "nothing was measured: no device takes any of the %d cases; --verbose tells why",
-                           b.case_count);
-    return b.failures ? EXIT_FAILED : EXIT_DONE;
+    free(other.cases);
+    free(names);
+    return status;
 }

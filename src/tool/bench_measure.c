@@ -14,13 +14,19 @@ static bench_status failed(const bench_call *p, char why[256]) {
 
 bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
     struct case_verdict verdict;
+    double again_ns;
     if (!measure_once(&p->place, bench_call_enqueue, p, wall_ns)) return failed(p, row->why);
-    if (!settings->check) return BENCH_OK;
-    case_judge(p->data, &p->arrays, p->session->queue, &verdict);
-    row->error_nmse = verdict.nmse;
-    if (verdict.good) return BENCH_OK;
-    snprintf(row->why, sizeof row->why, "the result is wrong: %.230s", verdict.why);
-    return BENCH_FAIL;
+    if (settings->check) {
+        case_judge(p->data, &p->arrays, p->session->queue, &verdict);
+        row->error_nmse = verdict.nmse;
+        if (!verdict.good) {
+            snprintf(row->why, sizeof row->why, "the result is wrong: %.230s", verdict.why);
+            return BENCH_FAIL;
+        }
+    }
+    for (int64_t n = 1; n < settings->warmup; n++)
+        if (!measure_once(&p->place, bench_call_enqueue, p, &again_ns)) return failed(p, row->why);
+    return BENCH_OK;
 }
 
 // CLBlast compiles at its first call, from source, and tells no time: what that call took longer than the

@@ -7,7 +7,8 @@
 
 typedef struct bench_settings {
     measure_settings measure;
-    bool check; // verify before timing
+    bool check;     // verify before timing
+    int64_t warmup; // runs before, the first of which is verified; 0: one
 } bench_settings;
 
 typedef struct bench_row {

@@ -97,7 +97,8 @@ static bench_status take_turns(bench_call *plain, bench_call *p, double plain_ke
                                const bench_settings *settings, bench_option *o) {
     void *const users[2] = {plain, p};
     measure_pair pair;
-    if (!measure_in_turns(&p->place, &settings->measure, bench_call_enqueue, users, &pair)) {
+    struct place *const places[2] = {&plain->place, &p->place};
+    if (!measure_in_turns(places, &settings->measure, bench_call_enqueue, users, &pair)) {
         snprintf(o->row.why, sizeof o->row.why, "%s", p->status != BENCH_OK ? p->why : p->place.error);
         return BENCH_FAIL;
     }

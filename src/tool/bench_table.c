@@ -1,6 +1,8 @@
 // bench_table.c: see bench_table.h.
 #include "tool/bench_table.h"
 
+#include "tool/bench_against.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -258,6 +260,21 @@ static void print_md_options(FILE *to, const json_t *rows, size_t device) {
     }
 }
 
+static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
+    json_t *row;
+    size_t i;
+    fprintf(to,
+            "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
+            "round, with its interval of "
+            "95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so it is "
+            "|\n|---|---|--:|---|---|--:|--:|---|\n",
+            text(json_array_get(rows, 0), "against"));
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) == device)
+            bench_table_print_pair(to, row);
+    }
+}
+
 static void print_md(FILE *to, const json_t *table) {
     json_t *device, *row;
     size_t d, i;
@@ -270,6 +287,10 @@ static void print_md(FILE *to, const json_t *table) {
         if (options) {
             fputs("\n", to);
             print_md_options(to, all, d);
+            continue;
+        }
+        if (json_object_get(json_array_get(all, 0), "against")) {
+            print_md_pairs(to, all, d);
             continue;
         }
         fputs(

@@ -28,9 +28,6 @@ enum {
     NOT_MEASURED,
     VERDICTS
 };
-static const char *const verdicts[] = {"same",   "faster", "slower",      "inconclusive",
-                                       "broken", "mended", "not measured"};
-
 typedef struct compare {
     double fail_above; // of the median; below 0: no limit
     bool allow_missing, allow_inconclusive, json, quiet;
@@ -65,6 +62,11 @@ static bool take_compare(void *target, int id, const char *value, char why[256])
     return false;
 }
 
+static const char *verdict_word(int verdict) {
+    static const char *const more[] = {"broken", "mended", "not measured"};
+    return verdict < BROKEN ? compare_verdicts[verdict] : more[verdict - BROKEN];
+}
+
 static bool same_row(const json_t *a, const json_t *b) {
     return !strcmp(compare_text(a, "case"), compare_text(b, "case")) &&
            !strcmp(compare_text(a, "device"), compare_text(b, "device"));
@@ -92,7 +94,7 @@ static void print_pair(const compare *c, const json_t *a, const json_t *b, const
                        const compare_ratio *r) {
     char one[512], two[256];
     if (c->json || c->quiet) return;
-    printf("%-12s  %s%s", verdicts[verdict], row_of(a, one), what);
+    printf("%-12s  %s%s", verdict_word(verdict), row_of(a, one), what);
     if (verdict <= INCONCLUSIVE)
         printf(": %.3f ms, then %.3f ms, ratio %.3f [%.3f, %.3f]", compare_number(a, "time_ns") / 1e6,
                compare_number(b, "time_ns") / 1e6, r->ratio, r->low, r->high);
@@ -124,7 +126,7 @@ static void compare_pair(compare *c, const json_t *a, const json_t *b, const cha
     c->failed = c->failed || pair_fails(c, b, verdict, &r);
     print_pair(c, a, b, what, verdict, &r);
     json_t *row = json_pack("{s:s, s:s, s:s, s:O?, s:O?}", "case", compare_text(a, "case"), "device",
-                            compare_text(a, "device"), "verdict", verdicts[verdict], "time_ns_a",
+                            compare_text(a, "device"), "verdict", verdict_word(verdict), "time_ns_a",
                             json_object_get(a, "time_ns"), "time_ns_b", json_object_get(b, "time_ns"));
     json_object_set_new(row, "ratio", timed ? json_real(r.ratio) : json_null());
     json_object_set_new(row, "ratio_low", timed ? json_real(r.low) : json_null());

@@ -2,8 +2,11 @@
 #include "tool/compare_ratio.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "evidence/random.h"
+
+const char *const compare_verdicts[] = {"same", "faster", "slower", "inconclusive", NULL};
 
 #define DRAWS 2000
 #define FEWEST 5 // of fewer samples nothing can be said
@@ -18,12 +21,18 @@ static double median_of(double *x, int count) {
     return count % 2 ? x[count / 2] : 0.5 * (x[count / 2 - 1] + x[count / 2]);
 }
 
-static double drawn_median(const compare_times *t, struct random *random, double *room) {
-    for (int i = 0; i < t->count; i++) {
-        const int at = (int)random_uniform(random, 0.0, t->count);
-        room[i] = t->samples[at < t->count ? at : t->count - 1];
+static double drawn_median(const double *samples, int count, struct random *random, double *room) {
+    for (int i = 0; i < count; i++) {
+        const int at = (int)random_uniform(random, 0.0, count);
+        room[i] = samples[at < count ? at : count - 1];
     }
-    return median_of(room, t->count);
+    return median_of(room, count);
+}
+
+// Sorts them.
+static void take_interval(double drawn[DRAWS], compare_ratio *r) {
+    qsort(drawn, DRAWS, sizeof drawn[0], compare_doubles);
+    r->low = drawn[DRAWS / 40], r->high = drawn[DRAWS - 1 - DRAWS / 40];
 }
 
 static int verdict_of(const compare_ratio *r) {
@@ -47,13 +56,27 @@ compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b) {
     if (drawn && a->count >= FEWEST && b->count >= FEWEST) {
         struct random random = {1};
         for (int i = 0; i < DRAWS; i++) {
-            const double one = drawn_median(a, &random, drawn + DRAWS);
-            drawn[i] = drawn_median(b, &random, drawn + DRAWS) / one;
+            const double one = drawn_median(a->samples, a->count, &random, drawn + DRAWS);
+            drawn[i] = drawn_median(b->samples, b->count, &random, drawn + DRAWS) / one;
         }
-        qsort(drawn, DRAWS, sizeof drawn[0], compare_doubles);
-        r.low = drawn[DRAWS / 40], r.high = drawn[DRAWS - 1 - DRAWS / 40];
+        take_interval(drawn, &r);
     } else {
         by_spread(a, b, &r);
+    }
+    free(drawn);
+    r.verdict = verdict_of(&r);
+    return r;
+}
+
+compare_ratio compare_ratio_paired(const double *ratios, int count) {
+    compare_ratio r = {.low = 0.0, .high = 1e18};
+    double *drawn = malloc((DRAWS + COMPARE_SAMPLES) * sizeof *drawn);
+    if (drawn && count > 0 && count <= COMPARE_SAMPLES) {
+        struct random random = {1};
+        memcpy(drawn + DRAWS, ratios, (size_t)count * sizeof *ratios);
+        r.ratio = median_of(drawn + DRAWS, count);
+        for (int i = 0; i < DRAWS; i++) drawn[i] = drawn_median(ratios, count, &random, drawn + DRAWS);
+        if (count >= FEWEST) take_interval(drawn, &r);
     }
     free(drawn);
     r.verdict = verdict_of(&r);

@@ -1,4 +1,4 @@
-// compare_ratio.h: how much slower one set of times is than another, and how sure that is. Used by compare.
+// compare_ratio.h: how much slower one set of times is than another, and how sure that is. Used by compare and bench.
 #ifndef CLATTN_TOOL_COMPARE_RATIO_H
 #define CLATTN_TOOL_COMPARE_RATIO_H
 
@@ -26,4 +26,8 @@ typedef struct compare_ratio {
 // Bootstrap: medians of samples drawn again, with replacement, two thousand times; the same files give the same numbers
 // [Efron 1979; the interval is that of percentiles]. Where a file has no samples the interval is made of the spreads.
 compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b);
+// Of ratios b / a that were taken in turns, round for round: their median, drawn again in the same way.
+compare_ratio compare_ratio_paired(const double *ratios, int count);
+
+extern const char *const compare_verdicts[]; // in the order of the enum
 #endif

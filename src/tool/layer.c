@@ -254,16 +254,17 @@ int tool_layer(int argc, char **argv) {
         score_group(&r.score),
         expect_group(&r.expect),
         common_group(&r.common)};
-    command_line line = {"layer",
-                         "multi-head attention with a model's weights",
-                         "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
-                         "        --heads 12 --x x.npy --out y.npy\n"
-                         "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
-                         groups,
-                         5,
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {
+        "layer",
+        "multi-head attention with a model's weights",
+        "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
+        "        --heads 12 --x x.npy --out y.npy\n"
+        "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
+        groups,
+        5,
+        0,
+        {NULL},
+        0};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     if (r.lists) return list_presets();

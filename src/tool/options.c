@@ -162,7 +162,7 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
     return false;
 }
 
-enum { COMMON_DEVICE = 1, COMMON_CACHE, COMMON_JSON, COMMON_QUIET, COMMON_VERBOSE };
+enum { COMMON_DEVICE = 1, COMMON_TUNED, COMMON_CACHE, COMMON_JSON, COMMON_QUIET, COMMON_VERBOSE };
 
 static bool take_common(void *target, int id, const char *value, char why[256]) {
     common_options *o = target;
@@ -170,6 +170,9 @@ static bool take_common(void *target, int id, const char *value, char why[256]) 
     switch (id) {
     case COMMON_DEVICE:
         o->device = value;
+        break;
+    case COMMON_TUNED:
+        o->tuned = value;
         break;
     case COMMON_CACHE:
         o->cache_dir = value;
@@ -194,6 +197,10 @@ option_group common_group(common_options *o) {
          " else the first GPU, else the first CPU"},
         {"cache-dir", "DIR|off", COMMON_CACHE,
          "where compiled kernels are kept; default the user's cache folder"},
+        {"tuned", "FILE|off", COMMON_TUNED,
+         "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
+         "kept in the cache "
+         "folder for this device, driver and version"},
         {"json", NULL, COMMON_JSON, "print the report as JSON"},
         {"quiet", NULL, COMMON_QUIET, "print no report"},
         {"verbose", NULL, COMMON_VERBOSE, "tell on stderr what is compiled, and build logs"},

@@ -8,6 +8,7 @@
 #include "evidence/choose_device.h"
 #include "tool/file.h"
 #include "tool/tool.h"
+#include "tool/tuned.h"
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
     session *s = user;
@@ -96,18 +97,38 @@ static int check_cache_dir(const session *s) {
     return file_can_write(given, why, sizeof why) ? -1 : tool_wrong(s->command, "--cache-dir %s", why);
 }
 
-int session_open_device(session *s, const clattn_device *device, const char *rows) {
-    char folder[4096]; // a longer path is none
-    cl_int code = CL_SUCCESS;
-    const int wrong = check_cache_dir(s);
-    if (wrong >= 0) return wrong;
-    s->device = *device;
-    const clattn_context_params params = {.device = device->device,
+static clattn_status make_context(session *s, const char *folder, const char *rows) {
+    const clattn_context_params params = {.device = s->device.device,
                                           .log = session_log(s),
                                           .tuned_rows = rows,
                                           .engines = CLATTN_ENGINES_ALL,
-                                          .cache_dir = tool_cache_dir(&s->options, folder, sizeof folder)};
-    const clattn_status status = clattn_context_create(&params, &s->context);
+                                          .cache_dir = folder};
+    s->message[0] = '\0';
+    return clattn_context_create(&params, &s->context);
+}
+
+// Rows that were kept once, and that the library no longer takes, are worth no failure.
+static clattn_status make_tuned(session *s, const char *folder, const char *rows, bool given) {
+    const clattn_status status = make_context(s, folder, rows);
+    if (status != CLATTN_INVALID_ARGUMENT || !rows || given) return status;
+    if (s->options.verbose)
+        fprintf(stderr, "clattn %s: rows that were kept are not used: %s\n", s->command, s->message);
+    return make_context(s, folder, NULL);
+}
+
+int session_open_device(session *s, const clattn_device *device, const char *rows) {
+    char path[4096]; // a longer one is none
+    char *kept = NULL;
+    bool given = true;
+    cl_int code = CL_SUCCESS;
+    int wrong = check_cache_dir(s);
+    const char *folder = wrong < 0 ? tool_cache_dir(&s->options, path, sizeof path) : NULL;
+    if (wrong < 0 && !rows)
+        wrong = tuned_rows(s->command, &s->options, folder, device->device, &kept, &given);
+    if (wrong >= 0) return wrong;
+    s->device = *device;
+    const clattn_status status = make_tuned(s, folder, rows ? rows : kept, given);
+    free(kept);
     if (status != CLATTN_OK) return session_status(s, status);
     s->capabilities = clattn_context_capabilities(s->context);
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,

@@ -56,7 +56,7 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
 
 // Options of every sub-command that uses a device.
 typedef struct common_options {
-    const char *device, *cache_dir;
+    const char *device, *cache_dir, *tuned;
     bool json, quiet, verbose;
 } common_options;
 option_group common_group(common_options *o);
@@ -77,7 +77,8 @@ clattn_log session_log(session *s);
 // All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
 int session_devices(session *s, clattn_device **devices, size_t *count);
 int session_open(session *s, const char *command, const common_options *o);
-// The same with tuned rows of one's own; and on a given device.
+// The same with tuned rows of one's own; and on a given device. Rows NULL: those of --tuned, else those that clattn tune has
+// kept for the device.
 int session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
 int session_open_device(session *s, const clattn_device *device, const char *rows);
 void session_close(session *s);

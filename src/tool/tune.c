@@ -13,8 +13,10 @@
 #include "evidence/measure.h"
 #include "tool/bench_call.h"
 #include "tool/file.h"
+#include "tool/interrupt.h"
 #include "tool/outputs.h"
 #include "tool/tune.h"
+#include "tool/tuned.h"
 #include "tool/verify_case.h"
 
 // What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
@@ -64,6 +66,12 @@ static bool take_tune(void *target, int id, const char *value, char why[256]) {
     if (id == 600) t->out = value;
     if (id == 601) t->quick = true;
     if (id == 603) t->projection = true;
+    if (id == 604) {
+        static const char *const words[] = {"on", "off", NULL};
+        int word = 0;
+        if (!option_choice(value, words, &word, why)) return false;
+        t->keep = word ? TUNE_KEEP_OFF : TUNE_KEEP_ON;
+    }
     return id != 602 || take_case(t, value, why);
 }
 
@@ -165,18 +173,21 @@ const char *tune_device_condition(const clattn_capabilities *device, char text[4
     return text;
 }
 
-static void add_winners(tune *t, clattn_type type, const winner *winners) {
-    for (int i = 0; i < t->class_count; i++) {
-        char line[512], device[40];
-        const char *colon = strchr(winners[i].row, ':');
-        if (!colon) continue;
-        const double flops = model_flops(&t->classes[i].test);
-        snprintf(line, sizeof line, "%.*s%s type=%s %s %s  # %.0f GFLOP/s", (int)(colon - winners[i].row),
-                 winners[i].row, tune_device_condition(&t->device, device), names_types[type],
-                 t->classes[i].condition, colon, flops / winners[i].time_ns);
-        tune_add_line(t, line);
-        t->row_count++;
-    }
+static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
+    char row[400], line[640], device[40], remark[TUNE_REMARK];
+    const char *colon = strchr(w->row, ':');
+    struct test_case c = t->classes[i].test;
+    if (!colon) return;
+    if (!t->named) c.q_type = c.kv_type = c.out_type = type;
+    snprintf(row, sizeof row, "%.*s%s type=%s %s %s", (int)(colon - w->row), w->row,
+             tune_device_condition(&t->device, device), names_types[type], t->classes[i].condition, colon);
+    if (isatty(2)) fprintf(stderr, "\r%s, beside what is shipped\033[K", row);
+    const bool faster = tune_gain(t, row, &c, remark);
+    snprintf(line, sizeof line, "%s  # %.0f GFLOP/s, %s", row, model_flops(&t->classes[i].test) / w->time_ns,
+             remark);
+    tune_add_line(t, line);
+    t->row_count++;
+    if (faster) tune_keep_row(t, line);
 }
 
 // The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
@@ -219,10 +230,11 @@ static int tune_type(tune *t, clattn_type type) {
     for (int i = 0; status < 0; i++) {
         const char *row = candidate(t, i, text);
         if (!row) break;
-        if (*row && !(t->quick && i % 3 != 1)) status = try_row(t, row, type, winners);
+        if (*row && !(t->quick && i % 3 != 1) && !interrupt_asked()) status = try_row(t, row, type, winners);
     }
+    for (int i = 0; status < 0 && i < t->class_count && !interrupt_asked(); i++)
+        add_winner(t, type, i, &winners[i]);
     if (isatty(2)) fprintf(stderr, "\r\033[K");
-    if (status < 0) add_winners(t, type, winners);
     return status;
 }
 
@@ -285,27 +297,31 @@ static int tune_large(tune *t) {
 
 static int run_tune(tune *t) {
     session s = {0};
-    char line[700], error[512];
+    char line[TUNED_HEAD], error[512];
     int status = session_open(&s, "tune", &t->common);
     if (status >= 0) return status;
     t->device = *s.capabilities;
-    snprintf(line, sizeof line, "# %s, %s, clattn %s", s.capabilities->name, s.capabilities->driver,
-             clattn_version());
+    t->id = s.device;
     session_close(&s);
-    tune_add_line(t, line);
+    tune_add_line(t, tuned_head(&t->device, line));
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
-    for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0; type++)
+    for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0 && !interrupt_asked(); type++)
         if (!t->projection && (!own || (own->op != CASE_LINEAR && (int)own->q_type == type)))
             status = tune_type(t, (clattn_type)type);
-    if (status < 0 && (!own || own->op == CASE_LINEAR))
+    if (status < 0 && !interrupt_asked() && (!own || own->op == CASE_LINEAR))
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
-    if (status < 0 && t->projection) status = tune_large(t);
+    if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
+    if (!t->row_count && interrupt_asked()) return tool_failed("tune", "interrupted before the first row");
     if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
     fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
         return tool_failed("tune", "%s", error);
-    return EXIT_DONE;
+    const bool general = !t->named && !t->projection;
+    if (t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general)) status = tune_keep(t);
+    if (status < 0 && interrupt_asked())
+        return tool_failed("tune", "interrupted: %d rows were found before", t->row_count);
+    return status < 0 ? EXIT_DONE : status;
 }
 
 int tool_tune(int argc, char **argv) {
@@ -314,10 +330,15 @@ int tool_tune(int argc, char **argv) {
         {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
         {"quick", NULL, 601, "a third of the candidates"},
         {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"},
+        {"keep", "on|off", 604,
+         "keep rows that are faster than what is shipped for sure in the cache folder, where clattn finds "
+         "them for this device; "
+         "default on, but off with --case and --projection"},
         {"projection", NULL, 603,
          "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
          "--out rows.txt"}};
-    const option_group groups[] = {{"tune", rows, 4, take_tune, &t}, common_group(&t.common)};
+    const option_group groups[] = {{"tune", rows, sizeof rows / sizeof rows[0], take_tune, &t},
+                                   common_group(&t.common)};
     command_line line = {"tune",
                          "find the fastest legal variants of this device, as rows for the planner",
                          "clattn tune --device cpu --out rows.txt",
@@ -332,9 +353,13 @@ int tool_tune(int argc, char **argv) {
     const output_file output = {"out", t.out};
     if (status < 0 && t.common.json)
         return tool_wrong("tune", "--json: has no effect: rows are a text of their own");
+    if (status < 0 && t.common.tuned)
+        return tool_wrong("tune", "--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
         return tool_wrong("tune", "--projection: the case is none: a linear case is needed");
     if (status < 0) status = outputs_check("tune", &output, 1);
     if (status >= 0) return status;
+    t.common.tuned = "off";
+    interrupt_catch();
     return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
 }

@@ -19,10 +19,15 @@ typedef struct tune {
     tune_class classes[TUNE_CLASSES];
     int class_count;
     common_options common;
+    clattn_device id;
     clattn_capabilities device;
     char text[16384]; // the rows
     size_t used;
     int row_count;
+    enum { TUNE_KEEP_GENERAL, TUNE_KEEP_ON, TUNE_KEEP_OFF } keep;
+    char kept[16384]; // those for the cache folder
+    size_t kept_used;
+    int kept_count;
 } tune;
 
 // Median time of a case in ns; 0 where it does not run, or is wrong.
@@ -30,6 +35,14 @@ double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool
 void tune_add_line(tune *t, const char *line);
 // The conditions of a row for this device; returns text.
 const char *tune_device_condition(const clattn_capabilities *device, char text[40]);
+
+// tune_keep.c. What a row gains on this case, in turns with what is shipped, as words for a remark; true where it is faster for
+// sure.
+#define TUNE_REMARK 160
+bool tune_gain(tune *t, const char *row, const struct test_case *test, char remark[TUNE_REMARK]);
+void tune_keep_row(tune *t, const char *row);
+// Into the cache folder, where a session finds them (tuned.h). -1, or an exit status with its line.
+int tune_keep(const tune *t);
 
 // Parameters of CLBlast's GEMM kernels (tune_clblast.c): try those of a kernel, CLBlast's own first, on a projection by
 // CLBlast, and add a row where others are faster. *best_ns: what CLBlast's own take, then the best. Returns -1, or the exit

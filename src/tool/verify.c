@@ -95,6 +95,12 @@ static void remember(verify *v, const char *family) {
         snprintf(v->seen + n, sizeof v->seen - n, "%s", word);
 }
 
+// JSON has no number for one that is not finite.
+static json_t *error_json(double nmse) {
+    json_t *number = nmse >= 0.0 ? json_real(nmse) : NULL;
+    return number ? number : json_null();
+}
+
 static void tell(verify *v, const session *s, const char *variant, const struct test_case *test,
                  const verify_family *ran, verify_result result, const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
@@ -102,9 +108,12 @@ static void tell(verify *v, const session *s, const char *variant, const struct 
     const char *full = case_name(test, text), *name = test->name ? test->name : full;
     v->counts[result]++;
     if (v->common.json)
-        json_array_append_new(v->rows, json_pack("{s:s, s:s, s:s, s:s, s:s, s:s}", "variant", variant, "case",
-                                                 name, "name", full, "family", ran->name, "status",
-                                                 words[result], "why", why));
+        json_array_append_new(v->rows,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "variant", variant, "case",
+                                        name, "name", full, "family", ran->name, "status", words[result],
+                                        "why", why, "error_nmse", error_json(ran->nmse)));
+    else if (!v->common.quiet && result == VERIFY_PASS && ran->nmse >= 0.0)
+        printf("  %-11s %s/%s  NMSE %.1e\n", words[result], variant, name, ran->nmse);
     else if (!v->common.quiet)
         printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
     if (result == VERIFY_FAIL && !v->common.json)
@@ -164,6 +173,7 @@ static void run_pairs(verify *v, session *s, int i) {
 }
 
 static int run_variant(verify *v, session *s, int i) {
+    v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
     const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
     if (status >= 0) return status;
     if (v->pairs) run_pairs(v, s, i);
@@ -197,6 +207,8 @@ static int finish(const verify *v) {
 
 // -1, or the exit status of a request that says its cases twice.
 static int refuse_together(const verify *v) {
+    if (v->common.tuned)
+        return tool_wrong("verify", "--tuned: has no effect: each variant has rows of its own");
     const bool names_case = v->only && strchr(v->only, '/');
     if (v->named && names_case)
         return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted",

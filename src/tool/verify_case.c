@@ -13,7 +13,7 @@ enum { MOST_FAMILIES = 64 };
 static verify_family plan_family(session *s, const struct case_arrays *a) {
     clattn_family all[MOST_FAMILIES];
     clattn_linear_choice choice;
-    verify_family f = {""};
+    verify_family f = {.nmse = -1.0};
     size_t count = 0;
     if (a->op == CASE_LAYER) return f;
     if (a->op == CASE_LINEAR) {
@@ -34,6 +34,7 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
     case_bind(data, place, &arrays);
     verify_result result = VERIFY_FAIL;
     *ran = plan_family(s, &arrays);
+    ran->nmse = -1.0;
     if (place->error[0] != '\0') {
         snprintf(why, 256, "%s", place->error);
     } else if (family && strcmp(family, ran->name)) {
@@ -42,7 +43,7 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
     } else {
         const clattn_status status = case_enqueue(s->context, s->queue, &arrays, NULL);
         if (status == CLATTN_OK) case_judge(data, &arrays, s->queue, &verdict);
-        if (status == CLATTN_OK) snprintf(why, 256, "%s", verdict.why);
+        if (status == CLATTN_OK) snprintf(why, 256, "%s", verdict.why), ran->nmse = verdict.nmse;
         if (status != CLATTN_OK) snprintf(why, 256, "%.255s", s->message);
         result = status == CLATTN_UNSUPPORTED ? VERIFY_UNSUPPORTED : verdict.good ? VERIFY_PASS : VERIFY_FAIL;
     }
@@ -53,7 +54,7 @@ static verify_result judge(const struct case_data *data, session *s, struct plac
 
 verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, const char *family,
                          verify_family *ran, char why[256]) {
-    *ran = (verify_family){""};
+    *ran = (verify_family){.nmse = -1.0};
     struct place place = session_place(s);
     if (test->composed) {
         snprintf(why, 256, "clblast: the composition of CLBlast's products is a baseline of bench alone");

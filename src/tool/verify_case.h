@@ -8,9 +8,10 @@
 typedef enum verify_result { VERIFY_PASS, VERIFY_FAIL, VERIFY_UNSUPPORTED } verify_result;
 
 // What ran: the kernel family of attention, the kernel or "clblast" of a projection; empty where it is not known, as of
-// the several in a layer.
+// the several in a layer; and the error of its output.
 typedef struct verify_family {
     char name[32];
+    double nmse; // normalised mean squared error; below 0: nothing was compared
 } verify_family;
 
 // Run on the session's context with this kernel; AUTO leaves the case its own. Only where `family` takes it, if that is

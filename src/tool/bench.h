@@ -1,0 +1,25 @@
+// bench.h: what the parts of clattn bench share: what was asked for, and what came out. Used by bench*.c.
+#ifndef CLATTN_TOOL_BENCH_H
+#define CLATTN_TOOL_BENCH_H
+#include "tool/bench_table.h"
+
+typedef struct bench {
+    bench_list lists[BENCH_AXES], baselines;
+    bench_settings settings;
+    int format; // -1: not given
+    const char *save, *named, *batch, *against;
+    bool options;
+    common_options common;
+    struct bench *other; // of --against
+    bench_case *cases;
+    int case_count, failures, rows, measured;
+    json_t *table;
+} bench;
+
+// All devices, or the one that is named. -1, or an exit status with its line.
+int bench_run_devices(bench *b);
+
+// One line that is overwritten, for somebody who watches; NULL wipes it.
+void bench_show_progress(const bench *b, const char *what, int number);
+void bench_tell_problem(const bench *b, const bench_row *row, const char *name);
+#endif

@@ -1,0 +1,65 @@
+// tune_keep.c: what a row of clattn tune gains over what is shipped, and the rows that are kept for the device: those alone
+// that are faster for sure. Everything else would pin chance, or a moment in which the machine was busy.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/bench_against.h"
+#include "tool/file.h"
+#include "tool/interrupt.h"
+#include "tool/tune.h"
+#include "tool/tuned.h"
+
+#define TURNS 15
+#define TURNS_MS 2000.0 // of one row at most
+#define MOST_RATIO 1e17 // of an interval that is none: too few runs
+
+bool tune_gain(tune *t, const char *row, const struct test_case *test, char remark[TUNE_REMARK]) {
+    const bench_settings settings = {.measure = {.repeat = TURNS, .max_ms = TURNS_MS}};
+    const bench_side sides[2] = {{&t->common, "\n", {.test = *test}}, {&t->common, row, {.test = *test}}};
+    bench_pair pair;
+    bench_pair_measure("tune", &t->id, sides, &settings, &pair);
+    const compare_ratio *r = &pair.ratio;
+    if (pair.row.status != BENCH_OK) {
+        snprintf(remark, TUNE_REMARK, "not compared with what is shipped: %.100s", pair.row.why);
+        return false;
+    }
+    // As gains, so that more is better: the interval turns round.
+    if (r->high > MOST_RATIO) {
+        snprintf(remark, TUNE_REMARK, "about %.2fx what is shipped: too few runs to tell", 1.0 / r->ratio);
+        return false;
+    }
+    snprintf(remark, TUNE_REMARK, "%.2fx what is shipped [%.2f, %.2f]%s", 1.0 / r->ratio, 1.0 / r->high,
+             r->low > 0.0 ? 1.0 / r->low : 0.0,
+             r->verdict == COMPARE_INCONCLUSIVE ? ": the machine is too noisy to tell" : "");
+    return r->verdict == COMPARE_FASTER;
+}
+
+void tune_keep_row(tune *t, const char *row) {
+    const int n = snprintf(t->kept + t->kept_used, sizeof t->kept - t->kept_used, "%s\n", row);
+    if (n > 0 && (size_t)n < sizeof t->kept - t->kept_used) t->kept_used += (size_t)n, t->kept_count++;
+}
+
+// Rows of an earlier run go, too, where this one found none: it measured the same.
+int tune_keep(const tune *t) {
+    char folder_text[4096], path[4200], head[TUNED_HEAD], error[512];
+    common_options plain = t->common;
+    const char *folder = tool_cache_dir(&plain, folder_text, sizeof folder_text);
+    if (!folder || !tuned_path(folder, &t->device, path, sizeof path)) return -1;
+    if (!t->kept_count && interrupt_asked()) return -1;
+    if (!t->kept_count) {
+        const bool went = remove(path) == 0;
+        if (!t->common.quiet)
+            fprintf(stderr, "clattn tune: no row is faster than what is shipped for sure: none is kept%s\n",
+                    went ? ", and those of an earlier run are gone" : "");
+        return -1;
+    }
+    tuned_head(&t->device, head);
+    const file_part parts[] = {{head, strlen(head)}, {"\n", 1}, {t->kept, t->kept_used}};
+    if (!file_write_parts(path, parts, 3, error, sizeof error)) return tool_failed("tune", "%s", error);
+    if (!t->common.quiet)
+        fprintf(stderr,
+                "clattn tune: %d rows are kept in %s, and used from now on; --tuned off does without\n",
+                t->kept_count, path);
+    return -1;
+}
