@@ -13,7 +13,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/driver.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish chromium
 
 mkdir -p build
 intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
@@ -30,6 +30,7 @@ later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "bench and compare" sh tests/check_bench.sh build
 later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
+later "report: a page, and what a browser makes of it" sh tests/check_report.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build

@@ -14,6 +14,7 @@ const tool_command tool_commands[] = {
     {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
     {"tune", tool_tune, "find the fastest variants of this device, as rows for the planner"},
     {"compare", tool_compare, "which differences of two benches are real"},
+    {"report", tool_report, "benches as one page: devices, rooflines, cases, ratios, heads"},
     {"completion", tool_completion, "what a shell needs to complete these commands and their options"},
     {"manual", tool_manual, "manual pages of the program and its commands"},
 };

@@ -271,7 +271,8 @@ int tool_compare(int argc, char **argv) {
     status = refuse_options(&c);
     if (status >= 0) return status;
     c.rows = json_array();
-    for (int i = 0; i < c.file_count && status < 0; i++) status = compare_load(c.paths[i], &c.files[i]);
+    for (int i = 0; i < c.file_count && status < 0; i++)
+        status = compare_load("compare", c.paths[i], &c.files[i]);
     if (status < 0) status = c.by ? compare_settings(&c) : compare_files(&c);
     for (int i = 0; i < c.file_count; i++) json_decref(c.files[i]);
     json_decref(c.rows);

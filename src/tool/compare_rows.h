@@ -1,4 +1,4 @@
-// compare_rows.h: the rows of a file of clattn bench --save. Used by compare.
+// compare_rows.h: the rows of a file of clattn bench --save. Used by compare and report.
 #ifndef CLATTN_TOOL_COMPARE_ROWS_H
 #define CLATTN_TOOL_COMPARE_ROWS_H
 #include <jansson.h>
@@ -7,7 +7,7 @@
 #include "tool/compare_ratio.h"
 
 // Read a file and check its rows. -1, or an exit status, and its words are said.
-int compare_load(const char *path, json_t **file);
+int compare_load(const char *command, const char *path, json_t **file);
 
 // Of a row: a word ("" where there is none), a number, whether it was measured, its times.
 const char *compare_text(const json_t *row, const char *key);

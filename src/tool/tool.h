@@ -104,6 +104,7 @@ int tool_verify(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_tune(int argc, char **argv);
 int tool_compare(int argc, char **argv);
+int tool_report(int argc, char **argv);
 int tool_completion(int argc, char **argv);
 int tool_manual(int argc, char **argv);
 #endif
