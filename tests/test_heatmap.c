@@ -12,15 +12,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-#ifdef CLATTN_HAVE_PNG
-#include <png.h>
-#endif
 
 #include "../src/tool/file.h"
 #include "tool/tool.h"
 #include "../src/tool/label.h"
 #include "../src/tool/npy.h"
-#include "../src/tool/picture_canvas.h"
 #include "../src/tool/tokens.h"
 
 static char error[512];
@@ -70,6 +66,7 @@ static char *write_weights(const char *name, array_type type, int rank, const in
     array a;
     ck_assert(array_create(&a, type, rank, shape));
     for (size_t k = 0; type == ARRAY_F32 && k < a.bytes / 4; k++) ((float *)a.data)[k] = (float)(k % 5) / 4;
+    for (size_t k = 0; type == ARRAY_BOOL && k < a.bytes; k++) ((unsigned char *)a.data)[k] = k % 2;
     for (size_t k = 0; type == ARRAY_U16 && k < a.bytes / 2; k++)
         ((uint16_t *)a.data)[k] = (uint16_t)(0x3f80 - k);
     ck_assert(npy_write(in_folder(name), &a, error, sizeof error));
@@ -106,83 +103,25 @@ START_TEST(token_files) {
 }
 END_TEST
 
-START_TEST(palette_and_scale) {
-    unsigned char rgb[3];
-    int darkest = 0;
-    for (int index = COLOUR_LEAST; index <= COLOUR_GREATEST; index++) {
-        picture_colour(index, rgb);
-        int light = 299 * rgb[0] + 587 * rgb[1] + 114 * rgb[2];
-        ck_assert_int_ge(light, darkest - 1000); /* a step of rounding */
-        darkest = light > darkest ? light : darkest;
-    }
-    ck_assert(rgb[0] == 0xfd && rgb[1] == 0xe7 && rgb[2] == 0x25);
-    ck_assert_int_eq(picture_colour_index(0, 0, 1), COLOUR_LEAST);
-    ck_assert_int_eq(picture_colour_index(1, 0, 1), COLOUR_GREATEST);
-    ck_assert_int_eq(picture_colour_index(3, 3, 3), COLOUR_LEAST);
-    ck_assert_int_eq(picture_colour_index(NAN, 0, 1), COLOUR_NOT_FINITE);
-    ck_assert_int_eq(picture_colour_index(3e38f, -3e38f, 3e38f), COLOUR_GREATEST);
-}
-END_TEST
-
-#ifdef CLATTN_HAVE_PNG
-/* A picture whose cells have known colours: each must fill its square, 32 pixels a side in so small a
- * picture. */
-START_TEST(png_pixels) {
-    const float weights[] = {0, 1, NAN, 0.5f};
-    const picture p = {.title = "t",
-                       .weights = weights,
-                       .head_stride = 4,
-                       .row_stride = 2,
-                       .heads = 1,
-                       .rows = 2,
-                       .columns = 2,
-                       .head_numbers = (int[]){0}};
-    const int expected[] = {COLOUR_GREATEST, COLOUR_NOT_FINITE, picture_colour_index(0.5f, 0, 1)};
-    png_image image = {.version = PNG_IMAGE_VERSION};
-    ck_assert_msg(picture_png(&p, in_folder("p.png"), error, sizeof error), "%s", error);
-    ck_assert(png_image_begin_read_from_file(&image, in_folder("p.png")));
-    image.format = PNG_FORMAT_RGB;
-    unsigned char *pixels = malloc(PNG_IMAGE_SIZE(image));
-    ck_assert(pixels && png_image_finish_read(&image, NULL, pixels, 0, NULL));
-    for (int e = 0; e < 3; e++) {
-        unsigned char rgb[3];
-        int found = 0;
-        picture_colour(expected[e], rgb);
-        for (size_t k = 0; k < PNG_IMAGE_SIZE(image); k += 3) found += memcmp(pixels + k, rgb, 3) == 0;
-        ck_assert_int_ge(found, 32 * 32);
-        ck_assert_int_le(found, 32 * 32 + 22); /* and at most a line of the bar */
-    }
-    free(pixels);
-    picture large = p;
-    large.heads = 65536, large.rows = large.columns = 65536;
-    large.row_stride = large.head_stride = 0;
-    ck_assert(!picture_png(&large, in_folder("large.png"), error, sizeof error) &&
-              strstr(error, "fewer heads"));
-    ck_assert_int_ne(access(in_folder("large.png"), F_OK), 0);
-}
-END_TEST
-#endif
-
-START_TEST(svg_text) {
-    static char svg[65536];
-    const char *const labels[] = {"<&>", "\xc4\xa0word\x01"};
-    const float weights[] = {0, 1, 0.5f, 0.5f};
-    const picture p = {.title = "a<b",
-                       .weights = weights,
-                       .head_stride = 0,
-                       .row_stride = 2,
-                       .heads = 1,
-                       .rows = 2,
-                       .columns = 2,
-                       .head_numbers = (int[]){7},
-                       .row_labels = labels,
-                       .column_labels = labels};
-    ck_assert_msg(picture_svg(&p, in_folder("p.svg"), error, sizeof error), "%s", error);
-    read_back(in_folder("p.svg"), svg, sizeof svg);
-    ck_assert(strstr(svg, ">&lt;&amp;&gt;</text>") && strstr(svg, ">_word\xef\xbf\xbd</text>"));
-    ck_assert(strstr(svg, ">head 7</text>") && strstr(svg, ">a&lt;b</text>") && strstr(svg, "#fde725"));
-    ck_assert(strstr(svg, "h64v32")); /* two cells of one colour are one box */
-    ck_assert(strcmp(svg + strlen(svg) - 7, "</svg>\n") == 0);
+START_TEST(options_of_colour) {
+    char *weights = write_weights("w.npy", ARRAY_F32, 3, (int64_t[]){2, 3, 4});
+    char *mask = write_weights("mask.npy", ARRAY_BOOL, 2, (int64_t[]){3, 4});
+    ck_assert_int_eq(RUN(mask), 0);
+    ck_assert(strstr(output, " \u2502  \u2588\u2588  \u2588\u2588\u2502\n"));
+    ck_assert_int_eq(RUN(weights, (char[]){"--color=always"}), 0);
+    ck_assert(strstr(output, "\033[48;5;"));
+    ck_assert_int_eq(RUN(weights), 0); /* into a file */
+    ck_assert(!strstr(output, "\033"));
+    ck_assert_int_eq(RUN(weights, (char[]){"--per-head"}, (char[]){"--scale=log"}), 0);
+    ck_assert(strstr(output, "head 1: ") && !strstr(output, "from"));
+    ck_assert_int_eq(RUN(weights, (char[]){"--vmax=8"}), 0);
+    ck_assert(strstr(output, "from 6"));
+    ck_assert_int_eq(RUN(weights, (char[]){"--vmax=0"}), 2);
+    ck_assert(strstr(complaint, "above 0"));
+    setenv("COLUMNS", "44", 1);
+    ck_assert_int_eq(RUN(write_weights("wide.npy", ARRAY_F32, 3, (int64_t[]){1, 100, 200})), 0);
+    unsetenv("COLUMNS");
+    ck_assert(strstr(output, "the greatest of 14 queries and 7 keys"));
 }
 END_TEST
 
@@ -310,14 +249,10 @@ int main(void) {
     tcase_add_unchecked_fixture(group, enter, leave);
     tcase_add_test(group, labels_are_safe);
     tcase_add_test(group, token_files);
-    tcase_add_test(group, palette_and_scale);
-#ifdef CLATTN_HAVE_PNG
-    tcase_add_test(group, png_pixels);
-#endif
-    tcase_add_test(group, svg_text);
     tcase_add_test(group, terminal_fits_80_columns);
     tcase_add_test(group, terminal_draws_negative_weights);
     tcase_add_test(group, files_and_reports);
+    tcase_add_test(group, options_of_colour);
     tcase_add_loop_test(group, refusals_say_what_is_accepted, 0, sizeof refusals / sizeof *refusals);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK_GETENV);

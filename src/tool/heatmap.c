@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
 
 #include "file.h"
 #include "load.h"
@@ -14,11 +16,15 @@
 
 /* Queries, keys or heads of a picture: far beyond what can be read, far below where pixel counts overflow. */
 #define SIZE_LIMIT 65536
+/* Keys beyond which the weights of a row are mostly far below their greatest. */
+#define LOGARITHMIC_FROM 64
 
 typedef struct request {
     const char *weights_spec, *tokens_path, *y_tokens_path, *out_path, *head_list;
     int64_t batch;
-    bool bf16, quiet;
+    bool bf16, quiet, by_head;
+    int scale, colour; /* of their words */
+    float most;
 } request;
 
 /* All that is loaded for one picture. */
@@ -47,6 +53,10 @@ enum {
     HEATMAP_HEADS,
     HEATMAP_DTYPE,
     HEATMAP_QUIET,
+    HEATMAP_SCALE,
+    HEATMAP_MOST,
+    HEATMAP_BY_HEAD,
+    HEATMAP_COLOUR,
     HEATMAP_VERBOSE
 };
 
@@ -60,6 +70,13 @@ static const option_row heatmap_rows[] = {
     {"batch", "N", HEATMAP_BATCH, "the batch item to draw; default 0"},
     {"heads", "LIST", HEATMAP_HEADS, "the heads to draw, such as 0,3,5-7; default all"},
     {"dtype", "bf16", HEATMAP_DTYPE, "the numbers of a .npy of u2 are bfloat16"},
+    {"scale", "auto|linear|log", HEATMAP_SCALE,
+     "colours by a share of the greatest weight, or by powers of ten below it; auto is log where more than "
+     "64 keys share a row's 1"},
+    {"vmax", "X", HEATMAP_MOST, "the weight of the last colour; default the greatest"},
+    {"per-head", NULL, HEATMAP_BY_HEAD, "each head on a scale of its own"},
+    {"color", "auto|always|never", HEATMAP_COLOUR,
+     "colours on the terminal; auto is where it is one and NO_COLOR is not set"},
     {"quiet", NULL, HEATMAP_QUIET, "print no report line"},
     {"verbose", NULL, HEATMAP_VERBOSE, "accepted; there is nothing more to say"},
 };
@@ -71,7 +88,8 @@ static bool take_out(request *r, const char *value, char why[256]) {
 }
 
 static bool take_heatmap(void *target, int id, const char *value, char why[256]) {
-    static const char *const types[] = {"bf16", NULL};
+    static const char *const types[] = {"bf16", NULL}, *const scales[] = {"auto", "linear", "log", NULL},
+                             *const colours[] = {"auto", "always", "never", NULL};
     request *r = target;
     int type = 0;
     switch (id) {
@@ -91,6 +109,15 @@ static bool take_heatmap(void *target, int id, const char *value, char why[256])
     case HEATMAP_DTYPE:
         r->bf16 = option_choice(value, types, &type, why);
         return r->bf16;
+    case HEATMAP_SCALE:
+        return option_choice(value, scales, &r->scale, why);
+    case HEATMAP_MOST:
+        snprintf(why, 256, "a number above 0 is needed");
+        return option_float(value, &r->most, why) && r->most > 0;
+    case HEATMAP_BY_HEAD:
+        return r->by_head = true;
+    case HEATMAP_COLOUR:
+        return option_choice(value, colours, &r->colour, why);
     case HEATMAP_QUIET:
         r->quiet = true;
         return true;
@@ -128,14 +155,18 @@ static bool load_weights(const request *r, heatmap *map, failure *why) {
         return refuse(why->text, sizeof why->text, "--dtype bf16: %s holds %s; it is for u2", r->weights_spec,
                       array_type_name(w->type));
     if (w->type == ARRAY_U16 && r->bf16) w->type = ARRAY_BF16;
-    if (w->type != ARRAY_F32 && w->type != ARRAY_F16 && w->type != ARRAY_BF16)
+    if (w->type != ARRAY_F32 && w->type != ARRAY_F16 && w->type != ARRAY_BF16 && w->type != ARRAY_BOOL)
         return refuse(why->text, sizeof why->text,
-                      "%s: type %s; f32, f16 and bf16 (u2 with --dtype bf16) are accepted", r->weights_spec,
-                      array_type_name(w->type));
-    if (w->rank != 3 && w->rank != 4)
+                      "%s: type %s; f32, f16, bf16 (u2 with --dtype bf16) and, for masks, bool are accepted",
+                      r->weights_spec, array_type_name(w->type));
+    if (w->rank < (w->type == ARRAY_BOOL ? 2 : 3) || w->rank > 4)
         return refuse(why->text, sizeof why->text,
-                      "%s: shape %s; [H, Nq, Nkv] or [B, H, Nq, Nkv] is accepted", r->weights_spec,
-                      array_shape_text(w, shape, sizeof shape));
+                      "%s: shape %s; [H, Nq, Nkv] or [B, H, Nq, Nkv] is accepted, and of a mask [Nq, Nkv]",
+                      r->weights_spec, array_shape_text(w, shape, sizeof shape));
+    if (w->rank == 2) {
+        w->shape[2] = w->shape[1], w->shape[1] = w->shape[0], w->shape[0] = 1;
+        w->rank = 3;
+    }
     for (int axis = 0; axis < w->rank; axis++)
         if (w->shape[axis] < 1 || (axis >= w->rank - 3 && w->shape[axis] > SIZE_LIMIT))
             return refuse(why->text, sizeof why->text, "%s: shape %s; sizes from 1 to %d are drawn",
@@ -223,7 +254,27 @@ static void place(const request *r, heatmap *map) {
     picture *p = &map->picture;
     p->row_stride = w->shape[w->rank - 1];
     p->head_stride = w->shape[w->rank - 2] * p->row_stride;
+    p->by_head = r->by_head;
+    p->most = r->most;
+    p->logarithmic =
+        r->scale == 2 || (r->scale == 0 && p->columns > LOGARITHMIC_FROM && w->type != ARRAY_BOOL);
     p->weights = map->values + r->batch * w->shape[w->rank - 3] * p->head_stride;
+}
+
+/* As wide as the terminal that it goes to, else as a page; COLUMNS has the last word. */
+static int terminal_columns(void) {
+    const char *given = getenv("COLUMNS");
+    char why[256];
+    int64_t columns = 0;
+    struct winsize size;
+    if (given && option_integer(given, 1, 1000, &columns, why)) return (int)columns;
+    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+static bool coloured(const request *r) {
+    const char *without = getenv("NO_COLOR"), *terminal = getenv("TERM");
+    if (r->colour) return r->colour == 1;
+    return isatty(STDOUT_FILENO) && !(without && *without) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
 static void report(const request *r, const picture *p) {
@@ -243,10 +294,13 @@ static bool draw(const request *r, heatmap *map, failure *why) {
     else
         (void)snprintf(title, sizeof title, "%.400s", name);
     picture *p = &map->picture;
+    float least = 0, greatest = 0;
+    picture_range(p, &least, &greatest);
+    p->hides_zero = least == 0 && greatest > 0; /* no weight of a softmax is 0 but by a mask, or underflow */
     p->title = title;
     bool done = true;
     if (strcmp(r->out_path, "-") == 0)
-        picture_terminal(p, stdout);
+        picture_terminal(p, terminal_columns(), coloured(r), stdout);
     else if (has_suffix(r->out_path, ".png"))
         done = picture_png(p, r->out_path, why->text, sizeof why->text);
     else

@@ -9,10 +9,10 @@ float picture_weight(const picture *p, int head, int row, int column) {
     return p->weights[p->head_numbers[head] * p->head_stride + row * p->row_stride + column];
 }
 
-void picture_range(const picture *p, float *least, float *greatest) {
+static void range_of(const picture *p, int first, int end, float *least, float *greatest) {
     *least = INFINITY;
     *greatest = -INFINITY;
-    for (int h = 0; h < p->heads; h++)
+    for (int h = first; h < end; h++)
         for (int i = 0; i < p->rows; i++)
             for (int j = 0; j < p->columns; j++) {
                 float weight = picture_weight(p, h, i, j);
@@ -23,9 +23,52 @@ void picture_range(const picture *p, float *least, float *greatest) {
     if (*least > *greatest) *least = *greatest = 0;
 }
 
+void picture_range(const picture *p, float *least, float *greatest) {
+    range_of(p, 0, p->heads, least, greatest);
+}
+
+picture_scale picture_scale_of(const picture *p, int head) {
+    picture_scale scale;
+    range_of(p, p->by_head ? head : 0, p->by_head ? head + 1 : p->heads, &scale.least, &scale.greatest);
+    if (p->most > 0) scale.greatest = p->most;
+    scale.logarithmic = p->logarithmic && scale.greatest > 0;
+    /* A least weight of 1e-26 is nothing to a reader. */
+    if (scale.least > 0 && scale.least < 0.01f * scale.greatest) scale.least = 0;
+    return scale;
+}
+
+double picture_share(const picture_scale *scale, float weight) {
+    if (!isfinite(weight)) return -1;
+    /* In double, since the difference of two finite floats may overflow. */
+    double share = scale->greatest > scale->least
+                       ? ((double)weight - scale->least) / ((double)scale->greatest - scale->least)
+                       : 0;
+    if (scale->logarithmic)
+        share = weight > 0 ? 1 + log10((double)weight / scale->greatest) / PICTURE_DECADES : 0;
+    return fmin(fmax(share, 0), 1);
+}
+
+int picture_index(const picture *p, const picture_scale *scale, float weight) {
+    if (p->hides_zero && weight == 0) return COLOUR_HIDDEN;
+    double share = picture_share(scale, weight);
+    return share < 0 ? COLOUR_NOT_FINITE
+                     : COLOUR_LEAST + (int)(share * (COLOUR_GREATEST - COLOUR_LEAST) + 0.5);
+}
+
+float picture_greatest(const picture *p, int head, int row, int column, int height, int width) {
+    float most = -INFINITY;
+    for (int i = row; i < row + height && i < p->rows; i++)
+        for (int j = column; j < column + width && j < p->columns; j++) {
+            float weight = picture_weight(p, head, i, j);
+            if (!isfinite(weight)) return NAN;
+            most = fmaxf(most, weight);
+        }
+    return most;
+}
+
 void picture_colour(int index, unsigned char rgb[3]) {
     static const unsigned char fixed[COLOUR_LEAST][3] = {
-        {255, 255, 255}, {32, 32, 36}, {150, 150, 155}, {190, 190, 190}};
+        {255, 255, 255}, {32, 32, 36}, {150, 150, 155}, {255, 130, 130}, {222, 222, 226}};
     /* Ten points of viridis: lightness rises evenly, also in grey and for the colour-blind.
      * Source: van der Walt and Smith 2015, matplotlib. */
     static const unsigned char points[10][3] = {
@@ -46,9 +89,6 @@ void picture_colour(int index, unsigned char rgb[3]) {
 }
 
 int picture_colour_index(float weight, float least, float greatest) {
-    if (!isfinite(weight)) return COLOUR_NOT_FINITE;
-    if (!(greatest > least)) return COLOUR_LEAST;
-    /* In double, since the difference of two finite floats may overflow. */
-    double share = ((double)weight - least) / ((double)greatest - least);
-    return COLOUR_LEAST + (int)(share * (COLOUR_GREATEST - COLOUR_LEAST) + 0.5);
+    const picture plain = {.title = ""};
+    return picture_index(&plain, &(picture_scale){least, greatest, false}, weight);
 }

@@ -18,7 +18,27 @@ typedef struct picture {
     const int *head_numbers;          /* [heads], shown above the panels */
     const char *const *row_labels;    /* [rows] UTF-8, or NULL: numbers from 0 */
     const char *const *column_labels; /* [columns], or NULL */
+    float most;                       /* of the colour scale; 0: the greatest weight */
+    bool logarithmic;                 /* four powers of ten below the greatest, in place of a share of it */
+    bool by_head;                     /* each panel on a scale of its own */
+    bool hides_zero;                  /* exactly 0 is what nobody sees: grey */
 } picture;
+
+/* What colours mean in a panel. */
+typedef struct picture_scale {
+    float least, greatest;
+    bool logarithmic;
+} picture_scale;
+#define PICTURE_DECADES 4
+
+/* Of the panel at this place of head_numbers; of all panels where they share one. */
+picture_scale picture_scale_of(const picture *p, int head);
+
+/* Where a weight is on a scale, 0 to 1; below 0: it is not finite. */
+double picture_share(const picture_scale *scale, float weight);
+
+/* The greatest of the weights in `height` rows and `width` columns from (row, column); NaN where one is not finite. */
+float picture_greatest(const picture *p, int head, int row, int column, int height, int width);
 
 float picture_weight(const picture *p, int head, int row, int column);
 
@@ -31,8 +51,9 @@ void picture_range(const picture *p, float *least, float *greatest);
 bool picture_png(const picture *p, const char *path, char *error, size_t error_size);
 bool picture_svg(const picture *p, const char *path, char *error, size_t error_size);
 
-/* Print with shade characters in at most 80 columns of UTF-8; where the keys do not fit, neighbouring ones
- * share a column that shows the greatest. The caller checks ferror(out). */
-void picture_terminal(const picture *p, FILE *out);
+/* Print in at most so many columns of UTF-8 (at least 40 are taken), with shade characters, or in the colours of a terminal of
+ * 256; where the keys do not fit, neighbouring ones share a column, and as many rows a line, that shows the greatest. The caller
+ * checks ferror(out). */
+void picture_terminal(const picture *p, int columns, bool coloured, FILE *out);
 
 #endif

@@ -12,6 +12,7 @@ enum {
     COLOUR_INK,
     COLOUR_FRAME,
     COLOUR_NOT_FINITE,
+    COLOUR_HIDDEN,
     COLOUR_LEAST, /* the map runs from here */
     COLOUR_GREATEST = 255
 };
@@ -20,6 +21,9 @@ void picture_colour(int index, unsigned char rgb[3]);
 
 /* The index for a weight on a scale from least to greatest. */
 int picture_colour_index(float weight, float least, float greatest);
+
+/* The index for a weight of a picture on a panel's scale. */
+int picture_index(const picture *p, const picture_scale *scale, float weight);
 
 /* Pixels that a character takes, and a line of text. */
 #define TEXT_ADVANCE 12
@@ -38,8 +42,9 @@ typedef struct canvas {
 } canvas;
 
 typedef struct picture_layout {
-    int cell;                      /* pixels of a weight's side */
-    int left, below;               /* pixels of the labels beside and under a panel's cells */
+    int cell;        /* pixels of a cell's side */
+    int block;       /* weights of a cell's side, more than one where a weight had less than a pixel */
+    int left, below; /* pixels of the labels beside and under a panel's cells */
     int panel_width, panel_height; /* with labels, title and the gap to the next */
     int panels_across;
     int64_t width, height; /* pixels of the whole */

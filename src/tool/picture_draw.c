@@ -1,5 +1,6 @@
 /* Where everything of a drawn picture goes: a title, a grid of panels with labels on both axes, a colour bar.
  * One drawing for PNG and SVG. Called by picture_png.c and picture_svg.c. */
+#include <math.h>
 #include <stdio.h>
 
 #include "picture_canvas.h"
@@ -15,6 +16,14 @@
 #define BAR_LIMIT 480
 
 static const char axes[] = "rows are queries, columns are keys";
+static const char hidden[] = "; grey is exactly 0";
+
+/* The most cells of a panel's side. */
+#define MOST_CELLS 1188
+
+static int blocks(int count, int block) {
+    return (count + block - 1) / block;
+}
 
 static int larger(int a, int b) {
     return a > b ? a : b;
@@ -66,22 +75,21 @@ static int choose_across(const picture *p, int panel_width, int panel_height) {
 }
 
 picture_layout picture_plan(const picture *p) {
-    picture_layout l = {.cell = cell_size(larger(p->rows, p->columns)),
+    const int block = blocks(larger(p->rows, p->columns), MOST_CELLS);
+    const int rows = blocks(p->rows, block), columns = blocks(p->columns, block);
+    picture_layout l = {.cell = cell_size(larger(rows, columns)),
+                        .block = block,
                         .left = longest_label(p->row_labels, p->rows),
                         .below = longest_label(p->column_labels, p->columns)};
-    l.panel_width = l.left + larger(p->columns * l.cell, 8 * TEXT_ADVANCE) + PANEL_GAP;
-    l.panel_height = PANEL_TITLE + p->rows * l.cell + l.below + PANEL_GAP;
+    l.panel_width = l.left + larger(columns * l.cell, 8 * TEXT_ADVANCE) + PANEL_GAP;
+    l.panel_height = PANEL_TITLE + rows * l.cell + l.below + PANEL_GAP;
     l.panels_across = choose_across(p, l.panel_width, l.panel_height);
     int down = (p->heads + l.panels_across - 1) / l.panels_across;
-    int header = larger(title_of(p).length, (int)sizeof axes - 1) * TEXT_ADVANCE;
+    int header = larger(title_of(p).length, (int)(sizeof axes + sizeof hidden)) * TEXT_ADVANCE;
     l.width = (int64_t)l.panels_across * l.panel_width + BAR_SPACE;
     l.width = 2 * MARGIN + (l.width > header ? l.width : header);
     l.height = 2 * MARGIN + HEADER + (int64_t)down * l.panel_height - PANEL_GAP;
     return l;
-}
-
-static int colour_at(const picture *p, int head, int row, int column, const float range[2]) {
-    return picture_colour_index(picture_weight(p, head, row, column), range[0], range[1]);
 }
 
 /* The upper left corner of a panel's cells, and its place in head_numbers. */
@@ -89,45 +97,57 @@ typedef struct panel {
     int head, left, top;
 } panel;
 
+static int colour_at(const picture *p, const picture_layout *l, const picture_scale *scale, int head, int row,
+                     int column) {
+    return picture_index(p, scale,
+                         picture_greatest(p, head, row * l->block, column * l->block, l->block, l->block));
+}
+
 /* Neighbours of one colour are one box. */
-static void draw_cells(const picture *p, int cell, const panel *at, const float range[2], const canvas *c) {
-    int width = p->columns * cell, height = p->rows * cell;
-    c->box(c->state, at->left - 1, at->top - 1, width + 2, height + 2, COLOUR_FRAME);
-    c->box(c->state, at->left, at->top, width, height, COLOUR_LEAST);
-    for (int i = 0; i < p->rows; i++) {
-        for (int j = 0, next = 0; j < p->columns; j = next) {
-            int colour = colour_at(p, at->head, i, j, range);
-            for (next = j + 1; next < p->columns; next++)
-                if (colour_at(p, at->head, i, next, range) != colour) break;
+static void draw_cells(const picture *p, const picture_layout *l, const panel *at, const canvas *c) {
+    const picture_scale scale = picture_scale_of(p, at->head);
+    const int cell = l->cell, rows = blocks(p->rows, l->block), columns = blocks(p->columns, l->block);
+    c->box(c->state, at->left - 1, at->top - 1, columns * cell + 2, rows * cell + 2, COLOUR_FRAME);
+    c->box(c->state, at->left, at->top, columns * cell, rows * cell, COLOUR_LEAST);
+    for (int i = 0; i < rows; i++) {
+        for (int j = 0, next = 0; j < columns; j = next) {
+            int colour = colour_at(p, l, &scale, at->head, i, j);
+            for (next = j + 1; next < columns; next++)
+                if (colour_at(p, l, &scale, at->head, i, next) != colour) break;
             if (colour != COLOUR_LEAST)
                 c->box(c->state, at->left + j * cell, at->top + i * cell, (next - j) * cell, cell, colour);
         }
     }
 }
 
-static void draw_labels(const picture *p, int cell, const panel *at, const canvas *c) {
-    int step = label_step(cell), bottom = at->top + p->rows * cell;
-    for (int i = 0; i < p->rows; i += step) {
-        label text = label_at(p->row_labels, i);
+static void draw_labels(const picture *p, const picture_layout *l, const panel *at, const canvas *c) {
+    const int cell = l->cell, step = label_step(cell);
+    const int rows = blocks(p->rows, l->block), columns = blocks(p->columns, l->block);
+    for (int i = 0; i < rows; i += step) {
+        label text = label_at(p->row_labels, i * l->block);
         c->text(c->state, at->left - LABEL_GAP, at->top + i * cell + cell / 2, &text, TEXT_END);
     }
-    for (int j = 0; j < p->columns; j += step) {
-        label text = label_at(p->column_labels, j);
-        c->text(c->state, at->left + j * cell + cell / 2, bottom + LABEL_GAP, &text, TEXT_UP);
+    for (int j = 0; j < columns; j += step) {
+        label text = label_at(p->column_labels, j * l->block);
+        c->text(c->state, at->left + j * cell + cell / 2, at->top + rows * cell + LABEL_GAP, &text, TEXT_UP);
     }
 }
 
-static void draw_bar(const float range[2], int x, int y, int height, const canvas *c) {
+/* Without numbers where each panel has its own. */
+static void draw_bar(const picture *p, int x, int y, int height, const canvas *c) {
     c->box(c->state, x - 1, y - 1, BAR_WIDTH + 2, height + 2, COLOUR_FRAME);
     int last = height - 1;
     for (int row = 0; row < height; row++) {
         int colour = COLOUR_GREATEST - (COLOUR_GREATEST - COLOUR_LEAST) * row / (last ? last : 1);
         c->box(c->state, x, y + row, BAR_WIDTH, 1, colour);
     }
+    const picture_scale scale = picture_scale_of(p, 0);
     for (int tick = 0; tick <= 4; tick++) {
         char number[32];
-        double value = ((double)range[1] * (4 - tick) + (double)range[0] * tick) / 4;
+        double value = ((double)scale.greatest * (4 - tick) + (double)scale.least * tick) / 4;
+        if (scale.logarithmic) value = scale.greatest * pow(10, -PICTURE_DECADES * tick / 4.0);
         (void)snprintf(number, sizeof number, "%.3g", value);
+        if (p->by_head) (void)snprintf(number, sizeof number, "%s", tick == 0 ? "most" : "");
         label text = label_from_utf8(number, LABEL_LIMIT);
         int at = y + last * tick / 4;
         c->box(c->state, x + BAR_WIDTH, at, 5, 1, COLOUR_INK);
@@ -135,26 +155,32 @@ static void draw_bar(const float range[2], int x, int y, int height, const canva
     }
 }
 
+static void draw_head_title(const picture *p, const panel *at, const canvas *c) {
+    char name[64], most[32] = "";
+    if (p->by_head)
+        (void)snprintf(most, sizeof most, ": to %.3g", (double)picture_scale_of(p, at->head).greatest);
+    (void)snprintf(name, sizeof name, "head %d%s", p->head_numbers[at->head], most);
+    label text = label_from_utf8(name, LABEL_CAPACITY);
+    c->text(c->state, at->left, at->top - PANEL_TITLE + TEXT_HEIGHT / 2, &text, TEXT_START);
+}
+
 void picture_draw(const picture *p, const picture_layout *l, const canvas *c) {
-    float range[2];
-    picture_range(p, &range[0], &range[1]);
-    label title = title_of(p), legend = label_from_utf8(axes, LABEL_CAPACITY);
+    char line[sizeof axes + sizeof hidden];
+    (void)snprintf(line, sizeof line, "%s%s", axes, p->hides_zero ? hidden : "");
+    label title = title_of(p), legend = label_from_utf8(line, LABEL_CAPACITY);
     c->box(c->state, 0, 0, (int)l->width, (int)l->height, COLOUR_PAPER);
     c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2, &title, TEXT_START);
     c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2 + 24, &legend, TEXT_START);
     int first_top = MARGIN + HEADER + PANEL_TITLE;
     for (int h = 0; h < p->heads; h++) {
-        char name[32];
         panel at = {.head = h,
                     .left = MARGIN + h % l->panels_across * l->panel_width + l->left,
                     .top = first_top + h / l->panels_across * l->panel_height};
-        (void)snprintf(name, sizeof name, "head %d", p->head_numbers[h]);
-        label text = label_from_utf8(name, LABEL_LIMIT);
-        c->text(c->state, at.left, at.top - PANEL_TITLE + TEXT_HEIGHT / 2, &text, TEXT_START);
-        draw_cells(p, l->cell, &at, range, c);
-        draw_labels(p, l->cell, &at, c);
+        draw_head_title(p, &at, c);
+        draw_cells(p, l, &at, c);
+        draw_labels(p, l, &at, c);
     }
-    int cells = p->rows * l->cell;
+    int cells = blocks(p->rows, l->block) * l->cell;
     int bar_height = larger(4 * TEXT_HEIGHT, cells < BAR_LIMIT ? cells : BAR_LIMIT);
-    draw_bar(range, MARGIN + l->panels_across * l->panel_width, first_top, bar_height, c);
+    draw_bar(p, MARGIN + l->panels_across * l->panel_width, first_top, bar_height, c);
 }

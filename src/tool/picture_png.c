@@ -12,6 +12,7 @@
 
 #include "file.h"
 #include "font.h"
+#include "glyph.h"
 #include "picture_canvas.h"
 
 /* A quarter of the pixels that a 32-bit size holds; past it viewers fail too. */
@@ -20,7 +21,15 @@
 typedef struct raster {
     unsigned char *pixels;
     int width, height;
+    glyphs *fonts; /* of what the bitmap font lacks; NULL: none */
 } raster;
+
+/* Where a glyph's own dots go. */
+typedef struct turned {
+    raster *to;
+    int x, y;
+    bool up;
+} turned;
 
 static void raster_box(void *state, int x, int y, int width, int height, int colour) {
     raster *r = state;
@@ -35,11 +44,18 @@ static void raster_dot(raster *r, int x, int y) {
         r->pixels[(size_t)y * (size_t)r->width + (size_t)x] = COLOUR_INK;
 }
 
+static void turned_dot(void *state, int column, int row) {
+    const turned *t = state;
+    if (column < 0 || column >= TEXT_ADVANCE || row < -2 || row >= 2 * FONT_ROWS) return;
+    raster_dot(t->to, t->up ? t->x + row : t->x + column, t->up ? t->y - column : t->y + row);
+}
+
 static void raster_glyph(raster *r, int x, int y, uint32_t code_point, bool up) {
+    turned t = {r, x, y, up};
+    if (code_point > 0x7e && glyph_draw(r->fonts, code_point, TEXT_ADVANCE, 14, turned_dot, &t)) return;
     for (int row = 0; row < 2 * FONT_ROWS; row++)
         for (int column = 0; column < 2 * FONT_COLUMNS; column++)
-            if (font_dot_double(code_point, column, row))
-                raster_dot(r, up ? x + row : x + column, up ? y - column : y + row);
+            if (font_dot_double(code_point, column, row)) turned_dot(&t, column, row);
 }
 
 static void raster_text(void *state, int x, int y, const label *text, text_anchor anchor) {
@@ -84,7 +100,9 @@ bool picture_png(const picture *p, const char *path, char *error, size_t error_s
     raster r = {.width = (int)layout.width, .height = (int)layout.height};
     r.pixels = malloc((size_t)r.width * (size_t)r.height);
     if (!r.pixels) return refuse(error, error_size, "%s: no memory for the picture", path);
+    r.fonts = glyphs_open();
     picture_draw(p, &layout, &(canvas){&r, raster_box, raster_text});
+    glyphs_close(r.fonts);
     bool done = encode(&r, path, error, error_size);
     free(r.pixels);
     return done;

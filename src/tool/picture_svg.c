@@ -54,7 +54,8 @@ static void write_svg(const picture *p, FILE *out) {
 }
 
 bool picture_svg(const picture *p, const char *path, char *error, size_t error_size) {
-    if ((int64_t)p->heads * p->rows > CELL_LIMIT / p->columns)
+    const int block = picture_plan(p).block;
+    if ((int64_t)p->heads * (p->rows / block) > CELL_LIMIT / (p->columns / block + 1))
         return refuse(error, error_size, "%s: %d x %d x %d cells; as SVG at most %d, more as .png", path,
                       p->heads, p->rows, p->columns, CELL_LIMIT);
     char *text = NULL;

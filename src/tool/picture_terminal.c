@@ -1,24 +1,25 @@
-/* The terminal back end: shades in a fixed-width grid, a panel under another. Called by heatmap.c. */
+/* The terminal back end: shades or colours in a fixed-width grid, a panel under another. Called by heatmap.c. */
 #include "picture.h"
 
 #include <math.h>
 
-#include "label.h"
+#include "picture_canvas.h"
 
-#define TERMINAL_COLUMNS 80
+#define LEAST_COLUMNS 40
 #define LABEL_COLUMNS 12
 #define KEY_LABEL_ROWS 10
 
-/* Lower bounds as shares of the greatest weight; below the first the cell is left blank. */
+/* Lower bounds as shares of the scale; below the first the cell is left blank. */
 static const struct {
-    float from;
+    double from;
     const char *shade;
-} shades[] = {{0.75f, "\u2588"}, {0.5f, "\u2593"}, {0.25f, "\u2592"}, {0.05f, "\u2591"}, {-INFINITY, " "}};
+} shades[] = {{0.75, "\u2588"}, {0.5, "\u2593"}, {0.25, "\u2592"}, {0.05, "\u2591"}, {-1, " "}};
 
 typedef struct grid {
     int keys;  /* keys that share a column */
-    int width; /* characters of a column, 2 where there is room, since characters are twice as high as wide */
-    float greatest;
+    int rows;  /* queries that share a line: characters are twice as high as wide */
+    int width; /* characters of a column, 2 where there is room */
+    bool coloured;
 } grid;
 
 static label token_label(const char *const *labels, int index, int limit) {
@@ -37,18 +38,31 @@ static void put_code_point(FILE *out, uint32_t code_point) {
     (void)fputs(label_utf8(code_point, utf8), out);
 }
 
-static const char *shade_of(const picture *p, const grid *g, int head, int row, int first) {
-    float most = -INFINITY;
-    for (int j = first; j < first + g->keys && j < p->columns; j++) {
-        float weight = picture_weight(p, head, row, j);
-        if (!isfinite(weight)) return "?";
-        most = fmaxf(most, weight);
+/* The nearest of the 6 x 6 x 6 colours of a terminal of 256. */
+static int terminal_colour(const unsigned char rgb[3]) {
+    int index = 16;
+    for (int c = 0, weight = 36; c < 3; c++, weight /= 6) index += weight * ((rgb[c] * 5 + 127) / 255);
+    return index;
+}
+
+static void put_cell(const picture *p, const grid *g, const picture_scale *scale, float weight, FILE *out) {
+    unsigned char rgb[3];
+    double share = picture_share(scale, weight);
+    if (share < 0) {
+        put(out, "?", g->width);
+        return;
     }
-    /* Shares of a greatest that is 0 or less tell nothing, and the last of them is then above every weight. */
-    if (!(g->greatest > 0)) return " ";
-    size_t s = 0;
-    while (most < shades[s].from * g->greatest) s++;
-    return shades[s].shade;
+    if (g->coloured) {
+        picture_colour(picture_index(p, scale, weight), rgb);
+        (void)fprintf(out, "\033[48;5;%dm%*s\033[0m",
+                      p->hides_zero && weight == 0 ? 238 : terminal_colour(rgb), g->width, "");
+        return;
+    }
+    /* Shares of a greatest that is 0 or less tell nothing. */
+    size_t s = scale->greatest > 0 ? 0 : sizeof shades / sizeof *shades - 1;
+    if (scale->least > 0 && !scale->logarithmic) share = (double)weight / scale->greatest;
+    while (share < shades[s].from) s++;
+    put(out, shades[s].shade, g->width);
 }
 
 static void put_row_label(const picture *p, int row, FILE *out) {
@@ -90,30 +104,56 @@ static void put_key_labels(const picture *p, const grid *g, FILE *out) {
 }
 
 static void put_panel(const picture *p, const grid *g, int head, FILE *out) {
-    int columns = (p->columns + g->keys - 1) / g->keys;
-    (void)fprintf(out, "\nhead %d\n", p->head_numbers[head]);
+    const picture_scale scale = picture_scale_of(p, head);
+    (void)fprintf(out, "\nhead %d", p->head_numbers[head]);
+    if (p->by_head) (void)fprintf(out, ": %.3g to %.3g", (double)scale.least, (double)scale.greatest);
+    (void)fputc('\n', out);
     put_key_labels(p, g, out);
-    for (int i = 0; i < p->rows; i++) {
+    for (int i = 0; i < p->rows; i += g->rows) {
         put_row_label(p, i, out);
         (void)fputs(" \u2502", out);
-        for (int j = 0; j < columns; j++) put(out, shade_of(p, g, head, i, j * g->keys), g->width);
+        for (int j = 0; j < p->columns; j += g->keys)
+            put_cell(p, g, &scale, picture_greatest(p, head, i, j, g->rows, g->keys), out);
         (void)fputs("\u2502\n", out);
     }
 }
 
-void picture_terminal(const picture *p, FILE *out) {
-    const int room = TERMINAL_COLUMNS - LABEL_COLUMNS - 3;
-    float least = 0;
-    grid g = {.keys = (p->columns + room - 1) / room};
-    picture_range(p, &least, &g.greatest);
+static void put_legend(const picture *p, const grid *g, FILE *out) {
+    const picture_scale scale = picture_scale_of(p, 0);
+    if (g->coloured && !p->by_head) {
+        for (int k = 0; k <= 10; k++) {
+            const float at = scale.logarithmic
+                                 ? scale.greatest * powf(10, (float)PICTURE_DECADES * ((float)k / 10 - 1))
+                                 : scale.least + (scale.greatest - scale.least) * (float)k / 10;
+            put_cell(p, g, &scale, k || !p->hides_zero ? at : 1e-30f, out);
+        }
+        (void)fprintf(out, " %.3g to %.3g",
+                      scale.logarithmic ? scale.greatest * pow(10, -PICTURE_DECADES) : (double)scale.least,
+                      (double)scale.greatest);
+    } else if (!p->by_head) {
+        for (size_t s = sizeof shades / sizeof *shades - 1; s-- > 0;)
+            (void)fprintf(out, "%s from %.3g  ", shades[s].shade,
+                          scale.logarithmic ? scale.greatest * pow(10, PICTURE_DECADES * (shades[s].from - 1))
+                                            : shades[s].from * scale.greatest);
+    }
+    if (g->rows > 1)
+        (void)fprintf(out, "\neach cell is the greatest of %d queries and %d keys", g->rows, g->keys);
+    else if (g->keys > 1)
+        (void)fprintf(out, "\neach column is the greatest of %d keys", g->keys);
+    (void)fputc('\n', out);
+}
+
+void picture_terminal(const picture *p, int columns, bool coloured, FILE *out) {
+    const int room = (columns < LEAST_COLUMNS ? LEAST_COLUMNS : columns) - LABEL_COLUMNS - 3;
+    float least = 0, greatest = 0;
+    grid g = {.keys = (p->columns + room - 1) / room, .coloured = coloured};
+    picture_range(p, &least, &greatest);
     g.width = p->columns * 2 <= room ? 2 : 1;
+    g.rows = g.keys > 1 && p->rows > room ? 2 * g.keys : 1;
     label title = label_from_utf8(p->title, LABEL_CAPACITY);
     for (int k = 0; k < title.length; k++) put_code_point(out, title.code_points[k]);
     (void)fprintf(out, "\nrows are queries, columns are keys; %.3g to %.3g\n", (double)least,
-                  (double)g.greatest);
-    for (size_t s = sizeof shades / sizeof *shades - 1; s-- > 0;)
-        (void)fprintf(out, "%s from %.3g  ", shades[s].shade, (double)(shades[s].from * g.greatest));
-    if (g.keys > 1) (void)fprintf(out, "\neach column is the greatest of %d keys", g.keys);
-    (void)fputc('\n', out);
+                  (double)greatest);
+    put_legend(p, &g, out);
     for (int h = 0; h < p->heads; h++) put_panel(p, &g, h, out);
 }
