@@ -297,7 +297,7 @@ model("llama31", rope_scaling={"rope_type": "llama3", "factor": 8.0, "original_m
 model("dynamic", rope_scaling={"type": "dynamic", "factor": 2.0}, max_position_embeddings=4)
 model("heads", num_attention_heads=12, num_key_value_heads=4, head_dim=64)
 model("head_dim", head_dim=32)
-model("type", model_type="gemma")
+model("type", model_type="mamba")
 model("norm", model_type="qwen3", rms_norm_eps=1e-6)
 model("no_epsilon", model_type="qwen3", rms_norm_eps=-1)
 model("capped", attn_logit_softcapping=50.0)

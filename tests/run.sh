@@ -29,6 +29,7 @@ later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
 later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
+later "folders of published kinds of models, by numpy" python3 tests/check_models.py build
 later "bench and compare" sh tests/check_bench.sh build
 later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
 later "report: a page, and what a browser makes of it" sh tests/check_report.sh build

@@ -91,9 +91,10 @@ static void take_model(layer_run *r) {
     memcpy(rope.sections, r->rope.rope.sections, sizeof rope.sections);
     rope.sections_interleaved = r->rope.rope.sections_interleaved;
     r->rope.rope = rope;
-    r->params.norm = m->norm, r->params.norm_epsilon = m->norm_epsilon;
+    r->params.norm = m->norm, r->params.norm_epsilon = m->norm_epsilon,
+    r->params.norm_plus_one = m->norm_plus_one;
     r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
-    r->score.causal = "top-left";
+    r->score.causal = m->bidirectional ? NULL : "top-left";
     s->scale = m->scale, s->softcap = m->softcap;
     s->window = m->window > 0;
     if (s->window) s->window_left = m->window - 1, s->window_right = -1;
@@ -163,13 +164,18 @@ static int check_model(const layer_run *r) {
                                   {m->kv_heads * m->head_dim, m->width},
                                   {m->kv_heads * m->head_dim_v, m->width},
                                   {m->width, m->heads * m->head_dim_v}};
-    for (int i = LAYER_WQ; i <= LAYER_WO; i++)
+    const int64_t rows = wanted[LAYER_WQ][0] + wanted[LAYER_WK][0] + wanted[LAYER_WV][0];
+    if (r->weights.packed && (a[LAYER_WQ].shape[0] != rows || (m->width && a[LAYER_WQ].shape[1] != m->width)))
+        return tool_wrong("layer", "--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
+                          (long long)a[LAYER_WQ].shape[0], (long long)a[LAYER_WQ].shape[1], source,
+                          (long long)rows, m->width);
+    for (int i = r->weights.packed ? LAYER_WO : LAYER_WQ; i <= LAYER_WO; i++)
         for (int axis = 0; axis < 2; axis++)
             if (wanted[i][axis] && a[i].shape[axis] != wanted[i][axis])
                 return tool_wrong("layer", "--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
                                   layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
                                   source, (long long)wanted[i][0], (long long)wanted[i][1]);
-    for (int i = LAYER_BQ; i <= LAYER_BV && m->bias >= 0; i++)
+    for (int i = LAYER_BQ; i <= (r->weights.packed ? LAYER_BQ : LAYER_BV) && m->bias >= 0; i++)
         if (r->weights.present[i] != (m->bias == 1))
             return tool_wrong("layer", "--%s: %s tells of %s %s, and the weights have %s", by, source,
                               m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
@@ -180,6 +186,8 @@ int layer_model_load(layer_run *r) {
     const bool told = r->model_folder || r->preset;
     int status = r->model_folder ? load_folder(r) : r->preset ? load_preset(r) : check_options(r);
     if (status < 0 && !told) r->weights.norms = r->norm > 0;
+    r->weights.parts[0] = r->params.heads,
+    r->weights.parts[1] = r->params.kv_heads ? r->params.kv_heads : r->params.heads;
     if (status < 0) status = layer_weights_load("layer", &r->weights);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])

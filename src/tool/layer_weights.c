@@ -1,4 +1,4 @@
-// layer_weights.c: bert:, llama: and torch: name schemes, and tensors named one by one.
+// layer_weights.c: name schemes of models, and tensors named one by one.
 #include "tool/layer_weights.h"
 
 #include <stdio.h>
@@ -15,18 +15,33 @@ const char *const layer_tensor_options[LAYER_TENSORS] = {
 static const struct {
     const char *scheme;
     const char *suffix[LAYER_TENSORS], *strangers[4];
+    bool packed, turned; // q, k and v in one tensor; weights are [in, out]
 } schemes[] = {
     {"bert:",
      {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", NULL,
       "self.query.bias", "self.key.bias", "self.value.bias", "output.dense.bias"},
-     {"self.distance_embedding.weight"}},
+     {"self.distance_embedding.weight"},
+     .packed = false},
     {"llama:",
      {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", NULL, "q_proj.bias", "k_proj.bias",
       "v_proj.bias", "o_proj.bias", NULL, "q_norm.weight", "k_norm.weight", "sinks"},
-     {NULL}},
+     {NULL},
+     .packed = false},
     {"torch:",
      {"in_proj_weight", NULL, NULL, "out_proj.weight", NULL, "in_proj_bias", NULL, NULL, "out_proj.bias"},
-     {"bias_k", "bias_v"}},
+     {"bias_k", "bias_v"},
+     .packed = true},
+    {"gpt2:",
+     {"c_attn.weight", NULL, NULL, "c_proj.weight", NULL, "c_attn.bias", NULL, NULL, "c_proj.bias"},
+     {"q_attn.weight"},
+     .packed = true,
+     .turned = true},
+    {"phi:",
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "dense.weight", NULL, "q_proj.bias", "k_proj.bias",
+      "v_proj.bias", "dense.bias"},
+     {"q_layernorm.weight"},
+     .packed = false},
+    {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
 };
 
 static bool file_has(const layer_weights *w, char **names, size_t count, const char *name) {
@@ -63,14 +78,15 @@ static int load_named(const char *command, layer_weights *w, int i, const char *
     return -1;
 }
 
-// Of --names torch: Q, K and V are rows of one tensor each for weights and biases.
+// Where Q, K and V are rows of one tensor each for weights and biases.
 static int check_packed(const char *command, const layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
-            return tool_wrong(command,
-                              "--%s: has no effect beside --names torch:, whose in_proj_* hold Q, K and V: "
-                              "leave it out, or name all tensors without --names",
-                              layer_tensor_options[i]);
+            return tool_wrong(
+                command,
+                "--%s: has no effect beside --names %.5s..., where one tensor holds Q, K and V: "
+                "leave it out, or name all tensors without --names",
+                layer_tensor_options[i], w->names);
     return -1;
 }
 
@@ -82,12 +98,29 @@ static int check_known(const char *command, const layer_weights *w, int i, const
                                        : "--norm heads or --norm width says what it is for, or --model");
 }
 
+// [in, out] to [out, in], as a float32 matrix: what is turned is small beside what is computed with it.
+static int turn(const char *command, array *a) {
+    float *values = NULL;
+    array turned = {0};
+    if (a->rank != 2) return -1; // refused with its shape later
+    const int64_t shape[2] = {a->shape[1], a->shape[0]};
+    const bool ok = array_to_f32(a, &values) && array_create(&turned, ARRAY_F32, 2, shape);
+    for (int64_t i = 0; ok && i < shape[0]; i++)
+        for (int64_t j = 0; j < shape[1]; j++)
+            ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
+    free(values);
+    if (!ok) return tool_failed(command, "no memory to turn a matrix");
+    array_free(a);
+    *a = turned;
+    return -1;
+}
+
 static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
     const char *prefix = w->names + strlen(schemes[scheme].scheme);
     char **names = NULL, error[512], name[512];
     size_t count = 0;
     if (!w->file && !w->shards) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
-    w->packed = !strcmp(schemes[scheme].scheme, "torch:");
+    w->packed = schemes[scheme].packed;
     int status = w->packed ? check_packed(command, w) : -1;
     if (status >= 0) return status;
     if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
@@ -103,6 +136,7 @@ static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
         if (i >= LAYER_BQ && !file_has(w, names, count, name)) continue;
         status = check_known(command, w, i, name);
         if (status < 0) status = load_named(command, w, i, name);
+        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = turn(command, &w->arrays[i]);
     }
     free(names);
     return status;
@@ -139,7 +173,8 @@ bool layer_weights_named(const layer_weights *w, const char *scheme) {
 static int load_by_scheme(const char *command, layer_weights *w) {
     for (size_t scheme = 0; scheme < sizeof schemes / sizeof schemes[0]; scheme++)
         if (layer_weights_named(w, schemes[scheme].scheme)) return load_scheme(command, w, scheme);
-    return tool_wrong(command, "--names %s: bert:PREFIX, llama:PREFIX or torch:PREFIX is needed", w->names);
+    return tool_wrong(command, "--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed",
+                      w->names);
 }
 
 // What the options name must be there, of a rank that can be multiplied.
@@ -147,10 +182,10 @@ static int check_tensors(const char *command, const layer_weights *w) {
     int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
         if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
-            status = tool_wrong(
-                command,
-                "--%s: is missing: give --names bert:, llama: or torch:PREFIX, or each tensor's name",
-                layer_tensor_options[i]);
+            status = tool_wrong(command,
+                                "--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
+                                "phi3:PREFIX, or each tensor's name",
+                                layer_tensor_options[i]);
     for (int i = 0; status < 0 && i < LAYER_TENSORS; i++)
         if (w->present[i] && w->arrays[i].rank != (i < LAYER_BQ ? 2 : 1)) {
             char shape[128];
@@ -158,10 +193,15 @@ static int check_tensors(const char *command, const layer_weights *w) {
                                 array_shape_text(&w->arrays[i], shape, sizeof shape),
                                 i < LAYER_BQ ? "[out, in]" : "[out]");
         }
+    const int64_t parts = w->parts[0] + 2 * w->parts[1], all = parts ? parts : 3;
     if (status < 0 && w->packed &&
-        (w->arrays[LAYER_WQ].shape[0] % 3 ||
+        (w->arrays[LAYER_WQ].shape[0] % all ||
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
-        status = tool_wrong(command, "--names torch: in_proj_weight must be [3E, E] and in_proj_bias [3E]");
+        status = tool_wrong(command,
+                            "--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
+                            "has as many, and a "
+                            "bias has one number a row",
+                            w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
     return status;
 }
 
@@ -171,13 +211,15 @@ int layer_weights_load(const char *command, layer_weights *w) {
     return status < 0 ? check_tensors(command, w) : status;
 }
 
-// in_proj: three views of one buffer.
-static void unpack(clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
-    const int64_t rows = q->shape[0] / 3;
-    q->shape[0] = rows;
+// Three views of one buffer.
+static void unpack(const layer_weights *w, clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
+    const int64_t heads = w->parts[0] ? w->parts[0] : 1, kv_heads = w->parts[0] ? w->parts[1] : 1;
+    const int64_t rows = q->shape[0] / (heads + 2 * kv_heads);
+    q->shape[0] = heads * rows;
     *k = *v = *q;
-    k->offset = rows * q->stride[0];
-    v->offset = 2 * rows * q->stride[0];
+    k->shape[0] = v->shape[0] = kv_heads * rows;
+    k->offset = heads * rows * q->stride[0];
+    v->offset = (heads + kv_heads) * rows * q->stride[0];
 }
 
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
@@ -187,8 +229,8 @@ int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
     for (int i = 0; i < LAYER_SINKS && status < 0; i++)
         if (w->present[i]) status = tensors_upload(t, &w->arrays[i], views[i]);
     if (status < 0 && w->packed) {
-        unpack(&p->wq, &p->wk, &p->wv);
-        if (w->present[LAYER_BQ]) unpack(&p->bq, &p->bk, &p->bv);
+        unpack(w, &p->wq, &p->wk, &p->wv);
+        if (w->present[LAYER_BQ]) unpack(w, &p->bq, &p->bk, &p->bv);
     }
     return status;
 }

@@ -31,7 +31,8 @@ typedef struct layer_weights {
     array arrays[LAYER_TENSORS];      // rank 0 with NULL data: absent
     bool present[LAYER_TENSORS];
     bool norms, sinks; // the caller knows what they are for; else a file that has some is refused
-    bool packed;       // in_proj: wq and bq hold q, k and v one after another
+    bool packed;       // wq and bq hold q, k and v one after another
+    int64_t parts[2];  // of what is packed, heads of q and of each of k and v; 0: as many of each
 } layer_weights;
 
 // Which of the schemes `names` begins with, such as "llama:".

@@ -10,13 +10,15 @@ typedef struct model {
     int32_t heads, kv_heads, head_dim, head_dim_v, width; // width 0: any
     clattn_rope rope;
     clattn_norm norm; // of q and k, with weights
+    bool norm_plus_one;
     float norm_epsilon;
+    bool bidirectional; // no causality
     float scale, softcap;
     bool sinks;         // learned ones
     int32_t window;     // keys that a row sees, itself included; 0: all before it
     int bias;           // of Q, K and V: 0 none, 1 each, -1 not said
     bool out_bias;      // of the output: where it must be there
-    char names[64];     // for layer_weights: "llama:PREFIX"
+    char names[96];     // for layer_weights: "llama:PREFIX"
     char *file;         // model.safetensors, owned; NULL: shards
     json_t *shards;     // of each tensor the name of its file, owned
     const char *folder; // of the shards
