@@ -88,8 +88,8 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
     }
     bind_intervals(a, s);
-    // Key lengths are part of where rows stand.
-    if (s->kv_lengths && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
+    // Key lengths are part of where rows stand, and where new ones go.
+    if (s->kv_lengths && !t->append && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
         bind_lengths(data, place, a, s, &buffers);
     s->score_mod = a->score_mod;
     s->mask_mod = a->mask_mod;
