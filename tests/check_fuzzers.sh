@@ -110,7 +110,8 @@ run() {
     # order, so that the kernels of the seeds are the same in both runs.
     [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
     # A long run may compile more of them.
-    if [ "$seconds" -ge 120 ]; then FUZZ_KERNELS=60; else FUZZ_KERNELS=12; fi
+    [ "$seconds" -ge 120 ] && FUZZ_KERNELS=${FUZZ_KERNELS:-60}
+    FUZZ_KERNELS=${FUZZ_KERNELS:-12}
     export FUZZ_KERNELS
     target=$1
     shift
