@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/allocate.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -48,8 +49,7 @@ static double *pack(const struct test_case *t, const double *from, const int32_t
 
 static int32_t *cu_of(const struct case_data *data, bool queries) {
     const struct test_case *t = &data->test;
-    int32_t *cu = calloc((size_t)t->batch + 1, sizeof *cu);
-    if (cu == NULL) exit(EXIT_FAILURE);
+    int32_t *cu = evidence_zeros((size_t)t->batch + 1, sizeof *cu);
     if (queries)
         fill_cu(t, t->score.q_lengths, t->n_q, cu);
     else
@@ -60,8 +60,7 @@ static int32_t *cu_of(const struct case_data *data, bool queries) {
 const struct case_data *case_ragged_pack(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->ragged == CASE_DENSE) return data;
-    struct case_data *packed = calloc(1, sizeof *packed);
-    if (packed == NULL) exit(EXIT_FAILURE);
+    struct case_data *packed = evidence_zeros(1, sizeof *packed);
     int32_t *q = cu_of(data, true), *kv = cu_of(data, false);
     *packed = *data;
     packed->q = pack(t, data->q, t->score.q_lengths, q, t->heads, t->n_q, t->head_dim);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/allocate.h"
 #include "evidence/random.h"
 
 #define UNSET 255
@@ -25,8 +26,7 @@ static int factors(void) {
 }
 
 static struct seen *begin(int family) {
-    struct seen *seen = calloc(1, sizeof *seen);
-    if (seen == NULL) exit(EXIT_FAILURE);
+    struct seen *seen = evidence_zeros(1, sizeof *seen);
     for (int a = 0; a < factors(); a++)
         for (int x = 0; x < pairs_level_count(a); x++) {
             seen->thirds[a][x] = pairs_thirds(family, a, x);
@@ -156,9 +156,7 @@ static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
 }
 
 static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {
-    struct pairs_row *more = realloc(p->rows, (size_t)(p->count + 1) * sizeof *more);
-    if (more == NULL) exit(EXIT_FAILURE);
-    p->rows = more;
+    p->rows = evidence_grow(p->rows, (size_t)p->count + 1, sizeof *p->rows);
     p->rows[p->count++] = *row;
     note(seen, row);
 }
@@ -223,11 +221,6 @@ int pairs_missing(const struct pairs *p) {
     return count_pairs(p->family, p);
 }
 
-static void refuse_row(const char *tokens, const char *why) {
-    fprintf(stderr, "pairs: %s: %s\n", tokens, why);
-    exit(EXIT_FAILURE);
-}
-
 struct test_case pairs_case(const struct pairs *p, int n) {
     char tokens[CASE_NAME_SIZE], why[256];
     struct test_case test;
@@ -239,10 +232,10 @@ struct test_case pairs_case(const struct pairs *p, int n) {
     }
     snprintf(tokens + used, sizeof tokens - used, "-seed%llu",
              (unsigned long long)p->seed * 1000 + (unsigned long long)n);
-    if (!case_read(tokens, &test, why)) refuse_row(tokens, why);
+    if (!case_read(tokens, &test, why)) evidence_end("pairs: %s: %s", tokens, why);
     for (int f = 0; f < factors(); f++)
         if (pairs_factors[f].laid) pairs_lay(&test, pairs_factors[f].levels[p->rows[n].level[f]]);
-    if (!case_valid(&test, why)) refuse_row(tokens, why);
+    if (!case_valid(&test, why)) evidence_end("pairs: %s: %s", tokens, why);
     test.kernel = pairs_kernel(p->family);
     return test;
 }
