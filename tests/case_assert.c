@@ -16,6 +16,17 @@ clattn_kernel case_kernel(int n) {
     return kernels[n];
 }
 
+struct test_case case_layer_base(const char *name) {
+    return (struct test_case){.op = CASE_LAYER,
+                              .name = name,
+                              .batch = 2,
+                              .n_q = 9,
+                              .width = 48,
+                              .heads = 4,
+                              .head_dim = 16,
+                              .biases = LAYER_ALL_BIASES};
+}
+
 void case_retype(struct case_data *data) {
     struct test_case *t = &data->test;
     const clattn_type type = harness_type(), f32 = CLATTN_TYPE_F32;

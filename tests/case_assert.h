@@ -33,6 +33,9 @@ void case_assert_data_kernels(struct case_data *data);
 void case_assert_kernels(const struct test_case *test);
 int case_decode_skipped(void);
 
+// The layer that the layers' suites vary: two items of nine rows, four heads of 16, a width of 48, all biases.
+struct test_case case_layer_base(const char *name);
+
 // The kernel of loop step n in 0..2: flash, unfused, auto.
 clattn_kernel case_kernel(int n);
 

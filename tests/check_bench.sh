@@ -34,6 +34,7 @@ if ls "$work/kernels"/tuned-* 2>/dev/null; then echo "tune --case keeps rows una
 "$clattn" verify --only planner --case "$name" --cache-dir "$work/kernels" | grep -q "pass *planner/$name"
 "$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir "$work/kernels" --save "$work/options.md" -o json >"$work/options.json"
 grep -q '| documents by mask_mod, block mask | ' "$work/options.md"
+grep -q '| pages of 128 keys | ' "$work/options.md"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
 [ ! -s "$work/nothing" ] || { echo "--quiet printed"; exit 1; }
 
@@ -95,13 +96,19 @@ lines = [json.loads(line) for line in open(f"{folder}/out.jsonl")]
 assert len(lines) == devices and lines[0]["format_version"] == 1 and lines[0]["fma_gflops"] > 0 and lines[0]["case"]
 rows = json.load(open(f"{folder}/options.json"))["rows"]
 rows = {row["option"]: row for row in rows if row["device_index"] == 0}
-assert len(rows) >= 18, list(rows)
+assert len(rows) >= 26, list(rows)
 for row in rows.values():
     assert not set(fields) - set(row) and row["status"] == "ok" and row["error_nmse"] < 5e-5, row
     assert row["time_ns"] > 0 and row["plain_ns"] > 0 and row["ratio"] > 0 and row["ratio_spread"] >= 0, row
-    assert abs(row["ratio_per_key"] / row["ratio"] / (2 * 70 * 70 / row["visible_keys"]) - 1) < 1e-3, row
+    # A ragged batch stands beside a dense one of four items.
+    plain = 4 * 2 * 70 * 70 if row["option"].startswith("ragged") else 2 * 70 * 70
+    assert abs(row["ratio_per_key"] / row["ratio"] / (plain / row["visible_keys"]) - 1) < 1e-3, row
 seen = {name: row["visible_keys"] / 2 for name, row in rows.items()}
 ends = [70 * n // 64 for n in (0, 7, 26, 29, 52, 64)]
+assert all(seen[name] == 4900 for name in ("half of the keys past ones", "pages of 16 keys", "pages of 128 keys", "dropout")), seen
+lengths = [70 * n // 8 for n in (8, 1, 5, 2)]
+assert seen["ragged, beside a dense batch of as many rows"] == 4 * 4900, seen
+assert seen["ragged, beside a batch that is half padding"] == sum(n * n for n in lengths), seen
 assert seen["plain"] == 4900 and seen["causal"] == 70 * 71 / 2 and seen["key lengths"] == 70 * 52, seen
 assert {seen[name] for name in seen if name.startswith("documents")} == {sum((b - a) ** 2 for a, b in zip(ends, ends[1:]))}, seen
 base = sqlite3.connect(":memory:")

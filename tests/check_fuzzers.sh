@@ -27,7 +27,7 @@ target_of() {
     options) floor=80 length=700 files="src/tool/options.c src/tool/score_options.c src/tool/bench_list.c src/tool/bench_cases.c src/evidence/case_parse.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c" ;;
     cache) floor=86 length=1000 files="src/core/cache.c src/core/sha256.c" ;;
-    api) floor=68 length=100 files="src/attention/attention.c src/attention/call.c src/attention/tensor.c src/attention/score.c src/attention/kv.c src/attention/rope.c src/attention/merge.c src/layer/layer.c src/layer/layer_check.c src/layer/linear.c src/layer/linear_call.c" ;;
+    api) floor=68 length=100 files="src/attention/attention.c src/attention/call.c src/attention/tensor.c src/attention/score.c src/attention/kv.c src/attention/rope.c src/attention/merge.c src/layer/layer.c src/layer/layer_check.c src/layer/linear.c src/layer/linear_call.c src/attention/append.c src/attention/append_call.c src/attention/block_mask.c src/attention/dropout.c src/attention/kv_append.c src/attention/kv_places.c src/attention/mods.c src/attention/mods_text.c src/attention/ragged.c src/attention/rope_call.c src/attention/rope_check.c src/layer/layer_kv.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
     esac
 }
@@ -46,7 +46,7 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c tests/fuzz_values.c "$work/kernels.c"; do
+    for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c tests/fuzz_values.c tests/fuzz_call*.c "$work/kernels.c"; do
         case $source in *os_windows.c) continue ;; src/tool/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
         object=$work/objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o
         objects="$objects $object"
@@ -109,6 +109,10 @@ run() {
     # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
     # order, so that the kernels of the seeds are the same in both runs.
     [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
+    # A long run may compile more of them.
+    [ "$seconds" -ge 120 ] && FUZZ_KERNELS=${FUZZ_KERNELS:-60}
+    FUZZ_KERNELS=${FUZZ_KERNELS:-12}
+    export FUZZ_KERNELS
     target=$1
     shift
     LLVM_PROFILE_FILE=$place/seeds.profraw "$work/fuzz_$target" "$@" -runs=0 "$seeds" >"$place/seeds.log" 2>&1 || tell_crash "$target" "$place/seeds.log"

@@ -47,6 +47,8 @@ refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal
 refused 2 'milliseconds' bench --case plain --max-ms 1e-400
 refused 2 'has its own cases' verify --pairs --case plain
 refused 2 'has its own cases' verify --pairs --only unfused/plain
+refused 2 'no effect without --pairs' verify --share 0/4 --case plain
+for text in 4/4 -1/4 1 1/0 1/4x; do refused 2 'K/N is needed' verify --pairs --share "$text"; done
 refused 2 'whole number' bench --case plain --repeat 5x
 refused 2 'list such as' bench -n 99999999999999999999
 

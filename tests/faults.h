@@ -21,6 +21,7 @@ struct subject {
     void (*run)(const struct subject *subject, struct attempt *attempt);
     const char *const *spared; // calls that may fail without the use failing, NULL-terminated
     const struct test_case *test;
+    int small;    // of small_calls.h, where that is what it runs
     bool borrows; // of what its context keeps
     bool
         writes; // tables, whose events the context keeps for a while: what is left is seen when it is destroyed

@@ -1,6 +1,7 @@
 // faults_calls.c: the subjects that use the harness's context, whose kernels are there: every entry point that enqueues,
 // on both queues. See faults.h.
 #include "faults.h"
+#include "small_calls.h"
 
 #include <string.h>
 
@@ -29,6 +30,69 @@ static const struct test_case unfused = {.name = "unfused",
                                          .rope = {.layout = CLATTN_ROPE_HALF},
                                          .hosts = CASE_HOST_BIT(CASE_Q_LENGTHS)};
 static const struct test_case empty = {.name = "no rows", .n_q = 0, .n_kv = 9, .head_dim = 16};
+// Where keys may lie, and what says which rows are whose: tables and steps of their own.
+static const struct test_case past = {.name = "past",
+                                      .batch = 2,
+                                      .heads = 2,
+                                      .n_q = 5,
+                                      .n_kv = 9,
+                                      .head_dim = 16,
+                                      .has_past = true,
+                                      .past = 6,
+                                      .past_count = 2,
+                                      .past_length = {6, 2},
+                                      .positions = true,
+                                      .kernel = CLATTN_KERNEL_FLASH,
+                                      .rope = {.layout = CLATTN_ROPE_HALF}};
+static const struct test_case pages = {.name = "pages",
+                                       .batch = 2,
+                                       .heads = 2,
+                                       .n_q = 2,
+                                       .n_kv = 12,
+                                       .head_dim = 16,
+                                       .page_size = 4,
+                                       .kernel = CLATTN_KERNEL_FLASH,
+                                       .hosts = CASE_HOST_BIT(CASE_KV_LENGTHS)};
+static const struct test_case appended = {.name = "append",
+                                          .batch = 2,
+                                          .heads = 2,
+                                          .n_q = 3,
+                                          .n_kv = 9,
+                                          .head_dim = 16,
+                                          .append = 3,
+                                          .kernel = CLATTN_KERNEL_FLASH,
+                                          .rope = {.layout = CLATTN_ROPE_HALF},
+                                          .hosts = CASE_HOST_BIT(CASE_Q_LENGTHS)};
+#define RAGGED(where)                                                                                        \
+    {                                                                                                        \
+        .name = "ragged", .batch = 3, .heads = 2, .n_q = 5, .n_kv = 9, .head_dim = 16, .ragged = (where),    \
+        .kernel = CLATTN_KERNEL_FLASH, .score = {.dropout = 0.4f, .dropout_seed = 3},                        \
+        .hosts = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS),                             \
+    }
+static const struct test_case ragged = RAGGED(CASE_RAGGED_HOST),
+                              ragged_device = RAGGED(CASE_RAGGED_GAPS_DEVICE);
+static const struct test_case mods = {.name = "mods",
+                                      .heads = 2,
+                                      .n_q = 5,
+                                      .n_kv = 9,
+                                      .head_dim = 16,
+                                      .mods = true,
+                                      .blocks = true,
+                                      .kernel = CLATTN_KERNEL_FLASH,
+                                      .score = {.causal = true},
+                                      .hosts = CASE_HOST_BIT(CASE_ALIBI)};
+static const struct test_case gated = {.name = "gated layer",
+                                       .op = CASE_LAYER,
+                                       .n_q = 4,
+                                       .width = 12,
+                                       .heads = 2,
+                                       .head_dim = 8,
+                                       .projection = CLATTN_PROJECTION_NATIVE,
+                                       .norm = CLATTN_NORM_HEADS,
+                                       .gate = CASE_GATE_ALL,
+                                       .gate_bias = true,
+                                       .positions = true,
+                                       .rope = {.layout = CLATTN_ROPE_HALF}};
 #define LAYER(which)                                                                                         \
     {                                                                                                        \
         .name = "layer", .op = CASE_LAYER, .n_q = 40, .width = 12, .heads = 2, .head_dim = 8,                \
@@ -170,6 +234,30 @@ static void run_given(const struct subject *s, struct attempt *a) {
     case_free(data);
 }
 
+// What a small call wrote the first time, when nothing failed, it writes each time.
+static void run_small(const struct subject *s, struct attempt *a) {
+    static double expected[SMALL_CALLS];
+    static bool known[SMALL_CALLS];
+    struct small_call call;
+    cl_event event = NULL;
+    double written;
+    const int which = s->small;
+    small_open(&call, which, harness_place());
+    faults_begin(a);
+    const clattn_status status = small_enqueue(&call, harness()->context, queue_of(s), 0, NULL, &event);
+    faults_end(a, status);
+    take_event(s, a, event);
+    harness_finish(queue_of(s));
+    const bool intact = small_intact(&call, queue_of(s), &written);
+    if (!intact) faults_wrong(a, "%s wrote beside its outputs", small_names[which]);
+    if (status == CLATTN_OK && a->code != LAYER_FAILED_EVENT) {
+        if (known[which] && written != expected[which])
+            faults_wrong(a, "%s wrote %.17g, and %.17g before", small_names[which], written, expected[which]);
+        expected[which] = written, known[which] = true;
+    }
+    small_close(&call);
+}
+
 // Planning asks for the buffers alone.
 static void run_plans(const struct subject *s, struct attempt *a) {
     struct case_data *data = case_make(s->test);
@@ -205,6 +293,17 @@ static const char *const spared[] = {"clGetEventInfo", "clWaitForEvents", "clRet
         .through_clblast = clblast, .spared = list, .out_of_order = true                                     \
     }
 
+#define ONE(text, function, case_of, unordered)                                                              \
+    {                                                                                                        \
+        .name = text, .run = function, .test = &(case_of), .borrows = true, .spared = spared,                \
+        .out_of_order = unordered                                                                            \
+    }
+#define SMALL(number)                                                                                        \
+    {                                                                                                        \
+        .name = #number, .run = run_small, .small = number, .borrows = true, .spared = spared,               \
+        .out_of_order = (number) % 2 != 0                                                                    \
+    }
+
 const struct subject faults_calls[] = {
     BOTH("flash", run_case, flash, false, spared),
     {.name = "tables of new words",
@@ -236,4 +335,16 @@ const struct subject faults_calls[] = {
     BOTH("CLBlast's layer", run_case, clblast_layer, true, clblast_spared),
     BOTH("CLBlast's linear", run_case, clblast_linear, true, clblast_spared),
     {.name = "plan, workspace, prepare", .run = run_plans, .test = &unfused, .spared = spared},
+    BOTH("past keys of their own lengths and positions", run_case, past, false, spared),
+    ONE("pages", run_case, pages, false),
+    ONE("appended rows", run_case, appended, true),
+    ONE("ragged batch", run_case, ragged, false),
+    ONE("ragged batch on the device", run_case, ragged_device, true),
+    ONE("expressions and blocks", run_case, mods, false),
+    ONE("normalised and gated layer", run_case, gated, true),
+    SMALL(SMALL_APPEND),
+    SMALL(SMALL_ROPE),
+    SMALL(SMALL_DROPOUT_MASK),
+    SMALL(SMALL_BLOCK_MASK),
+    SMALL(SMALL_LAYER_KV),
     {.name = NULL}};

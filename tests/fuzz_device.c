@@ -130,14 +130,29 @@ void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written) {
     FUZZ_CHECK(!is_written || t->buffer != fuzz_buffers[READ_ONLY]);
 }
 
-bool fuzz_answered(clattn_status status) {
+void fuzz_write_buffer(cl_mem buffer, const void *bytes, size_t count) {
+    if (count > bytes_of(buffer)) return;
+    FUZZ_CHECK(clEnqueueWriteBuffer(queue, buffer, CL_TRUE, 0, count, bytes, 0, NULL, NULL) == CL_SUCCESS);
+}
+
+bool fuzz_answered(clattn_status status, bool built_of_text) {
     char text[1024] = "";
     if (status == CLATTN_OK) return true;
+    if (status == CLATTN_BUILD_FAILED && built_of_text) {
+        FUZZ_CHECK(clattn_context_last_error(fuzz_context, text, sizeof text) > 0);
+        return false;
+    }
     FUZZ_CHECK(status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED ||
                status == CLATTN_OUT_OF_MEMORY);
     FUZZ_CHECK(clattn_context_last_error(fuzz_context, text, sizeof text) > 0);
     fuzz_check_error(false, text);
     return false;
+}
+
+/* FUZZ_KERNELS: how many kernels are let in at once. */
+static uint64_t first_kernels(void) {
+    const char *text = getenv("FUZZ_KERNELS");
+    return text ? strtoull(text, NULL, 10) : 8;
 }
 
 /* Compiling takes seconds: a new kernel is let in every now and then. */
@@ -150,7 +165,7 @@ bool fuzz_kernel_may_run(const void *signature, size_t bytes) {
     calls++;
     for (int i = 0; i < count; i++)
         if (known[i] == hash) return true;
-    if (count >= MOST || (uint64_t)count > 8 + calls / 1000) return false;
+    if (count >= MOST || (uint64_t)count > first_kernels() + calls / 1000) return false;
     known[count++] = hash;
     return true;
 }
@@ -174,8 +189,8 @@ static void save_kernels(void) {
     saved = stats.programs_built;
 }
 
-bool fuzz_finish(const fuzz_launch *at, clattn_status status, bool right) {
-    const bool done = fuzz_answered(status);
+bool fuzz_finish(const fuzz_launch *at, clattn_status status, bool right, bool built_of_text) {
+    const bool done = fuzz_answered(status, built_of_text);
     FUZZ_CHECK(right || !done);
     FUZZ_CHECK(done || !at->event);
     if (done) FUZZ_CHECK(clFinish(queue) == CL_SUCCESS);

@@ -8,7 +8,7 @@
 #include <clattn/clattn.h>
 
 /* Buffers: one for each tensor, each between pages that nobody may touch; then those that no call may use so. */
-enum { PLACES = 16, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
+enum { PLACES = 32, TINY = PLACES, READ_ONLY, WRITE_ONLY, FOREIGN, BUFFERS };
 extern cl_mem fuzz_buffers[BUFFERS];
 extern clattn_context *fuzz_context;
 
@@ -25,8 +25,12 @@ bool fuzz_fits(const clattn_tensor *t);
 void fuzz_check_apart(const clattn_tensor *written, const clattn_tensor *other);
 void fuzz_check_access(const clattn_tensor *t, bool is_read, bool is_written);
 
-/* Whether it is OK. A refusal is the request's or this build's, never the driver's, and says why in one line. */
-bool fuzz_answered(clattn_status status);
+/* Whether it is OK. A refusal is the request's or this build's, never the driver's, and says why in one line; of a call with
+ * expressions it may be the compiler's, in as many as it takes. */
+bool fuzz_answered(clattn_status status, bool built_of_text);
+
+/* The first bytes of a buffer; of one that is no call's to use, or none, nothing is done. */
+void fuzz_write_buffer(cl_mem buffer, const void *bytes, size_t count);
 
 /* Whether what a program is made from was let in before, or is now: compiling takes seconds, so that a new one is let in
  * every now and then. */
@@ -43,6 +47,6 @@ typedef struct fuzz_launch {
 void fuzz_launch_choose(fuzz_launch *at, fuzz_bytes *b);
 
 /* After an enqueue: wait for it. A call that is not `right` must have been refused. */
-bool fuzz_finish(const fuzz_launch *at, clattn_status status, bool right);
+bool fuzz_finish(const fuzz_launch *at, clattn_status status, bool right, bool built_of_text);
 
 #endif

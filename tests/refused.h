@@ -7,6 +7,10 @@
 #include "case_assert.h"
 #include "harness.h"
 
+#include <stdlib.h>
+
+#include "evidence/reference.h"
+
 struct refusal {
     const char *name, *word;
     void (*spoil)(REFUSED_PARAMS *params);
@@ -34,6 +38,56 @@ struct refusal {
 static inline void refused_assert_nothing(const char *name, cl_event event, const struct guarded *output) {
     ck_assert_msg(event == NULL, "%s: a refused call made an event", name);
     ck_assert_msg(guarded_intact(output, harness()->queue), "%s: a refused call wrote", name);
+}
+
+// A suite of one entry point that prepares and enqueues: the entry points' names, and a function that makes the good call's buffers
+// and params, `all`, of which the last `outputs` are written: void make(struct refused_buffers *buffers, REFUSED_PARAMS *p).
+struct refused_buffers {
+    struct guarded all[8];
+    int count, outputs;
+};
+// Define a test of every row of two tables, `invalid` and `invalid_buffers`: what preparing refuses, too, and what it does not
+// look at; and main.
+#define REFUSED_SUITE(suite_name, make, entry)                                                               \
+    static void check_refused(const struct refusal *refusal, bool ahead) {                                   \
+        struct refused_buffers b = {.count = 0};                                                             \
+        REFUSED_PARAMS p;                                                                                    \
+        cl_event event = NULL;                                                                               \
+        make(&b, &p);                                                                                        \
+        refusal->spoil(&p);                                                                                  \
+        ASSERT_INVALID(refusal->name,                                                                        \
+                       entry##_enqueue(harness()->context, harness()->queue, &p, 0, NULL, &event),           \
+                       refusal->word);                                                                       \
+        for (int n = b.count - b.outputs; n < b.count; n++)                                                  \
+            refused_assert_nothing(refusal->name, event, &b.all[n]);                                         \
+        if (ahead) ASSERT_INVALID(refusal->name, entry##_prepare(harness()->context, &p), refusal->word);    \
+        for (int n = 0; n < b.count; n++) guarded_release(&b.all[n]);                                        \
+    }                                                                                                        \
+    START_TEST(refusals) {                                                                                   \
+        check_refused(&invalid[_i], true);                                                                   \
+    }                                                                                                        \
+    END_TEST                                                                                                 \
+    START_TEST(refused_buffers) {                                                                            \
+        check_refused(&invalid_buffers[_i], false);                                                          \
+    }                                                                                                        \
+    END_TEST                                                                                                 \
+    int main(void) {                                                                                         \
+        Suite *suite = suite_create(suite_name);                                                             \
+        TCase *group = harness_add(suite, suite_name, (const TTest *const[]){NULL});                         \
+        REFUSED_LOOP(group, refusals, invalid);                                                              \
+        REFUSED_LOOP(group, refused_buffers, invalid_buffers);                                               \
+        return harness_run(suite);                                                                           \
+    }
+
+// A view of zeros for such a call.
+static inline clattn_tensor refused_buffer(struct refused_buffers *b, bool output,
+                                           struct guarded_shape shape) {
+    double *zeros = reference_alloc(guarded_shape_count(&shape));
+    struct guarded *to = &b->all[b->count++];
+    *to = output ? guarded_output(harness_place(), &shape) : guarded_input(harness_place(), &shape, zeros);
+    b->outputs += output;
+    free(zeros);
+    return to->view;
 }
 
 // An attention call that is good but for what the test spoils.

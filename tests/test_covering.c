@@ -97,6 +97,37 @@ START_TEST(rows_are_cases) {
 }
 END_TEST
 
+// What the tokens and words of the newer options do to a case, and that each value is in some: pages, a past of as many rows in all
+// items and in each its own, one that items share, rows that the call appends, latents, packed sequences, dropout, positions.
+START_TEST(newer_options_are_there) {
+    enum { PAGES, PAST, LENGTHS, SHARED, APPEND, LATENT, RAGGED, DROPOUT, POSITIONS, SECTIONS, ALL };
+    int seen[ALL] = {0};
+    make(_i);
+    for (int n = 0; n < array.count; n++) {
+        const struct test_case t = pairs_case(&array, n);
+        const bool is[ALL] = {t.page_size > 0,
+                              t.has_past,
+                              t.past_count > 0,
+                              t.past_shared,
+                              t.append > 0,
+                              t.latent,
+                              t.ragged != CASE_DENSE,
+                              t.score.dropout > 0.0f,
+                              t.positions,
+                              t.rope.sections[0] > 0};
+        for (int i = 0; i < ALL; i++) seen[i] += is[i];
+        ck_assert_int_ge(t.n_kv, t.append);
+        ck_assert(t.page_size == 0 || t.n_kv % t.page_size == 0);
+    }
+    for (int i = 0; i < ALL; i++) {
+        const bool lacks = !strcmp(pairs_families[_i], "rows") && (i == RAGGED || i == DROPOUT);
+        ck_assert_msg(lacks ? seen[i] == 0 : seen[i] >= 20, "%s: option %d is in %d cases",
+                      pairs_families[_i], i, seen[i]);
+    }
+    pairs_free(&array);
+}
+END_TEST
+
 START_TEST(a_seed_gives_one_array) {
     struct pairs again, other, none;
     make(0);
@@ -125,6 +156,7 @@ int main(void) {
     tcase_add_loop_test(group, missed_rows_are_noticed, 0, families());
     tcase_add_loop_test(group, little_is_kept_apart, 0, families());
     tcase_add_loop_test(group, rows_are_cases, 0, families());
+    tcase_add_loop_test(group, newer_options_are_there, 0, families());
     tcase_add_test(group, a_seed_gives_one_array);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK);

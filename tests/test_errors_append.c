@@ -3,10 +3,6 @@
 #define REFUSED_PARAMS clattn_append_params
 #include "refused.h"
 
-#include <stdlib.h>
-
-#include "evidence/reference.h"
-
 enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 24, SIZE_V = 17 };
 
 static clattn_append_params *turned(clattn_append_params *p) {
@@ -82,42 +78,14 @@ static const clattn_tensor absent;
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)
 
-static void check_refused(const struct refusal *refusal, bool ahead) {
-    struct guarded all[4];
-    double *zeros = reference_alloc(BATCH * HEADS * CAPACITY * SIZE);
-    for (int n = 0; n < 4; n++) {
-        const struct guarded_shape shape = {
-            CLATTN_TYPE_F32, 4, {BATCH, HEADS, n < 2 ? ROWS : CAPACITY, n % 2 ? SIZE_V : SIZE}, LAYOUT_DENSE};
-        all[n] =
-            n < 2 ? guarded_input(harness_place(), &shape, zeros) : guarded_output(harness_place(), &shape);
-    }
-    clattn_append_params p = {.k_new = all[0].view, .v_new = all[1].view, .k = all[2].view, .v = all[3].view};
-    cl_event event = NULL;
-    refusal->spoil(&p);
-    ASSERT_INVALID(refusal->name,
-                   clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, &event),
-                   refusal->word);
-    for (int n = 2; n < 4; n++) refused_assert_nothing(refusal->name, event, &all[n]);
-    if (ahead) ASSERT_INVALID(refusal->name, clattn_append_prepare(harness()->context, &p), refusal->word);
-    for (int n = 0; n < 4; n++) guarded_release(&all[n]);
-    free(zeros);
+static void make(struct refused_buffers *b, clattn_append_params *p) {
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                               of_values = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE_V}, LAYOUT_DENSE},
+                               k = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, CAPACITY, SIZE}, LAYOUT_DENSE},
+                               v = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, CAPACITY, SIZE_V}, LAYOUT_DENSE};
+    *p = (clattn_append_params){.circular = false};
+    p->k_new = refused_buffer(b, false, rows), p->v_new = refused_buffer(b, false, of_values);
+    p->k = refused_buffer(b, true, k), p->v = refused_buffer(b, true, v);
 }
 
-START_TEST(refusals) {
-    check_refused(&invalid[_i], true);
-}
-END_TEST
-
-START_TEST(refused_buffers) {
-    check_refused(&invalid_buffers[_i], false);
-}
-END_TEST
-
-int main(void) {
-    const TTest *const tests[] = {NULL};
-    Suite *suite = suite_create("errors_append");
-    TCase *group = harness_add(suite, "append", tests);
-    REFUSED_LOOP(group, refusals, invalid);
-    REFUSED_LOOP(group, refused_buffers, invalid_buffers);
-    return harness_run(suite);
-}
+REFUSED_SUITE("errors_append", make, clattn_append)

@@ -3,10 +3,6 @@
 #define REFUSED_PARAMS clattn_rope_params
 #include "refused.h"
 
-#include <stdlib.h>
-
-#include "evidence/reference.h"
-
 enum { BATCH = 2, HEADS = 3, ROWS = 9, SIZE = 40, CACHE = 50 };
 
 static clattn_rope_params *placed(clattn_rope_params *p) {
@@ -76,39 +72,10 @@ static const int32_t some_offsets[] = {1, 2}, far_offsets[] = {0, 1 << 24};
 REFUSED_TABLE(invalid, INVALID)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)
 
-static void check_refused(const struct refusal *refusal, bool ahead) {
+static void make(struct refused_buffers *b, clattn_rope_params *p) {
     const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE};
-    double *zeros = reference_alloc(guarded_shape_count(&shape));
-    struct guarded x = guarded_input(harness_place(), &shape, zeros),
-                   y = guarded_output(harness_place(), &shape);
-    clattn_rope_params p = {.x = x.view, .y = y.view, .rope = {.layout = CLATTN_ROPE_HALF}};
-    cl_event event = NULL;
-    refusal->spoil(&p);
-    ASSERT_INVALID(refusal->name,
-                   clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, &event),
-                   refusal->word);
-    refused_assert_nothing(refusal->name, event, &y);
-    if (ahead) ASSERT_INVALID(refusal->name, clattn_rope_prepare(harness()->context, &p), refusal->word);
-    guarded_release(&x);
-    guarded_release(&y);
-    free(zeros);
+    *p = (clattn_rope_params){.rope = {.layout = CLATTN_ROPE_HALF}};
+    p->x = refused_buffer(b, false, shape), p->y = refused_buffer(b, true, shape);
 }
 
-START_TEST(refusals) {
-    check_refused(&invalid[_i], true);
-}
-END_TEST
-
-START_TEST(refused_buffers) {
-    check_refused(&invalid_buffers[_i], false);
-}
-END_TEST
-
-int main(void) {
-    const TTest *const tests[] = {NULL};
-    Suite *suite = suite_create("errors_rope");
-    TCase *group = harness_add(suite, "rope", tests);
-    REFUSED_LOOP(group, refusals, invalid);
-    REFUSED_LOOP(group, refused_buffers, invalid_buffers);
-    return harness_run(suite);
-}
+REFUSED_SUITE("errors_rope", make, clattn_rope)

@@ -7,17 +7,6 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct test_case base(const char *name) {
-    return (struct test_case){.op = CASE_LAYER,
-                              .name = name,
-                              .batch = 2,
-                              .n_q = 9,
-                              .width = 48,
-                              .heads = 4,
-                              .head_dim = 16,
-                              .biases = LAYER_ALL_BIASES};
-}
-
 static void with_projections(const struct test_case *test) {
     struct test_case t = *test;
     for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
@@ -28,12 +17,12 @@ static void with_projections(const struct test_case *test) {
 
 START_TEST(biases) {
     for (int n = 0; n <= LAYER_ALL_BIASES; n++) {
-        struct test_case test = base("biases");
+        struct test_case test = case_layer_base("biases");
         test.biases = n;
         test.projection = CLATTN_PROJECTION_NATIVE;
         case_assert(&test);
     }
-    struct test_case all = base("all biases"), none = base("no bias");
+    struct test_case all = case_layer_base("all biases"), none = case_layer_base("no bias");
     none.biases = 0;
     with_projections(&all);
     with_projections(&none);
@@ -41,7 +30,8 @@ START_TEST(biases) {
 END_TEST
 
 START_TEST(shapes) {
-    struct test_case gqa = base("grouped-query"), sizes = base("Dk != Dv"), widths = base("M != H D");
+    struct test_case gqa = case_layer_base("grouped-query"), sizes = case_layer_base("Dk != Dv"),
+                     widths = case_layer_base("M != H D");
     gqa.kv_heads = 2;
     sizes.head_dim_v = 24;
     widths.width = 31;
@@ -52,7 +42,7 @@ START_TEST(shapes) {
     struct test_case one = {
         .op = CASE_LAYER, .name = "one of each", .n_q = 1, .width = 1, .heads = 1, .head_dim = 1};
     with_projections(&one);
-    struct test_case row = base("one row");
+    struct test_case row = case_layer_base("one row");
     row.batch = 1;
     row.n_q = 1;
     with_projections(&row);
@@ -60,7 +50,7 @@ START_TEST(shapes) {
 END_TEST
 
 START_TEST(cross_attention) {
-    struct test_case test = base("cross-attention");
+    struct test_case test = case_layer_base("cross-attention");
     test.n_kv = 21;
     test.width_y = 40;
     test.kv_heads = 2;
@@ -74,7 +64,7 @@ END_TEST
 
 START_TEST(strided_views) {
     for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
-        struct test_case test = base("strided");
+        struct test_case test = case_layer_base("strided");
         test.layout = (enum layout)layout;
         test.n_kv = 21;
         test.width_y = 40;
@@ -85,7 +75,7 @@ END_TEST
 
 START_TEST(storage_types) {
     for (int n = 0; n < 9; n++) {
-        struct test_case test = base("types");
+        struct test_case test = case_layer_base("types");
         test.q_type = (clattn_type)(n % 3);
         test.matrix_type = (clattn_type)(n / 3);
         test.bias_type = n % 2 ? test.q_type : test.matrix_type;
@@ -97,7 +87,7 @@ END_TEST
 
 START_TEST(attention_options) {
     static const int32_t kv_lengths[] = {9, 4}, q_lengths[] = {5, 9};
-    struct test_case test = base("options");
+    struct test_case test = case_layer_base("options");
     test.weights = true;
     test.score.causal = true;
     test.rope.layout = CLATTN_ROPE_HALF;
@@ -135,7 +125,7 @@ static void keeps_rows(const struct test_case *test) {
 
 START_TEST(rows_past_a_length) {
     static const int32_t q_lengths[] = {5, 0};
-    struct test_case test = base("rows past a length");
+    struct test_case test = case_layer_base("rows past a length");
     case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
     for (int n = 0; n < CLATTN_TYPE_BOOL; n++)
         for (int p = CLATTN_PROJECTION_CLBLAST; p < CLATTN_PROJECTION_COUNT; p++) {
@@ -148,7 +138,7 @@ END_TEST
 
 // The softmax cancels a forgotten key bias; the raw scores show it.
 START_TEST(key_bias_in_raw_scores) {
-    struct test_case test = base("key bias");
+    struct test_case test = case_layer_base("key bias");
     test.scores = true;
     test.scores_at = CLATTN_TAP_RAW;
     case_assert(&test);
@@ -169,7 +159,7 @@ END_TEST
 
 START_TEST(workspace) {
     for (int n = 0; n < 6; n++) {
-        struct test_case test = base("workspace");
+        struct test_case test = case_layer_base("workspace");
         struct case_arrays arrays;
         char why[512];
         size_t bytes = 0;
@@ -198,7 +188,7 @@ END_TEST
 
 // A user event holds the layer back on both kinds of queue, whoever does the projections.
 static void wait_on(cl_command_queue queue, clattn_projection projection) {
-    struct test_case test = base("wait list");
+    struct test_case test = case_layer_base("wait list");
     struct case_arrays arrays;
     char why[512];
     test.projection = projection;
@@ -223,7 +213,7 @@ END_TEST
 // CLBlast writes the heads of a row one after another, as float32.
 START_TEST(heads_of_clblast) {
     for (int n = 0; n < 4 && harness_has_clblast(); n++) {
-        struct test_case test = base("heads of CLBlast");
+        struct test_case test = case_layer_base("heads of CLBlast");
         test.projection = CLATTN_PROJECTION_CLBLAST;
         test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
         test.rope.layout = CLATTN_ROPE_HALF;
@@ -236,7 +226,7 @@ START_TEST(heads_of_clblast) {
 END_TEST
 
 START_TEST(without_clblast) {
-    struct test_case test = base("no CLBlast");
+    struct test_case test = case_layer_base("no CLBlast");
     test.projection = CLATTN_PROJECTION_CLBLAST;
     if (harness_has_clblast()) return;
     struct case_data *data = case_make(&test);
@@ -249,7 +239,7 @@ START_TEST(without_clblast) {
 END_TEST
 
 START_TEST(plan_and_prepare) {
-    struct test_case test = base("plan");
+    struct test_case test = case_layer_base("plan");
     struct case_arrays arrays;
     clattn_plan plan = {0};
     clattn_context_stats before, after;
@@ -273,7 +263,7 @@ END_TEST
 // The same call gives the same bits, in both native kernels.
 START_TEST(same_bits) {
     for (int n = 0; n < 6; n++) {
-        struct test_case test = base("same bits");
+        struct test_case test = case_layer_base("same bits");
         test.n_q = n % 2 ? 70 : 9;
         test.q_type = test.matrix_type = (clattn_type)(n / 2);
         test.projection = CLATTN_PROJECTION_NATIVE;
@@ -296,7 +286,7 @@ END_TEST
 START_TEST(prepare_without_buffers) {
     const clattn_context_params params = {
         .device = harness()->device, .context = harness()->opencl, .log = harness_log()};
-    struct test_case test = base("prepare");
+    struct test_case test = case_layer_base("prepare");
     struct case_arrays arrays;
     clattn_context *context = NULL;
     clattn_context_stats before, after;

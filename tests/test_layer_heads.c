@@ -8,17 +8,11 @@
 #include <string.h>
 
 static struct test_case base(const char *name) {
-    return (struct test_case){.op = CASE_LAYER,
-                              .name = name,
-                              .batch = 2,
-                              .n_q = 9,
-                              .width = 48,
-                              .heads = 4,
-                              .kv_heads = 2,
-                              .head_dim = 16,
-                              .biases = LAYER_ALL_BIASES,
-                              .projection = CLATTN_PROJECTION_NATIVE,
-                              .norm = CLATTN_NORM_HEADS};
+    struct test_case test = case_layer_base(name);
+    test.kv_heads = 2;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    test.norm = CLATTN_NORM_HEADS;
+    return test;
 }
 
 // A key bias moves no weight of a plain layer; after a norm it does. The raw scores show what the softmax would smooth.

@@ -1,9 +1,10 @@
 // test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
 // inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
-// been run. Leaves out devices that do not work in the host's memory.
+// been run; then one small case of each option that those do not have, and the calls of small_calls.h. Leaves out devices that do not work in the host's memory.
 #include "case_assert.h"
 #include "pages.h"
 #include "random_case.h"
+#include "small_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -133,6 +134,53 @@ START_TEST(all_were_seen) {
 }
 END_TEST
 
+// Where keys lie, who turns and drops what, what a caller's text reads; first those that any kernel of a forced family takes.
+static const char *const options[] = {
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d33-dv17-causal-lse-past30:30:7-kvlen37:9",
+    "attend-f16-b3-h4-hkv2-n3-nkv37-d40-causal-kvi8-lse-past30-sharedpast",
+    "attend-f32-b2-h4-hkv2-n5-nkv35-d33-dv17-causal-lse-pages7-kvlen35:9",
+    "attend-bf16-b2-h4-hkv2-n5-nkv48-d40-causal-lse-pages16-kvlen48:33-ropehalf",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-kvlen37:9-ropehalf-append5",
+    "decode-f16-b2-h4-hkv2-n1-nkv37-d33-dv17-causal-kvi8-lse-kvlen37:9-append1",
+    "attend-f32-b3-h4-hkv2-n19-nkv37-d33-dv17-causal-lse-qlen19:0:4-kvlen37:25:1-raggedhost",
+    "attend-bf16-b3-h4-hkv2-n7-nkv37-d40-causal-lse-qlen7:0:4-kvlen37:25:1-raggedgapsdevice",
+    "attend-f32-b3-h4-hkv2-n7-nkv37-d40-causal-lse-qlen7:0:4-kvlen37:25:1-raggedcachedevice",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-ropehalf-positions",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-ropeinterleaved-rotary24-positions-sectiont4-sectionh4-"
+    "sectionw4",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-alibi-dropout0.3:7",
+    "attend-f32-b1-h2-n70-nkv130-d33-causal-lse-maskqk-biasqk-alibi-mods-blocks",
+    "decode-f32-b1-h20-hkv1-n3-nkv37-d40-dv33-causal-latent-lse",
+    "layer-f32-b2-h4-hkv2-n9-d16-m37-causal-native-normheads-gateall-gatebias-ropehalf-positions",
+    "layer-bf16-b2-h4-hkv2-n9-nkv21-d16-m31-full-native-my40-normwidth-normplus-gateheads",
+    "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-ready-sinks-ropehalf"};
+
+START_TEST(options_at_both_ends) {
+    struct test_case test;
+    char why[256] = "";
+    if (!works_in_place()) return;
+    ck_assert_msg(case_parse(options[_i], &test, why), "%s: %s", options[_i], why);
+    for (int side = 0; side < 2; side++) run(&test, side * RANDOM_KINDS);
+}
+END_TEST
+
+START_TEST(small_calls) {
+    struct place place = *harness_place();
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    for (int side = 0; side < 2 && works_in_place(); side++) {
+        struct small_call call;
+        double written;
+        snprintf(at_work, sizeof at_work, "%s", small_names[_i]);
+        pages_turn(side);
+        small_open(&call, _i, &place);
+        ck_assert_int_eq(small_enqueue(&call, place.context, place.queue, 0, NULL, NULL), CLATTN_OK);
+        harness_finish(place.queue);
+        ck_assert(small_intact(&call, place.queue, &written));
+        small_close(&call);
+    }
+}
+END_TEST
+
 // Two partial results, at both ends.
 START_TEST(merges) {
     if (!works_in_place()) return;
@@ -162,5 +210,11 @@ int main(void) {
     TCase *group = harness_add(suite, "random", (const TTest *const[]){NULL});
     tcase_add_loop_test(group, random_cases, 0, RANDOM_KINDS);
     harness_add(suite, "after them", seen);
+    // With a tuned row their kernels compile for a minute: CK_RUN_CASE then asks for them.
+    const char *rows = getenv("CLATTN_TEST_ROWS");
+    if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
+    TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});
+    tcase_add_loop_test(each, options_at_both_ends, 0, (int)(sizeof options / sizeof options[0]));
+    tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
     return harness_run(suite);
 }

@@ -2,6 +2,7 @@
 // meet kernels that nobody has compiled yet. Leaves out calls of one thread (every other suite).
 #include "case_assert.h"
 #include "harness.h"
+#include "small_calls.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@ struct worker {
     clattn_context *context;
     cl_command_queue queue;
     pthread_barrier_t *start;
+    int options;   // the first of them, where the rounds go through those; else -1
     char why[512]; // "" when all went well
 };
 
@@ -35,11 +37,49 @@ static struct test_case shape_of(int thread, int round) {
     return test;
 }
 
+// Where keys lie and what the caller's texts say: tables, copies and kernels of their own.
+static const char *const options[] = {
+    "attend-f32-b2-h4-hkv2-n3-nkv37-d32-causal-flash-lse-past30:30:7-ropehalf-positions",
+    "attend-f32-b2-h4-hkv2-n3-nkv36-d32-causal-flash-lse-pages4-kvlen36:9",
+    "attend-f32-b2-h4-hkv2-n3-nkv37-d32-causal-flash-lse-kvlen37:9-append3",
+    "attend-f32-b3-h4-hkv2-n9-nkv37-d32-causal-flash-lse-qlen9:0:4-kvlen37:25:1-raggedhost",
+    "attend-f32-b3-h4-hkv2-n9-nkv37-d32-causal-flash-lse-qlen9:0:4-kvlen37:25:1-raggeddevice",
+    "attend-f32-b2-h4-hkv2-n9-nkv37-d32-causal-flash-lse-dropout0.3:7",
+    "attend-f32-b2-h4-hkv2-n9-nkv37-d32-causal-flash-lse-alibi-mods-blocks"};
+enum { OPTIONS = sizeof options / sizeof options[0] };
+
+// A queue is one thread's.
+static struct place own_place(const struct worker *worker) {
+    struct place place = *harness_place();
+    place.context = worker->context, place.queue = worker->queue;
+    return place;
+}
+
+// A small call writes what it wrote before, whoever else calls.
+static bool one_small_call(struct worker *worker, int which) {
+    struct small_call call;
+    double first = 0, second = 0;
+    struct place place = own_place(worker);
+    small_open(&call, which, &place);
+    bool good = true;
+    for (int n = 0; n < 2; n++)
+        good = small_enqueue(&call, worker->context, worker->queue, 0, NULL, NULL) == CLATTN_OK &&
+               small_intact(&call, worker->queue, n ? &second : &first) && good;
+    if (!good || first != second)
+        snprintf(worker->why, sizeof worker->why, "%s: %.17g, then %.17g", small_names[which], first, second);
+    small_close(&call);
+    return worker->why[0] == '\0';
+}
+
 static bool one_round(struct worker *worker, int round) {
     struct test_case test = shape_of(worker->number, round);
+    const int option = (worker->options + round) % (OPTIONS + SMALL_CALLS);
+    if (worker->options >= 0 && option >= OPTIONS) return one_small_call(worker, option - OPTIONS);
+    if (worker->options >= 0 && !case_parse(options[option], &test, worker->why)) return false;
     struct case_data *data = case_make(&test);
     struct case_arrays arrays;
-    case_bind(data, harness_place(), &arrays);
+    struct place place = own_place(worker);
+    case_bind(data, &place, &arrays);
     harness_log_clear();
     clattn_status status =
         clattn_attention_enqueue(worker->context, worker->queue, &arrays.params, 0, NULL, NULL);
@@ -61,13 +101,14 @@ static void *work(void *argument) {
 }
 
 // Check's assertions belong to the main thread, so a worker only notes what went wrong.
-static void run_workers(clattn_context *context) {
+static void run_workers(clattn_context *context, bool with_options) {
     struct worker workers[THREADS] = {0};
     pthread_barrier_t start;
     pthread_barrier_init(&start, NULL, THREADS);
     for (int n = 0; n < THREADS; n++) {
         cl_int status;
         workers[n].number = n;
+        workers[n].options = with_options ? n / 2 * 5 : -1; // two begin with the same one
         workers[n].context = context;
         workers[n].start = &start;
         workers[n].queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &status);
@@ -82,7 +123,12 @@ static void run_workers(clattn_context *context) {
 }
 
 START_TEST(one_context) {
-    run_workers(harness()->context);
+    run_workers(harness()->context, false);
+}
+END_TEST
+
+START_TEST(options_at_once) {
+    run_workers(harness()->context, true);
 }
 END_TEST
 
@@ -92,7 +138,7 @@ START_TEST(first_use) {
     clattn_context *context = NULL;
     params.log = harness_log();
     ck_assert(clattn_context_create(&params, &context) == CLATTN_OK);
-    run_workers(context);
+    run_workers(context, false);
     clattn_context_destroy(context);
 }
 END_TEST
@@ -128,7 +174,7 @@ START_TEST(errors_at_once) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {first_use, one_context, errors_at_once, NULL};
+    const TTest *const tests[] = {first_use, one_context, options_at_once, errors_at_once, NULL};
     Suite *suite = suite_create("threads");
     harness_add(suite, "threads", tests);
     return harness_run(suite);

@@ -7,6 +7,7 @@
 #include "evidence/case_check.h"
 
 #include "evidence/case_places.h"
+#include "evidence/reference.h"
 
 static void fill(double *x, int64_t count, double value) {
     for (int64_t n = 0; n < count; n++) x[n] = value;
@@ -63,6 +64,27 @@ static void see_row(const struct seen *s, int64_t number) {
     }
 }
 
+// Items may share a row: it is hidden where none of them sees it.
+static void hide_rows(struct case_data *data, const double *seen, bool of_value) {
+    const struct test_case *t = &data->test;
+    const int64_t size = of_value ? t->head_dim_v : t->head_dim;
+    const int tensors[] = {of_value ? CASE_V : CASE_K, of_value ? CASE_PAST_V : CASE_PAST_K};
+    for (int n = 0; n < 2; n++) {
+        const struct guarded_shape shape = case_shape(t, tensors[n]);
+        double *x = data->input[tensors[n]];
+        const int64_t count = x != NULL ? guarded_shape_count(&shape) : 0;
+        double *kept = reference_alloc(count);
+        for (int64_t i = 0; i < count; i++) kept[i] = x[i], x[i] = (double)NAN;
+        for (int64_t key = 0; key < t->batch * t->kv_heads * t->n_kv; key++) {
+            const int64_t head = key / t->n_kv;
+            double *row = case_kv_row(data, of_value, head / t->kv_heads, head % t->kv_heads, key % t->n_kv);
+            if (seen[key] == 0 || row == NULL || row < x || row >= x + count) continue;
+            for (int64_t d = 0; d < size; d++) row[d] = kept[row - x + d];
+        }
+        free(kept);
+    }
+}
+
 static void hide_unseen(struct case_data *data) {
     const struct test_case *t = &data->test;
     const struct guarded_shape bias = case_shape(t, CASE_BIAS);
@@ -70,11 +92,7 @@ static void hide_unseen(struct case_data *data) {
     struct seen seen = {.r = case_problem(data, CLATTN_TYPE_F32, NULL), .keys = reference_alloc(keys)};
     seen.bias = data->bias != NULL ? reference_alloc(biases) : NULL;
     for (int64_t row = 0; row < t->batch * t->heads * t->n_q; row++) see_row(&seen, row);
-    for (int64_t n = 0; n < keys; n++) {
-        if (seen.keys[n] != 0) continue;
-        fill(data->k + n * t->head_dim, t->head_dim, (double)NAN);
-        fill(data->v + n * t->head_dim_v, t->head_dim_v, (double)NAN);
-    }
+    for (int of_value = 0; of_value < 2; of_value++) hide_rows(data, seen.keys, of_value);
     for (int64_t n = 0; seen.bias != NULL && n < biases; n++)
         if (seen.bias[n] == 0) data->bias[n] = (double)NAN;
     free(seen.keys);

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/allocate.h"
 #include "evidence/case_contents.h"
 #include "evidence/case_kv.h"
 #include "evidence/case_places.h"
@@ -165,9 +166,8 @@ static void make_host(struct case_data *data, int host, struct random *random) {
 }
 
 struct case_data *case_make(const struct test_case *test) {
-    struct case_data *data = calloc(1, sizeof *data);
+    struct case_data *data = evidence_zeros(1, sizeof *data);
     struct random random = {test->seed + 1};
-    if (data == NULL) exit(EXIT_FAILURE);
     data->test = case_complete(test);
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/case_ragged.h"
 #include "evidence/reference.h"
 
 #if defined(__GNUC__)
@@ -88,8 +89,9 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
     }
     bind_intervals(a, s);
-    // Key lengths are part of where rows stand.
-    if (s->kv_lengths && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
+    // Key lengths are part of where rows stand, of where new ones go, and of where a sequence ends.
+    const bool needed = t->append || case_ragged_has_gaps(t);
+    if (s->kv_lengths && !needed && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
         bind_lengths(data, place, a, s, &buffers);
     s->score_mod = a->score_mod;
     s->mask_mod = a->mask_mod;

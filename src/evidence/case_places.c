@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "evidence/allocate.h"
+
 bool case_has_places(const struct test_case *t) {
     return t->has_past || t->page_size > 0;
 }
@@ -90,9 +92,8 @@ double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t
 static void make_blocks(struct case_data *data, struct random *random) {
     const struct test_case *t = &data->test;
     const int64_t blocks = blocks_of(t), pages = case_kv_batch(t);
-    int32_t *order = calloc((size_t)pages, sizeof *order);
-    data->block_table = calloc((size_t)(t->batch * blocks) + 1, sizeof *data->block_table);
-    if (order == NULL || data->block_table == NULL) exit(EXIT_FAILURE);
+    int32_t *order = evidence_zeros((size_t)pages, sizeof *order);
+    data->block_table = evidence_zeros((size_t)(t->batch * blocks), sizeof *data->block_table);
     for (int64_t n = 0; n < pages; n++) {
         const int64_t other = (int64_t)random_uniform(random, 0, (double)(n + 1));
         order[n] = order[other], order[other] = (int32_t)n;
@@ -111,8 +112,7 @@ void case_places_make(struct case_data *data) {
     struct random random = {t->seed + 77};
     if (t->page_size > 0) make_blocks(data, &random);
     if (t->past_count == 0) return;
-    data->past_lengths = calloc((size_t)t->batch, sizeof *data->past_lengths);
-    if (data->past_lengths == NULL) exit(EXIT_FAILURE);
+    data->past_lengths = evidence_zeros((size_t)t->batch, sizeof *data->past_lengths);
     for (int64_t b = 0; b < t->batch; b++) data->past_lengths[b] = (int32_t)t->past_length[b];
     int32_t *lengths = data->integers[CASE_KV_LENGTHS];
     for (int64_t b = 0; lengths != NULL && t->given[CASE_KV_LENGTHS].count == 0 && b < t->batch; b++)

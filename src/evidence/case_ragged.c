@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/allocate.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -13,7 +14,7 @@ const char *const case_ragged_names[] = {"-",          "host",  "device",      "
 
 #define TAIL 3 // rows behind the last sequence
 
-static bool has_gaps(const struct test_case *t) {
+bool case_ragged_has_gaps(const struct test_case *t) {
     return t->ragged == CASE_RAGGED_GAPS || t->ragged == CASE_RAGGED_GAPS_DEVICE;
 }
 static bool has_cache(const struct test_case *t) {
@@ -24,12 +25,13 @@ static bool on_device(const struct test_case *t) {
            t->ragged == CASE_RAGGED_CACHE_DEVICE;
 }
 
-// First rows, [B + 1], of queries or keys. A gap of 0, 1 or 2 rows is behind each sequence, where there are gaps.
+// First rows, [B + 1], of queries or keys. A gap of 0, 1 or 2 rows is behind each sequence, where there are gaps, and lengths that
+// say that the rows of a gap are none of the sequence.
 static void fill_cu(const struct test_case *t, const int32_t *lengths, int64_t all, int32_t *cu) {
     cu[0] = 0;
     for (int64_t b = 0; b < t->batch; b++)
         cu[b + 1] = cu[b] + (lengths != NULL ? lengths[b] : (int32_t)all) +
-                    (has_gaps(t) ? (int32_t)((b + 1) % 3) : 0);
+                    (case_ragged_has_gaps(t) && lengths != NULL ? (int32_t)((b + 1) % 3) : 0);
 }
 
 // [B, heads, n, width] with `length` rows of each item becomes [heads, total, width].
@@ -47,8 +49,7 @@ static double *pack(const struct test_case *t, const double *from, const int32_t
 
 static int32_t *cu_of(const struct case_data *data, bool queries) {
     const struct test_case *t = &data->test;
-    int32_t *cu = calloc((size_t)t->batch + 1, sizeof *cu);
-    if (cu == NULL) exit(EXIT_FAILURE);
+    int32_t *cu = evidence_zeros((size_t)t->batch + 1, sizeof *cu);
     if (queries)
         fill_cu(t, t->score.q_lengths, t->n_q, cu);
     else
@@ -59,8 +60,7 @@ static int32_t *cu_of(const struct case_data *data, bool queries) {
 const struct case_data *case_ragged_pack(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->ragged == CASE_DENSE) return data;
-    struct case_data *packed = calloc(1, sizeof *packed);
-    if (packed == NULL) exit(EXIT_FAILURE);
+    struct case_data *packed = evidence_zeros(1, sizeof *packed);
     int32_t *q = cu_of(data, true), *kv = cu_of(data, false);
     *packed = *data;
     packed->q = pack(t, data->q, t->score.q_lengths, q, t->heads, t->n_q, t->head_dim);
@@ -113,7 +113,7 @@ void case_ragged_bind(const struct case_data *data, struct place *place, struct 
         p->cu_seqlens_q_device = put(t, place, a->cu[0], &a->cu_device[0]);
         if (!has_cache(t)) p->kv.cu_seqlens_kv_device = put(t, place, a->cu[1], &a->cu_device[1]);
     }
-    if (has_gaps(t)) return;
+    if (case_ragged_has_gaps(t)) return;
     p->score.q_lengths = NULL;
     if (!has_cache(t)) p->score.kv_lengths = NULL;
 }

@@ -15,6 +15,9 @@ void case_ragged_free(const struct case_data *data, const struct case_data *pack
 // Whether a tensor is that one's; keys may be a dense batch.
 bool case_ragged_has(const struct test_case *test, int tensor);
 
+// Whether there are rows between its sequences, which lengths leave out.
+bool case_ragged_has_gaps(const struct test_case *test);
+
 // Give the call of bound arrays its cu_seqlens; and lengths, where a sequence's rows are more than that.
 void case_ragged_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 

@@ -2,7 +2,8 @@
 #include "evidence/grids.h"
 
 #include <stdio.h>
-#include <stdlib.h>
+
+#include "evidence/allocate.h"
 
 const struct grid grids[] = {
     // FlashAttention from 32 to 256, ggml's others, and the latent head of DeepSeek's models.
@@ -69,9 +70,6 @@ struct test_case grid_case(int grid, int n) {
                                  g->axes[axis][n % count]);
         n /= count;
     }
-    if (!case_read(tokens, &test, why)) {
-        fprintf(stderr, "grid %s: %s: %s\n", g->name, tokens, why);
-        exit(EXIT_FAILURE);
-    }
+    if (!case_read(tokens, &test, why)) evidence_end("grid %s: %s: %s", g->name, tokens, why);
     return test;
 }

@@ -1,9 +1,9 @@
 // hard_cases.c: see hard_cases.h.
 #include "evidence/hard_cases.h"
 
-#include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "evidence/allocate.h"
 
 const struct hard_case hard_cases[] = {
     {"plain", "attend-f32-b2-h2-n33-nkv65-d64-full-lse"},
@@ -154,10 +154,8 @@ const int hard_case_count = (int)(sizeof hard_cases / sizeof hard_cases[0]);
 struct test_case hard_case(int number) {
     struct test_case test;
     char why[256];
-    if (!case_parse(hard_cases[number].name, &test, why)) {
-        fprintf(stderr, "hard case %s: %s\n", hard_cases[number].alias, why);
-        exit(EXIT_FAILURE);
-    }
+    if (!case_parse(hard_cases[number].name, &test, why))
+        evidence_end("hard case %s: %s", hard_cases[number].alias, why);
     test.name = hard_cases[number].alias;
     return test;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "evidence/allocate.h"
 #include "evidence/random.h"
 
 #define UNSET 255
@@ -17,6 +18,7 @@
 struct seen {
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
     int times[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
+    unsigned thirds[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
 };
 
 static int factors(void) {
@@ -24,13 +26,14 @@ static int factors(void) {
 }
 
 static struct seen *begin(int family) {
-    struct seen *seen = calloc(1, sizeof *seen);
-    if (seen == NULL) exit(EXIT_FAILURE);
+    struct seen *seen = evidence_zeros(1, sizeof *seen);
     for (int a = 0; a < factors(); a++)
-        for (int b = 0; b < factors(); b++)
-            for (int x = 0; x < pairs_level_count(a); x++)
+        for (int x = 0; x < pairs_level_count(a); x++) {
+            seen->thirds[a][x] = pairs_thirds(family, a, x);
+            for (int b = 0; b < factors(); b++)
                 for (int y = 0; y < pairs_level_count(b); y++)
                     seen->meet[a][x][b][y] = pairs_meet(family, a, x, b, y);
+        }
     return seen;
 }
 
@@ -48,17 +51,19 @@ static double worth(int times) {
     return times == 0 ? 1000.0 : 1.0 / (double)(times * times);
 }
 
-// What a value brings beside those that the row has; below 0: it does not go with one of them.
+// What a value brings beside those that the row has; below 0: it does not go with one or two of them.
 static double gain(struct seen *seen, const struct pairs_row *row, int factor, int level) {
     double sum = 0.0;
+    unsigned thirds = seen->thirds[factor][level];
     if (!seen->meet[factor][level][factor][level]) return -1.0;
     for (int other = 0; other < factors(); other++) {
         const int taken = row->level[other];
         if (taken == UNSET) continue;
         if (!seen->meet[factor][level][other][taken]) return -1.0;
+        thirds |= seen->thirds[other][taken];
         sum += worth(*times_of(seen, factor, level, other, taken));
     }
-    return sum;
+    return pairs_is_third(thirds) ? -1.0 : sum;
 }
 
 static int best_level(struct seen *seen, const struct pairs_row *row, int factor, struct random *random) {
@@ -151,9 +156,7 @@ static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
 }
 
 static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {
-    struct pairs_row *more = realloc(p->rows, (size_t)(p->count + 1) * sizeof *more);
-    if (more == NULL) exit(EXIT_FAILURE);
-    p->rows = more;
+    p->rows = evidence_grow(p->rows, (size_t)p->count + 1, sizeof *p->rows);
     p->rows[p->count++] = *row;
     note(seen, row);
 }
@@ -224,14 +227,15 @@ struct test_case pairs_case(const struct pairs *p, int n) {
     size_t used = (size_t)snprintf(tokens, sizeof tokens, "attend");
     for (int f = 0; f < factors(); f++) {
         const char *level = pairs_factors[f].levels[p->rows[n].level[f]];
+        if (pairs_factors[f].laid) continue;
         used += (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s", *level ? "-" : "", level);
     }
     snprintf(tokens + used, sizeof tokens - used, "-seed%llu",
              (unsigned long long)p->seed * 1000 + (unsigned long long)n);
-    if (!case_read(tokens, &test, why)) {
-        fprintf(stderr, "pairs: %s: %s\n", tokens, why);
-        exit(EXIT_FAILURE);
-    }
+    if (!case_read(tokens, &test, why)) evidence_end("pairs: %s: %s", tokens, why);
+    for (int f = 0; f < factors(); f++)
+        if (pairs_factors[f].laid) pairs_lay(&test, pairs_factors[f].levels[p->rows[n].level[f]]);
+    if (!case_valid(&test, why)) evidence_end("pairs: %s: %s", tokens, why);
     test.kernel = pairs_kernel(p->family);
     return test;
 }

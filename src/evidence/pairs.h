@@ -14,13 +14,14 @@
 
 #include "evidence/case.h"
 
-#define PAIRS_MOST_FACTORS 24
+#define PAIRS_MOST_FACTORS 26
 #define PAIRS_MOST_LEVELS 12
 
-// One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other.
+// One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other; or, of one
+// that is `laid`, words of pairs_lay, whose numbers follow from the other values.
 struct pairs_factor {
     const char *name;
-    bool compiled;
+    bool compiled, laid;
     const char *levels[PAIRS_MOST_LEVELS];
 };
 extern const struct pairs_factor pairs_factors[];
@@ -32,6 +33,10 @@ extern const char *const pairs_families[];
 // Whether the family takes a value at all, and two of them together: mask_mod and RoPE of i8 keys, say.
 bool pairs_has(int family, int factor, int level);
 bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b);
+// What no family takes of three values of which every two go together: expressions beside past keys of i8, say. A bit for each
+// such three and each of its values that a level is.
+unsigned pairs_thirds(int family, int factor, int level);
+bool pairs_is_third(unsigned thirds);
 clattn_kernel pairs_kernel(int family);
 
 struct pairs_row {
@@ -55,5 +60,15 @@ int pairs_missing(const struct pairs *array);
 
 // Row n as a case of its own seed, with the family's kernel.
 struct test_case pairs_case(const struct pairs *array, int n);
+// Where the keys of a case lie, by a word; its sizes are changed so that they fit: whole pages, say.
+void pairs_lay(struct test_case *test, const char *word);
+
+// Two options that a call refuses together: case names both, and the refusal's line says `word`.
+struct pairs_refused {
+    const char *token_a, *token_b, *word;
+    clattn_status status;
+};
+extern const struct pairs_refused pairs_refused[];
+extern const int pairs_refused_count;
 
 #endif

@@ -4,8 +4,9 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RUN false
-#define COMPILED true
+#define RUN false, false
+#define COMPILED true, false
+#define COMPILED_LAID true, true
 
 const struct pairs_factor pairs_factors[] = {
     {"types",
@@ -38,25 +39,52 @@ const struct pairs_factor pairs_factors[] = {
      RUN,
      {"", "ropehalf", "ropeinterleaved-rotary16-ropepos1000",
       "ropehalf-ropescaleyarn-ropefactor4-ropeoriginal32",
-      "ropehalf-ropescalellama3-ropefactor8-ropeoriginal64"}},
+      "ropehalf-ropescalellama3-ropefactor8-ropeoriginal64", "ropehalf-positions",
+      "ropeinterleaved-rotary24-positions-sectiont4-sectionh4-sectionw4",
+      "ropehalf-rotary24-positions-sectiont4-sectionh4-sectionw4-sectionsmixed"}},
     {"outputs",
      RUN,
      {"lse", "", "lse-weights", "weightsf16", "weightsbf16", "scoresraw", "lse-scoressoftcap", "scoresmasked",
       "scoressoftmax"}},
     {"splits", RUN, {"", "splits1", "splits3", "splits7"}},
+    {"keys lie",
+     COMPILED_LAID,
+     {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "append", "append-many", "latent"}},
+    {"ragged",
+     COMPILED,
+     {"", "raggedhost", "raggeddevice", "raggedgaps", "raggedgapsdevice", "raggedcache",
+      "raggedcachedevice"}},
+    {"dropout", COMPILED, {"", "dropout0.3:7"}},
     {"contents", RUN, {"", "unseennan", "huge", "hugeneg", "dominant", "seennan", "rownan"}},
 };
 const int pairs_factor_count = (int)(sizeof pairs_factors / sizeof pairs_factors[0]);
 _Static_assert(sizeof pairs_factors / sizeof pairs_factors[0] <= PAIRS_MOST_FACTORS,
                "rows have room for all");
 
-// A value with one of these tokens does not go with one that has the other: what a call refuses, and what a case cannot say.
+const struct pairs_refused pairs_refused[] = {
+    {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
+    {"append", "past", "k_new beside past_k or block_table", CLATTN_UNSUPPORTED},
+    {"append", "pages", "k_new beside past_k or block_table", CLATTN_UNSUPPORTED},
+    {"ragged", "past", "past_k beside cu_seqlens", CLATTN_UNSUPPORTED},
+    {"ragged", "pages", "block_table beside cu_seqlens", CLATTN_UNSUPPORTED},
+    {"ragged", "append", "k_new beside cu_seqlens", CLATTN_UNSUPPORTED},
+    {"ragged", "positions", "rope.positions beside cu_seqlens", CLATTN_UNSUPPORTED},
+    {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
+};
+const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
+
+// A value with one of these tokens does not go with one that has the other: what a case cannot say.
 static const char *const apart[][2] = {
     {"packed", "nkv"}, // one buffer has one size and type
     {"packed", "dv"},
     {"packed", "kvf"},
     {"packed", "kvi"},
-    {"rope", "kvi"},        // keys of i8 were turned before
+    {"packed", "pages"}, // and nothing beside it
+    {"packed", "past"},
+    {"packed", "append"},
+    {"packed", "latent"},
+    {"packed", "ragged"},
+    {"ragged", "latent"},
     {"ropehalf", "d33"},    // pairs of an odd number
     {"infbias", "seennan"}, // one kind of contents a case
     {"infbias", "unseennan"},
@@ -79,18 +107,43 @@ static const char *const apart[][2] = {
     {"dominant", "nkv777"},
 };
 
-const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix", "decode", NULL};
-enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE };
+const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix", "decode", "rows", NULL};
+enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, FAMILIES };
+#define ALL_BUT(family) (((1u << FAMILIES) - 1) & ~(1u << (family)))
+#define DECODES (1u << DECODE | 1u << ROWS)
 
-// Tokens of which a family takes none; and of which it takes some, by the option.
+// Tokens of which these families, a bit for each, take none; and of which they take some, by the option.
 static const struct {
-    int family;
+    unsigned families;
     const char *token;
 } lacks[] = {
-    {PLANNER, "splits"}, {UNFUSED, "splits"}, {FLASH, "splits"}, {MATRIX, "splits"}, {FLASH, "weights"},
-    {MATRIX, "weights"}, {DECODE, "weights"}, {FLASH, "scores"}, {MATRIX, "scores"}, {DECODE, "scores"},
-    {DECODE, "n65"},     {DECODE, "n33"},     {DECODE, "n130"},  {DECODE, "n97"}, // at most 16 rows
-    {MATRIX, "f32"},     {MATRIX, "f16"},     {MATRIX, "kvi8"},
+    {ALL_BUT(DECODE) & ALL_BUT(ROWS), "splits"},
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), "weights"},
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), "scores"},
+    {DECODES, "n65"}, // at most 16 rows
+    {DECODES, "n33"},
+    {DECODES, "n130"},
+    {DECODES, "n97"},
+    {1u << MATRIX, "f32"},
+    {1u << MATRIX, "f16"},
+    {1u << MATRIX, "kvi8"},
+    {1u << ROWS, "bias"}, // what differs among the rows of a vector
+    {1u << ROWS, "mask"},
+    {1u << ROWS, "alibi"},
+    {1u << ROWS, "headscales"},
+    {1u << ROWS, "mods"},
+    {1u << ROWS, "blocks"},
+    {1u << ROWS, "dropout"},
+    {1u << ROWS, "ragged"},
+    {1u << ROWS, "infbias"},
+};
+
+// Three tokens of which these families take every two.
+static const struct {
+    unsigned families;
+    const char *token[3];
+} thirds[] = {
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
 };
 
 // Whether one of the tokens of a level begins so.
@@ -113,23 +166,43 @@ int pairs_level_count(int factor) {
 
 bool pairs_has(int family, int factor, int level) {
     for (size_t n = 0; n < sizeof lacks / sizeof lacks[0]; n++)
-        if (lacks[n].family == family && has_token(pairs_factors[factor].levels[level], lacks[n].token))
+        if (lacks[n].families >> family & 1 && has_token(pairs_factors[factor].levels[level], lacks[n].token))
             return false;
     return true;
+}
+
+static bool are_both(const char *a, const char *b, const char *token_a, const char *token_b) {
+    return (has_token(a, token_a) && has_token(b, token_b)) ||
+           (has_token(b, token_a) && has_token(a, token_b));
 }
 
 bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b) {
     const char *a = pairs_factors[factor_a].levels[level_a], *b = pairs_factors[factor_b].levels[level_b];
     if (!pairs_has(family, factor_a, level_a) || !pairs_has(family, factor_b, level_b)) return false;
     for (size_t n = 0; n < sizeof apart / sizeof apart[0]; n++)
-        if ((has_token(a, apart[n][0]) && has_token(b, apart[n][1])) ||
-            (has_token(b, apart[n][0]) && has_token(a, apart[n][1])))
-            return false;
+        if (are_both(a, b, apart[n][0], apart[n][1])) return false;
+    for (int n = 0; n < pairs_refused_count; n++)
+        if (are_both(a, b, pairs_refused[n].token_a, pairs_refused[n].token_b)) return false;
     return true;
 }
 
+unsigned pairs_thirds(int family, int factor, int level) {
+    unsigned bits = 0;
+    for (size_t n = 0; n < 3 * sizeof thirds / sizeof thirds[0]; n++)
+        if (thirds[n / 3].families >> family & 1 &&
+            has_token(pairs_factors[factor].levels[level], thirds[n / 3].token[n % 3]))
+            bits |= 1u << n;
+    return bits;
+}
+
+bool pairs_is_third(unsigned bits) {
+    for (size_t n = 0; n < sizeof thirds / sizeof thirds[0]; n++)
+        if ((bits >> 3 * n & 7) == 7) return true;
+    return false;
+}
+
 clattn_kernel pairs_kernel(int family) {
-    static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO, CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
-                                            CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE};
+    static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
+                                            CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE,  CLATTN_KERNEL_DECODE};
     return kernels[family];
 }

@@ -3,11 +3,11 @@
 // own.
 #include "evidence/reference.h"
 
+#include "evidence/allocate.h"
 #include "evidence/philox.h"
 #include "evidence/storage.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,12 +18,7 @@ struct turned_keys {
 };
 
 double *reference_alloc(int64_t count) {
-    double *data = calloc((size_t)(count > 0 ? count : 1), sizeof *data);
-    if (data == NULL) {
-        fprintf(stderr, "no memory for %lld doubles\n", (long long)count);
-        exit(EXIT_FAILURE);
-    }
-    return data;
+    return evidence_zeros(count > 0 ? (size_t)count : 0, sizeof(double));
 }
 
 static int64_t kv_length(const struct reference *r, int64_t b) {

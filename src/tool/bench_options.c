@@ -9,6 +9,8 @@
 const char *const bench_option_cases[] = {"attend-f32-b1-h12-n1000-d64-full",
                                           "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full", NULL};
 
+#define SEQUENCES 4 // of a ragged batch
+
 // What a row of the table changes in the case.
 enum change {
     PLAIN,
@@ -25,7 +27,15 @@ enum change {
     MASK,
     ROPE,
     WEIGHTS,
-    INT8
+    INT8,
+    PAST,
+    PREFIX,
+    PAGES_16,
+    PAGES_128,
+    DROPOUT,
+    POSITIONS,
+    RAGGED_FULL,
+    RAGGED_HALF
 };
 static const struct {
     const char *name;
@@ -51,6 +61,14 @@ static const struct {
     {"RoPE", ROPE, BENCH_MASK_RANDOM, false},
     {"weights returned", WEIGHTS, BENCH_MASK_RANDOM, false},
     {"int8 keys and values", INT8, BENCH_MASK_RANDOM, false},
+    {"half of the keys past ones", PAST, BENCH_MASK_RANDOM, false},
+    {"half of the keys a shared prefix", PREFIX, BENCH_MASK_RANDOM, false},
+    {"pages of 16 keys", PAGES_16, BENCH_MASK_RANDOM, false},
+    {"pages of 128 keys", PAGES_128, BENCH_MASK_RANDOM, false},
+    {"dropout", DROPOUT, BENCH_MASK_RANDOM, false},
+    {"RoPE, explicit positions", POSITIONS, BENCH_MASK_RANDOM, false},
+    {"ragged, beside a dense batch of as many rows", RAGGED_FULL, BENCH_MASK_RANDOM, false},
+    {"ragged, beside a batch that is half padding", RAGGED_HALF, BENCH_MASK_RANDOM, false},
 };
 #define ROWS ((int)(sizeof rows / sizeof rows[0]))
 
@@ -58,9 +76,55 @@ int bench_option_count(void) {
     return ROWS;
 }
 
+// Those have a plain call of their own: a batch of several items, as large as a ragged case may be.
+static bool is_ragged(int n) {
+    return rows[n].change == RAGGED_FULL || rows[n].change == RAGGED_HALF;
+}
+
+static void make_batch(struct test_case *t) {
+    const double width = (double)(t->head_dim > t->head_dim_v ? t->head_dim : t->head_dim_v);
+    t->batch = SEQUENCES;
+    while (t->n_q > 1 && (double)t->heads * SEQUENCES * (double)t->n_q * width > GUARDED_PERIOD) t->n_q /= 2;
+    while (t->n_kv > 1 && (double)t->kv_heads * SEQUENCES * (double)t->n_kv * width > GUARDED_PERIOD)
+        t->n_kv /= 2;
+}
+
+// All sequences of as many rows as the batch has, or by turns of all and of none or few, half of it together.
+static void make_ragged(struct test_case *t, bool half) {
+    int32_t q[SEQUENCES], kv[SEQUENCES];
+    for (int b = 0; b < SEQUENCES; b++) {
+        const int64_t eighths = !half ? 8 : b % 4 == 0 ? 8 : b % 4 == 1 ? 1 : b % 4 == 2 ? 5 : 2;
+        q[b] = (int32_t)(t->n_q > 1 ? t->n_q * eighths / 8 : t->n_q);
+        kv[b] = (int32_t)(t->n_kv * eighths / 8);
+    }
+    t->ragged = CASE_RAGGED_HOST;
+    case_give(t, CASE_Q_LENGTHS, SEQUENCES, q);
+    case_give(t, CASE_KV_LENGTHS, SEQUENCES, kv);
+}
+
+// As many keys as before, in whole pages.
+static void make_pages(struct test_case *t, int64_t page) {
+    int32_t lengths[CASE_GIVEN_MOST];
+    for (int b = 0; b < CASE_GIVEN_MOST; b++) lengths[b] = (int32_t)t->n_kv;
+    if (t->n_kv % page != 0 && t->batch <= CASE_GIVEN_MOST)
+        case_give(t, CASE_KV_LENGTHS, (int)t->batch, lengths);
+    t->page_size = page;
+    t->n_kv = (t->n_kv + page - 1) / page * page;
+}
+
+static void change_places(struct test_case *t, enum change what) {
+    if (what == PAST || what == PREFIX) t->has_past = true, t->past = t->n_kv / 2;
+    t->past_shared = what == PREFIX;
+    if (what == PAGES_16 || what == PAGES_128) make_pages(t, what == PAGES_16 ? 16 : 128);
+    if (what == RAGGED_FULL || what == RAGGED_HALF) make_batch(t), make_ragged(t, what == RAGGED_HALF);
+}
+
 static void change(struct test_case *t, int n) {
     clattn_score *s = &t->score;
     const enum change what = rows[n].change;
+    change_places(t, what);
+    if (what == DROPOUT) s->dropout = 0.1f, s->dropout_seed = 1;
+    t->positions = what == POSITIONS;
     if (what == LSE) t->no_lse = false;
     if (what == CAUSAL || what == WINDOW) s->causal = true, s->alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
     if (what == WINDOW) s->window = true, s->window_left = (int32_t)(t->n_kv / 4), s->window_right = 0;
@@ -77,7 +141,7 @@ static void change(struct test_case *t, int n) {
     t->mods = what == SCORE_MOD;
     if (what == MASK) t->mask.rank = 2;
     t->blocks = rows[n].blocks;
-    if (what == ROPE) t->rope.layout = CLATTN_ROPE_HALF;
+    if (what == ROPE || what == POSITIONS) t->rope.layout = CLATTN_ROPE_HALF;
     t->weights = what == WEIGHTS;
     if (what == INT8) t->kv_type = CLATTN_TYPE_I8;
 }
@@ -116,6 +180,7 @@ static bench_status measure_one(session *s, bench_call *plain, double plain_keys
                                 const bench_settings *settings, bench_option *o) {
     bench_call p;
     const struct test_case whole = case_complete(&o->row.c.test);
+    if (!case_valid(&whole, o->row.why)) return BENCH_UNSUPPORTED;
     if (o->row.c.mask != BENCH_MASK_RANDOM && !bench_mask_fits(&whole)) {
         snprintf(o->row.why, sizeof o->row.why,
                  "a mask of more than a million elements is a table that repeats");
@@ -124,6 +189,23 @@ static bench_status measure_one(session *s, bench_call *plain, double plain_keys
     bench_status status = make_ready(&p, s, settings, o);
     if (status == BENCH_OK) status = take_turns(plain, &p, plain_keys, settings, o);
     bench_call_destroy(&p);
+    return status;
+}
+
+// Beside a dense batch of all rows and keys.
+static bench_status measure_ragged(session *s, const bench_settings *settings, bench_option *o) {
+    bench_call dense;
+    bench_option first = *o;
+    const struct test_case whole = case_complete(&o->row.c.test);
+    if (!case_valid(&whole, o->row.why)) return BENCH_UNSUPPORTED;
+    first.row.c.test.ragged = CASE_DENSE;
+    first.row.c.test.hosts = 0;
+    bench_status status = make_ready(&dense, s, settings, &first);
+    if (status == BENCH_OK)
+        status = measure_one(s, &dense, first.visible_keys, settings, o);
+    else
+        snprintf(o->row.why, sizeof o->row.why, "%s", first.row.why);
+    bench_call_destroy(&dense);
     return status;
 }
 
@@ -159,7 +241,9 @@ void bench_options_measure(session *s, const struct test_case *base, const bench
     if (status != BENCH_OK) fail_all(options, status, first.row.why);
     for (int n = 0; status == BENCH_OK && n < ROWS; n++) {
         begins(user, options[n].name);
-        options[n].row.status = measure_one(s, &plain, first.visible_keys, settings, &options[n]);
+        options[n].row.status = is_ragged(n)
+                                    ? measure_ragged(s, settings, &options[n])
+                                    : measure_one(s, &plain, first.visible_keys, settings, &options[n]);
     }
     bench_call_destroy(&plain);
     session_close(s);

@@ -44,7 +44,7 @@ static const struct {
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
-enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS };
+enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS, VERIFY_SHARE };
 #define PAIRS_SEED 1
 #define PAIRS_CASES 500
 
@@ -53,6 +53,7 @@ typedef struct verify {
     const char *named;     // in place of the hard cases
     const char *family;    // cases that another one takes are passed over
     bool pairs;            // a covering array in place of the hard cases
+    int share, shares;     // of its configurations; shares 0: all
     char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
@@ -60,9 +61,20 @@ typedef struct verify {
     json_t *rows;
 } verify;
 
+// K/N, K from 0 and below N.
+static bool take_share(verify *v, const char *value, char why[256]) {
+    int used = 0;
+    const bool read = strspn(value, "0123456789/") == strlen(value) && strlen(value) < 10 &&
+                      sscanf(value, "%d/%d%n", &v->share, &v->shares, &used) == 2;
+    if (read && value[used] == '\0' && v->share < v->shares) return true;
+    snprintf(why, 256, "K/N is needed, K from 0 to N - 1, such as 0/8");
+    return false;
+}
+
 static bool take_verify(void *target, int id, const char *value, char why[256]) {
     verify *v = target;
     if (id == VERIFY_PAIRS) return v->pairs = true;
+    if (id == VERIFY_SHARE) return take_share(v, value, why);
     const int hard = hard_case_find(value);
     if (id == VERIFY_ONLY) {
         v->only = value;
@@ -156,6 +168,7 @@ static const char *pairs_of(int i) {
     const char *rows = variants[i].rows;
     if (rows && !strncmp(rows, "linear_", 7)) return NULL;
     if (rows && !strncmp(rows, "flash_matrix", 12)) return "matrix";
+    if (rows && !strncmp(rows, "decode_rows", 11)) return "rows";
     return variants[i].kernel == CLATTN_KERNEL_UNFUSED  ? "unfused"
            : variants[i].kernel == CLATTN_KERNEL_FLASH  ? "flash"
            : variants[i].kernel == CLATTN_KERNEL_DECODE ? "decode"
@@ -166,6 +179,7 @@ static void run_pairs(verify *v, session *s, int i) {
     struct pairs all;
     if (!pairs_of(i) || !pairs_make(pairs_of(i), PAIRS_SEED, PAIRS_CASES, &all)) return;
     for (int n = 0; n < all.count; n++) {
+        if (v->shares && all.rows[n].configuration % v->shares != v->share) continue;
         const struct test_case test = pairs_case(&all, n);
         run_case(v, s, i, &test);
     }
@@ -215,24 +229,29 @@ static int refuse_together(const verify *v) {
                           v->only, v->named);
     if (v->pairs && (v->named || names_case))
         return tool_wrong("verify", "--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+    if (v->shares && !v->pairs) return tool_wrong("verify", "--share: has no effect without --pairs");
     return -1;
 }
 
+// What the command line may say of it.
+static const option_row rows[] = {
+    {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
+    {"family", "NAME", VERIFY_FAMILY,
+     "the cases alone that this kernel family takes, in every variant that has it"},
+    {"pairs", NULL, VERIFY_PAIRS,
+     "in place of the hard cases about 500 for each variant, in which every two values of every two "
+     "options meet; "
+     "with --only some minutes, else hours"},
+    {"share", "K/N", VERIFY_SHARE,
+     "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces"},
+    {"case", "NAME", VERIFY_CASE,
+     "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
+     "tune name it: "
+     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
+
 int tool_verify(int argc, char **argv) {
-    static const option_row rows[] = {
-        {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
-        {"family", "NAME", VERIFY_FAMILY,
-         "the cases alone that this kernel family takes, in every variant that has it"},
-        {"pairs", NULL, VERIFY_PAIRS,
-         "in place of the hard cases about 500 for each variant, in which every two values of every two "
-         "options meet; "
-         "with --only some minutes, else hours"},
-        {"case", "NAME", VERIFY_CASE,
-         "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
-         "tune name it: "
-         "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case.h)"}};
     verify v = {0};
-    const option_group groups[] = {{"verify", rows, 4, take_verify, &v}, common_group(&v.common)};
+    const option_group groups[] = {{"verify", rows, 5, take_verify, &v}, common_group(&v.common)};
     command_line line = {"verify",
                          "is this device right? every kernel variant on hard cases",
                          "clattn verify --device cpu",

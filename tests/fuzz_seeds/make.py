@@ -138,31 +138,64 @@ def make_files():
 
 
 def make_api():
-    """The choices of fuzz_api.c in their order; after them zeros: no change."""
-    names = ("attention", "layer", "linear", "merge")
-    for entry, name in zip((0, 3, 5, 7), names):
+    """The choices of fuzz_api.c and fuzz_call*.c in their order; after them zeros: no change."""
+    names = {0: "attention", 3: "layer", 5: "linear", 6: "layer_kv", 7: "merge", 10: "append", 11: "rope"}
+    for entry, name in names.items():
         write(f"api/good_{name}", bytes([entry, 1, 1, 1, 3, 4, 0, 1, 0, 1]))
         write(f"api/good_{name}_small", bytes([entry]))
+    write("api/good_dropout_mask", bytes([12, 1, 1, 1, 3, 4, 0, 1, 0, 3]))
+    # Entry, letters, type of q, and that k has it; then options, kernel, queue.
+    types = bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 1])
     for kernel in range(1, 4):
-        write(f"api/good_kernel_{kernel}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, kernel]))
+        write(f"api/good_kernel_{kernel}", types + bytes([0, 0, kernel]))
+    for bit in (0, 3, 4, 5, 6, 7):
+        write(f"api/good_with_{bit}", types + bytes([1 << bit, 1 << bit, 0]))
+    for bit in (1, 2): # weights and scores are the unfused kernel's
+        write(f"api/good_with_{bit}", types + bytes([1 << bit, 1 << bit, 1]))
+    for bit in range(7):
+        write(f"api/arrays_{bit}", types + bytes([0, 0, 0, 0, 0, 0, 0, 1 << bit, 0]) + bytes([1] * 8))
+    # Options beyond those: the letters, types, none of `with`, the kernel, the queue, then these bits twice.
+    plain = types + bytes([0, 0, 0, 0])
+    more = {"past": 1, "shared_past": 1 | 128, "pages": 2, "append": 4, "many_append": 4 | 128, "ragged": 8, "ragged_keys": 8 | 128,
+            "ragged_device": 8 | 16, "ragged_device_keys": 8 | 16 | 128, "positions": 32}
+    for name, bits in more.items():
+        write(f"api/good_{name}", plain + bytes([bits, bits]))
+        write(f"api/{name}_of_i8", types[:-1] + bytes([0, 0, 0, 0, 0, bits, bits]))
+        for other, also in more.items():
+            if bits < also:
+                write(f"api/{name}_and_{other}", plain + bytes([bits | also] * 2))
+    for texts in (2, 4, 6, 8, 2 | 16, 4 | 32 | 16, 2 | 48, 4 | 96, 4 | 128, 2 | 64, 14):
+        write(f"api/texts_{texts}", plain + bytes([64, 64, texts]))
+    write("api/good_text", plain + bytes([64, 64, 2]))
+    write("api/block_mask", bytes([13]) + plain[1:] + bytes([64, 64, 4]))
+    # A table of pages and first rows on the device that leave everything.
+    write("api/pages_anywhere", plain + bytes([2, 2, 1, 0] + [240 + n for n in range(16)] * 2))
+    write("api/sequences_anywhere", plain + bytes([8 | 16 | 128] * 2) + bytes([1, 0]) + bytes([255, 30, 254, 40, 253, 60] * 8))
+    # Every option of the calls that have few.
     for bit in range(8):
-        write(f"api/good_with_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 1 << bit, 1 << bit, 0]))
-    for bit in range(6):
-        write(f"api/arrays_{bit}", bytes([0, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0, 1 << bit, 0]) + bytes([1] * 8))
-    # One change of a call: the first eight bytes are sizes, then types, options, kernel, queue, no host arrays.
-    call = bytes([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 1])
+        write(f"api/layer_kv_{bit}", bytes([6, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
+        write(f"api/append_{bit}", bytes([10, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
+        write(f"api/rope_{bit}", bytes([11, 1, 1, 1, 3, 4, 0, 1, 0, 1 << bit, 0]))
+        write(f"api/layer_more_{bit}", bytes([3, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 1 << bit, 1 << bit]))
+    write("api/rope_in_place", bytes([11, 1, 1, 1, 3, 4, 0, 1, 0, 33, 0]))
+    # One change of a call: the first eight bytes are sizes, then types, options, kernel, queue, no more, no host arrays.
+    call = bytes([0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0, 1])
     for tensor in (0, 1, 3):
         for what in range(11):
             write(f"api/tensor_{tensor}_{what}", call + bytes([1, 0, tensor, what, 49 if what < 9 else 6]))
-        for handle in (0, 16, 17, 18, 19, 20):
+        for handle in (0, 32, 33, 34, 35, 36):
             write(f"api/tensor_{tensor}_buffer_{handle}", call + bytes([1, 0, tensor, 11, handle]))
         write(f"api/tensor_{tensor}_past_its_end", call + bytes([1, 0, tensor, 8, 128, 192]))
         write(f"api/tensor_{tensor}_steps_of_0", call + bytes([2, 0, tensor, 4, 0, 0, tensor, 0, 14]))
     for change in (8, 9, 10, 11, 14, 15):
         for field in range(8):
             write(f"api/change_{change}_{field}", call + bytes([1, change, field, 50, field]))
+    # What once ended a run: a bias of a type that is none; rows of a layer that 32 bits do not count.
+    write("api/bias_of_a_huge_type", types + bytes([16, 16, 0, 0, 0, 0, 1, 1, 0, 19, 9, 100]))
+    for number in (24, 27, 30, 33):
+        write(f"api/layer_rows_past_32_bits_{number}", bytes([3, 0, 0, 0, 0, 0, 0, 1, 5, 3, number, 0]))
     for launch in range(12, 16):
-        write(f"api/launch_{launch}", bytes([7, 0, 0, 0, 0, 0, launch]))
+        write(f"api/launch_{launch}", bytes([7, 0, 0, 0, 0, 0, 0, 1, 0, 0, launch]))
 
 
 if __name__ == "__main__":

@@ -1,0 +1,40 @@
+// pairs_lay.c: where the keys of a covering array's case lie (pairs.h): in pages, in past rows and new ones, appended by the call,
+// or as a latent. Their numbers follow from the sizes of the case, which the other options choose.
+#include <string.h>
+
+#include "evidence/pairs.h"
+
+static void lay_pages(struct test_case *t, int64_t page_size) {
+    t->page_size = page_size;
+    t->n_kv = (t->n_kv + page_size - 1) / page_size * page_size;
+}
+
+// Two keys in three are past ones, of all items or of some: of one all, of the next none, of the next about half.
+static void lay_past(struct test_case *t, bool lengths, bool shared) {
+    t->has_past = true;
+    t->past = (2 * t->n_kv + 2) / 3;
+    t->past_shared = shared;
+    t->past_count = lengths ? (int)t->batch : 0;
+    for (int b = 0; b < t->past_count; b++)
+        t->past_length[b] = b % 3 == 0 ? (double)t->past : b % 3 == 1 ? 0 : (double)(t->past / 2);
+}
+
+// New rows are among the keys that an item has.
+static void lay_append(struct test_case *t, int64_t rows) {
+    int32_t lengths[CASE_GIVEN_MOST] = {0};
+    t->append = (int32_t)(rows < t->n_kv ? rows : t->n_kv);
+    for (int64_t b = 0; b < t->batch && b < CASE_GIVEN_MOST; b++)
+        lengths[b] = (int32_t)(t->append + (t->n_kv - t->append) * ((int64_t)(t->seed % 5) + 2 * b) % 9 / 8);
+    if (t->hosts & CASE_HOST_BIT(CASE_KV_LENGTHS)) case_give(t, CASE_KV_LENGTHS, (int)t->batch, lengths);
+}
+
+void pairs_lay(struct test_case *t, const char *word) {
+    if (strncmp(word, "pages", 5) == 0)
+        lay_pages(t, strcmp(word, "pages7") == 0 ? 7 : 16);
+    else if (strncmp(word, "past", 4) == 0)
+        lay_past(t, strcmp(word, "past-lengths") == 0, strcmp(word, "past-shared") == 0);
+    else if (strncmp(word, "append", 6) == 0)
+        lay_append(t, strcmp(word, "append-many") == 0 ? t->n_q : 1);
+    else
+        t->latent = strcmp(word, "latent") == 0;
+}

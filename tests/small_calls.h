@@ -1,0 +1,34 @@
+// small_calls.h: the calls beside attention, layer and linear, each ready on small tensors of its own: new rows into a cache, RoPE
+// alone, dropout's mask, a block mask, the keys and values of a layer. For suites that ask of every call the same: events,
+// faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
+#ifndef CLATTN_TESTS_SMALL_CALLS_H
+#define CLATTN_TESTS_SMALL_CALLS_H
+
+#include "evidence/guarded.h"
+
+enum { SMALL_APPEND, SMALL_ROPE, SMALL_DROPOUT_MASK, SMALL_BLOCK_MASK, SMALL_LAYER_KV, SMALL_CALLS };
+extern const char *const small_names[SMALL_CALLS];
+
+struct small_call {
+    int which;
+    struct guarded tensors[7];
+    int count, outputs; // of the tensors; the last `outputs` are written
+    clattn_append_params append;
+    clattn_rope_params rope;
+    clattn_dropout_mask_params dropout;
+    clattn_attention_params attention;
+    clattn_layer_kv_params layer_kv;
+};
+
+void small_open(struct small_call *call, int which, struct place *place);
+void small_close(struct small_call *call);
+clattn_status small_enqueue(const struct small_call *call, clattn_context *context, cl_command_queue queue,
+                            cl_uint wait_count, const cl_event *wait_list, cl_event *event);
+// A call that does nothing; one that is refused for a rank.
+void small_empty(struct small_call *call);
+void small_spoil(struct small_call *call);
+
+// Whether the inputs and what lies around the outputs are as they were, and a number that stands for what was written.
+bool small_intact(const struct small_call *call, cl_command_queue queue, double *written);
+
+#endif
