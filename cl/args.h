@@ -38,6 +38,7 @@ typedef struct args_view {
 #define ARGS_SCORE_MOD 256   // the caller's score_mod changes scores
 #define ARGS_MASK_MOD 512    // the caller's mask_mod hides keys
 #define ARGS_MODS (ARGS_SCORE_MOD | ARGS_MASK_MOD)
+#define ARGS_PARTIAL (1 << 30) // the result is one of several over disjoint keys, to be combined: softmax.clh
 #define ARGS_BLOCKS 1024 // the block mask says which blocks the boolean mask and mask_mod hide or keep whole
 // Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
 #define ARGS_SCORE_OPS                                                                                       \
@@ -176,7 +177,7 @@ ARGS_SIZE(softmax_args, 152);
 
 // Partial results over `splits` key ranges become one.
 typedef struct combine_args {
-    args_view partial_out, partial_lse; // of the first range
+    args_view partial_out, partial_lse; // of the first range; of partial_lse two numbers a row: ARGS_PARTIAL
     args_view out, lse;
     args_i64 split_out, split_lse; // elements between the partial results of two ranges
     args_i32 batch, heads, n_q, head_dim_v;

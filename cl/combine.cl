@@ -1,26 +1,28 @@
 // combine.cl: the results of `splits` disjoint key ranges of one attention call become one.
-//   lse = ln(sum_s exp(lse_s)),  out = sum_s exp(lse_s - lse) out_s
-// Partial results are float32. Two results that a caller holds are merge.cl's subject. Called after decode
-// kernels that split the keys; global size (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
+//   m = max_s m_s,  l = sum_s l_s exp(m_s - m),  out = sum_s l_s exp(m_s - m) / l out_s,  lse = m + ln l
+// Partial results are float32, with the maximum m_s and the sum l_s of each range: softmax_store of softmax.clh. Two results
+// that a caller holds are merge.cl's subject. Called after kernels that split the keys; global size
+// (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
 // Of a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
+#include "softmax.clh"
 #include "table.clh"
 #if RAGGED
 #include "ragged.clh"
 #endif
 
-// The log-sum-exp over all ranges. A range that saw no key (-inf) is skipped; a NaN reaches the result.
-float combined_lse(const combine_args *a, __global const float *lse) {
-    float most = -INFINITY;
-    for (int s = 0; s < a->splits; s++) most = fmax(most, lse[s * a->split_lse]);
-    float sum = 0.0f;
+// The maximum and the sum over all ranges. A range that saw no key (sum 0) is skipped; a NaN reaches the result.
+softmax_state combined(const combine_args *a, __global const float *lse) {
+    softmax_state x = {-INFINITY, 0.0f};
+    for (int s = 0; s < a->splits; s++)
+        if (lse[s * a->split_lse + 1] != 0.0f) x.m = fmax(x.m, lse[s * a->split_lse]);
     for (int s = 0; s < a->splits; s++) {
-        const float x = lse[s * a->split_lse];
-        if (x != -INFINITY) sum += exp(x - most);
+        const float l = lse[s * a->split_lse + 1];
+        if (l != 0.0f) x.l += l * exp(lse[s * a->split_lse] - x.m);
     }
-    return sum == 0.0f ? -INFINITY : most + log(sum);
+    return x;
 }
 
-// partial_out [splits][B, H, Nq, Dv], partial_lse [splits][B, H, Nq].
+// partial_out [splits][B, H, Nq, Dv], partial_lse [splits][B, H, Nq, 2].
 __kernel void combine(__global const float *partial_out, __global const float *partial_lse,
                       __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
                       const combine_args args) {
@@ -39,17 +41,17 @@ __kernel void combine(__global const float *partial_out, __global const float *p
     __global const float *range_lse = partial_lse + view_row(&args.partial_lse, b, h, i);
     __global const float *range_out = partial_out + view_row(&args.partial_out, b, h, i) + first;
     const int columns = min(COMBINE_COLUMNS, args.head_dim_v - first);
-    const float total = combined_lse(&args, range_lse);
+    const softmax_state whole = combined(&args, range_lse);
     float sum[COMBINE_COLUMNS];
     for (int c = 0; c < COMBINE_COLUMNS; c++) sum[c] = 0.0f;
     for (int s = 0; s < args.splits; s++) {
-        const float x = range_lse[s * args.split_lse];
-        if (x == -INFINITY) continue;
-        const float weight = exp(x - total);
+        const float l = range_lse[s * args.split_lse + 1];
+        if (l == 0.0f) continue;
+        const float weight = l * exp(range_lse[s * args.split_lse] - whole.m) / whole.l;
         for (int c = 0; c < COMBINE_COLUMNS; c++)
             if (c < columns) sum[c] = fma(weight, range_out[s * args.split_out + c], sum[c]);
     }
     const long at = view_row(&args.out, b, h, i) + first;
     for (int c = 0; c < columns; c++) STORE(TYPE_OUT, out, at + c, sum[c]);
-    if (first == 0 && (args.flags & ARGS_LSE)) lse[view_row(&args.lse, b, h, i)] = total;
+    if (first == 0 && (args.flags & ARGS_LSE)) lse[view_row(&args.lse, b, h, i)] = softmax_lse(whole);
 }

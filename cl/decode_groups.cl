@@ -165,7 +165,7 @@ STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const p
         STORE(TYPE_OUT, to, d, x.l == 0.0f ? 0.0f : sum * factor);
     }
     if ((a->flags & ARGS_LSE) && g->item == 0 && exists)
-        lse[split * a->split_lse + view_row(&a->lse, g->b, at.h, at.i)] = softmax_lse(x);
+        softmax_store(lse, split * a->split_lse + view_row(&a->lse, g->b, at.h, at.i), a->flags, x);
 }
 
 // Global size: (splits * passes * WORK_GROUP, Hkv, B).

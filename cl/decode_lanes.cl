@@ -25,6 +25,7 @@
 #define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16 ? 32 : 16)
 #endif
 #include "decode_lanes_scores.clh"
+#include "softmax.clh"
 
 #if DOT_VALUES
 // Pairs of a column's values of two keys, in the order in which the instructions leave them: they go by four columns.
@@ -228,8 +229,8 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         if (i >= bounds.item.q_length) continue;
         store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r,
                   DROPOUT_SCALED(1.0f));
-        if (args.splits > 1 || (args.flags & ARGS_LSE))
-            lse[view_row(&args.lse, rows.b, h, i) + split * args.split_lse] =
-                sum == 0.0f ? -INFINITY : ROW_OF(rows.most, r) * SCORE_TO_NATURAL + log(sum);
+        if (args.flags & ARGS_LSE)
+            softmax_store(lse, view_row(&args.lse, rows.b, h, i) + split * args.split_lse, args.flags,
+                          (softmax_state){ROW_OF(rows.most, r) * SCORE_TO_NATURAL, sum});
     }
 }

@@ -18,6 +18,7 @@
 #include "lanes_product.clh"
 #include "lanes_softmax.clh"
 #include "fused.clh"
+#include "softmax.clh"
 
 #if RAGGED
 #error "sequences of different lengths are for other kernels"
@@ -312,7 +313,8 @@ void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * 
         }
     for (int n = 0; (a->flags & ARGS_LSE) && n < r->t.rows; n++) {
         const float l = ((const float *)r->x.l)[n], m = ((const float *)r->x.m)[n];
-        lse[row_of_group(g, &a->lse, r->t.i0 + n)] = l == 0.0f ? -INFINITY : m * SCORE_TO_NATURAL + log(l);
+        softmax_store(lse, row_of_group(g, &a->lse, r->t.i0 + n), a->flags,
+                      (softmax_state){m * SCORE_TO_NATURAL, l});
     }
 }
 

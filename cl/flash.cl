@@ -175,5 +175,5 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     __global ELEMENT(TYPE_OUT) *to = out + split * args.split_out + view_row(&args.out, b, h, i0 + r);
     store_row(to, &x, DROPOUT_SCALED(keep), acc, c, columns);
     if ((args.flags & ARGS_LSE) && c == 0 && columns)
-        lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + r)] = softmax_lse(x);
+        softmax_store(lse, split * args.split_lse + view_row(&args.lse, b, h, i0 + r), args.flags, x);
 }

@@ -101,9 +101,9 @@ TILES_INLINE float finish_maximum(__local const float *partial, __local float *b
 }
 
 // A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
-// by, and to `bases` 1 where the row saw nothing. Returns its log-sum-exp.
-TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
-                              int row, float sink) {
+// by, and to `bases` 1 where the row saw nothing. Returns its maximum and sum.
+TILES_INLINE softmax_state finish_sum(__local const float *partial, __local float *bases,
+                                      __local float *factors, int row, float sink) {
     softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
     for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
     float keep = 1.0f;
@@ -114,7 +114,7 @@ TILES_INLINE float finish_sum(__local const float *partial, __local float *bases
     }
     factors[row] = x.l == 0.0f ? 0.0f : keep / x.l;
     bases[row] = x.l == 0.0f ? 1.0f : 0.0f;
-    return softmax_lse(x);
+    return x;
 }
 
 // Global size: (row tiles * splits * TILES_GROUP, heads, batch).
@@ -190,9 +190,9 @@ flash_tiles(FUSED_ARGUMENTS) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
         const float sink = split == 0 ? table_sink(&args, table, h) : -INFINITY;
-        const float total = finish_sum(row_partial, row_bases, row_keeps, id, sink);
+        const softmax_state all = finish_sum(row_partial, row_bases, row_keeps, id, sink);
         if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
-            lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + id)] = total;
+            softmax_store(lse, split * args.split_lse + view_row(&args.lse, b, h, i0 + id), args.flags, all);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};

@@ -59,7 +59,7 @@ static void check_splits(const problem *p, const variant *v, const char *what) {
     const int64_t rows = (int64_t)p->batch * p->heads * p->n_q;
     const uint64_t partial =
         v->splits == 1 ? 0
-                       : (uint64_t)v->splits * (uint64_t)rows * sizeof(float) * ((uint64_t)p->head_dim_v + 1);
+                       : (uint64_t)v->splits * (uint64_t)rows * sizeof(float) * ((uint64_t)p->head_dim_v + 2);
     ck_assert_msg(v->family->path == CLATTN_KERNEL_UNFUSED || v->workspace_bytes >= partial,
                   "%s: %llu bytes of workspace", what, (unsigned long long)v->workspace_bytes);
 }

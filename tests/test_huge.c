@@ -73,7 +73,7 @@ static wide attention_bytes(const clattn_attention_params *p, const clattn_plan 
         const bool apart = !m.wants_weights || m.type_weights != CLATTN_TYPE_F32;
         return bytes + (apart ? (wide)c.items * (wide)c.rows * (wide)k[2] * 4 : 0);
     }
-    if (plan->splits > 1) bytes += (wide)plan->splits * product(q, 3) * (wide)(v[3] + 1) * 4;
+    if (plan->splits > 1) bytes += (wide)plan->splits * product(q, 3) * (wide)(v[3] + 2) * 4;
     return bytes;
 }
 
@@ -249,7 +249,7 @@ static void check_counters(const problem *p, const variant *v, int trial) {
     ck_assert_msg(v->groups[0] <= INT32_MAX && v->groups[1] <= INT32_MAX && v->groups[2] <= INT32_MAX,
                   "%d: %zu groups", trial, v->groups[0]);
     wide partial, results = (wide)p->batch * (wide)p->heads * (wide)p->n_q;
-    partial = (wide)v->splits * results * (wide)(p->head_dim_v + 1) * 4;
+    partial = (wide)v->splits * results * (wide)(p->head_dim_v + 2) * 4;
     if (v->packed_bytes) partial = rounded(partial);
     if (v->splits > 1)
         ck_assert_msg(partial == (v->packed_bytes ? v->packed_values : v->workspace_bytes) &&

@@ -162,6 +162,31 @@ START_TEST(pages_that_are_none) {
 }
 END_TEST
 
+// Values that are the first numbers of their keys' rows, as in latent attention, beside past ones that are, too, and past ones
+// that are a tensor of their own: what is read once for both differs.
+START_TEST(latents_and_a_past) {
+    for (int n = 0; n < 2; n++) {
+        struct test_case test = base(n ? "latents" : "latents beside past values of their own", 100, 60);
+        struct case_arrays arrays;
+        char why[512];
+        test.heads = 16, test.kv_heads = 1, test.head_dim_v = 24;
+        struct case_data *data = case_make(&test);
+        for (int64_t row = 0; row < 2 * 40; row++)
+            for (int64_t d = 0; d < 24; d++) data->v[row * 24 + d] = data->k[row * 32 + d];
+        for (int64_t row = 0; n && row < 2 * 60; row++)
+            for (int64_t d = 0; d < 24; d++) data->past_v[row * 24 + d] = data->past_k[row * 32 + d];
+        case_bind(data, harness_place(), &arrays);
+        clattn_kv *kv = &arrays.params.kv;
+        kv->v = kv->k, kv->v.shape[3] = 24;
+        if (n) kv->past_v = kv->past_k, kv->past_v.shape[3] = 24;
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
+        ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "%s: %s", test.name, why);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
 // What must be refused, in one line that names it.
 static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] = {-1, 5},
                      beyond[] = {46, 100};
@@ -253,6 +278,7 @@ int main(void) {
                                   int8_weights_and_taps,
                                   expressions_beside_int8,
                                   pages_that_are_none,
+                                  latents_and_a_past,
                                   not_built,
                                   NULL};
     Suite *suite = suite_create("past");

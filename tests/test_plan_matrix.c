@@ -72,7 +72,7 @@ START_TEST(values_in_the_workspace) {
     ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
     ck_assert_int_eq(v.family->id, KERNEL_FLASH_MATRIX);
     ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit are wanted twice
-    const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 1) * sizeof(float);
+    const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 2) * sizeof(float);
     ck_assert_uint_eq(v.packed_values, (partial + 255) / 256 * 256);
     ck_assert_uint_eq(v.packed_bytes, 2 * (5000 + 24) * 64 * 2);
     ck_assert_uint_eq(v.workspace_bytes, v.packed_values + v.packed_bytes);

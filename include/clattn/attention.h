@@ -327,6 +327,8 @@ CLATTN_API clattn_status clattn_dropout_mask_enqueue(clattn_context *context, cl
 /* Merge two partial results over disjoint keys into `a`, in place.
  *   lse = ln(exp(lse_a) + exp(lse_b)),  out = out_a exp(lse_a - lse) + out_b exp(lse_b - lse)
  * A part that saw no key (lse = -inf) changes nothing; its out may hold anything but is normally 0.
+ * The parts' weights are right to a rounding of their float32 lse: 1 part in 1e6 where it is about 10, and with scores of 1e7
+ * nothing of the number of keys is left in it. (The ranges of keys of one call keep maximum and sum apart.)
  * out_a, out_b [B, H, Nq, Dv] of one type (f32, f16, bf16), lse_a, lse_b f32 [B, H, Nq].
  * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Dv of 0 merges lse alone.
  * Lifetime, threads, blocking, returns: as clattn_attention_enqueue.

@@ -44,18 +44,18 @@ clattn_status cla_flash_prepare(call *c) {
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
 
-// Dense float32 views of the partial results in the workspace, all splits apart.
+// Dense float32 views of the partial results in the workspace, all splits apart: rows of numbers, and two numbers a row.
 static void partial_views(const call *c, attention_args *a) {
     const problem *m = &c->problem;
     const int64_t n = m->ragged ? m->packed_rows : m->n_q, dv = m->head_dim_v, heads = m->heads,
                   batch = m->ragged ? 1 : m->batch;
     const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
     a->out = (args_view){start, m->ragged ? 0 : heads * n * dv, n * dv, dv, 1};
-    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)), m->ragged ? 0 : heads * n,
-                         n, 1, 0};
+    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)),
+                         m->ragged ? 0 : 2 * heads * n, 2 * n, 2, 0};
     a->split_out = batch * heads * n * dv;
-    a->split_lse = batch * heads * n;
-    a->flags |= ARGS_LSE;
+    a->split_lse = 2 * batch * heads * n;
+    a->flags |= ARGS_LSE | ARGS_PARTIAL;
 }
 
 static double combine_flops(const call *c) {

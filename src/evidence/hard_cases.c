@@ -114,6 +114,10 @@ const struct hard_case hard_cases[] = {
     {"wide-heads", "attend-f32-b1-h1-n10-nkv37-d256-causal-lse"},
     {"splits", "decode-f32-b2-h4-hkv2-n1-nkv1031-d32-full-decode-lse-splits7"},
 
+    // Scores of 1e7 that are equal, in ranges of keys that see differently many of them.
+    {"splits-huge-negative", "attend-f32-b1-h2-n1-nkv600-d64-full-decode-lse-splits7-maskhqk-hugeneg"},
+    {"splits-huge-flash", "attend-f32-b1-h1-n9-nkv1100-d64-full-flash-lse-maskqk-huge"},
+
     // Pairs that are dangerous.
     {"window-causal", "attend-f32-b1-h2-n40-nkv70-d64-causal-lse-window5:m1"},
     {"window-lengths", "attend-f32-b3-h2-n20-nkv33-d64-full-bottomright-lse-window4:0-kvlen9:33:0-hiddennan"},

@@ -89,22 +89,15 @@ static const char *const apart[][2] = {
     {"infbias", "seennan"}, // one kind of contents a case
     {"infbias", "unseennan"},
     {"infbias", "rownan"},
-    // Equal or far scores are right to a rounding of theirs, which is more than what is added to them, and than what the
-    // number of a split's keys adds to its log-sum-exp, by which splits are merged.
+    // Equal or far scores are right to a rounding of theirs, which is more than what is added to them.
     {"huge", "bias"},
     {"huge", "sinks"}, // weights that no type holds but float32
     {"dominant", "sinks"},
     {"huge", "alibi"},
     {"huge", "rope"},
-    {"huge", "splits"},
-    {"huge", "nkv600"},
-    {"huge", "nkv777"},
     {"dominant", "bias"},
     {"dominant", "alibi"},
     {"dominant", "rope"},
-    {"dominant", "splits"},
-    {"dominant", "nkv600"},
-    {"dominant", "nkv777"},
 };
 
 const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix", "decode", "rows", NULL};

@@ -94,13 +94,13 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->paged = p->paged;
 }
 
-// Bytes of the partial results, all splits, and those of them before the log-sum-exps; false where 64 bits do not count
+// Bytes of the partial results, all splits, and those of them before the maxima and sums; false where 64 bits do not count
 // them.
 static bool partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
     const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch,
                    n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
     const uint64_t rows = batch * (uint64_t)p->heads;                        // below 2^31: call.c has checked
-    const uint64_t each = n * ((uint64_t)p->head_dim_v + 1) * sizeof(float); // below 2^64
+    const uint64_t each = n * ((uint64_t)p->head_dim_v + 2) * sizeof(float); // below 2^64
     const uint64_t most = (uint64_t)1 << 62;
     if (rows && each > most / rows) return false;
     if (splits && rows * each > most / splits) return false;

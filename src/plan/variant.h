@@ -34,9 +34,9 @@ typedef struct variant {
     size_t groups[3];   // work-groups; key ranges are neighbours in the first dimension
     int splits, split_keys; // key ranges computed apart and then combined; 1: none
     size_t local_bytes;
-    uint64_t partial_lse;     // bytes from the start of the variant's workspace to the splits' log-sum-exps
-    uint64_t packed_values;   // bytes from there to the values in tiles
-    uint64_t packed_bytes;    // of those; 0: values are taken as they lie
+    uint64_t partial_lse;   // bytes from the start of the variant's workspace to the splits' maxima and sums
+    uint64_t packed_values; // bytes from there to the values in tiles
+    uint64_t packed_bytes;  // of those; 0: values are taken as they lie
     uint64_t workspace_bytes; // scores of a chunk, or partial results of the splits and packed values
     const char *options;      // of the compiler where the family's are not the ones; NULL: the family's
     const char *refusal;      // why it cannot be done; of the unfused path, why no fused one could
