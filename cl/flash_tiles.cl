@@ -21,6 +21,7 @@
 #define CHUNK_FOURS(d0)                                                                                      \
     (HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - (d0) + 3) / 4 : CHUNK / 4) // that hold columns
 #define PARTIAL_LINES FLASH_TILES_LINES(GROUP_COLUMNS, SUBGROUP)
+#define VALUE_PIECES (4 * GROUP_COLUMNS * OUT_QUADS / TILES_READ) // of a row of V
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
 // The rows of Q of a head.
@@ -29,20 +30,33 @@ typedef struct query_rows {
     long stride;
 } query_rows;
 
-#define QUERY_FOUR(from, row, d) LOAD_ROW_FOUR(TYPE_Q, (from)->at + (row) * (from)->stride, d, HEAD_DIM)
-#define KEY_FOUR(from, row, d) kv_four(kv_row_at(from, row), d, HEAD_DIM)
-TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_FOUR, CHUNK / 4)
-TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_FOUR, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
+// Where chunks end with the row no piece lies past its end, which compilers do not see.
+#define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
+#if WIDE == 2
+#define QUERY_PIECE(row, d, width) LOAD_ROW_EIGHT(TYPE_Q, row, d, width)
+#define KV_PIECE kv_row_eight
+#else
+#define QUERY_PIECE(row, d, width) LOAD_ROW_FOUR(TYPE_Q, row, d, width)
+#define KV_PIECE kv_four
+#endif
+#define QUERY_AT(from, row, d) QUERY_PIECE((from)->at + (row) * (from)->stride, d, ROW_WIDTH(d))
+#define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
+TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
+TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
 
-// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these fours have none. Asked
-// of the bits, exponent foremost, because Mesa's compiler takes any number times 0 for 0.
+// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these pieces have none.
+// Asked of the bits, exponent foremost, because Mesa's compiler takes any number times 0 for 0.
 TILES_INLINE bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
     uint4 most = (uint4)(0);
-    TILES_EACH(n, GROUP_COLUMNS * GROUP_COLUMNS * OUT_QUADS) {
-        const int row = n / (GROUP_COLUMNS * OUT_QUADS), four = n % (GROUP_COLUMNS * OUT_QUADS);
-        const float4 x = kv_four(kv_row_at(values, min(k0 + row, last)), 4 * four, HEAD_DIM_V);
-        to[n] = x;
+    TILES_EACH(GROUP_COLUMNS * VALUE_PIECES) {
+        const int row = TILES_PART_FROM(k0, VALUE_PIECES, last), piece = TILES_REST(VALUE_PIECES);
+        const TILES_PIECE x = KV_PIECE(kv_row_at(values, row), TILES_READ * piece, HEAD_DIM_V);
+        tiles_put(to + TILES_READ / 4 * TILES_NUMBER, x);
+#if WIDE == 2
+        most = max(most, max(as_uint4(x.lo) << 1, as_uint4(x.hi) << 1));
+#else
         most = max(most, as_uint4(x) << 1);
+#endif
     }
     return max(max(most.s0, most.s1), max(most.s2, most.s3)) >= 0xff000000u;
 }

@@ -79,16 +79,25 @@ TILES_INLINE float x_element(source from, int row, int d) {
 }
 
 // Chunks that a row holds whole, in one piece; and any chunk.
-#define FETCH_WHOLE_X(from, row, d) LOAD_FOUR(TYPE_Q, from.x + from.at->x[row], d)
-#define FETCH_WHOLE_W(from, row, d) LOAD_FOUR(TYPE_KV, from.w + from.at->w[row], d)
-#define FETCH_X(from, row, d)                                                                                \
+#define FETCH_FOUR_X(from, row, d)                                                                           \
     (float4)(x_element(from, row, d), x_element(from, row, d + 1), x_element(from, row, d + 2),              \
              x_element(from, row, d + 3))
+#if WIDE == 2
+#define FETCH_WHOLE_X(from, row, d) LOAD_EIGHT(TYPE_Q, from.x + from.at->x[row], d)
+#define FETCH_WHOLE_W(from, row, d) LOAD_EIGHT(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_X(from, row, d) (float8)(FETCH_FOUR_X(from, row, d), FETCH_FOUR_X(from, row, d + 4))
+#define FETCH_W(from, row, d) LOAD_ROW_EIGHT(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+#else
+#define FETCH_WHOLE_X(from, row, d) LOAD_FOUR(TYPE_Q, from.x + from.at->x[row], d)
+#define FETCH_WHOLE_W(from, row, d) LOAD_FOUR(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_X FETCH_FOUR_X
 #define FETCH_W(from, row, d) LOAD_ROW_FOUR(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
-TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, CHUNK / 4)
-TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
-TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, CHUNK / 4)
-TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, CHUNK / 4, TILES_CHUNK_PITCH)
+#endif
+#define PIECES (CHUNK / TILES_READ)
+TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, PIECES)
+TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
+TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, PIECES)
+TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
 
 // Store lines [first, first + 2 * GROUP_COLUMNS) of the tile, which lie in local memory as lines of rows, by the whole
 // group: neighbours take neighbouring columns.

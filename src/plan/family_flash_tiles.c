@@ -118,6 +118,14 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
+// What the kernel's knob WIDE says of how rows are read: by eights where that makes loads of 16 bytes of smaller types.
+static int reads_by(const problem *p, int chunk) {
+    const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
+              least = first < p->align_v ? first : p->align_v;
+    if (least >= 8 && p->type_kv != CLATTN_TYPE_F32 && chunk % 8 == 0) return 2;
+    return least >= 4;
+}
+
 static const char *fit_tile(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
                             variant *v) {
     const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_TILES);
@@ -136,7 +144,7 @@ static const char *fit_tile(const plan_input *in, const problem *p, bool subgrou
     cla_family_ask_subgroup(in, &v->knobs);
     v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
     v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
-    v->knobs.wide = p->align_q >= 4 && p->align_k >= 4 && p->align_v >= 4;
+    v->knobs.wide = reads_by(p, s.chunk);
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
     v->sums = !own && in_registers(in, p, &s, v->knobs.subgroup) ? sums_of(&s, p->head_dim_v) : 0;
@@ -161,8 +169,9 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              "a tile of %d rows and %d keys, %d x 4 a work-item%s, in %llu of %llu bytes of local memory; %s",
              v->rows_per_group, 4 * k->group_columns, k->micro_rows, subgroups,
              (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
-             k->wide ? "rows are read by fours"
-                     : "rows do not all lie at multiples of four elements: read one by one");
+             k->wide == 2 ? "rows are read by eights"
+             : k->wide    ? "rows are read by fours"
+                          : "rows do not all lie at multiples of four elements: read one by one");
 }
 
 const family cla_family_flash_subgroups = {.name = "flash_subgroups",

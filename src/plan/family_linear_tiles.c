@@ -94,9 +94,10 @@ static void shape(const plan_input *in, const linear_problem *p, const tuned_row
     static const knobs none = {0};
     knobs *k = &choice->knobs;
     if (p->rope_head > 0 && p->rope_head % 2 == 0) k->rope = p->rope_interleaved ? 2 : 1;
-    k->wide = p->align_x >= 4 && p->align_w >= 4;
     if (!choose_tile(in, p, &row->knobs, k) && !choose_tile(in, p, &none, k))
         set_shape(k, &shapes[SHAPES - 1], &none); // the driver will say what it lacks
+    k->wide = p->align_x >= 4 && p->align_w >= 4;
+    if (p->align_x >= 8 && p->align_w >= 8 && p->type_w != CLATTN_TYPE_F32 && k->chunk % 8 == 0) k->wide = 2;
     cla_family_ask_subgroup(in, k);
     choice->work_group = k->group_rows * k->group_columns;
     choice->row_tile = (int)rows_of(k);
