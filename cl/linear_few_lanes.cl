@@ -6,6 +6,8 @@
 // Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, 4096 x 4096: one row reads W at the machine's read
 // bandwidth with 8 columns at once (12 to 33 % slower with 4 to 1: the prefetcher wants several streams).
 // 20 rows of 512: adding up the lanes of 16 sums in one tree, and keeping the sums in registers up to there, 9 %.
+// On Zen 5 (processor time): bias and stores as vectors 7 %, blocks of 2 x 8 instead of 4 x 4 12 %. Rejected there: columns in
+// the lanes, W transposed block by block for all rows (as fast as 2 x 8 with 20 rows: the shuffles cost what the sums do).
 // Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
 #define STORAGE_PAIRS
@@ -75,8 +77,9 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
 // stored.
 typedef struct column_block {
     int count, d[COLUMN_BLOCK]; // d: column within its head
+    bool together;              // all exist, and follow one another in memory
     long w[COLUMN_BLOCK], y[COLUMN_BLOCK];
-    float bias[COLUMN_BLOCK];
+    float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
 } column_block;
 
 // The rows likewise; b, i: batch item and row of the next block.
@@ -90,14 +93,17 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
     column_block to;
     to.count = min(COLUMN_BLOCK, last - first);
+    to.together = to.count == COLUMN_BLOCK;
     for (int n = 0; n < COLUMN_BLOCK; n++) {
         const int walked = first + min(n, to.count - 1), c = walk_column(a, walked),
                   head = c / a->y_head_columns;
         to.d[n] = walked % a->y_head_columns;
         to.w[n] = a->w_offset + c * a->w_row;
         to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
+        to.together = to.together && to.y[n] == to.y[0] + n;
         to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
     }
+    for (int k = COLUMN_BLOCK; k < SUM_GROUPS * LANES; k++) to.bias[k] = to.bias[k - COLUMN_BLOCK];
     return to;
 }
 
@@ -132,10 +138,9 @@ void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *
     }
 }
 
-// The sums of all lanes, plus the bias: LANES accumulators at a time.
+// The sums of all lanes, plus the bias: LANES accumulators at a time, row after row.
 REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK],
-                                 float y[ROW_BLOCK][COLUMN_BLOCK]) {
-    float sums[SUM_GROUPS * LANES];
+                                 float y[SUM_GROUPS * LANES]) {
 #pragma unroll
     for (int g = 0; g < SUM_GROUPS; g++) {
         VEC t[LANES];
@@ -145,12 +150,7 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
             t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK]
                                                 : (VEC)(0.0f);
         }
-        VSTORE(sum_each_lanes(t), g, sums);
-    }
-#pragma unroll
-    for (int r = 0; r < ROW_BLOCK; r++) {
-#pragma unroll
-        for (int n = 0; n < COLUMN_BLOCK; n++) y[r][n] = columns->bias[n] + sums[r * COLUMN_BLOCK + n];
+        VSTORE(sum_each_lanes(t) + VLOAD(g, columns->bias), g, y);
     }
 }
 
@@ -158,7 +158,7 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 // Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
 // turned, too: Intel's compiler 2026.2 crashed on loops that leave them out.
 void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
-                const column_block *columns, float y[ROW_BLOCK][COLUMN_BLOCK]) {
+                const column_block *columns, float y[ROW_BLOCK * COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
@@ -170,13 +170,24 @@ void turn_block(const linear_args *a, __global const ulong *turns, const row_blo
     vstore16(sinpi(vload16(0, angle)) * a->amplitude, 0, s);
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
-        const int r = 2 * i / COLUMN_BLOCK, n = 2 * i % COLUMN_BLOCK;
-        const float y0 = y[r][n], y1 = y[r][n + 1];
-        y[r][n] = y0 * c[i] - y1 * s[i];
-        y[r][n + 1] = y1 * c[i] + y0 * s[i];
+        const float y0 = y[2 * i], y1 = y[2 * i + 1];
+        y[2 * i] = y0 * c[i] - y1 * s[i];
+        y[2 * i + 1] = y1 * c[i] + y0 * s[i];
     }
 }
 #endif
+
+void store_row(__global ELEMENT(TYPE_OUT) * y, const column_block *columns, const float *row) {
+#if TYPE_OUT == STORE_F32 && (COLUMN_BLOCK == 4 || COLUMN_BLOCK == 8 || COLUMN_BLOCK == 16)
+    if (columns->together) {
+        PASTE(vstore, COLUMN_BLOCK)(PASTE(vload, COLUMN_BLOCK)(0, row), 0, y + columns->y[0]);
+        return;
+    }
+#endif
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++)
+        if (n < columns->count) STORE(TYPE_OUT, y, columns->y[n], row[n]);
+}
 
 // Columns [first, first + COLUMN_TILE) of one projection.
 void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
@@ -189,18 +200,15 @@ void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointe
         rows.b = rows.i = 0;
         while (rows.b < a->batch) {
             VEC sum[ROW_BLOCK][COLUMN_BLOCK];
-            float result[ROW_BLOCK][COLUMN_BLOCK];
+            float result[SUM_GROUPS * LANES];
             take_rows(a, table, &rows);
             sum_block(a, x, w, &rows, &columns, sum);
             finish_sums(&columns, sum, result);
 #if ROPE
             if (a->rotary_dim > 0) turn_block(a, turns, &rows, &columns, result);
 #endif
-            for (int r = 0; r < rows.count; r++) {
-#pragma unroll
-                for (int n = 0; n < COLUMN_BLOCK; n++)
-                    if (n < columns.count) STORE(TYPE_OUT, y, rows.y[r] + columns.y[n], result[r][n]);
-            }
+            for (int r = 0; r < rows.count; r++)
+                store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
         }
     }
 }
