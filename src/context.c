@@ -8,6 +8,7 @@
 #include "core/chain.h"
 #include "core/probe.h"
 #include "core/program.h"
+#include "core/text.h"
 #include "layer/projector.h"
 #include "plan/planner.h"
 
@@ -125,14 +126,17 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->no_measurements = params->no_measurements;
     if (params->engines & ~CLATTN_ENGINES_ALL)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
+    TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
     if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) && cla_os_request_amx())
         c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
+    bool copied = true;
+    c->clblast_path = cla_text_copy(params->clblast_path, &copied);
     if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c) || !cla_probe_state_create(c) ||
-        !cla_projector_create(c))
+        !cla_projector_create(c) || !copied)
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
     c->cache = cla_cache_open(&(cache_params){
@@ -175,6 +179,7 @@ void clattn_context_destroy(clattn_context *context) {
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }
+    free(context->clblast_path);
     free(context);
 }
 

@@ -154,13 +154,15 @@ typedef struct clattn_capabilities {
                                 CL_DEVICE_SUB_GROUP_SIZES_INTEL; 0: it cannot ask */
 } clattn_capabilities;
 
-/* List the devices of all platforms, in the order of the OpenCL loader.
+/* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
  *   devices   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
  *   count     receives the number of devices there are, which may be more than capacity
  *   log       may be NULL
- * Threads: any.   Blocking: may load drivers.
+ * Threads: any; but some drivers (PoCL 3.1) have no device for a thread that asks while another one's first question starts
+ *          them, so that an application lists devices before its threads do.   Blocking: may load drivers.
  * Returns   INVALID_ARGUMENT  count is NULL, or devices is where capacity is not 0
- *           UNSUPPORTED       no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
+ *           UNSUPPORTED       no OpenCL, no platform, or no device in any ("no OpenCL" in the log, and what was
+ *                             looked for); count is 0
  *           OUT_OF_MEMORY, DRIVER  the loader failed, or every platform that could have had a device; count is 0
  * A platform that fails beside others is left out, with a line in the log (CLATTN_LOG_INFO).
  * Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
@@ -169,6 +171,7 @@ CLATTN_API clattn_status clattn_device_list(clattn_device *devices, size_t capac
 
 /* Describe one device.   Threads: any.   Blocking: never.
  * Returns   INVALID_ARGUMENT  device or capabilities is NULL, or the driver does not know the device
+ *           UNSUPPORTED       no OpenCL; capabilities is zero
  *           OUT_OF_MEMORY, DRIVER  the driver leaves a question unanswered; capabilities is zero */
 CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities);
 
@@ -210,6 +213,11 @@ typedef struct clattn_context_params {
      * plan is the same on every day. */
     bool no_measurements;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
+    /* CLBlast's module, a library with a name such as libclattn-clblast-0.2.so, loaded when a projection first asks for
+     * CLBlast and never unloaded; NULL: the one beside this library (or the program, where it is static), else by
+     * its name where the system looks for libraries. Without it clattn's own kernels project. Not asked for where this
+     * library was linked with CLBlast (-Dopencl=link). Copied. */
+    const char *clblast_path;
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -223,7 +231,7 @@ typedef struct clattn_context_params {
  * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
  *                             cannot do; the log has the number of the line
- *           UNSUPPORTED       the device has no compiler, is not available, is not little-endian, or takes fewer than
+ *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not little-endian, or takes fewer than
  *                             1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "evidence/reference.h"
+#include "evidence/opencl.h"
 
 #if defined(__GNUC__)
 __attribute__((__format__(__printf__, 2, 3)))

@@ -8,6 +8,7 @@
 #include "evidence/choose_device.h"
 #include "tool/file.h"
 #include "tool/tool.h"
+#include "evidence/opencl.h"
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
     session *s = user;
