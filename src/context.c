@@ -8,6 +8,8 @@
 #include "core/chain.h"
 #include "core/probe.h"
 #include "core/program.h"
+#include "core/text.h"
+#include "layer/clblast.h"
 #include "layer/projector.h"
 #include "plan/planner.h"
 
@@ -125,18 +127,28 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->no_measurements = params->no_measurements;
     if (params->engines & ~CLATTN_ENGINES_ALL)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
+    if (!params->memory.create != !params->memory.release)
+        return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "memory: create and release: give both or none");
+    TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
     if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) && cla_os_request_amx())
         c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
-    if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c) || !cla_probe_state_create(c) ||
-        !cla_projector_create(c))
+    bool copied = true;
+    c->clblast_path = cla_text_copy(params->clblast_path, &copied);
+    if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c, &params->memory) ||
+        !cla_probe_state_create(c) || !cla_projector_create(c) || !copied)
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
     TRY(open_planner(c, params->tuned_rows));
-    c->cache = cla_cache_open(&(cache_params){
-        .dir = params->cache_dir, .max_bytes = params->cache_max_bytes, .tell = tell_of_cache, .user = c});
+    c->cache = cla_cache_open(&(cache_params){.dir = params->cache_dir,
+                                              .max_bytes = params->cache_max_bytes,
+                                              .load = params->cache.load,
+                                              .store = params->cache.store,
+                                              .own = params->cache.user,
+                                              .tell = tell_of_cache,
+                                              .user = c});
     return open_opencl(c, params);
 }
 
@@ -175,6 +187,7 @@ void clattn_context_destroy(clattn_context *context) {
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }
+    free(context->clblast_path);
     free(context);
 }
 
@@ -195,4 +208,32 @@ void clattn_context_get_stats(clattn_context *context, clattn_context_stats *sta
     cla_os_mutex_lock(&context->program_lock);
     *stats = context->stats;
     cla_os_mutex_unlock(&context->program_lock);
+}
+
+clattn_status clattn_features_get(clattn_context *context, clattn_features *features) {
+    if (!features) return CLATTN_INVALID_ARGUMENT;
+    *features = (clattn_features){0};
+#ifdef CLATTN_LINK_OPENCL
+    features->opencl_linked = true;
+#endif
+#ifdef CLATTN_HAVE_CLBLAST
+    features->clblast = true;
+#endif
+    if (context) features->clblast_found = cla_clblast_available(context);
+    if (context) features->engines = context->engines;
+    return CLATTN_OK;
+}
+
+static void tell_of_refusal(void *log, const char *line) {
+    cla_log_send(log, CLATTN_LOG_ERROR, "%s", line);
+}
+
+clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes, const clattn_log *log) {
+    clattn_log to = log ? *log : (clattn_log){.fn = NULL};
+    cache *opened = cla_cache_open(&(cache_params){.dir = dir, .tell = tell_of_refusal, .user = &to});
+    if (!dir) cla_log_send(log, CLATTN_LOG_ERROR, "cache: dir is NULL");
+    if (!opened) return CLATTN_INVALID_ARGUMENT;
+    cla_cache_trim(opened, max_bytes);
+    cla_cache_close(opened);
+    return CLATTN_OK;
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# OpenCL, CLBlast and the operating system each have one door: no other file of the library includes their headers.
+# OpenCL, CLBlast and the operating system each have one door: no other file of the library includes their headers. Every function
+# of OpenCL's goes through the table of its door, of the library and of the program.
 # No kernel is built with flags that drop NaN or infinity.
 set -eu
 bad=0
@@ -9,7 +10,19 @@ for folder in src/core src/plan src/attention src/layer src/evidence src/tool cl
 done
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
-complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast|tool/bench_baseline).c\$" | tr '\n' ' ')"
+# A function beside the table is one that the linker looks for.
+for door in src/core src/evidence; do
+    case $door in src/core) files=$(ls src/*.c src/core/*.c src/plan/*.c src/attention/*.c src/layer/*.c) ;; *) files=$(ls src/evidence/*.c src/tool/*.c) ;; esac
+    called=$(echo "$files" | xargs cat | sed -e 's,//.*,,' -e 's/"[^"]*"//g' | grep -oE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait|Compile|Link|Unload)[A-Za-z]* *\(' | tr -d ' (' | sort -u)
+    listed=$(sed -n 's/^OPENCL_CALL(\(.*\))/\1/p' $door/opencl_calls.def | sort -u)
+    [ "$called" = "$listed" ] || complain "called, or listed in $door/opencl_calls.def, alone" "$(printf '%s\n%s\n' "$called" "$listed" | sort | uniq -u | tr '\n' ' ')"
+    named=$(sed -n 's/^#define \(cl[A-Z][A-Za-z]*\) .*/\1/p' $door/opencl.h | sort -u)
+    [ "$named" = "$listed" ] || complain "$door/opencl.h: the names are not those of opencl_calls.def" "$(printf '%s\n%s\n' "$named" "$listed" | sort | uniq -u | tr '\n' ' ')"
+    for file in $(echo "$files" | xargs grep -lE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait)[A-Z][A-Za-z]* *\(' | grep -v 'opencl_load.c$'); do
+        [ $door = src/core ] || grep -q '"evidence/opencl.h"' "$file" || complain "calls OpenCL without its door" "$file"
+    done
+done
+complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast_module|tool/bench_baseline).c\$" | tr '\n' ' ')"
 complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
 # Numbers in text are read strictly, by few: strtol takes spaces and signs, stops at the first letter, and saturates.

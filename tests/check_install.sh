@@ -15,6 +15,7 @@ library=$(dirname "$(find "$prefix" -name libclattn.so)")
 # What belongs to it, and a program that finds its library where both were moved.
 for file in LICENSE NOTICE; do cmp "$file" "$prefix/share/doc/clattn/$file"; done
 env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
+[ "$(find "$prefix" -name 'libclattn-clblast-*.so' | sed 's,/[^/]*$,,')" = "$library" ] || { echo "CLBlast's module is not beside the library"; exit 1; }
 
 # The Python module finds the library from where it lies.
 module=$(find "$prefix" -name clattn.py)
@@ -26,6 +27,7 @@ flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs clattn)
 # shellcheck disable=SC2086
 cc -std=c11 -Wall -Wextra -Werror tests/test_consumer.c -o "$work/shared" $flags
 LD_LIBRARY_PATH=$library "$work/shared"
+case $flags in *OpenCL* | *clblast*) echo "pkg-config links a consumer with what the library is not: $flags"; exit 1 ;; esac
 mkdir "$work/static_only"
 cp "$library/libclattn.a" "$work/static_only/"
 flags=$(pkg-config --define-variable=prefix="$prefix" --define-variable=libdir="$work/static_only" --cflags --libs --static clattn)
@@ -61,7 +63,11 @@ mv "$library/libclattn.a" "$work/"
 if consume absent -DBUILD_SHARED_LIBS=OFF; then echo "CMake took a library that is not there"; exit 1; fi
 grep -q "libclattn.a is not in" "$work/cmake.log"
 
-# As a subproject it brings no tests and no program, and honours default_library.
+for consumer in shared static; do
+    case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
+done
+
+# As a subproject it brings no tests and no program, and honours default_library; also where it is to be linked with OpenCL.
 mkdir -p "$work/meson/subprojects"
 ln -s "$root" "$work/meson/subprojects/clattn"
 cp tests/test_consumer.c "$work/meson/"
@@ -69,9 +75,13 @@ cat >"$work/meson/meson.build" <<'END'
 project('consumer', 'c', default_options: ['c_std=c11'])
 executable('consumer', 'test_consumer.c', dependencies: dependency('clattn', fallback: 'clattn'))
 END
-meson setup "$work/meson/build" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
+targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin)))'; }
+meson setup "$work/meson/load" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
+[ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] || { echo "a subproject has the targets $(targets "$work/meson/load")"; exit 1; }
+meson setup "$work/meson/build" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static -Dclattn:opencl=link >/dev/null
 meson compile -C "$work/meson/build" >/dev/null 2>&1
 "$work/meson/build/consumer"
-count=$(meson introspect "$work/meson/build" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin)))')
-[ "$count" = "clattn consumer kernels.c" ] || { echo "a subproject has the targets $count"; exit 1; }
+case $(ldd "$work/meson/build/consumer") in *OpenCL*) ;; *) echo "-Dopencl=link does not link OpenCL"; exit 1 ;; esac
+nm "$work/meson/build/subprojects/clattn/libclattn.a" 2>/dev/null | grep -q 'U CLBlastSgemm$' || { echo "-Dopencl=link does not link CLBlast"; exit 1; }
+[ "$(targets "$work/meson/build")" = "clattn consumer kernels.c" ] || { echo "a linked subproject has the targets $(targets "$work/meson/build")"; exit 1; }
 [ "$(meson introspect "$work/meson/build" --tests)" = "[]" ] || { echo "a subproject has tests"; exit 1; }

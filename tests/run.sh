@@ -50,12 +50,13 @@ later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 later "Mesa's rusticl" sh tests/rusticl.sh build
 later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 later "no OpenCL platform" sh tests/check_no_platform.sh build
+later "no OpenCL loader, no CLBlast" sh tests/check_no_loader.sh build
 run_queued
 steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
 suite "device, default" build device
 [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
 suite "guard pages around every buffer" build pages
-step "build without CLBlast" build_folder build/no-clblast -Dclblast=disabled
+step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
 suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host

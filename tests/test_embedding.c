@@ -4,6 +4,7 @@
 //
 // Environment: CLATTN_TEST_LIBRARY       the shared library
 //              CLATTN_TEST_CACHE         folder of compiled kernels; unset: none
+//              CLATTN_TEST_CLBLAST       CLBlast's module, which does not lie beside a copy of the library
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast
 #define _GNU_SOURCE
 #include "run_suite.h"
@@ -70,7 +71,9 @@ static bool guest_open(struct guest *g, const struct library *l) {
     cl_int code = CL_SUCCESS, queue_code = CL_SUCCESS;
     *g = (struct guest){.l = l};
     if (l->device_list(&device, 1, &count, NULL) != CLATTN_OK) return false;
-    const clattn_context_params params = {.device = device.device, .cache_dir = getenv("CLATTN_TEST_CACHE")};
+    const clattn_context_params params = {.device = device.device,
+                                          .cache_dir = getenv("CLATTN_TEST_CACHE"),
+                                          .clblast_path = getenv("CLATTN_TEST_CLBLAST")};
     if (l->create(&params, &g->context) != CLATTN_OK) return false;
     for (int i = 0; i < COUNT; i++) g->values[i] = (float)(i % 7) / 4 - 1;
     g->queue = clCreateCommandQueue(l->opencl(g->context), device.device, 0, &queue_code);

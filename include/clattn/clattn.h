@@ -1,6 +1,6 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
- * Read from top to bottom: runtime.h (status, log, devices, context), tensor.h (views of buffers),
+ * Read from top to bottom: opencl.h (where OpenCL comes from), runtime.h (status, log, devices, context), tensor.h (views of buffers),
  * rope.h, append.h, attention.h (scores, keys and values, attention, merge), layer.h (layer, linear).
  *
  * The letters, everywhere in this header:
@@ -16,8 +16,9 @@
  *   - DEVICE_LOST, and then for every later call on the context: after a command went well, the driver said that the
  *     device is not available, that a queue which it knew is none, or that a kernel touched a bad address. A launch
  *     that is too large (OUT_OF_MEMORY) and an event that failed (DRIVER) leave the context as it was.
- *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but a
- *     count of the contexts that use CLBlast. Drivers have their own ways, and so has CLBlast (clattn_projection).
+ *   - The library never prints, exits, aborts or reads the environment, and it has no mutable global state but the
+ *     functions of OpenCL, which it finds once (opencl.h), and in CLBlast's module a count of the contexts that use it.
+ *     OpenCL's loader and drivers have their own ways, and so has CLBlast (clattn_projection).
  *   - Speed on PoCL: its workers are threads that the system moves about, and two of them often share a core for a whole call,
  *     which then takes twice as long. An application sets POCL_AFFINITY=1 in its environment before anybody uses OpenCL
  *     (worker i then keeps to CPU i), if it may use all of the machine's CPUs: where the system refuses, PoCL 3.1 ends
@@ -28,7 +29,8 @@
  *   - Processes: where nothing of OpenCL was called yet, by whomever, a process may fork and use the library in parent
  *     and children. Later a child lacks the driver's threads: names, versions and views are all that it may ask for,
  *     and contexts are the parent's. A library that was loaded by hand may be unloaded once its contexts are
- *     destroyed, and loaded again. Two copies of it in one process share CLBlast and nothing else.
+ *     destroyed, and loaded again; OpenCL's loader and CLBlast's module then stay. Two copies of it in one process share
+ *     those and nothing else.
  *   - A handle or pointer that is needed and NULL is INVALID_ARGUMENT; where it is the context, there is no line.
  *   - Why a call failed is one line, through the log callback and clattn_context_last_error().
  */
@@ -38,6 +40,7 @@
 #include "append.h"
 #include "attention.h"
 #include "mods.h"
+#include "opencl.h"
 #include "layer.h"
 #include "rope.h"
 #include "runtime.h"

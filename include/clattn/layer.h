@@ -23,7 +23,7 @@ extern "C" {
  * the application had it compile itself. */
 typedef enum clattn_projection {
     CLATTN_PROJECTION_AUTO = 0, /* the faster one */
-    CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where the library was built without it */
+    CLATTN_PROJECTION_CLBLAST,  /* CLBlast's GEMM; UNSUPPORTED where it, or its module, is not there */
     CLATTN_PROJECTION_NATIVE,   /* clattn's own linear kernel */
     CLATTN_PROJECTION_COUNT
 } clattn_projection;

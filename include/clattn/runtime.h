@@ -154,13 +154,15 @@ typedef struct clattn_capabilities {
                                 CL_DEVICE_SUB_GROUP_SIZES_INTEL; 0: it cannot ask */
 } clattn_capabilities;
 
-/* List the devices of all platforms, in the order of the OpenCL loader.
+/* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
  *   devices   room for `capacity` entries, or NULL with capacity 0 to ask for the number alone
  *   count     receives the number of devices there are, which may be more than capacity
  *   log       may be NULL
- * Threads: any.   Blocking: may load drivers.
+ * Threads: any; but some drivers (PoCL 3.1) have no device for a thread that asks while another one's first question starts
+ *          them, so that an application lists devices before its threads do.   Blocking: may load drivers.
  * Returns   INVALID_ARGUMENT  count is NULL, or devices is where capacity is not 0
- *           UNSUPPORTED       no OpenCL platform, or no device in any ("no OpenCL platform" in the log); count is 0
+ *           UNSUPPORTED       no OpenCL, no platform, or no device in any ("no OpenCL" in the log, and what was
+ *                             looked for); count is 0
  *           OUT_OF_MEMORY, DRIVER  the loader failed, or every platform that could have had a device; count is 0
  * A platform that fails beside others is left out, with a line in the log (CLATTN_LOG_INFO).
  * Source    OpenCL 1.2 specification, sections 4.1 and 4.2 */
@@ -169,6 +171,7 @@ CLATTN_API clattn_status clattn_device_list(clattn_device *devices, size_t capac
 
 /* Describe one device.   Threads: any.   Blocking: never.
  * Returns   INVALID_ARGUMENT  device or capabilities is NULL, or the driver does not know the device
+ *           UNSUPPORTED       no OpenCL; capabilities is zero
  *           OUT_OF_MEMORY, DRIVER  the driver leaves a question unanswered; capabilities is zero */
 CLATTN_API clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities);
 
@@ -185,6 +188,37 @@ typedef struct clattn_context clattn_context;
  *        signals (sigaltstack) must hold it; the system refuses where one is too small. */
 #define CLATTN_ENGINE_AMX 1u
 #define CLATTN_ENGINES_ALL CLATTN_ENGINE_AMX
+
+/* Compiled kernels, and what was measured, through the application: an archive, a database, memory of its own. An entry has a
+ * name of at most 95 letters, digits and points, and holds a SHA-256 of itself: one that was damaged costs a rebuild.
+ * load   the bytes of an entry, or 0 where there is none; with `bytes` NULL it is asked how many they are, then with room for so
+ *        many, which it fills
+ * store  keep an entry, in place of one of the same name; it may also not
+ * Both are called on the thread of the call that needs a kernel, or destroys the context, from several threads at once, and must not
+ * call back into the same context. */
+typedef struct clattn_cache {
+    size_t (*load)(void *user, const char *name, void *bytes,
+                   size_t capacity); /* NULL: nothing is asked for */
+    void (*store)(void *user, const char *name, const void *bytes, size_t count); /* NULL: nothing is given */
+    void *user;
+} clattn_cache;
+
+/* Device memory that calls borrow from their context: workspaces that a call is not given, and its small tables. What probes and
+ * clattn_context_measure use for a moment is not of it.
+ * max_bytes  what the context holds of it at most, kept and lent together; buffers that are kept make way first, and a call
+ *            that still needs more is OUT_OF_MEMORY; 0: as much as the device has. A buffer that was released counts no
+ *            more, though the driver may keep it until its commands are done
+ * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code
+ * release    in place of clReleaseMemObject; with create only. Commands that use the buffer may still run: who keeps it for others
+ *            waits for them (OpenCL itself does, where it is released)
+ * Both are called on the threads of calls, from several at once, and must not call back into the same context. */
+typedef struct clattn_memory {
+    uint64_t max_bytes;
+    cl_mem (*create)(void *user, cl_context context, cl_mem_flags flags, size_t bytes, void *host,
+                     cl_int *code);
+    void (*release)(void *user, cl_mem buffer);
+    void *user;
+} clattn_memory;
 
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
@@ -210,6 +244,13 @@ typedef struct clattn_context_params {
      * plan is the same on every day. */
     bool no_measurements;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
+    /* CLBlast's module, a library with a name such as libclattn-clblast-0.2.so, loaded when a projection first asks for
+     * CLBlast and never unloaded; NULL: the one beside this library (or the program, where it is static), else by
+     * its name where the system looks for libraries. Without it clattn's own kernels project. Not asked for where this
+     * library was linked with CLBlast (-Dopencl=link). Copied. */
+    const char *clblast_path;
+    clattn_cache cache;   /* asked after cache_dir, and given what that is given; either may be missing */
+    clattn_memory memory; /* of what calls borrow */
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -220,10 +261,10 @@ typedef struct clattn_context_params {
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, engines has a bit that is none of
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
  *                             cannot do; the log has the number of the line
- *           UNSUPPORTED       the device has no compiler, is not available, is not little-endian, or takes fewer than
+ *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not little-endian, or takes fewer than
  *                             1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
@@ -267,7 +308,26 @@ typedef struct clattn_engine {
 CLATTN_API clattn_status clattn_context_engines(clattn_context *context, clattn_engine *engines,
                                                 size_t capacity, size_t *count);
 
-/* Write what was compiled since the last time into cache_dir. Destroying a context does it, too; an
+/* What this build has, and what this context found. */
+typedef struct clattn_features {
+    bool opencl_linked; /* the library is linked with OpenCL, and finds none at run time (opencl.h) */
+    bool clblast;       /* it was built with CLBlast: linked, or as a module */
+    bool clblast_found; /* that module is there; looked for now, where nothing asked for it before */
+    unsigned
+        engines; /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
+} clattn_features;
+
+/* Ask for them; without a context (NULL) the last two are none.   Threads: any.   Blocking: may load CLBlast.
+ * Returns   INVALID_ARGUMENT  features is NULL */
+CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_features *features);
+
+/* Clean a folder of compiled kernels (cache_dir): what killed processes left is removed, and of the entries those unused for
+ * longest until the rest is max_bytes at most; 0: all of them. Contexts that use the folder lose nothing but time. log may be
+ * NULL. No device is needed.   Threads: any.   Blocking: on the file system.
+ * Returns   INVALID_ARGUMENT  dir is NULL, or a folder that no context would use; the line says why */
+CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes, const clattn_log *log);
+
+/* Write what was compiled since the last time into cache_dir and cache. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:
  * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
  * it was first asked for). NULL is allowed. Threads: any; the queues that used the context are finished.

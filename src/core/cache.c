@@ -25,8 +25,8 @@ enum { NAME_BYTES = 2 * CACHE_KEY_BYTES + sizeof ".clattn" };
 
 #define STALE_NS (3600 * (uint64_t)1000000000)
 
-struct cache { /* never changed once it is open: that is what makes threads safe without a lock */
-    os_folder *folder;
+struct cache {         /* never changed once it is open: that is what makes threads safe without a lock */
+    os_folder *folder; /* NULL: the application's own functions alone */
     cache_params params;
 };
 
@@ -105,13 +105,13 @@ static int by_age(const void *a, const void *b) {
     return x > y ? -1 : x < y;
 }
 
-/* Keep to the size, oldest first; `stays` has just been stored. */
-static void make_room(const cache *c, const char *stays) {
+/* Keep to a size, oldest first; `stays` has just been stored. */
+static void make_room(const cache *c, const char *stays, uint64_t most) {
     entries all = {0};
     size_t gone = 0;
     cla_os_folder_visit(c->folder, collect, &all);
-    if (all.bytes > c->params.max_bytes) qsort(all.files, all.count, sizeof *all.files, by_age);
-    for (size_t i = 0; i < all.count && all.bytes > c->params.max_bytes; i++) {
+    if (all.bytes > most) qsort(all.files, all.count, sizeof *all.files, by_age);
+    for (size_t i = 0; i < all.count && all.bytes > most; i++) {
         if (!strcmp(all.files[i].name, stays)) continue;
         cla_os_folder_remove(c->folder, all.files[i].name);
         all.bytes -= all.files[i].bytes;
@@ -120,7 +120,7 @@ static void make_room(const cache *c, const char *stays) {
     free(all.files);
     if (gone)
         tell(&c->params, "cache: %zu entries unused for longest were removed: at most %llu MiB are kept",
-             gone, (unsigned long long)(c->params.max_bytes >> 20));
+             gone, (unsigned long long)(most >> 20));
 }
 
 static void remove_stale(void *user, const os_file *file) {
@@ -131,19 +131,21 @@ static void remove_stale(void *user, const os_file *file) {
 
 cache *cla_cache_open(const cache_params *params) {
     const char *why = "";
-    if (!params->dir) return NULL;
-    os_folder *folder = cla_os_folder_open(params->dir, &why);
-    cache *c = folder ? malloc(sizeof *c) : NULL;
-    if (!c) {
-        cla_os_folder_close(folder);
+    const bool own = params->load || params->store;
+    if (!params->dir && !own) return NULL;
+    os_folder *folder = params->dir ? cla_os_folder_open(params->dir, &why) : NULL;
+    cache *c = folder || own ? malloc(sizeof *c) : NULL;
+    if (params->dir && (!folder || !c))
         tell(params, "cache: the folder %s is not used, kernels are compiled anew: %s", params->dir,
              folder ? "no memory" : why);
+    if (!c) {
+        cla_os_folder_close(folder);
         return NULL;
     }
     *c = (cache){.folder = folder, .params = *params};
     c->params.dir = NULL; /* the caller's */
     if (!c->params.max_bytes) c->params.max_bytes = CACHE_DEFAULT_BYTES;
-    cla_os_folder_visit(folder, remove_stale, c);
+    if (folder) cla_os_folder_visit(folder, remove_stale, c);
     return c;
 }
 
@@ -153,34 +155,68 @@ void cla_cache_close(cache *c) {
     free(c);
 }
 
+void cla_cache_trim(cache *c, uint64_t max_bytes) {
+    if (c && c->folder) make_room(c, "", max_bytes);
+}
+
+/* A whole entry of the folder's, which the caller frees; NULL: there is none. */
+static unsigned char *load_file(const cache *c, const char *name, const uint8_t *key, size_t *size) {
+    unsigned char *entry = NULL;
+    if (!c->folder || !cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, size)) return NULL;
+    if (is_whole(entry, *size, key)) {
+        cla_os_folder_touch(c->folder, name);
+        return entry;
+    }
+    /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
+    cla_os_folder_remove(c->folder, name);
+    free(entry);
+    tell(&c->params, "cache: the damaged entry %s was removed", name);
+    return NULL;
+}
+
+/* The same of the application's. */
+static unsigned char *load_own(const cache *c, const char *name, const uint8_t *key, size_t *size) {
+    const cache_params *p = &c->params;
+    *size = p->load ? p->load(p->own, name, NULL, 0) : 0;
+    if (*size == 0 || *size > CACHE_ENTRY_MAX_BYTES) return NULL;
+    unsigned char *entry = malloc(*size);
+    if (!entry) return NULL;
+    if (p->load(p->own, name, entry, *size) == *size && is_whole(entry, *size, key)) return entry;
+    free(entry);
+    tell(p, "cache: the entry %s that the application gave is damaged", name);
+    return NULL;
+}
+
 bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count) {
     char name[NAME_BYTES];
-    unsigned char *entry = NULL;
     size_t size = 0;
     if (!c) return false;
     make_name(name, key);
-    if (!cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, &size)) return false;
-    if (!is_whole(entry, size, key)) {
-        /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
-        cla_os_folder_remove(c->folder, name);
-        free(entry);
-        tell(&c->params, "cache: the damaged entry %s was removed", name);
-        return false;
-    }
-    cla_os_folder_touch(c->folder, name);
+    unsigned char *entry = load_file(c, name, key, &size);
+    if (!entry) entry = load_own(c, name, key, &size);
+    if (!entry) return false;
     *count = size - HEADER_BYTES;
     memmove(entry, entry + HEADER_BYTES, *count);
     *bytes = entry;
     return true;
 }
 
+static bool store_file(const cache *c, const char *name, const void *entry, size_t size) {
+    if (!c->folder) return true;
+    if (size - HEADER_BYTES > c->params.max_bytes || !cla_os_folder_write(c->folder, name, entry, size))
+        return false;
+    make_room(c, name, c->params.max_bytes);
+    return true;
+}
+
 static bool store(const cache *c, const char *name, const uint8_t *key, const void *bytes, size_t count) {
-    if (count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES || count > c->params.max_bytes) return false;
+    if (count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES) return false;
     unsigned char *entry = malloc(HEADER_BYTES + count);
     if (!entry) return false;
     make_header(entry, key, bytes, count);
     if (count) memcpy(entry + HEADER_BYTES, bytes, count);
-    const bool done = cla_os_folder_write(c->folder, name, entry, HEADER_BYTES + count);
+    const bool done = store_file(c, name, entry, HEADER_BYTES + count);
+    if (c->params.store) c->params.store(c->params.own, name, entry, HEADER_BYTES + count);
     free(entry);
     return done;
 }
@@ -189,9 +225,7 @@ void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *b
     char name[NAME_BYTES];
     if (!c) return;
     make_name(name, key);
-    if (store(c, name, key, bytes, count))
-        make_room(c, name);
-    else
+    if (!store(c, name, key, bytes, count))
         tell(&c->params,
              "cache: the entry %s of %zu bytes is not kept: it is too large, or cannot be written", name,
              count);

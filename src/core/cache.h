@@ -21,6 +21,11 @@ typedef struct cache cache;
 typedef struct cache_params {
     const char *dir;    /* NULL: no cache */
     uint64_t max_bytes; /* of all entries together; 0: CACHE_DEFAULT_BYTES */
+    /* The application's own, asked after the folder and given what the folder is given: clattn_cache of the public header.
+     * They see whole entries, as files are. NULL: none. */
+    size_t (*load)(void *own, const char *name, void *bytes, size_t capacity);
+    void (*store)(void *own, const char *name, const void *bytes, size_t count);
+    void *own;
     /* Takes one line about a folder that is not used, an entry that cannot be kept, entries that had to go; on the
      * thread of the call. NULL: nobody is told. */
     void (*tell)(void *user, const char *line);
@@ -28,7 +33,7 @@ typedef struct cache_params {
 } cache_params;
 
 /* Open a folder; it is created where missing, its parent is not. What a killed process left of a store an hour ago or
- * longer is removed. NULL without a cache: dir is NULL, or the folder is one that os_folder_open refuses. */
+ * longer is removed. NULL without a cache: neither load nor store, and dir is NULL, or a folder that os_folder_open refuses. */
 cache *cla_cache_open(const cache_params *params);
 
 /* Find an entry and check it. On true the caller frees *bytes, which is a pointer for an empty payload too;
@@ -39,6 +44,9 @@ bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char 
 /* Keep an entry, replacing the one of the same key. One that is too large or cannot be written is not kept.
  */
 void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
+
+/* Remove entries of the folder, those unused for longest first, until max_bytes are left at most. */
+void cla_cache_trim(cache *c, uint64_t max_bytes);
 
 /* NULL is allowed. */
 void cla_cache_close(cache *c);

@@ -9,6 +9,7 @@
 #include "core/os.h"
 #include "core/try.h"
 
+struct clblast_calls;
 struct mod_text;
 struct pace;
 struct pool;
@@ -38,7 +39,9 @@ struct clattn_context {
     unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program_build.c)
-    bool clblast_used;         // another library holds programs of this cl_context
+    char *clblast_path;        // the caller's; NULL: where the module is looked for
+    _Atomic(const struct clblast_calls *) clblast; // layer/clblast_module.h; NULL: nobody looked yet
+    bool clblast_used;                             // it holds programs of this cl_context
 
     struct pace *pace;           // core/pace.h
     struct pool *pool;           // core/pool.h

@@ -52,6 +52,7 @@ clattn_status clattn_device_list(clattn_device *devices, size_t capacity, size_t
         return CLATTN_INVALID_ARGUMENT;
     }
     *count = 0;
+    TRY(cla_opencl_open(log));
     cl_platform_id platforms[MAX_PLATFORMS];
     cl_uint n = 0;
     cl_int code = clGetPlatformIDs(MAX_PLATFORMS, platforms, &n), failed = CL_SUCCESS;
@@ -222,5 +223,7 @@ clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *c, d
 clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *capabilities) {
     device_failure failure;
     if (!device || !capabilities) return CLATTN_INVALID_ARGUMENT;
+    *capabilities = (clattn_capabilities){0};
+    TRY(cla_opencl_open(NULL));
     return cla_device_describe(device, capabilities, &failure);
 }

@@ -102,10 +102,14 @@ bool cla_os_cpu_has_dot_bf16(void);
  * saves them, and grants them. Where the CPU or the system has none nothing is asked. */
 bool cla_os_request_amx(void);
 
-/* A library by name or path, NULL where it cannot be loaded; its symbols, NULL where missing. Closing NULL is
- * allowed. */
+/* A library by name or path, NULL where it cannot be loaded; with the name NULL the process itself and what it is linked
+ * with. Its symbols, NULL where missing. Closing NULL is allowed. */
 void *cla_os_library_open(const char *name);
 void *cla_os_library_symbol(void *library, const char *name);
 void cla_os_library_close(void *library);
+
+/* The path of a file in the folder of the library, or the program, that holds this code; NULL where the system does not tell. The
+ * caller frees it. */
+char *cla_os_beside_library(const char *file);
 
 #endif

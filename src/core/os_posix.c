@@ -2,7 +2,8 @@
  * Files are reached only relative to the folder's descriptor and never through a symbolic link, so what was
  * checked when the folder was opened still holds when a file in it is used. */
 #define _POSIX_C_SOURCE 200809L
-#define _DEFAULT_SOURCE /* syscall() */
+#define _GNU_SOURCE      /* syscall(), dladdr() */
+#define _DARWIN_C_SOURCE /* dladdr() */
 #include "os.h"
 
 #include <dirent.h>
@@ -308,4 +309,20 @@ void *cla_os_library_symbol(void *library, const char *name) {
 
 void cla_os_library_close(void *library) {
     if (library) (void)dlclose(library);
+}
+
+char *cla_os_beside_library(const char *file) {
+    /* A function's address as an object's: ISO C has no cast between the two. */
+    char *(*const here)(const char *) = cla_os_beside_library;
+    void *address = NULL;
+    Dl_info info = {0};
+    memcpy(&address, &here, sizeof address);
+    const char *slash = dladdr(address, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    if (!slash) return NULL; /* a program's name as it was typed: the system's search is for it */
+    const size_t folder = (size_t)(slash - info.dli_fname) + 1, name = strlen(file) + 1;
+    char *path = malloc(folder + name);
+    if (!path) return NULL;
+    memcpy(path, info.dli_fname, folder);
+    memcpy(path + folder, file, name);
+    return path;
 }

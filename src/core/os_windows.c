@@ -287,6 +287,8 @@ bool cla_os_request_amx(void) {
 }
 
 void *cla_os_library_open(const char *name) {
+    HMODULE process = NULL;
+    if (!name) return GetModuleHandleExW(0, NULL, &process) ? (void *)process : NULL;
     wchar_t *wide = wide_of(name);
     /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that
      * name. */
@@ -305,4 +307,24 @@ void *cla_os_library_symbol(void *library, const char *name) {
 
 void cla_os_library_close(void *library) {
     if (library) (void)FreeLibrary((HMODULE)library);
+}
+
+char *cla_os_beside_library(const char *file) {
+    const DWORD flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
+    enum { MOST = 32768 }; /* of any path */
+    char *(*const here)(const char *) = cla_os_beside_library;
+    HMODULE module = NULL;
+    LPCWSTR address = NULL;
+    memcpy(&address, &here, sizeof address);
+    wchar_t *wide = malloc(MOST * sizeof *wide);
+    if (wide && (!GetModuleHandleExW(flags, address, &module) || !GetModuleFileNameW(module, wide, MOST)))
+        wide[0] = L'\0';
+    wchar_t *slash = wide ? wcsrchr(wide, L'\\') : NULL;
+    if (slash) slash[1] = L'\0';
+    const int folder = slash ? WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL) : 0;
+    char *path = folder > 0 ? malloc((size_t)folder + strlen(file)) : NULL;
+    if (path && WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, folder, NULL, NULL) > 0)
+        memcpy(path + folder - 1, file, strlen(file) + 1);
+    free(wide);
+    return path;
 }

@@ -14,11 +14,13 @@ typedef struct shelf {
 struct pool {
     os_mutex lock;
     uint64_t clock;
+    uint64_t bytes; // of all buffers, those of one call among them
+    clattn_memory memory;
     shelf tables, scratches;
     pool_slot slots[POOL_TABLES + POOL_SCRATCHES];
 };
 
-bool cla_pool_create(clattn_context *context) {
+bool cla_pool_create(clattn_context *context, const clattn_memory *memory) {
     const uint64_t share = context->capabilities.global_memory_bytes / 8;
     struct pool *p = calloc(1, sizeof *p);
     if (!p || !cla_os_mutex_init(&p->lock)) {
@@ -29,13 +31,18 @@ bool cla_pool_create(clattn_context *context) {
     p->scratches = (shelf){.slots = p->slots + POOL_TABLES,
                            .count = POOL_SCRATCHES,
                            .most_bytes = share < POOL_SCRATCH_BYTES ? share : POOL_SCRATCH_BYTES};
+    p->memory = *memory;
     context->pool = p;
     return true;
 }
 
 // Leaves an empty place. OpenCL keeps the buffer until the commands that use it are done.
-static void empty(pool_slot *s) {
-    if (s->buffer) clReleaseMemObject(s->buffer);
+static void empty(struct pool *p, pool_slot *s) {
+    if (s->buffer && p->memory.release)
+        p->memory.release(p->memory.user, s->buffer);
+    else if (s->buffer)
+        clReleaseMemObject(s->buffer);
+    p->bytes -= s->bytes;
     if (s->written) clReleaseEvent(s->written);
     if (s->last) clReleaseEvent(s->last);
     free(s->words);
@@ -45,7 +52,7 @@ static void empty(pool_slot *s) {
 void cla_pool_destroy(clattn_context *context) {
     struct pool *p = context->pool;
     if (!p) return;
-    for (int i = 0; i < POOL_TABLES + POOL_SCRATCHES; i++) empty(&p->slots[i]);
+    for (int i = 0; i < POOL_TABLES + POOL_SCRATCHES; i++) empty(p, &p->slots[i]);
     cla_os_mutex_destroy(&p->lock);
     free(p);
     context->pool = NULL;
@@ -109,15 +116,17 @@ static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
     while (bytes <= on->most_bytes && (!place || on->bytes > on->most_bytes - bytes) &&
            (old = oldest(on, 0, NULL)) != NULL) {
         on->bytes -= old->bytes;
-        empty(old);
+        empty(p, old);
         place = old;
     }
     if (!place || bytes > on->most_bytes || on->bytes > on->most_bytes - bytes) {
         place = calloc(1, sizeof *place);
         if (place) *place = (pool_slot){.bytes = bytes, .held = true, .spare = true};
+        if (place) p->bytes += bytes;
         return place;
     }
     on->bytes += bytes;
+    p->bytes += bytes;
     place->bytes = bytes;
     take(p, place);
     return place;
@@ -125,14 +134,12 @@ static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
 
 // A place that was reserved in vain.
 static void cancel(struct pool *p, shelf *on, pool_slot *s) {
-    if (s->spare) {
-        free(s);
-        return;
-    }
     cla_os_mutex_lock(&p->lock);
-    on->bytes -= s->bytes;
-    empty(s);
+    if (!s->spare) on->bytes -= s->bytes;
+    const bool spare = s->spare;
+    empty(p, s);
     cla_os_mutex_unlock(&p->lock);
+    if (spare) free(s);
 }
 
 static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const void *words) {
@@ -144,9 +151,33 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
         memcpy(s->words, words, (size_t)bytes);
         s->word_bytes = (size_t)bytes;
     }
-    s->buffer = clCreateBuffer(c->opencl, flags, (size_t)bytes, (void *)words, &code);
+    const clattn_memory *own = &c->pool->memory;
+    s->buffer = own->create ? own->create(own->user, c->opencl, flags, (size_t)bytes, (void *)words, &code)
+                            : clCreateBuffer(c->opencl, flags, (size_t)bytes, (void *)words, &code);
     if (s->buffer) return CLATTN_OK;
+    if (code == CL_SUCCESS) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
     return cla_context_fail_opencl(c, code, words ? "clCreateBuffer (table)" : "clCreateBuffer (workspace)");
+}
+
+// Whether so many bytes more are within max_bytes, when what is kept and used by nobody has made way.
+static bool make_way(struct pool *p, uint64_t bytes) {
+    shelf *const shelves[] = {&p->scratches, &p->tables};
+    const uint64_t most = p->memory.max_bytes;
+    if (!most) return true;
+    for (int i = 0; i < 2; i++) {
+        pool_slot *old;
+        while (bytes <= most && p->bytes > most - bytes && (old = oldest(shelves[i], 0, NULL)) != NULL) {
+            shelves[i]->bytes -= old->bytes;
+            empty(p, old);
+        }
+    }
+    return bytes <= most && p->bytes <= most - bytes;
+}
+
+static clattn_status refuse(clattn_context *c, uint64_t bytes) {
+    return cla_context_fail(c, CLATTN_OUT_OF_MEMORY,
+                            "memory: %llu bytes more than the context holds would pass its max_bytes of %llu",
+                            (unsigned long long)bytes, (unsigned long long)c->pool->memory.max_bytes);
 }
 
 static clattn_status create(const pool_user *user, shelf *on, pool_slot *s, uint64_t bytes, const void *words,
@@ -170,7 +201,7 @@ static uint64_t with_room(const clattn_context *c, uint64_t bytes) {
 
 clattn_status cla_pool_scratch(const pool_user *user, uint64_t bytes, pool_slot **slot) {
     struct pool *p = user->context->pool;
-    const uint64_t whole = with_room(user->context, bytes);
+    uint64_t whole = with_room(user->context, bytes);
     pool_slot *found = NULL;
     cla_os_mutex_lock(&p->lock);
     for (int i = 0; i < p->scratches.count; i++) {
@@ -178,10 +209,13 @@ clattn_status cla_pool_scratch(const pool_user *user, uint64_t bytes, pool_slot 
         if (s->held || !s->buffer || s->bytes < bytes || (found && found->bytes <= s->bytes)) continue;
         if (is_free_for(s, user)) found = s;
     }
-    pool_slot *place = found ? found : reserve(p, &p->scratches, whole);
+    if (!found && !make_way(p, whole)) whole = bytes;
+    const bool fits = found || make_way(p, whole);
+    pool_slot *place = found || !fits ? found : reserve(p, &p->scratches, whole);
     if (found) take(p, found);
     cla_os_mutex_unlock(&p->lock);
     *slot = found;
+    if (!fits) return refuse(user->context, bytes);
     return found ? CLATTN_OK : create(user, &p->scratches, place, whole, NULL, slot);
 }
 
@@ -208,11 +242,13 @@ clattn_status cla_pool_table(const pool_user *user, const void *words, size_t by
     cla_os_mutex_lock(&p->lock);
     pool_slot *found = find_words(&p->tables, words, bytes, user);
     if (!found) found = old = find_old(&p->tables, bytes, user);
+    const bool fits = found || make_way(p, bytes);
     if (found)
         take(p, found);
-    else
+    else if (fits)
         place = reserve(p, &p->tables, bytes);
     cla_os_mutex_unlock(&p->lock);
+    if (!fits) return refuse(user->context, bytes);
     if (!found) return create(user, &p->tables, place, bytes, words, slot);
     if (old) {
         memcpy(old->words, words, bytes);
@@ -225,12 +261,13 @@ clattn_status cla_pool_table(const pool_user *user, const void *words, size_t by
 
 void cla_pool_return(const pool_user *user, pool_slot *s, bool ran, cl_event last) {
     struct pool *p = user->context->pool;
+    cla_os_mutex_lock(&p->lock);
     if (s->spare) {
-        empty(s);
+        empty(p, s);
+        cla_os_mutex_unlock(&p->lock);
         free(s);
         return;
     }
-    cla_os_mutex_lock(&p->lock);
     if (ran) {
         if (s->last) clReleaseEvent(s->last);
         // One that cannot be retained leaves the slot to no other queue; it goes when it is the oldest.

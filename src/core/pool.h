@@ -37,7 +37,8 @@ typedef struct pool_user {
     bool in_order;
 } pool_user;
 
-bool cla_pool_create(clattn_context *context);
+// `memory`: how much, and who makes the buffers; copied.
+bool cla_pool_create(clattn_context *context, const clattn_memory *memory);
 // Its commands are done.
 void cla_pool_destroy(clattn_context *context);
 

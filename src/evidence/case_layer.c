@@ -1,5 +1,6 @@
 // case_layer.c: see case_layer.h.
 #include "evidence/case_layer.h"
+#include "evidence/opencl.h"
 
 #include <stdio.h>
 #include <stdlib.h>

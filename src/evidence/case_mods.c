@@ -8,6 +8,7 @@
 
 #include "evidence/case_ragged.h"
 #include "evidence/reference.h"
+#include "evidence/opencl.h"
 
 #if defined(__GNUC__)
 __attribute__((__format__(__printf__, 2, 3)))

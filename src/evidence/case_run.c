@@ -11,6 +11,7 @@
 #include "evidence/case_positions.h"
 #include "evidence/case_ragged.h"
 #include "evidence/reference.h"
+#include "evidence/opencl.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
 static void bind_packed(const struct case_data *data, struct place *place, struct case_arrays *a) {

@@ -3,6 +3,7 @@
 #include "evidence/guarded.h"
 
 #include "evidence/storage.h"
+#include "evidence/opencl.h"
 
 #include <stdlib.h>
 #include <string.h>

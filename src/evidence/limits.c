@@ -7,6 +7,7 @@
 
 #include "evidence/limits_native.h"
 #include "evidence/measure.h"
+#include "evidence/opencl.h"
 
 #define CHAINS 12 // independent accumulators: latency times issue width of what is common, below 16 registers
 

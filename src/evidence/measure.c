@@ -4,6 +4,7 @@
 // behind a user event, so that the time contains no enqueueing; wall time then comes from a second run
 // without that event.
 #include "evidence/measure.h"
+#include "evidence/opencl.h"
 
 #include <stdlib.h>
 #include <time.h>

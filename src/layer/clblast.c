@@ -3,18 +3,74 @@
 // inner size.
 #include "layer/clblast.h"
 
-#ifdef CLATTN_HAVE_CLBLAST
-#include <clblast_c.h>
-#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "plan/planner.h"
 
-bool cla_clblast_available(void) {
-    return true;
+#if !defined(CLATTN_HAVE_CLBLAST)
+static const clblast_calls *look_for(clattn_context *context) {
+    (void)context;
+    return NULL;
 }
-// Contexts of the process that have used CLBlast. It keeps one cache for all cl_contexts and can only drop all of it,
-// so that waits for the last of them; until then a cl_context that only the cache knows stays alive in it.
-static atomic_int users;
+#elif defined(CLATTN_LINK_OPENCL)
+static const clblast_calls *look_for(clattn_context *context) {
+    (void)context;
+    return &cla_clblast_calls;
+}
+#else
+// One of another minor version may have other structs.
+static const clblast_calls *open_module(clattn_context *context, const char *path) {
+    void *library = cla_os_library_open(path);
+    const clblast_calls *calls = library ? cla_os_library_symbol(library, "clattn_clblast_calls") : NULL;
+    const bool good = calls && calls->version / 1000 == CLATTN_VERSION_NUMBER / 1000;
+    cla_log_send(&context->log, CLATTN_LOG_INFO, "CLBlast: %s: %s", path,
+                 good    ? "loaded"
+                 : calls ? "it was built for another version of clattn"
+                         : "not there");
+    if (good) return calls; // and it stays: CLBlast keeps what the process has told it
+    cla_os_library_close(library);
+    return NULL;
+}
+
+// Where the caller says; else beside the library, and by its name where the system looks for libraries.
+static const clblast_calls *look_for(clattn_context *context) {
+    if (context->clblast_path) return open_module(context, context->clblast_path);
+    char *beside = cla_os_beside_library(CLATTN_CLBLAST_MODULE);
+    const clblast_calls *calls = beside ? open_module(context, beside) : NULL;
+    free(beside);
+    return calls ? calls : open_module(context, CLATTN_CLBLAST_MODULE);
+}
+#endif
+
+// Of threads that come together each looks, and the first answer counts.
+static const clblast_calls *calls_of(clattn_context *context) {
+    static const clblast_calls absent = {0};
+    const clblast_calls *known = atomic_load(&context->clblast), *unknown = NULL;
+    if (!known) {
+        known = look_for(context);
+        if (!known) known = &absent;
+        if (!atomic_compare_exchange_strong(&context->clblast, &unknown, known)) known = unknown;
+    }
+    return known->multiply ? known : NULL;
+}
+
+bool cla_clblast_available(clattn_context *context) {
+    return calls_of(context) != NULL;
+}
+
+clattn_status cla_clblast_refuse(clattn_context *context) {
+#ifdef CLATTN_CLBLAST_MODULE
+    return cla_context_fail(context, CLATTN_UNSUPPORTED,
+                            "projection: CLBlast's module is not there (%s%s): take native, or install it",
+                            context->clblast_path ? context->clblast_path : CLATTN_CLBLAST_MODULE,
+                            context->clblast_path ? "" : " beside the library");
+#else
+    return cla_context_fail(context, CLATTN_UNSUPPORTED,
+                            "projection: this build of clattn has no CLBlast: take native");
+#endif
+}
 
 // Give CLBlast the parameters of a tuned row, which it then has for the device in the whole process and until it ends; with
 // its next product it compiles anew.
@@ -27,27 +83,28 @@ static void set_parameters(clattn_context *context, int kernel) {
     if (!row) return;
     for (int i = 0; i < of->count; i++) names[i] = of->names[i], values[i] = (size_t)row[i];
     const bool fits = cla_clblast_fits(kernel, row, device->max_work_group, device->local_memory_bytes);
-    const CLBlastStatusCode code =
-        fits ? CLBlastOverrideParameters(context->device, of->kernel, CLBlastPrecisionSingle,
-                                         (size_t)of->count, names, values)
-             : CLBlastInvalidLocalMemUsage;
-    if (code != CLBlastSuccess)
-        cla_log_send(&context->log, CLATTN_LOG_ERROR,
-                     "tuned rows: %s: CLBlast does not take it on this device (%d)", of->word, (int)code);
+    int code = 0;
+    if (fits && calls_of(context)->set_parameters(context->device, of->kernel, (size_t)of->count, names,
+                                                  values, &code) == CLBLAST_DONE)
+        return;
+    cla_log_send(&context->log, CLATTN_LOG_ERROR,
+                 "tuned rows: %s: CLBlast does not take it on this device (%d)", of->word, code);
 }
 
 static void become_user(clattn_context *context) {
     cla_os_mutex_lock(&context->program_lock);
     for (int i = 0; !context->clblast_used && i < CLBLAST_KERNELS; i++) set_parameters(context, i);
-    if (!context->clblast_used) atomic_fetch_add(&users, 1);
+    if (!context->clblast_used) calls_of(context)->enter();
     context->clblast_used = true;
     cla_os_mutex_unlock(&context->program_lock);
 }
 void cla_clblast_leave(clattn_context *context) {
-    if (context->clblast_used && atomic_fetch_sub(&users, 1) == 1) CLBlastClearCache();
+    if (context->clblast_used) calls_of(context)->leave();
     context->clblast_used = false;
 }
 void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
+    const clblast_calls *unknown = NULL;
+    (void)atomic_compare_exchange_strong(&to->clblast, &unknown, atomic_load(&from->clblast));
     if (from->clblast_used) become_user(to);
     cla_clblast_leave(from);
 }
@@ -69,21 +126,20 @@ static clattn_status multiply(chain *c, const matrix *x, const matrix *w, const 
                               const int64_t size[3]) {
     TRY(enqueue_barrier(c));
     cl_event event;
-    cl_command_queue queue = c->queue;
-    const CLBlastStatusCode code =
-        CLBlastSgemm(CLBlastLayoutRowMajor, CLBlastTransposeNo, CLBlastTransposeYes, (size_t)size[0],
-                     (size_t)size[1], (size_t)size[2], 1.0f, x->buffer, (size_t)x->offset, (size_t)x->stride,
-                     w->buffer, (size_t)w->offset, (size_t)w->stride, 0.0f, y->buffer, (size_t)y->offset,
-                     (size_t)y->stride, &queue, cla_chain_event(c, &event));
-    if (code == CLBlastOpenCLBuildProgramFailure)
+    int code = 0;
+    switch (calls_of(c->context)->multiply(x, w, y, size, c->queue, cla_chain_event(c, &event), &code)) {
+    case CLBLAST_DONE:
+        break;
+    case CLBLAST_BUILD_FAILED:
         return cla_context_fail(c->context, CLATTN_BUILD_FAILED,
                                 "CLBlast: the driver's compiler refused its GEMM kernel");
-    if (code == CLBlastUnexpectedError || code == CLBlastUnknownError)
-        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", (int)code);
-    // Its codes are OpenCL's where an OpenCL call failed; CLBlast's own lie between -1012 and -2048.
-    if (code != CLBlastSuccess && (int)code <= -1012 && (int)code != OPENCL_ILLEGAL_ACCESS)
-        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", (int)code);
-    if (code != CLBlastSuccess) return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
+    case CLBLAST_UNEXPECTED:
+        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: unexpected error %d", code);
+    case CLBLAST_OWN:
+        return cla_context_fail(c->context, CLATTN_DRIVER, "CLBlastSgemm: error %d", code);
+    case CLBLAST_OPENCL:
+        return cla_context_fail_opencl(c->context, (cl_int)code, "CLBlastSgemm");
+    }
     cla_chain_took(c, event);
     cla_context_mark_run(c->context);
     return CLATTN_OK;
@@ -100,6 +156,7 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
     const double each = 2.0 * (double)size[2];
     const int64_t rows = cla_pace_rows(size[0], TILE, each * (double)size[1], most),
                   columns = cla_pace_rows(size[1], TILE, each * (double)rows, most);
+    if (!calls_of(c->context)) return cla_clblast_refuse(c->context);
     become_user(c->context);
     for (int64_t i = 0; i < size[0]; i += rows)
         for (int64_t j = 0; j < size[1]; j += columns) {
@@ -113,19 +170,3 @@ clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, c
         }
     return CLATTN_OK;
 }
-#else
-bool cla_clblast_available(void) {
-    return false;
-}
-void cla_clblast_leave(clattn_context *context) {
-    (void)context;
-}
-void cla_clblast_hand_over(clattn_context *from, clattn_context *to) {
-    (void)from, (void)to;
-}
-clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,
-                                   const int64_t size[3]) {
-    (void)x, (void)w, (void)y, (void)size;
-    return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "projection: this build has no CLBlast");
-}
-#endif

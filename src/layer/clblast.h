@@ -1,15 +1,15 @@
-// clblast.h: the one door to CLBlast. Without it (meson -Dclblast=disabled) the same functions say so.
+// clblast.h: the one way to CLBlast, whose module is loaded when it is first needed. Without it (meson -Dclblast=disabled, or
+// where the module is not found) the same functions say so.
 #ifndef CLATTN_LAYER_CLBLAST_H
 #define CLATTN_LAYER_CLBLAST_H
 #include "core/chain.h"
+#include "layer/clblast_module.h"
 
-// A row-major float32 matrix in a buffer: element (r, c) is at offset + r*stride + c.
-typedef struct matrix {
-    cl_mem buffer;
-    int64_t offset, stride;
-} matrix;
+// Whether there is one; looked for once a context. A line at CLATTN_LOG_INFO tells what was found or looked for.
+bool cla_clblast_available(clattn_context *context);
 
-bool cla_clblast_available(void);
+// UNSUPPORTED, with a line that says why there is none.
+clattn_status cla_clblast_refuse(clattn_context *context);
 
 // y[rows, columns] = x[rows, inner] w[columns, inner]^T, onto the chain.
 clattn_status cla_clblast_multiply(chain *c, const matrix *x, const matrix *w, const matrix *y,

@@ -39,10 +39,8 @@ clattn_status cla_linear_check_projection(clattn_context *c, clattn_projection w
     if ((unsigned)wanted >= CLATTN_PROJECTION_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
                                 (int)wanted);
-    if (wanted == CLATTN_PROJECTION_CLBLAST && !cla_clblast_available())
-        return cla_context_fail(c, CLATTN_UNSUPPORTED,
-                                "projection: this build of clattn has no CLBlast: take native");
-    return CLATTN_OK;
+    const bool without = wanted == CLATTN_PROJECTION_CLBLAST && !cla_clblast_available(c);
+    return without ? cla_clblast_refuse(c) : CLATTN_OK;
 }
 
 clattn_status cla_linear_check_precision(clattn_context *c, clattn_precision precision) {

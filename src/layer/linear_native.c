@@ -52,7 +52,7 @@ static linear_problem problem_of(const linear *l) {
 // A matrix engine is probed where the context has asked for it and the projection could gain.
 static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
-    in.has_clblast = cla_clblast_available();
+    in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context); // who has lanes never asks
     if (!(context->engines & CLATTN_ENGINE_AMX) || !cla_family_linear_matrix_can(&in, p)) return in;
     const unsigned wanted = 1u << PROBE_FMA | 1u << PROBE_AMX;
     const probe_results found = cla_probe_results(context, wanted);

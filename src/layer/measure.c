@@ -40,8 +40,10 @@ static clattn_status make_matrix(trial *t, clattn_context *of, int64_t rows, cl_
 // A context of its own on the caller's cl_context and cache: without the caller's rows, and what fails in it is no
 // failure of the caller's.
 static clattn_status open_trial(trial *t, clattn_context *of) {
-    const clattn_context_params params = {
-        .device = of->device, .context = of->opencl, .no_measurements = true};
+    const clattn_context_params params = {.device = of->device,
+                                          .context = of->opencl,
+                                          .no_measurements = true,
+                                          .clblast_path = of->clblast_path};
     cl_int code = CL_SUCCESS;
     *t = of->capabilities.is_cpu ? (trial){.width = 768, .most_rows = 256}
                                  : (trial){.width = 2048, .most_rows = 512};

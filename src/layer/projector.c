@@ -36,7 +36,7 @@ void cla_projector_destroy(clattn_context *context) {
 // What was measured here, or what the cache folder keeps: planning runs nothing.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
-    if (!cla_clblast_available() || context->no_measurements) return (projection_answer){.sure = false};
+    if (context->no_measurements) return (projection_answer){.sure = false};
     cla_os_mutex_lock(&p->lock);
     if (!p->looked) p->answer = cla_measure_kept(context);
     p->looked = true;
@@ -52,7 +52,7 @@ clattn_status clattn_context_measure(clattn_context *context) {
                                 "no_measurements: the context was created without measurements");
     TRY(cla_context_check(context));
     (void)cla_probe_results(context, ~0u);
-    if (!cla_clblast_available()) return CLATTN_OK; // there are no two to be compared
+    if (!cla_clblast_available(context)) return CLATTN_OK; // there are no two to be compared
     struct projector *p = context->projector;
     projection_answer answer;
     clattn_status status = CLATTN_OK;
@@ -95,6 +95,10 @@ static const char *choose(clattn_context *context, linear *l) {
     const bool open = cla_linear_native_is_open(context, l);
     const projection_answer known = open ? measured(context) : (projection_answer){.sure = false};
     l->native = cla_linear_native_wins(context, l, &known);
+    if (!l->native && !cla_clblast_available(context)) {
+        l->native = true;
+        return "there is no CLBlast";
+    }
     return cla_linear_why(context, l, &known);
 }
 
@@ -102,8 +106,5 @@ clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_pr
                                    const char **why) {
     l->native = wanted != CLATTN_PROJECTION_CLBLAST;
     *why = wanted != CLATTN_PROJECTION_AUTO ? "as asked" : no_rows ? "there are no rows" : choose(context, l);
-    if (l->native || cla_clblast_available()) return CLATTN_OK;
-    return cla_context_fail(
-        context, CLATTN_UNSUPPORTED,
-        "projection: this build of clattn has no CLBlast and no tuned row for the device: take native");
+    return l->native || cla_clblast_available(context) ? CLATTN_OK : cla_clblast_refuse(context);
 }

@@ -64,9 +64,12 @@ def library(path=None):
             made = CLATTN_VERSION_MAJOR * 1000000 + CLATTN_VERSION_MINOR * 1000 + CLATTN_VERSION_PATCH
             if lib.clattn_version_number() // 1000 != made // 1000:
                 raise ImportError(f"{found} is version {lib.clattn_version_number()}, this module is for {made}")
-            for name, (result, arguments) in {**FUNCTIONS, **OPENCL}.items():
-                function = getattr(lib, name)  # OpenCL's are found among what the library is linked with
+            for name, (result, arguments) in FUNCTIONS.items():
+                function = getattr(lib, name)
                 function.restype, function.argtypes = result, arguments
+            for name, (result, arguments) in OPENCL.items():  # those that the library itself found; none without OpenCL
+                at = lib.clattn_opencl_function(name.encode())
+                setattr(lib, name, c.CFUNCTYPE(result, *arguments)(at) if at else None)
             _library = lib
         elif path:
             raise ImportError("the library is loaded already")
@@ -240,7 +243,7 @@ class Context:
         params = clattn_context_params(device=listed[device].device)
         params.log.fn = c.cast(log, c.c_void_p)
         made, call = c.c_void_p(), _Call(None, params)
-        call.options(params, {name: os.fspath(x) if name == "cache_dir" and x is not None else x for name, x in options.items()})
+        call.options(params, {name: os.fspath(x) if name in ("cache_dir", "clblast_path") and x is not None else x for name, x in options.items()})
         self._log, self._said, self._lock = log, said, threading.Lock()
         status = lib.clattn_context_create(c.byref(params), c.byref(made))
         if status != CLATTN_OK:

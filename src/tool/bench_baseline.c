@@ -1,5 +1,6 @@
 // bench_baseline.c: see bench_baseline.h. The peak memory that a bench states leaves out CLBlast's own temporary copies.
 #include "tool/bench_baseline.h"
+#include "evidence/opencl.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -8,6 +9,45 @@
 
 #ifdef CLATTN_HAVE_CLBLAST
 #include <clblast_c.h>
+#ifdef _WIN32
+#include <windows.h>
+#else
+#include <dlfcn.h>
+#endif
+
+// CLBlast is linked with OpenCL and the program is not, so that it is loaded when a bench first asks for it.
+static struct {
+    __typeof__(&CLBlastSgemmStridedBatched) multiply;
+    __typeof__(&CLBlastClearCache) clear;
+} clblast;
+
+#ifdef _WIN32
+static void *look_in(const char *library, const char *name) {
+    const HMODULE module = LoadLibraryExA(library, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS);
+    const FARPROC function = module ? GetProcAddress(module, name) : NULL;
+    void *symbol = NULL;
+    memcpy(&symbol, &function, sizeof symbol);
+    return symbol;
+}
+#else
+static void *look_in(const char *library, const char *name) {
+    void *module = dlopen(library, RTLD_NOW | RTLD_LOCAL);
+    return module ? dlsym(module, name) : NULL;
+}
+#endif
+
+static bool have_clblast(void) {
+    static const char *const names[] = {"libclblast.so.1", "libclblast.so", "libclblast.1.dylib",
+                                        "libclblast.dylib", "clblast.dll"};
+    for (size_t i = 0; !clblast.clear && i < sizeof names / sizeof names[0]; i++) {
+        void *multiply = look_in(names[i], "CLBlastSgemmStridedBatched"),
+             *clear = look_in(names[i], "CLBlastClearCache");
+        if (!multiply || !clear) continue;
+        memcpy(&clblast.multiply, &multiply, sizeof multiply); // ISO C has no cast between the two
+        memcpy(&clblast.clear, &clear, sizeof clear);
+    }
+    return clblast.clear != NULL;
+}
 
 struct composition {
     session *session;
@@ -76,6 +116,7 @@ static bool refuse(char why[256], const char *what) {
 }
 
 bool composition_can(const struct test_case *c, char why[256]) {
+    if (!have_clblast()) return refuse(why, "CLBlast's composition: libclblast is not there");
     const double heads = (double)c->batch * (double)c->heads;
     const double rows = heads * (double)c->n_q, keys = heads * (double)c->n_kv;
     struct test_case plain = {.op = c->op, .composed = true, .no_lse = true};
@@ -151,7 +192,7 @@ typedef struct product {
 static bool multiply(composition *c, const product *p, cl_event *event, char why[256]) {
     const size_t m = (size_t)p->rows, n = (size_t)p->columns, k = (size_t)p->inner;
     cl_command_queue queue = c->session->queue;
-    const CLBlastStatusCode code = CLBlastSgemmStridedBatched(
+    const CLBlastStatusCode code = clblast.multiply(
         CLBlastLayoutRowMajor, CLBlastTransposeNo, p->turned ? CLBlastTransposeYes : CLBlastTransposeNo, m, n,
         k, 1.0f, p->a, 0, k, m * k, p->b, 0, p->turned ? k : n, n * k, 0.0f, p->c, 0, n, m * n,
         (size_t)(c->c.batch * c->c.heads), &queue, event);
@@ -184,7 +225,7 @@ bool composition_enqueue(composition *c, cl_event *event, char why[256]) {
 void composition_destroy(composition *c) {
     if (!c) return;
     clReleaseKernel(c->softmax);
-    CLBlastClearCache();
+    clblast.clear();
     free(c);
 }
 #else

@@ -5,6 +5,7 @@
 
 #include "evidence/measure.h"
 #include "tool/bench_baseline.h"
+#include "evidence/opencl.h"
 
 static bench_status status_of(bench_call *p, clattn_status status, char why[256]) {
     if (status == CLATTN_OK) return BENCH_OK;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "evidence/choose_device.h"
+#include "evidence/opencl.h"
 #include "tool/file.h"
 #include "tool/tool.h"
 #include "tool/tuned.h"

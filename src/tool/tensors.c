@@ -7,6 +7,7 @@
 
 #include "tool/load.h"
 #include "tool/npy.h"
+#include "evidence/opencl.h"
 
 void tensors_release(tensors *t) {
     for (int i = 0; i < t->count; i++) clReleaseMemObject(t->buffers[i]);

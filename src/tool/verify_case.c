@@ -6,6 +6,7 @@
 
 #include "evidence/case_check.h"
 #include "tool/place.h"
+#include "evidence/opencl.h"
 
 enum { MOST_FAMILIES = 64 };
 
