@@ -63,10 +63,14 @@ typedef struct verify {
 
 // K/N, K from 0 and below N.
 static bool take_share(verify *v, const char *value, char why[256]) {
-    int used = 0;
-    const bool read = strspn(value, "0123456789/") == strlen(value) && strlen(value) < 10 &&
-                      sscanf(value, "%d/%d%n", &v->share, &v->shares, &used) == 2;
-    if (read && value[used] == '\0' && v->share < v->shares) return true;
+    char part[8] = "";
+    const char *slash = strchr(value, '/');
+    int64_t share = 0, shares = 0;
+    if (slash && slash - value < (int)sizeof part) memcpy(part, value, (size_t)(slash - value));
+    const bool read = slash && option_integer(part, 0, 9999, &share, why) &&
+                      option_integer(slash + 1, 1, 9999, &shares, why);
+    v->share = (int)share, v->shares = (int)shares;
+    if (read && share < shares) return true;
     snprintf(why, 256, "K/N is needed, K from 0 to N - 1, such as 0/8");
     return false;
 }
