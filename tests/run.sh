@@ -36,6 +36,7 @@ later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
 later "Python module" sh tests/check_python.sh build
 later "install; pkg-config, CMake and Meson consume it" sh tests/check_install.sh build
+later "examples" sh tests/check_examples.sh build
 later "header alone as C11 and C++17, README example" sh tests/check_header.sh build
 later "kernels alone through clang" sh tests/check_kernels.sh
 later "includes run downward, files and functions stay short" python3 tests/check_structure.py
