@@ -31,7 +31,7 @@ later "bench and compare" sh tests/check_bench.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build
-later "static library for Windows" sh tests/check_mingw.sh
+later "Windows: DLL, headers, and a run under Wine" sh tests/check_windows.sh
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
 later "Python module" sh tests/check_python.sh build
