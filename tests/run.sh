@@ -36,11 +36,12 @@ later "report: a page, and what a browser makes of it" sh tests/check_report.sh 
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build
-later "static library for Windows" sh tests/check_mingw.sh
+later "Windows: DLL, headers, and a run under Wine" sh tests/check_windows.sh
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
 later "Python module" sh tests/check_python.sh build
 later "install; pkg-config, CMake and Meson consume it" sh tests/check_install.sh build
+later "examples" sh tests/check_examples.sh build
 later "header alone as C11 and C++17, README example" sh tests/check_header.sh build
 later "kernels alone through clang" sh tests/check_kernels.sh
 later "includes run downward, files and functions stay short" python3 tests/check_structure.py

@@ -24,6 +24,10 @@
 #define HAS_TILE_PERMISSION
 #endif
 
+#ifdef __APPLE__
+#define st_mtim st_mtimespec /* beside _DARWIN_C_SOURCE, which dladdr() needs */
+#endif
+
 uint64_t cla_os_time_ns(void) {
     struct timespec now = {0};
     (void)clock_gettime(CLOCK_MONOTONIC, &now);

@@ -1,5 +1,5 @@
 /* os_windows.c: os.h on Windows Vista and later.
- * Compiled but not yet run. Owner and mode bits have no counterpart here that is as simple: a folder takes
+ * Run under Wine (tests/check_windows.sh), on Windows not yet. Owner and mode bits have no counterpart here that is as simple: a folder takes
  * the access list of its parent, so the caller chooses one below the user's profile. What is kept is that
  * neither the folder nor a file in it may be a reparse point (symbolic link, junction), and that the folder
  * cannot be swapped while open. */
@@ -75,15 +75,27 @@ static wchar_t *wide_of(const char *utf8) {
     return wide;
 }
 
+/* In the form that has no limit of 260 characters: \\?\C:\folder, \\?\UNC\server\share. One that has such a prefix stays. */
 static wchar_t *absolute_path(const char *utf8) {
+    static const wchar_t drive[] = L"\\\\?\\", server[] = L"\\\\?\\UNC";
     wchar_t *wide = wide_of(utf8), *path = NULL;
     const DWORD count = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
-    if (count) path = malloc(count * sizeof *path);
-    const DWORD length = path ? GetFullPathNameW(wide, count, path, NULL) : 0;
+    const size_t room = sizeof server / sizeof *server;
+    if (count) path = malloc((count + room) * sizeof *path);
+    const DWORD length = path ? GetFullPathNameW(wide, count, path + room, NULL) : 0;
     free(wide);
-    if (length && length < count) return path;
-    free(path);
-    return NULL;
+    if (!length || length >= count) {
+        free(path);
+        return NULL;
+    }
+    const bool shared = path[room] == L'\\' && path[room + 1] == L'\\';
+    const bool prefixed = shared && (path[room + 2] == L'?' || path[room + 2] == L'.');
+    const wchar_t *prefix = prefixed ? L"" : shared ? server : drive;
+    const size_t head = wcslen(prefix),
+                 skipped = shared && !prefixed ? 1 : 0; /* of two backslashes one stays */
+    memmove(path + head, path + room + skipped, (length + 1 - skipped) * sizeof *path);
+    memcpy(path, prefix, head * sizeof *path);
+    return path;
 }
 
 static wchar_t *path_of_file(const os_folder *folder, const char *name) {

@@ -1,0 +1,23 @@
+#!/bin/sh
+# The examples of tests/examples compile without a warning as their first lines say, and run: each compares its own result.
+#   check_examples.sh BUILD
+set -eu
+build=$(cd "$1" && pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+LD_LIBRARY_PATH=$build
+export LD_LIBRARY_PATH
+count=0
+for file in tests/examples/*.c tests/examples/*.cpp; do
+    grep -q 'pkg-config --cflags --libs clattn OpenCL' "$file" || { echo "$file does not say how it is built"; exit 1; }
+    case $file in *.cpp) compiler='c++ -std=c++17' ;; *) compiler='cc -std=c11' ;; esac
+    $compiler -Wall -Wextra -Wpedantic -Werror -Iinclude "$file" -o "$work/example" -L"$build" -lclattn -lOpenCL -lm -lpthread
+    status=0
+    "$work/example" >"$work/out" 2>&1 || status=$?
+    [ $status = 77 ] && { echo "no OpenCL device"; exit 77; }
+    [ $status = 0 ] || { cat "$work/out"; echo "$file: exit status $status"; exit 1; }
+    grep -q 'largest difference' "$work/out" || { echo "$file says nothing"; exit 1; }
+    cat "$work/out"
+    count=$((count + 1))
+done
+[ $count = "$(find tests/examples -type f | wc -l)" ] || { echo "a file of tests/examples is no example"; exit 1; }
