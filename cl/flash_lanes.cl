@@ -105,11 +105,15 @@ void next_block(tile_rows *t, const kv_head *values, int k0) {
     }
 }
 
+#if PART_OF_LAYER // layer_few_lanes.cl, which says which tile of how many
+void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, const int h) {
+#else
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
-    // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     FUSED_TILE(LANE_ROWS, get_global_id);
-    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
-              split = group % args.splits;
+    const int tiles = FUSED_PLACE(place.parts, (int)get_num_groups(0));
+#endif
+    // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
+    const int group = tiles - 1 - tile, split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,

@@ -2,6 +2,7 @@
 #ifndef CLATTN_LAYER_ARGS_H
 #define CLATTN_LAYER_ARGS_H
 #include "args.h"
+#include "linear_args.h"
 
 // norm.cl: x[b,h,n,d], in place. flags: NORM_SCALES: divided by the root of its mean square; NORM_WEIGHTS: multiplied by
 // weights, which begin at w_offset, plus `more`; ARGS_BATCH_ROWS: positions are shifted by the table of args.h.
@@ -25,5 +26,15 @@ typedef struct gate_args {
     args_i32 of_heads, unused;
 } gate_args;
 ARGS_SIZE(gate_args, 104);
+
+// layer_few_lanes.cl: what its work-groups share, in one buffer: the projections, and how far all of them are. The counters are
+// 0 before a launch and after it.
+enum { SMALL_Q, SMALL_K, SMALL_V, SMALL_OUT, SMALL_PROJECTIONS };
+typedef struct small_layer {
+    linear_args of[SMALL_PROJECTIONS];
+    args_i32 taken, done, left; // parts of the work that were taken and that are done; groups that have left
+    args_i32 tiles;             // of query rows
+} small_layer;
+ARGS_SIZE(small_layer, 624);
 
 #endif

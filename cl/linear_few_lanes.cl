@@ -217,6 +217,7 @@ int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 
+#if !PART_OF_LAYER
 // Up to three projections of the same rows, such as those to q, k and v, whose results lie in one buffer: their tiles
 // of columns follow one another. One that does not exist has 0 columns.
 __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
@@ -235,3 +236,4 @@ __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global cons
     else
         project_columns(&args2, x, w2, bias2, y, turns, table, (tile - tiles1) * COLUMN_TILE);
 }
+#endif

@@ -122,6 +122,8 @@ clattn_status cla_call_program(const call *c, const program_spec *spec, int work
 clattn_status cla_flash_prepare(call *c);
 clattn_status cla_flash_enqueue(call *c, chain *chain);
 double cla_flash_flops(const call *c); // of all launches that count theirs
+// The arguments of a fused kernel, for one that does more besides; the values must outlive the launch.
+void cla_flash_arguments(const call *c, const attention_args *a, const dropout_args *dropout, launch *l);
 clattn_status cla_unfused_prepare(call *c);
 clattn_status cla_unfused_enqueue(call *c, chain *chain);
 double cla_unfused_flops(const call *c);

@@ -128,6 +128,11 @@ static void set_arguments(const call *c, const attention_args *a, const mod_args
     if (k->dropout) cla_launch_value(l, dropout, sizeof *dropout);
 }
 
+void cla_flash_arguments(const call *c, const attention_args *a, const dropout_args *dropout, launch *l) {
+    static const mod_args none;
+    set_arguments(c, a, &none, dropout, &c->table, l);
+}
+
 static double score_flops(const call *c) {
     return 2.0 * ((double)c->problem.head_dim + c->problem.head_dim_v);
 }

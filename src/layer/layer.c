@@ -2,6 +2,8 @@
 #include "layer/layer.h"
 
 #include <stddef.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "core/bytes.h"
 #include "core/workspace.h"
@@ -43,6 +45,7 @@ static clattn_status prepare_heads(layer *l) {
 
 static clattn_status prepare(void *job) {
     layer *l = job;
+    if (cla_layer_is_small(l)) return cla_layer_small_prepare(l);
     const bool shared = shares_launch(l); // k and v then need no kernel of their own
     TRY(cla_attention_prepare_call(&l->call));
     TRY(prepare_heads(l));
@@ -102,6 +105,7 @@ static double flops_of(const layer *l) {
 
 static clattn_status run_once(layer *l, chain *steps) {
     TRY(ready(l, steps));
+    if (cla_layer_is_small(l)) return cla_layer_small_enqueue(l, steps);
     cla_chain_hear(steps, l->params.progress, flops_of(l));
     TRY(enqueue_inputs(l, steps));
     TRY(cla_attention_enqueue_call(&l->call, steps));
@@ -142,7 +146,11 @@ clattn_status clattn_layer_plan(clattn_context *context, const clattn_layer_para
                                 clattn_plan *plan) {
     layer l;
     TRY(cla_entry_plan(&layer_entry, context, params, plan, "plan", &l));
-    return cla_attention_fill_plan(&l.call, l.workspace_bytes, plan);
+    TRY(cla_attention_fill_plan(&l.call, l.workspace_bytes, plan));
+    const size_t used = strlen(plan->why);
+    if (cla_layer_is_small(&l))
+        snprintf(plan->why + used, sizeof plan->why - used, "; the whole layer in one launch");
+    return CLATTN_OK;
 }
 
 clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params) {

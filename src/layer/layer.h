@@ -43,4 +43,9 @@ clattn_status cla_layer_check_rows(clattn_context *context, const clattn_tensor 
 
 // Then the rest: attention's part of the check, memory, who projects, who turns.
 clattn_status cla_layer_plan(layer *l);
+
+// All of it in one launch, where its work is small and of one kind (layer_small.c): whether it is; then for a layer that is.
+bool cla_layer_is_small(const layer *l);
+clattn_status cla_layer_small_prepare(const layer *l);
+clattn_status cla_layer_small_enqueue(layer *l, chain *steps);
 #endif

@@ -4,6 +4,7 @@
 #define CLATTN_LAYER_LINEAR_H
 #include "attention/call.h"
 #include "layer/clblast.h"
+#include "linear_args.h"
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.
@@ -78,4 +79,8 @@ bool cla_linear_is_of_few_rows(const linear *l);
 // launch costs about as much as such a projection. Their results lie in one buffer.
 bool cla_linear_native_shares_launch(const linear *const l[3]);
 clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]);
+// For a launch of a whole layer of few rows (layer_small.c): the knobs and arguments of linear_few_lanes.cl where it is the
+// kernel and all types are one; and the table of RoPE's positions.
+bool cla_linear_native_small(const linear *l, knobs *k, linear_args *a);
+const cl_mem *cla_linear_native_positions(const linear *l);
 #endif

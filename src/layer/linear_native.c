@@ -278,3 +278,14 @@ bool cla_linear_native_shares_launch(const linear *const l[3]) {
 clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]) {
     return enqueue(c, l, 3);
 }
+
+bool cla_linear_native_small(const linear *l, knobs *k, linear_args *a) {
+    if (!l->native || l->choice.id != KERNEL_LINEAR_FEW_LANES || l->has_lengths) return false;
+    *k = l->choice.knobs;
+    *a = args_of(l);
+    return k->type_q == k->type_kv && k->type_q == k->type_out;
+}
+
+const cl_mem *cla_linear_native_positions(const linear *l) {
+    return table_of(l);
+}
