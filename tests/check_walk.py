@@ -1,0 +1,107 @@
+#!/usr/bin/env python3
+"""A newcomer's walk: every command line of the README and every example of --help is run as it stands, in a folder with files of
+the names that it uses. What would take minutes is run with its measurements cut short: the options that were added are
+printed.   $1 build folder"""
+import json, os, re, shutil, struct, subprocess, sys, tempfile
+
+build, top = os.path.abspath(sys.argv[1]), os.getcwd()
+data = os.path.join(top, "tests/data")
+readme = open("README.md").read()
+work = tempfile.mkdtemp()
+os.chdir(work)
+os.makedirs("home/.local/share/bash-completion/completions")
+environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
+# A run of minutes, and what makes it one of seconds.
+CUT = {"bench": "--max-ms 1 --check off", "verify": "--case plain", "tune": "--quick --case attend-f32-b1-h1-n9-d64-full"}
+
+
+def npy(name, shape):
+    head = repr({"descr": "<f4", "fortran_order": False, "shape": shape})
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    count = 1
+    for n in shape:
+        count *= n
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f", *((i % 7 - 3) / 4 for i in range(count))))
+
+
+def safetensors(name, tensors):
+    head, at, body = {}, 0, b""
+    for key, shape in tensors.items():
+        count = 1
+        for n in shape:
+            count *= n
+        raw = struct.pack(f"<{count}f", *((i % 5 - 2) / 8 for i in range(count)))
+        head[key] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(raw)]}
+        at, body = at + len(raw), body + raw
+    text = json.dumps(head).encode()
+    open(name, "wb").write(struct.pack("<Q", len(text)) + text + body)
+
+
+def run(line, cut=""):
+    whole = f"{line} {cut}".strip()
+    done = subprocess.run(["bash", "-c", "set -o pipefail; " + whole], capture_output=True, text=True, env=environment, timeout=600)
+    if done.returncode == 0:
+        print(f"ran: {whole}")
+        return True
+    print(f"exit status {done.returncode}: {whole}\n{done.stderr[-600:]}")
+    return False
+
+
+def prepare(line):
+    """The inputs that the line names, of the shapes that its model has."""
+    for name in "q", "k", "v":
+        npy(name + ".npy", (1, 2, 8, 16))
+    shutil.copy(data + "/minilm_layer0_weights.npy", "weights.npy")
+    shutil.copy(data + "/minilm_layer0_weights.npy", "w.npy")
+    shutil.copy(data + "/minilm_tokens.txt", "tokens.txt")
+    shutil.copy(data + "/minilm_layer0.safetensors", "model.safetensors")
+    width = 8 if "--preset" in line else 576 if "--model" in line else 384
+    npy("x.npy", (1, 5, width))
+    own = "model.layers.0.self_attn."
+    if not os.path.exists("layer.safetensors"):
+        safetensors("layer.safetensors", {own + "q_proj.weight": [4096, 8], own + "k_proj.weight": [1024, 8], own + "v_proj.weight": [1024, 8],
+                                          own + "o_proj.weight": [8, 4096], own + "q_norm.weight": [128], own + "k_norm.weight": [128]})
+        os.mkdir("SmolLM2-135M")
+        shutil.copy(data + "/smollm2_layer0.safetensors", "SmolLM2-135M/model.safetensors")
+        json.dump({"model_type": "llama", "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30,
+                   "rope_theta": 100000}, open("SmolLM2-135M/config.json", "w"))
+        for name in "A", "B", "before", "after":
+            assert run(f"clattn bench -n 9 -d 16 --heads 2 --max-ms 1 --quiet --save {name}.json")
+
+
+lines = []
+commands = re.findall(r"^  ([a-z]+) ", subprocess.run([build + "/clattn", "--help"], capture_output=True, text=True).stdout, re.M)
+assert len(commands) >= 11, commands
+for command in commands:
+    text = subprocess.run([build + "/clattn", command, "--help"], capture_output=True, text=True).stdout
+    example = re.search(r"^example:\n((?:    .*\n)+)", text, re.M)
+    assert example, command
+    lines += [x.strip() for x in example.group(1).replace("\\\n", " ").splitlines()]
+blocks = re.findall(r"^    (clattn [a-z].*)$", readme, re.M)
+assert len(blocks) >= 10, blocks
+for block in blocks:
+    for part in re.sub(r"\s{2,}.*", "", block).split(", clattn "):
+        lines.append(part if part.startswith("clattn ") else "clattn " + part)
+good = True
+for line in dict.fromkeys(re.sub(r"\s+", " ", x) for x in lines):
+    prepare(line)
+    command = line.split()[1]
+    cut = "" if "--help" in line else CUT.get(command, "")
+    if "--pairs" in line:
+        cut = "--share 0/500"
+    if "--options" in line:
+        cut += " --case attend-f32-b1-h2-n70-d16-full"
+    if "--against" in line:
+        cut += " -n 64 -d 16 --heads 2"
+    if command == "compare":
+        cut = "--quiet --allow-inconclusive || [ $? -eq 1 ]" if "--fail-above" in line else "--quiet"
+    if "man -l" in line and not shutil.which("man"):
+        line = line.replace("man -l -", "cat")
+    if line == "clattn bench":
+        cut += " -n 64"
+    good = run(line, cut) and good
+for tool in ("python3 bench/peers.py --list",):
+    good = run(f"cd {top} && {tool}") and good
+shutil.rmtree(work)
+assert good, "some lines did not run"
+print(f"{len(lines)} lines of the README and of --help: all ran")
