@@ -25,7 +25,8 @@ later "verify: hard cases in every kernel" sh tests/check_verify.sh build
 later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
 later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
-later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
+later "options: each with its effect, checks that check" sh tests/check_options.sh build
+later "options: what is refused" sh tests/check_refusals.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "bench and compare" sh tests/check_bench.sh build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
