@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "evidence/hard_cases.h"
+#include "evidence/number.h"
 #include "evidence/pairs.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
@@ -53,7 +54,7 @@ typedef struct verify {
     const char *named;     // in place of the hard cases
     const char *family;    // cases that another one takes are passed over
     bool pairs;            // a covering array in place of the hard cases
-    int share, shares;     // of its configurations; shares 0: all
+    int64_t share, shares; // of its configurations; shares 0: all
     char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
@@ -63,10 +64,9 @@ typedef struct verify {
 
 // K/N, K from 0 and below N.
 static bool take_share(verify *v, const char *value, char why[256]) {
-    int used = 0;
-    const bool read = strspn(value, "0123456789/") == strlen(value) && strlen(value) < 10 &&
-                      sscanf(value, "%d/%d%n", &v->share, &v->shares, &used) == 2;
-    if (read && value[used] == '\0' && v->share < v->shares) return true;
+    if (number_whole_at(&value, &v->share) && *value++ == '/' && number_whole_at(&value, &v->shares) &&
+        *value == '\0' && v->share >= 0 && v->share < v->shares)
+        return true;
     snprintf(why, 256, "K/N is needed, K from 0 to N - 1, such as 0/8");
     return false;
 }
