@@ -88,6 +88,16 @@ tell_crash() {
     fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
 }
 
+# One run, and once more where the leak checker itself gave up (look_again.sh), with no finding.   $1 log, then the command
+fuzz() {
+    said=$1
+    shift
+    "$@" >"$said" 2>&1 && return 0
+    grep -q 'LeakSanitizer has encountered a fatal error' "$said" || return 1
+    grep -Eq 'ERROR: (Address|Leak|libFuzzer)|runtime error|deadly signal' "$said" && return 1
+    rm -f "$place"/crash-* && "$@" >"$said" 2>&1
+}
+
 # One target, in a folder of memory where there is one.   $1 target
 run() {
     target_of "$1"
@@ -115,14 +125,14 @@ run() {
     export FUZZ_KERNELS
     target=$1
     shift
-    LLVM_PROFILE_FILE=$place/seeds.profraw "$work/fuzz_$target" "$@" -runs=0 "$seeds" >"$place/seeds.log" 2>&1 || tell_crash "$target" "$place/seeds.log"
+    LLVM_PROFILE_FILE=$place/seeds.profraw fuzz "$place/seeds.log" "$work/fuzz_$target" "$@" -runs=0 "$seeds" || tell_crash "$target" "$place/seeds.log"
     good=$(find "$seeds" -name 'good*' | wc -l)
     read -r _ taken <<COUNTS
 $(counts_of "$place/counts")
 COUNTS
     { [ "$good" -gt 0 ] && [ "$taken" -ge "$good" ]; } || fail "$target: accepts $taken of the $good seeds that are good"
     rm -f "$place/counts"
-    LLVM_PROFILE_FILE=$place/run.profraw "$work/fuzz_$target" "$@" -max_total_time="$seconds" "$place/corpus" "$seeds" >"$place/run.log" 2>&1 ||
+    LLVM_PROFILE_FILE=$place/run.profraw fuzz "$place/run.log" "$work/fuzz_$target" "$@" -max_total_time="$seconds" "$place/corpus" "$seeds" ||
         tell_crash "$target" "$place/run.log"
     read -r executions taken <<COUNTS
 $(counts_of "$place/counts")

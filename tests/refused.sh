@@ -1,4 +1,4 @@
-# refused.sh: what tests/check_program.sh and tests/check_options.sh are made of. Sourced in a folder of their own, with
+# refused.sh: what tests/check_program.sh, check_options.sh and check_refusals.sh are made of. Sourced in a folder of their own, with
 # $clattn the program; `refusals` counts, so that a script can tell that it asked anything.
 bad=0 refusals=0
 complain() { echo "$*"; bad=1; }

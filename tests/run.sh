@@ -26,13 +26,15 @@ later "verify: hard cases in every kernel" sh tests/check_verify.sh build
 later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
 later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
-later "options: strict, none without effect, checks that check" sh tests/check_options.sh build
+later "options: each with its effect, checks that check" sh tests/check_options.sh build
+later "options: what is refused" sh tests/check_refusals.sh build
 later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "folders of published kinds of models, by numpy" python3 tests/check_models.py build
 later "bench and compare" sh tests/check_bench.sh build
 later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
 later "report: a page, and what a browser makes of it" sh tests/check_report.sh build
+later "a newcomer's walk: every line of README and --help" python3 tests/check_walk.py build
 later "bench/device.sh on this machine" sh tests/check_device.sh build
 later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build

@@ -1,7 +1,8 @@
 // test_grids.c: the grids of other libraries' tests (evidence/grids.h) on the device. A share of each, unless all are asked for.
 //
 // Environment: CLATTN_TEST_GRIDS  auto, unfused, flash or decode: which path, with the tuned row of CLATTN_TEST_ROWS, and all of
-//                                 the cases that it takes; unset: a share, by the planner's choice
+//                                 the cases that it takes, or with "PATH 3/10" every tenth of them from the fourth on;
+//                                 unset: a share, by the planner's choice
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,6 +15,7 @@
 
 static clattn_kernel kernel;
 static int chosen[4096][2], count;
+static int first_wanted, step_wanted = 1; // of those that all are asked for
 
 START_TEST(cases_agree) {
     struct test_case test = grid_case(chosen[_i][0], chosen[_i][1]);
@@ -24,8 +26,9 @@ START_TEST(cases_agree) {
 END_TEST
 
 static void choose(int grid, bool all) {
-    const int cases = grid_cases(grid), step = all || cases < SHARE ? 1 : cases / SHARE;
-    for (int n = step / 2; n < cases && count < (int)(sizeof chosen / sizeof chosen[0]); n += step) {
+    const int cases = grid_cases(grid), step = all ? step_wanted : cases < SHARE ? 1 : cases / SHARE;
+    for (int n = all ? first_wanted : step / 2; n < cases && count < (int)(sizeof chosen / sizeof chosen[0]);
+         n += step) {
         const struct test_case test = grid_case(grid, n);
         if (kernel == CLATTN_KERNEL_DECODE && test.n_q > MOST_DECODE_ROWS) continue;
         chosen[count][0] = grid, chosen[count][1] = n;
@@ -36,9 +39,12 @@ static void choose(int grid, bool all) {
 int main(void) {
     const TTest *const none[] = {NULL};
     const char *wanted = getenv("CLATTN_TEST_GRIDS");
-    const int named = wanted ? names_find(names_kernels, wanted, strlen(wanted)) : CLATTN_KERNEL_AUTO;
-    if (named < 0) {
-        fprintf(stderr, "CLATTN_TEST_GRIDS: there is no kernel %s\n", wanted);
+    const size_t length = wanted ? strcspn(wanted, " ") : 0;
+    const int named = wanted ? names_find(names_kernels, wanted, length) : CLATTN_KERNEL_AUTO;
+    const bool shared = wanted && wanted[length] != '\0';
+    if (named < 0 || (shared && (sscanf(wanted + length, " %d/%d", &first_wanted, &step_wanted) != 2 ||
+                                 first_wanted < 0 || step_wanted < 1))) {
+        fprintf(stderr, "CLATTN_TEST_GRIDS: a path, or a path and K/N: not %s\n", wanted);
         return EXIT_FAILURE;
     }
     kernel = (clattn_kernel)named;

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "evidence/hard_cases.h"
+#include "evidence/number.h"
 #include "evidence/pairs.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
@@ -53,7 +54,7 @@ typedef struct verify {
     const char *named;     // in place of the hard cases
     const char *family;    // cases that another one takes are passed over
     bool pairs;            // a covering array in place of the hard cases
-    int share, shares;     // of its configurations; shares 0: all
+    int64_t share, shares; // of its configurations; shares 0: all
     char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
@@ -63,14 +64,9 @@ typedef struct verify {
 
 // K/N, K from 0 and below N.
 static bool take_share(verify *v, const char *value, char why[256]) {
-    char part[8] = "";
-    const char *slash = strchr(value, '/');
-    int64_t share = 0, shares = 0;
-    if (slash && slash - value < (int)sizeof part) memcpy(part, value, (size_t)(slash - value));
-    const bool read = slash && option_integer(part, 0, 9999, &share, why) &&
-                      option_integer(slash + 1, 1, 9999, &shares, why);
-    v->share = (int)share, v->shares = (int)shares;
-    if (read && share < shares) return true;
+    if (number_whole_at(&value, &v->share) && *value++ == '/' && number_whole_at(&value, &v->shares) &&
+        *value == '\0' && v->share >= 0 && v->share < v->shares)
+        return true;
     snprintf(why, 256, "K/N is needed, K from 0 to N - 1, such as 0/8");
     return false;
 }

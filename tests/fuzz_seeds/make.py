@@ -190,7 +190,8 @@ def make_api():
     for change in (8, 9, 10, 11, 14, 15):
         for field in range(8):
             write(f"api/change_{change}_{field}", call + bytes([1, change, field, 50, field]))
-    # What once ended a run: a bias of a type that is none; rows of a layer that 32 bits do not count.
+    # What once ended a run: a bias of a type that is none; rows of a layer that 32 bits do not count; norms beside positions.
+    write("api/good_layer_norm_with_positions", bytes([3, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 33, 33]))
     write("api/bias_of_a_huge_type", types + bytes([16, 16, 0, 0, 0, 0, 1, 1, 0, 19, 9, 100]))
     for number in (24, 27, 30, 33):
         write(f"api/layer_rows_past_32_bits_{number}", bytes([3, 0, 0, 0, 0, 0, 0, 1, 5, 3, number, 0]))

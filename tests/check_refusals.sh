@@ -1,0 +1,161 @@
+#!/bin/sh
+# Options that are not wholly understood, would be without effect, or would become another request: each is refused with one
+# line and leaves no file.   $1 build folder
+set -u
+. "$PWD/tests/options_files.sh"
+attend --out o.npy || complain "attend"
+no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
+
+for text in '' ' 1' '1 ' +1 1x 0x10 1e400 1e-400 1e-50 1e39 nan inf , 1,5; do
+    for option in scale softcap; do no "--$option" --$option "$text"; done
+done
+for text in '' ' 5' 5x 0x5 5.0 99999999999999999999 -1; do no --splits --splits "$text"; done
+for text in 4294967296,0 0,4294967296 -2,0 '1, 2' ' 1,2' 1,2x 1 1, ,1 0x1,0 +1,0 99999999999999999999,0; do no --window --window "$text"; done
+for text in -1 nan 1e-400 '' x; do no tolerance --tolerance "$text"; done
+refused 2 'needs --expect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --tolerance 0
+refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal offset --offset 2147483648
+refused 2 'milliseconds' bench --case plain --max-ms 1e-400
+refused 2 'has its own cases' verify --pairs --case plain
+refused 2 'has its own cases' verify --pairs --only unfused/plain
+refused 2 'no effect without --pairs' verify --share 0/4 --case plain
+for text in 4/4 -1/4 1 1/0 1/4x; do refused 2 'K/N is needed' verify --pairs --share "$text"; done
+refused 2 'whole number' bench --case plain --repeat 5x
+refused 2 'list such as' bench -n 99999999999999999999
+
+no 'no effect' --positions counted.npy
+no 'no effect' --rope-sections 1,2,1
+no_rope() { word=$1; shift; refused 2 "$word" attend --q x.npy --k x.npy --v x.npy --out refused.npy --rope half "$@"; }
+no_rope 'needs --positions' --rope-sections 1,2,1
+no_rope 'needs --positions' --k-positions counted.npy
+no_rope 'rank 2' --positions axes.npy
+no_rope 'i32 or i64' --positions slopes2.npy
+for text in 1,2 1,2,x 1,2,3,4 1,2,-1 1,2,1,; do no_rope 'three numbers' --positions axes.npy --rope-sections "$text"; done
+no_rope 'their sum must be' --positions axes.npy --rope-sections 1,2,3
+
+# Without effect, or of two one.
+refused 2 'too many' --version attend
+refused 2 'no command' help nonesuch
+no 'given twice' --q x.npy
+no 'without --scores' --scores-at raw
+no 'without --dropout' --seed 5
+no 'without --dropout' --dropout-mask keep.npy
+no 'no effect here' --align bottom-right
+refused 2 'given twice' attend --q x.npy --k x.npy --v x.npy --out refused.npy --scale 1 --scale 2
+refused 2 'given twice' bench -d 64 -d 128
+refused 2 'its value is empty' devices --device ''
+no 'is no folder' --cache-dir x.npy
+no 'cannot be written' --cache-dir no/folder
+refused 2 'none of the' devices --device nonesuch
+refused 2 'jsonl' bench --case plain --save refused.txt
+refused 2 'one is accepted' bench --case plain --json -o csv
+refused 2 'one is accepted' verify --only flash/plain --case plain
+refused 2 'took no case: of decode_portable' verify --only decode --family flash
+refused 2 'took no case' verify --family nonesuch --case plain
+refused 2 'no effect' tune --json
+refused 2 'linear case' tune --projection --case plain
+
+# Where keys lie.
+no 'past-k: needs --past-v' --past-k past.npy
+no 'past-lengths: has no effect' --past-lengths three.npy
+no 'page-size: has no effect' --page-size 2
+no 'must fit 32 bits' --block-table far.npy
+refused 2 'must be 0 to 3' attend --q x.npy --k new.npy --v new.npy --out refused.npy --past-k past.npy --past-v past.npy --past-lengths five.npy
+refused 2 'page_size: 3' attend --q x.npy --k pool.npy --v pool.npy --out refused.npy --block-table table.npy --page-size 3
+
+no 'item 2 is 1 after 4' --cu-seqlens cu_falls.npy
+no 'needs --cu-seqlens' --cu-seqlens-kv cu.npy
+
+for rows in minus zero five; do
+    refused 2 expect-rows attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect o.npy --expect-rows $rows.npy
+done
+refused 2 'nothing would be compared' attend --q none.npy --k none.npy --v none.npy --out refused.npy --expect none.npy
+refused 2 'expect: has shape' attend --q x.npy --k x.npy --v x.npy --out refused.npy --expect slopes.npy
+
+# Outputs are asked after before any work, each needs its own file, and stdout must take what it is given.
+for path in no/o.npy . x.npy/o.npy ''; do
+    refused 2 out attend --q missing.npy --k x.npy --v x.npy --out "$path"
+    refused 2 save bench --save "$path"
+    refused 2 out tune --out "$path"
+done
+refused 2 'no/w.npy' layer --x missing.npy --heads 1 --out refused.npy --attention-weights no/w.npy
+refused 2 'file of --out' attend --q x.npy --k x.npy --v x.npy --out refused.npy --lse ./refused.npy
+refused 2 'file of --weights' attend --q x.npy --k x.npy --v x.npy --out refused.npy --weights later.npy --scores link.npy
+
+# A layer by its tensors' names alone is another model's where names do not tell how it attends.
+by_names() { # $1 word, then options
+    word=$1
+    shift
+    refused 2 "$word" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+}
+by_names 'needs --causal'
+by_names 'needs --rope,' --causal top-left
+by_names 'needs --rope-base' --causal top-left --rope half
+by_names 'no effect' --causal top-left --rope none --rope-base 100000
+by_names 'from 1' --causal top-left --rope half --rope-base 0
+by_names 'for --model' --causal none --rope none --layer 0
+refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal none --rope none
+# Tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know.
+torch() { # $1 word, then options
+    word=$1
+    shift
+    refused 2 "$word" layer --weights torch.safetensors --names torch:a --heads 2 --x t.npy --out refused.npy "$@"
+}
+refused 2 missing.npy layer --weights torch.safetensors --names torch:a --heads 2 --x missing.npy --out refused.npy
+torch 'wk: has no effect' --wk k
+torch 'bk: has no effect' --bk kb
+torch 'wq: has no effect' --wq k
+refused 2 'a.bias_k' layer --weights torch_bias.safetensors --names torch:a --heads 2 --x t.npy --out refused.npy
+refused 2 'q_norm' layer --weights norm.safetensors --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" \
+    --out refused.npy --causal top-left --rope half --rope-base 100000
+refused 2 'norm-eps' layer --weights "$smollm2" --names llama:$prefix --heads 9 --x t.npy --out refused.npy --norm heads --norm-eps 0
+refused 2 'q-norm: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --q-norm t.npy
+refused 2 'norm-plus-one: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --norm-plus-one
+refused 2 'gate-bias: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --gate-bias t.npy
+preset() { # $1 word, $2 preset, then options
+    word=$1 name=$2
+    shift 2
+    refused 2 "$word" layer --preset "$name" --weights "$smollm2" --names llama:$prefix --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+}
+preset 'llama-3.1, qwen3' nonesuch
+preset 'wq is .576, 576.' llama-3.1
+preset 'heads: is not for --preset' llama-3.1 --heads 9
+preset 'norm-eps: is not for --preset' qwen3 --norm-eps 1e-6
+preset 'softcap: is not for --preset' gemma-2 --softcap 30
+preset 'layer: is for --model' gemma-2 --layer 0
+refused 2 'weights: has no effect' layer --weights torch.safetensors --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy
+
+by_names 'rope-scaling' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,beta=3
+by_names 'original_length' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,factor=3
+by_names 'no effect' --causal top-left --rope none --rope-scaling linear,factor=2
+no_model() { # $1 word, $2 folder, then options
+    word=$1 folder=$2
+    shift 2
+    refused 2 "$word" layer --model "$folder" --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+}
+no_model 'tells of' heads --layer 0
+no_model 'tells of' head_dim --layer 0
+no_model 'model_type' type --layer 0
+no_model 'tells of a q-norm' norm --layer 0
+no_model 'rms_norm_eps' no_epsilon --layer 0
+no_model 'attn_logit_softcapping' capped --layer 0
+no_model 'tells of learned sinks' sinks --layer 0
+no_model 'preset: is not for --model' whole --layer 0 --preset qwen3
+no_model 'norm: is not for --model' whole --layer 0 --norm heads
+no_model 'max_position_embeddings' llama3 --layer 0
+no_model 'clip_qkv' stranger --layer 0
+no_model 'tells of a bq' bias --layer 0
+no_model 'num_attention_heads' text --layer 0
+no_model 'num_attention_heads' no_heads --layer 0
+no_model 'neither' no_weights --layer 0
+no_model 'config.json' no_config --layer 0
+no_model 'below it' whole --layer 30
+no_model 'needs --layer' whole
+no_model 'layers.1.self_attn' whole --layer 1
+no_model 'layers.1.self_attn' sharded --layer 1
+no_model 'heads: is not for --model' whole --layer 0 --heads 9
+no_model 'causal: is not for --model' whole --layer 0 --causal none
+no_model 'wq: is not for --model' whole --layer 0 --wq k
+
+[ $refusals -ge 150 ] || complain "$refusals refusals were asked for: too few"
+[ $bad = 0 ] && echo "$refusals refusals, 0 failed"
+exit $bad
