@@ -9,6 +9,7 @@
 //   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
 //               lies, [key][column].
 // Barriers are uniform: all loop bounds depend on the group alone.
+// With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
 #include "tiles.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
 #include "fused.clh"
@@ -24,11 +25,20 @@
 #define VALUE_PIECES (4 * GROUP_COLUMNS * OUT_QUADS / TILES_READ) // of a row of V
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
-// The rows of Q of a head.
+// The rows of Q of a head; or those of the tile's heads, each where `places` has it.
 typedef struct query_rows {
     __global const ELEMENT(TYPE_Q) * at;
     long stride;
+    __local const long *places;
+    int first;
 } query_rows;
+#if HEAD_ROWS
+#define QUERY_ROW(from, row) ((from)->at + (from)->places[(row) - (from)->first])
+#define HEAD_PLACES TILES_ROWS
+#else
+#define QUERY_ROW(from, row) ((from)->at + (row) * (from)->stride)
+#define HEAD_PLACES 1
+#endif
 
 // Where chunks end with the row no piece lies past its end, which compilers do not see.
 #define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
@@ -39,7 +49,7 @@ typedef struct query_rows {
 #define QUERY_PIECE(row, d, width) LOAD_ROW_FOUR(TYPE_Q, row, d, width)
 #define KV_PIECE kv_four
 #endif
-#define QUERY_AT(from, row, d) QUERY_PIECE((from)->at + (row) * (from)->stride, d, ROW_WIDTH(d))
+#define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
 #define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
 TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
@@ -131,9 +141,9 @@ TILES_INLINE float finish_sum(__local const float *partial, __local float *bases
     return softmax_lse(x);
 }
 
-// Global size: (row tiles * splits * TILES_GROUP, heads, batch).
+// Global size: (row tiles * splits * TILES_GROUP, heads, batch); with HEAD_ROWS key/value heads.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
-flash_tiles(FUSED_ARGUMENTS) {
+TILES_KERNEL(FUSED_ARGUMENTS) {
     __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
         keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
@@ -143,12 +153,21 @@ flash_tiles(FUSED_ARGUMENTS) {
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
     FUSED_TILE(TILES_ROWS, UNIFORM_ID);
-    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS, h_kv = h / args.group;
+    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
+              h_kv = HEAD_ROWS ? h : h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
-    const int rows_end = min(args.n_q, rows.item.q_length), i_last = min(i0 + TILES_ROWS, rows_end) - 1;
+    const int rows_end = HEAD_SHARE(args.group) * min(args.n_q, rows.item.q_length),
+              i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-    const mask_tile seen = mask_tile_of(&args, &rows, split, i0, i_last);
-    const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row};
+    const mask_tile seen =
+        mask_tile_of(&args, &rows, split, i0 / HEAD_SHARE(args.group), i_last / HEAD_SHARE(args.group));
+    __local long places[HEAD_PLACES];
+#if HEAD_ROWS
+    if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last));
+    const query_rows queries = {q, 0, places, i0};
+#else
+    const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row, places, i0};
+#endif
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
@@ -203,13 +222,13 @@ flash_tiles(FUSED_ARGUMENTS) {
 #endif
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
-        const float sink = split == 0 ? table_sink(&args, table, h) : -INFINITY;
+        const float sink = split == 0 ? table_sink(&args, table, HEAD_OF(&args, h, i0 + id)) : -INFINITY;
         const float total = finish_sum(row_partial, row_bases, row_keeps, id, sink);
         if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
-            lse[split * args.split_lse + view_row(&args.lse, b, h, i0 + id)] = total;
+            lse[split * args.split_lse + head_row(&args, &args.lse, b, h, i0 + id)] = total;
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};
+    const out_rows to = {out + split * args.split_out, &args, b, h, rows_end};
     out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, DROPOUT_SCALED(tiles_read_rows(keeps, 0, ty)),
               tiles_read_rows(bases, 0, ty));
 }
