@@ -26,20 +26,29 @@
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
 // The rows of Q of a head; or those of the tile's heads, each where `places` has it.
+#if HEAD_ROWS
 typedef struct query_rows {
     __global const ELEMENT(TYPE_Q) * at;
-    long stride;
     __local const long *places;
     int first;
 } query_rows;
-#if HEAD_ROWS
 #define QUERY_ROW(from, row) ((from)->at + (from)->places[(row) - (from)->first])
-#define HEAD_PLACES TILES_ROWS
+#define QUERY_PLACES __local long places[TILES_ROWS]
+#define FIND_QUERIES                                                                                         \
+    if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last))
+#define QUERY_ROWS                                                                                           \
+    { q, places, i0 }
 #else
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    long stride;
+} query_rows;
 #define QUERY_ROW(from, row) ((from)->at + (row) * (from)->stride)
-#define HEAD_PLACES 1
+#define QUERY_PLACES
+#define FIND_QUERIES
+#define QUERY_ROWS                                                                                           \
+    { q + view_row(&args.q, b, h, 0), args.q.row }
 #endif
-
 // Where chunks end with the row no piece lies past its end, which compilers do not see.
 #define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
 #if WIDE == 2
@@ -124,6 +133,18 @@ TILES_INLINE float finish_maximum(__local const float *partial, __local float *b
     return most;
 }
 
+// What finish_sum takes: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
+TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int id, VEC l, ROWS_MAXIMA m) {
+    const int ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+#if SUBGROUP
+    l = rows_sum(l);
+    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
+#else
+    tiles_write_rows(partial, tx, ty, l);
+    if (id < TILES_ROWS) ((__local float *)bases)[id] = m;
+#endif
+}
+
 // A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
 // by, and to `bases` 1 where the row saw nothing. Returns its log-sum-exp.
 TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
@@ -148,6 +169,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
         keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
+    QUERY_PLACES;
     __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
@@ -156,18 +178,12 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
               h_kv = HEAD_ROWS ? h : h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
-    const int rows_end = HEAD_SHARE(args.group) * min(args.n_q, rows.item.q_length),
+    const int share = HEAD_SHARE(args.group), rows_end = share * min(args.n_q, rows.item.q_length),
               i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-    const mask_tile seen =
-        mask_tile_of(&args, &rows, split, i0 / HEAD_SHARE(args.group), i_last / HEAD_SHARE(args.group));
-    __local long places[HEAD_PLACES];
-#if HEAD_ROWS
-    if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last));
-    const query_rows queries = {q, 0, places, i0};
-#else
-    const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row, places, i0};
-#endif
+    const mask_tile seen = mask_tile_of(&args, &rows, split, i0 / share, i_last / share);
+    FIND_QUERIES;
+    const query_rows queries = QUERY_ROWS;
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
@@ -213,13 +229,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
         }
     }
 
-#if SUBGROUP
-    l = rows_sum(l);
-    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
-#else
-    tiles_write_rows(partial, tx, ty, l);
-    if (id < TILES_ROWS) row_bases[id] = m;
-#endif
+    put_sums(partial, bases, id, l, m);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
         const float sink = split == 0 ? table_sink(&args, table, HEAD_OF(&args, h, i0 + id)) : -INFINITY;
