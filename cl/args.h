@@ -270,6 +270,8 @@ ARGS_SIZE(convert_args, 80);
 #define FLASH_TILES_LOCAL_FLOATS(micro_rows, group_rows, group_columns, chunk, dv, lines)                    \
     (FLASH_TILES_SHARED(micro_rows, group_rows, group_columns, chunk, dv) +                                  \
      (lines)*FLASH_TILES_PITCH(micro_rows, group_rows) + 2 * (micro_rows) * (group_rows) + 4)
+// Besides, of decode_tiles.cl: where the rows are.
+#define DECODE_TILES_PLACES_BYTES(micro_rows, group_rows) (8 * (micro_rows) * (group_rows))
 // Partial results of a row: with sub-groups they become one in registers.
 #define FLASH_TILES_LINES(group_columns, subgroup) ((subgroup) ? 1 : (group_columns))
 

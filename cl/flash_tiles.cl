@@ -9,6 +9,7 @@
 //   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
 //               lies, [key][column].
 // Barriers are uniform: all loop bounds depend on the group alone.
+// With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
 #include "tiles.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
 #include "fused.clh"
@@ -24,12 +25,30 @@
 #define VALUE_PIECES (4 * GROUP_COLUMNS * OUT_QUADS / TILES_READ) // of a row of V
 #define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
 
-// The rows of Q of a head.
+// The rows of Q of a head; or those of the tile's heads, each where `places` has it.
+#if HEAD_ROWS
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    __local const long *places;
+    int first;
+} query_rows;
+#define QUERY_ROW(from, row) ((from)->at + (from)->places[(row) - (from)->first])
+#define QUERY_PLACES __local long places[TILES_ROWS]
+#define FIND_QUERIES                                                                                         \
+    if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last))
+#define QUERY_ROWS                                                                                           \
+    { q, places, i0 }
+#else
 typedef struct query_rows {
     __global const ELEMENT(TYPE_Q) * at;
     long stride;
 } query_rows;
-
+#define QUERY_ROW(from, row) ((from)->at + (row) * (from)->stride)
+#define QUERY_PLACES
+#define FIND_QUERIES
+#define QUERY_ROWS                                                                                           \
+    { q + view_row(&args.q, b, h, 0), args.q.row }
+#endif
 // Where chunks end with the row no piece lies past its end, which compilers do not see.
 #define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
 #if WIDE == 2
@@ -39,7 +58,7 @@ typedef struct query_rows {
 #define QUERY_PIECE(row, d, width) LOAD_ROW_FOUR(TYPE_Q, row, d, width)
 #define KV_PIECE kv_four
 #endif
-#define QUERY_AT(from, row, d) QUERY_PIECE((from)->at + (row) * (from)->stride, d, ROW_WIDTH(d))
+#define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
 #define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
 TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
 TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
@@ -114,6 +133,18 @@ TILES_INLINE float finish_maximum(__local const float *partial, __local float *b
     return most;
 }
 
+// What finish_sum takes: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
+TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int id, VEC l, ROWS_MAXIMA m) {
+    const int ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+#if SUBGROUP
+    l = rows_sum(l);
+    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
+#else
+    tiles_write_rows(partial, tx, ty, l);
+    if (id < TILES_ROWS) ((__local float *)bases)[id] = m;
+#endif
+}
+
 // A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
 // by, and to `bases` 1 where the row saw nothing. Returns its maximum and sum.
 TILES_INLINE softmax_state finish_sum(__local const float *partial, __local float *bases,
@@ -131,24 +162,28 @@ TILES_INLINE softmax_state finish_sum(__local const float *partial, __local floa
     return x;
 }
 
-// Global size: (row tiles * splits * TILES_GROUP, heads, batch).
+// Global size: (row tiles * splits * TILES_GROUP, heads, batch); with HEAD_ROWS key/value heads.
 __kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
-flash_tiles(FUSED_ARGUMENTS) {
+TILES_KERNEL(FUSED_ARGUMENTS) {
     __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
         keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
+    QUERY_PLACES;
     __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
     FUSED_TILE(TILES_ROWS, UNIFORM_ID);
-    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS, h_kv = h / args.group;
+    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
+              h_kv = HEAD_ROWS ? h : h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
-    const int rows_end = min(args.n_q, rows.item.q_length), i_last = min(i0 + TILES_ROWS, rows_end) - 1;
+    const int share = HEAD_SHARE(args.group), rows_end = share * min(args.n_q, rows.item.q_length),
+              i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-    const mask_tile seen = mask_tile_of(&args, &rows, split, i0, i_last);
-    const query_rows queries = {q + view_row(&args.q, b, h, 0), args.q.row};
+    const mask_tile seen = mask_tile_of(&args, &rows, split, i0 / share, i_last / share);
+    FIND_QUERIES;
+    const query_rows queries = QUERY_ROWS;
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     const score_call call = SCORE_CALL;
@@ -194,22 +229,17 @@ flash_tiles(FUSED_ARGUMENTS) {
         }
     }
 
-#if SUBGROUP
-    l = rows_sum(l);
-    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
-#else
-    tiles_write_rows(partial, tx, ty, l);
-    if (id < TILES_ROWS) row_bases[id] = m;
-#endif
+    put_sums(partial, bases, id, l, m);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
-        const float sink = split == 0 ? table_sink(&args, table, h) : -INFINITY;
+        const float sink = split == 0 ? table_sink(&args, table, HEAD_OF(&args, h, i0 + id)) : -INFINITY;
         const softmax_state all = finish_sum(row_partial, row_bases, row_keeps, id, sink);
         if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
-            softmax_store(lse, split * args.split_lse + view_row(&args.lse, b, h, i0 + id), args.flags, all);
+            softmax_store(lse, split * args.split_lse + head_row(&args, &args.lse, b, h, i0 + id), args.flags,
+                          all);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const out_rows to = {out + split * args.split_out + view_row(&args.out, b, h, 0), args.out.row, rows_end};
+    const out_rows to = {out + split * args.split_out, &args, b, h, rows_end};
     out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, DROPOUT_SCALED(tiles_read_rows(keeps, 0, ty)),
               tiles_read_rows(bases, 0, ty));
 }

@@ -27,10 +27,10 @@ __kernel void matrix_pack(KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS, __global ushort
     const kv_buffers kv = KV_VALUES_ONLY;
     const kv_head values = kv_values_of(&args.v, &kv, b, h);
     packed += view_row(&args.packed, b, h, block);
-    kv_pointer row[MATRIX_PACK_KEYS];
-    for (int j = 0; j < MATRIX_PACK_KEYS; j++)
-        row[j] = kv_row_at(&values, block * MATRIX_PACK_KEYS + min(j, max(keys - 1, 0))).at;
-    for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)
-        for (int j = 0; j < MATRIX_PACK_KEYS; j++)
-            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V && j < keys ? row[j][d] : (ushort)0;
+    // Key by key: a pointer to each of them would be an array that some compilers keep in memory.
+    for (int j = 0; j < MATRIX_PACK_KEYS; j++) {
+        const kv_pointer row = kv_row_at(&values, block * MATRIX_PACK_KEYS + min(j, max(keys - 1, 0))).at;
+        for (int d = 0; d < MATRIX_PACK_ROWS(HEAD_DIM_V); d++)
+            packed[d * MATRIX_PACK_KEYS + j] = d < HEAD_DIM_V && j < keys ? row[d] : (ushort)0;
+    }
 }

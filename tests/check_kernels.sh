@@ -73,7 +73,7 @@ for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     ops=15
-    [ "$kernel" != cl/decode_rows.cl ] || ops=1
+    case $kernel in cl/decode_rows.cl | cl/decode_tiles.cl) ops=1 ;; esac
     case $kernel in cl/*matrix* | cl/linear_pack*) ;; *)
     lint -DSCORE_OPS=$ops -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
     esac
@@ -180,11 +180,16 @@ refuse -DMICRO_ROWS=2 cl/flash_tiles.cl
 refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=0 cl/flash_tiles.cl
 refuse -DGROUP_COLUMNS=4 cl/flash_tiles.cl
 refuse -DCHUNK=6 cl/flash_tiles.cl
-refuse -DWIDE=2 cl/flash_tiles.cl
+refuse -DWIDE=3 cl/flash_tiles.cl
+refuse -DWIDE=2 -DCHUNK=12 cl/flash_tiles.cl
+for ops in 2 4 8 128 256 512 1024; do refuse -DSCORE_OPS=$ops cl/decode_tiles.cl; done
+for option in DROPOUT RAGGED; do refuse -D$option=1 cl/decode_tiles.cl; done
 refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/flash_tiles.cl
 for rows in 4 8; do
     for columns in 8 16 32 64; do
         lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 cl/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) -DSCORE_OPS=1 cl/decode_tiles.cl
     done
 done
 refuse -DHEAD_DIM=577 cl/flash.cl
@@ -196,7 +201,7 @@ for rope in 0 1 2; do lint -DROPE=$rope -DWORK_GROUP=64 -DTYPE_Q=2 -DTYPE_KV=$ro
 refuse -DWORK_GROUP=24 cl/norm.cl
 refuse -DTYPE_KV=4 cl/norm.cl
 for rope in 0 1 2; do
-    for wide in 0 1; do
+    for wide in 0 1 2; do
         for type in 0 1 2; do
             options="-DROPE=$rope -DWIDE=$wide -DTYPE_KV=$type"
             lint $options -DTYPE_Q=$(((type + wide) % 3)) -DROW_BLOCK=$((1 << type)) cl/linear_rows.cl

@@ -22,36 +22,6 @@ rope --positions counted.npy --k-positions moved.npy 2>stderr && complain "--k-p
 attend --out a.npy --align bottom-right --window 1,1 || complain "--align with a window"
 
 # Past rows and pages: rows 0 to 2 of x and row 3, and pages of two rows in another order, are the same keys.
-<<<<<<< HEAD
-||||||| 1fda215
-python3 - <<'PYTHON'
-import subprocess, sys
-x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
-def save(name, shape, values, descr="<f4"):
-    subprocess.run([sys.executable, "numpy.py", name, descr, repr(shape), *map(str, values)], check=True)
-def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
-save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
-save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
-save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
-save("table.npy", (1, 2), [1, 0], "<i8")
-save("far.npy", (1, 2), [1, 1 << 40], "<i8")
-PYTHON
-=======
-python3 - <<'PYTHON'
-import subprocess, sys
-x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
-def save(name, shape, values, descr="<f4"):
-    subprocess.run([sys.executable, "numpy.py", name, descr, repr(shape), *map(str, values)], check=True)
-def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
-save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
-save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
-save("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
-save("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
-save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
-save("table.npy", (1, 2), [1, 0], "<i8")
-save("far.npy", (1, 2), [1, 1 << 40], "<i8")
-PYTHON
->>>>>>> cascade
 past() { "$clattn" attend --q x.npy --k new.npy --v new.npy --past-k past.npy --past-v past.npy --quiet "$@"; }
 past --out p.npy --expect o.npy --tolerance 1e-6 || complain "past rows"
 past --out p.npy --past-lengths three.npy --expect o.npy --tolerance 1e-6 || complain "--past-lengths"

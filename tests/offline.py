@@ -77,10 +77,12 @@ def shares(result):
 
 
 def reads_words(compiler, plan, result):
-    """(bytes of a key that decode reads: counted, by the formula) where both are known."""
-    if plan.kernel == "decode_groups" and "-DEIGHTS=1" in plan.options and compiler.LANGUAGE:
-        return reads_of(result.code, compiler.LANGUAGE, plan.options)
-    return None
+    """(bytes of global memory that are read: counted, by the formula) where both are known."""
+    return reads_of(plan.kernel, result.code, compiler.LANGUAGE, plan.options) if compiler.LANGUAGE else None
+
+
+def what_reads(plan):
+    return "a key and its value" if plan.kernel == "decode_groups" else "a chunk and a slice by a work-item"
 
 
 def key_of(target, plan):
@@ -108,7 +110,7 @@ def faults_of(compiler, plan, result, row, comparable):
         yield f"{result.local} bytes of local memory, and {plan.device} has {plan.most}"
     reads = reads_words(compiler, plan, result)
     if reads and reads[0] != reads[1]:
-        yield f"{reads[0]:.0f} bytes are read of a key and its value, by the formula {reads[1]}"
+        yield f"{reads[0]:.0f} bytes are read of {what_reads(plan)}, by the formula {reads[1]}"
     if not comparable:
         return
     if row is None:
@@ -205,7 +207,7 @@ def section_of(target, results, version):
         knobs = " ".join(x[2:] for x in plan.options.split() if x.startswith("-D"))
         note = f", {r.note}" if r.note else ""
         reads = reads_words(TARGETS[target], plan, r)
-        note += f"; a key and its value: {reads[0]:.0f} bytes read, by the formula {reads[1]}" if reads else ""
+        note += f"; {what_reads(plan)}: {reads[0]:.0f} bytes read, by the formula {reads[1]}" if reads else ""
         products = ([loop_text(x) for x in products_of(r)] + [""] * PRODUCTS)[:PRODUCTS]
         words.append(f"| {plan.kernel} | {plan.problem} | {knobs}{note} | {r.registers} | {r.scratch} | {r.local} | {' | '.join(products)} |\n")
     return "".join(words)

@@ -137,7 +137,8 @@ class Amd:
 
 
 class Intel:
-    LANGUAGE = None  # its loads are messages, whose widths are not told apart here
+    LANGUAGE = INTEL
+
     def __init__(self, tools, name):
         self.tools, self.name = tools, name
         self.ocloc = tools.find("root/usr/bin/ocloc", "usr/bin/ocloc")

@@ -1,14 +1,19 @@
-"""What decode_groups reads of K and V, counted in its compiled code beside the formula at the top of cl/decode_groups.cl.
+"""What attention of GPUs reads of Q, K and V, counted in its compiled code beside formulas.
+
+decode_groups: the formula at the top of cl/decode_groups.cl.
 
 A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
 the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has
-arranged whole blocks, the last keys and loads under a condition. AMD's run all ways one after the other under masks: there
+arranged whole blocks, the last keys and loads under a condition. AMD's and Intel's run all ways one after the other under masks: there
 the stretches without a branch that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
 nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
+
+flash_tiles: what a work-item brings into local memory for a chunk of the first product and a slice of the second, in loads of 16
+bytes (of int8 of 8): counted are these alone, so that narrower ones make another number, too.
 """
 import re
 
-from offline_loops import AMD, GLOBAL_READ
+from offline_loops import AMD, GLOBAL_READ, INTEL, SASS
 
 SIZES = {0: 4, 1: 2, 2: 2, 4: 1}  # of the storage types
 KEYS, NUMBERS = 4, 8  # of a work-item at once
@@ -72,13 +77,42 @@ def most_on_a_way(weights, ways, start):
     return best[start]
 
 
-def reads_of(code, language, options):
+def counted_in(code, language, least, stretches):
+    """Bytes that loads of `least` and more have on the way with the most, or in as many stretches with the most."""
+    weights, ways = blocks_of(code, language, least)
+    if language is SASS:
+        return most_on_a_way(weights, ways, 0)
+    most = sorted(weights)[-stretches:]
+    return sum(most) if sorted(weights)[-stretches - 1:-stretches] != [most[-1]] else sum(weights)
+
+
+def decode_reads(code, language, options):
     """(bytes that a key of K and its V cost: counted, by the formula)"""
     size, lanes = SIZES[knob(options, "TYPE_KV")], knob(options, "HEAD_DIM") // NUMBERS
-    weights, ways = blocks_of(code, language, min(16, NUMBERS * size))
-    if language is AMD:
-        counted = sum(sorted(weights)[-2:]) if sorted(weights)[-3:-2] != [max(weights)] else sum(weights)
-    else:
-        counted = most_on_a_way(weights, ways, 0)
+    counted = counted_in(code, language, min(16, NUMBERS * size), 2)
     keys = knob(options, "WORK_GROUP", 128) // lanes * KEYS  # that the group reads at once
     return counted * lanes * (keys // KEYS) / keys, 2 * knob(options, "HEAD_DIM") * size
+
+
+def tiles_reads(code, language, options):
+    """(bytes that a work-item reads for a chunk and a slice: counted, by the formula), or None where rows end within a piece."""
+    wide, chunk, width = (knob(options, x, 64) for x in ("WIDE", "CHUNK", "HEAD_DIM_V"))
+    rows, columns = (knob(options, x) for x in ("GROUP_ROWS", "GROUP_COLUMNS"))
+    group, micro, piece = rows * columns, knob(options, "MICRO_ROWS"), 4 * wide
+    slices = -(-width // (4 * columns)) * 4 * columns
+    if not 1 <= wide <= 2 or knob(options, "HEAD_DIM", 64) % chunk or slices != width or knob(options, "SCORE_OPS"):
+        return None
+    sizes = SIZES[knob(options, "TYPE_Q")], SIZES[knob(options, "TYPE_KV")]
+    pieces = micro * rows * chunk, 4 * columns * chunk, columns * width
+    if any(x // piece % group for x in pieces):
+        return None
+    bytes_of = [x // group * size for x, size in zip(pieces, (sizes[0], sizes[1], sizes[1]))]
+    return counted_in(code, language, min(16, *(piece * x for x in sizes)), 2), sum(bytes_of)
+
+
+def reads_of(kernel, code, language, options):
+    """(bytes read: counted, by the formula) where both are known."""
+    if kernel == "decode_groups" and "-DEIGHTS=1" in options:
+        return decode_reads(code, language, options)
+    # Intel's compiler takes the loads of a chunk under conditions apart, in stretches of a load or two.
+    return tiles_reads(code, language, options) if kernel == "flash_tiles" and language is not INTEL else None

@@ -43,6 +43,8 @@ def save(name, shape, values, descr="<f4"):
 def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
 save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
 save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
+save("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
+save("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 save("table.npy", (1, 2), [1, 0], "<i8")
 save("far.npy", (1, 2), [1, 1 << 40], "<i8")

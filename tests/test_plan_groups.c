@@ -73,13 +73,15 @@ START_TEST(fits_small_devices) {
             for (int way = 0; way < 3; way++) {
                 const problem p = decode(1 + d % 16, 1 + d % 9, way == 2 ? 64 : d, way == 1 ? 64 : d);
                 const variant v = plan(&in, &p);
-                if (d <= 256) ck_assert_int_eq(v.family->id, KERNEL_DECODE_GROUPS);
+                if (d <= 256 && v.family->id != KERNEL_DECODE_TILES)
+                    ck_assert_int_eq(v.family->id, KERNEL_DECODE_GROUPS);
+                if (v.family->id == KERNEL_DECODE_TILES) ck_assert_int_ge(p.n_q * p.heads / p.kv_heads, 16);
                 if (v.family->id == KERNEL_DECODE_GROUPS) check_shape(&in, &p, &v);
             }
     }
     const clattn_capabilities large = gpu(1024, 65536);
     const plan_input in = {.device = &large, .own = &none, .shipped = &shipped};
-    const problem p = decode(1, 16, 576, 512);
+    const problem p = decode(1, 15, 576, 512);
     ck_assert_int_eq(plan(&in, &p).family->id, KERNEL_DECODE_GROUPS);
 }
 END_TEST
@@ -99,12 +101,16 @@ START_TEST(keeps_to_the_compiled_limit) {
 }
 END_TEST
 
-// Up to sixteen rows decode, in ranges that give each compute unit groups; as many as were asked for.
+// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each compute unit groups; as many as were asked for.
 START_TEST(rows_and_ranges) {
     const clattn_capabilities device = gpu(256, 65536);
     const plan_input in = {.device = &device, .own = &none, .shipped = &shipped};
     for (int n_q = 1; n_q <= 16; n_q++) {
         problem p = decode(n_q, 2, 128, 128);
+        if (n_q >= 8) {
+            ck_assert_int_eq(plan(&in, &p).family->id, KERNEL_DECODE_TILES);
+            p.score_ops = ARGS_MASK;
+        }
         const variant v = plan(&in, &p);
         ck_assert_int_eq(v.family->id, KERNEL_DECODE_GROUPS);
         ck_assert_int_eq(v.knobs.rows, n_q > 1 ? 4 : 2);

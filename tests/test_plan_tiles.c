@@ -67,9 +67,39 @@ START_TEST(tiles_fit_small_devices) {
             if (p.n_q < 32) ck_assert_int_lt(v.rows_per_group, 2 * p.n_q);
         }
     // A head that no work-item has registers for, and local memory for no tile at all.
-    const problem wide = make_problem(100, 64, 320), narrow = make_problem(100, 64, 64);
-    ck_assert_int_eq(choose(sized_gpu(32, 256), &wide, 0).family->id, KERNEL_FLASH);
+    const problem wide = make_problem(100, 64, 513), narrow = make_problem(100, 64, 64);
+    ck_assert_int_eq(choose(sized_gpu(64, 256), &wide, 0).family->id, KERNEL_FLASH);
     ck_assert_int_eq(choose(sized_gpu(4, 64), &narrow, 0).family->id, KERNEL_FLASH);
+}
+END_TEST
+
+// Latents, 576 numbers of which 512 are values: where a tile of them fits, 48 KiB, and stays in registers; rows by eights.
+START_TEST(latents) {
+    static const struct {
+        int kib, n_q, heads, rows;
+        enum kernel_id id;
+    } wants[] = {{48, 1, 128, 64, KERNEL_DECODE_TILES}, {48, 1, 16, 16, KERNEL_DECODE_TILES},
+                 {48, 2, 16, 32, KERNEL_DECODE_TILES},  {48, 1, 15, 4, KERNEL_DECODE_GROUPS},
+                 {32, 1, 128, 4, KERNEL_DECODE_GROUPS}, {48, 300, 16, 64, KERNEL_FLASH_TILES},
+                 {32, 300, 16, 0, KERNEL_FLASH}};
+    for (size_t i = 0; i < sizeof wants / sizeof wants[0]; i++) {
+        problem p = make_problem(wants[i].n_q, 576, 512);
+        p.n_kv = 4096;
+        p.heads = wants[i].heads, p.kv_heads = 1, p.kernel = CLATTN_KERNEL_AUTO;
+        p.type_q = p.type_kv = CLATTN_TYPE_BF16, p.align_q = p.align_k = p.align_v = 8;
+        const variant v = choose(sized_gpu(wants[i].kib, 256), &p, 0);
+        ck_assert_int_eq(v.family->id, wants[i].id);
+        if (wants[i].rows) ck_assert_int_eq(v.rows_per_group, wants[i].rows);
+        if (wants[i].id == KERNEL_DECODE_TILES) {
+            ck_assert_int_eq(v.knobs.wide, 2);
+            ck_assert_uint_eq(v.groups[0], (uint64_t)v.splits *
+                                               (uint64_t)((wants[i].heads * p.n_q + v.rows_per_group - 1) /
+                                                          v.rows_per_group));
+            ck_assert_uint_eq(v.groups[1], 1);
+            p.score_ops = ARGS_MASK;
+            ck_assert_int_eq(choose(sized_gpu(48, 256), &p, 0).family->id, KERNEL_DECODE_GROUPS);
+        }
+    }
 }
 END_TEST
 
@@ -156,7 +186,7 @@ START_TEST(tiles_by_spills) {
 }
 END_TEST
 
-// Rows are read by fours where those of q, k and v all lie so; the plan says which.
+// Rows are read by fours, or eights, where those of q, k and v all lie so; the plan says which.
 START_TEST(tiles_by_alignment) {
     for (int i = 0; i < 8; i++) {
         problem p = make_problem(100, 64, 64);
@@ -168,6 +198,20 @@ START_TEST(tiles_by_alignment) {
         cla_variant_explain(&in, &p, &v, why);
         ck_assert_int_eq(v.knobs.wide, i == 7);
         ck_assert_msg((strstr(why, "by fours") != NULL) == (i == 7), "%s", why);
+    }
+    // Types of 8 and 16 bits by eights, where rows are aligned to them.
+    for (int i = 0; i < 16; i++) {
+        problem p = make_problem(100, 64, 64);
+        char why[256];
+        const clattn_capabilities *gpu = sized_gpu(32, 256);
+        const plan_input in = {.device = gpu, .shipped = &none};
+        static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16,
+                                            CLATTN_TYPE_I8};
+        p.type_kv = types[i / 4], p.align_q = i & 1 ? 8 : 4, p.align_k = 16, p.align_v = i & 2 ? 8 : 4;
+        const variant v = choose(gpu, &p, 0);
+        cla_variant_explain(&in, &p, &v, why);
+        ck_assert_int_eq(v.knobs.wide, i / 4 && i % 4 == 3 ? 2 : 1);
+        ck_assert_msg(strstr(why, v.knobs.wide == 2 ? "by eights" : "by fours") != NULL, "%s", why);
     }
 }
 END_TEST
@@ -233,8 +277,9 @@ START_TEST(a_row_leaves_subgroups_alone) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        tiles_fit_small_devices, tiles_by_limits,         tiles_by_registers,          tiles_by_spills,
-        tiles_by_alignment,      subgroups_of_every_size, a_row_leaves_subgroups_alone};
+    const TTest *const tests[] = {tiles_fit_small_devices, latents,
+                                  tiles_by_limits,         tiles_by_registers,
+                                  tiles_by_spills,         tiles_by_alignment,
+                                  subgroups_of_every_size, a_row_leaves_subgroups_alone};
     return PLAN_SUITE_RUN("plan_tiles", tests);
 }

@@ -1,13 +1,15 @@
-// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path, with sub-groups where they were proved. CPU devices with vectors have kernels of
-// their own, and take this one where a tuned row of the caller's names it.
+// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path, with sub-groups where they were proved; and on
+// the decode path, where its rows are those of all query heads that read a key/value head. CPU devices with vectors have
+// kernels of their own, and take this one where a tuned row of the caller's names it.
 #include <stdio.h>
 
 #include "args.h"
 #include "core/subgroups.h"
 #include "plan/family.h"
 
-#define MOST_COLUMNS                                                                                         \
-    256 // of the output: eight groups of four a work-item where a tile has the fewest columns
+#define MOST_QUADS 8 // groups of four columns of the output that a work-item may have
+#define MOST_COLUMNS 512
+#define MANY_COLUMNS 256 // beyond these a tile that does not stay in registers is no good
 #define MOST_GROUP 1024
 #define MOST_CHUNK 64
 #define MOST_SUMS 144 // of a work-item, in registers: with as many again for all else they are what GPUs have
@@ -17,6 +19,7 @@
 // for addresses.
 #define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
 #define LARGE_LOCAL (64 << 10)
+#define LEAST_ROWS 16 // of all heads that read a key/value head
 
 #define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
 
@@ -37,36 +40,40 @@ static int rows_of(const shape *s) {
 static int sums_of(const shape *s, int head_dim_v) {
     return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
 }
-// With dropout a word for each work-item besides.
-static uint64_t bytes_of(const shape *s, const problem *p, int subgroup) {
+// With dropout a word for each work-item besides; of rows of several heads where they are.
+static uint64_t bytes_of(const shape *s, const problem *p, enum kernel_id id, int subgroup) {
     const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
-    return sizeof(float) *
-           (uint64_t)(FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns, s->chunk,
-                                               p->head_dim_v, FLASH_TILES_LINES(s->group_columns, subgroup)) +
-                      dropped);
+    const uint64_t places =
+        id == KERNEL_DECODE_TILES ? (uint64_t)DECODE_TILES_PLACES_BYTES(s->micro_rows, s->group_rows) : 0;
+    return places + sizeof(float) *
+                        (uint64_t)(FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns,
+                                                            s->chunk, p->head_dim_v,
+                                                            FLASH_TILES_LINES(s->group_columns, subgroup)) +
+                                   dropped);
 }
 
 // Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
-static bool in_registers(const plan_input *in, const problem *p, const shape *s, int subgroup) {
+static bool in_registers(const plan_input *in, const problem *p, enum kernel_id id, const shape *s,
+                         int subgroup) {
     const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
     const int size = subgroup > least ? subgroup : least;
     if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
     if (in->spilled_sums && sums >= (int)in->spilled_sums) return false;
-    return sums <= (in->group_limit[KERNEL_FLASH_TILES] ? FEW_SUMS : MOST_SUMS);
+    return sums <= (in->group_limit[id] ? FEW_SUMS : MOST_SUMS);
 }
 
-static bool fits_device(const plan_input *in, const problem *p, const shape *s) {
-    return bytes_of(s, p, 0) <= in->device->local_memory_bytes &&
-           (uint64_t)s->group_rows * (uint64_t)s->group_columns <=
-               cla_family_group_limit(in, KERNEL_FLASH_TILES);
+static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const shape *s) {
+    return FLASH_TILES_QUADS(s->group_columns, p->head_dim_v) <= MOST_QUADS &&
+           bytes_of(s, p, id, 0) <= in->device->local_memory_bytes &&
+           (uint64_t)s->group_rows * (uint64_t)s->group_columns <= cla_family_group_limit(in, id);
 }
 
 // Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
 // still are some for each compute unit.
-static bool suits(const plan_input *in, const problem *p, const shape *s, int subgroup) {
+static bool suits(const plan_input *in, const problem *p, enum kernel_id id, const shape *s, int subgroup) {
     const int rows = rows_of(s);
     if (rows > 16 && rows / 2 >= p->n_q) return false;
-    if (!in_registers(in, p, s, subgroup)) return false;
+    if (!in_registers(in, p, id, s, subgroup)) return false;
     return s != &shapes[0] || (in->device->local_memory_bytes >= LARGE_LOCAL &&
                                cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
 }
@@ -80,13 +87,13 @@ static bool has_subgroups(const plan_input *in, const tuned_row *row, const shap
 
 // The first that suits, or else of those that fit the one with the fewest sums; with sub-groups, only of those that have
 // them.
-static bool choose_shape(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
-                         shape *s, variant *v) {
+static bool choose_shape(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
+                         const tuned_row *row, shape *s, variant *v) {
     const shape *least = NULL;
     for (size_t i = 0; i < SHAPES; i++) {
         const shape *x = &shapes[i];
-        if (!fits_device(in, p, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
-        if (suits(in, p, x, v->knobs.subgroup)) {
+        if (!fits_device(in, p, id, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
+        if (suits(in, p, id, x, v->knobs.subgroup)) {
             *s = *x;
             return true;
         }
@@ -126,39 +133,55 @@ static int reads_by(const problem *p, int chunk) {
     return least >= 4;
 }
 
-static const char *fit_tile(const plan_input *in, const problem *p, bool subgroups, const tuned_row *row,
-                            variant *v) {
-    const char *refusal = cla_family_gpu_refusal(in, row, KERNEL_FLASH_TILES);
+static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
+                            const tuned_row *row, variant *v) {
+    const char *refusal = cla_family_gpu_refusal(in, row, id);
     const bool own = row && row_has_shape(&row->knobs);
     shape s;
     if (refusal) return refusal;
-    if (p->head_dim_v > MOST_COLUMNS) return "at most 256 columns of v: the plain kernel takes more";
+    if (p->head_dim_v > MOST_COLUMNS) return "at most 512 columns of v: the plain kernel takes more";
     if (own) {
         s = shape_of(&row->knobs);
-        if (!fits_device(in, p, &s)) return "the tile of its tuned row is too large for the device";
-    } else if (!choose_shape(in, p, subgroups, row, &s, v))
+        if (!fits_device(in, p, id, &s)) return "the tile of its tuned row is too large for the device";
+    } else if (!choose_shape(in, p, id, subgroups, row, &s, v))
         return "no tile of this head size fits the device's local memory and work-groups";
     if (subgroups && !has_subgroups(in, row, &s, v)) return NO_SUBGROUPS;
-    if (subgroups && !own && cla_subgroup_least(in->device) && !in_registers(in, p, &s, v->knobs.subgroup))
+    const bool kept = in_registers(in, p, id, &s, v->knobs.subgroup);
+    if (subgroups && !own && cla_subgroup_least(in->device) && !kept)
         return "no tile of this head size stays in the registers of the device's sub-groups";
+    if ((p->head_dim_v > MANY_COLUMNS || id == KERNEL_DECODE_TILES) && !own && !kept)
+        return "no tile of so many columns of v stays in registers: another kernel takes them";
     cla_family_ask_subgroup(in, &v->knobs);
     v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
     v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
     v->knobs.wide = reads_by(p, s.chunk);
     v->work_group = s.group_rows * s.group_columns;
     v->rows_per_group = rows_of(&s);
-    v->sums = !own && in_registers(in, p, &s, v->knobs.subgroup) ? sums_of(&s, p->head_dim_v) : 0;
-    v->local_bytes = (size_t)bytes_of(&s, p, v->knobs.subgroup);
+    v->sums = !own && kept ? sums_of(&s, p->head_dim_v) : 0;
+    v->local_bytes = (size_t)bytes_of(&s, p, id, v->knobs.subgroup);
     return cla_family_tile_grid(in, p, v);
 }
 
 static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    return fit_tile(in, p, false, row, v);
+    return fit_tile(in, p, KERNEL_FLASH_TILES, false, row, v);
 }
 
 static const char *fit_subgroups(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     if (!(in->probes.proven & PROBES_SUBGROUPS)) return NO_SUBGROUPS;
-    return fit_tile(in, p, true, row, v);
+    return fit_tile(in, p, KERNEL_FLASH_TILES, true, row, v);
+}
+
+// The rows of all query heads that read a key/value head as if they were one head's. Fewer than a small tile has are better
+// passed over by four than as a tile of idle rows (an estimate: not measured).
+static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
+    const bool own = row && row->id == KERNEL_DECODE_TILES;
+    problem heads = *p;
+    if (row && !own) return "a tuned row names another kernel";
+    if (all > INT32_MAX / 2) return "query rows that share a key/value head: must be below 2^30";
+    if (!own && all < LEAST_ROWS) return "for 16 query rows or more on a key/value head";
+    heads.n_q = (int)all, heads.heads = p->kv_heads;
+    return fit_tile(in, &heads, KERNEL_DECODE_TILES, false, row, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
@@ -190,3 +213,15 @@ const family cla_family_flash_tiles = {.name = "flash_tiles",
                                        .knobs_refusal = knobs_refusal,
                                        .fit = fit,
                                        .explain = explain};
+
+const family cla_family_decode_tiles = {
+    .name = "decode_tiles",
+    .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+    .id = KERNEL_DECODE_TILES,
+    .path = CLATTN_KERNEL_DECODE,
+    .can = CAN_SPLIT,
+    .never_ops = ARGS_SCORE_OPS & ~ARGS_SOFTCAP,
+    .never_why = "options of a score that differ among rows of several heads: decode_groups takes them",
+    .knobs_refusal = knobs_refusal,
+    .fit = fit_heads,
+    .explain = explain};

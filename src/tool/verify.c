@@ -35,6 +35,10 @@ static const struct {
      "decode_rows : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=16 TILE_Q=16"},
     {"decode-rows-16", CLATTN_KERNEL_DECODE, "decode_rows : LANES=16"},
     {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
+    {"decode-tiles-4", CLATTN_KERNEL_DECODE,
+     "decode_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=16 CHUNK=16"},
+    {"decode-tiles-8", CLATTN_KERNEL_DECODE,
+     "decode_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
     {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
     {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
     {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
