@@ -29,9 +29,6 @@ attend --out q8.npy --kv-type q8 && past --kv-type q8 --out p.npy --expect q8.np
 "$clattn" attend --q items.npy --k items.npy --v items.npy --out items_o.npy --quiet || complain "two items"
 prefix() { "$clattn" attend --q items.npy --k items_new.npy --v items_new.npy --out p.npy --quiet "$@"; }
 prefix --prefix-k past.npy --prefix-v past.npy --expect items_o.npy --tolerance 1e-6 || complain "--prefix-k of two items"
-no 'prefix-v: needs --prefix-k' --prefix-v past.npy
-refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy --past-v past.npy
-refused 2 'prefix-k: has 2 items' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k items_new.npy --prefix-v past.npy
 paged() { "$clattn" attend --q x.npy --k pool.npy --v pool.npy --quiet "$@"; }
 paged --block-table table.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages"
 paged --block-table table.npy --page-size 2 --kv-lengths three.npy --out p.npy || complain "--page-size"

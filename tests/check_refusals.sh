@@ -55,6 +55,9 @@ refused 2 'no effect' tune --json
 refused 2 'linear case' tune --projection --case plain
 
 # Where keys lie.
+no 'prefix-v: needs --prefix-k' --prefix-v past.npy
+refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy --past-v past.npy
+refused 2 'prefix-k: has 2 items' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k items_new.npy --prefix-v past.npy
 no 'past-k: needs --past-v' --past-k past.npy
 no 'past-lengths: has no effect' --past-lengths three.npy
 no 'page-size: has no effect' --page-size 2
