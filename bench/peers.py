@@ -36,6 +36,7 @@ def parse():
     p.add_argument("--device", help="an OpenCL device by number or part of a name; default: the first CPU")
     p.add_argument("--avx2", action="store_true", help="tell Intel's OpenCL runtime, PyTorch and OpenVINO to use AVX2 and nothing newer; "
                    "other OpenCL devices and ONNX Runtime cannot be told")
+    p.add_argument("--sse", action="store_true", help="the same with SSE 4.2: vectors of four floats")
     p.add_argument("--rounds", type=int, help="at least this many rounds a case; default 11, with --quick 5")
     p.add_argument("--seconds", type=float, help="and at least this long a case; default 3, with --quick 1")
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE")
@@ -47,6 +48,8 @@ def parse():
     o.seconds = o.seconds if o.seconds is not None else (1 if o.quick else 3)
     if o.resume and not o.json:
         p.error("--resume needs --json")
+    if o.avx2 and o.sse:
+        p.error("--avx2 or --sse, not both")
     if o.threads < 1 or o.rounds < 1 or o.seconds < 0:
         p.error("--threads and --rounds must be 1 or more, --seconds 0 or more")
     return o
@@ -93,6 +96,9 @@ def enter_environment(options):
     if options.avx2:  # Intel's OpenCL runtime, PyTorch, oneDNN in PyTorch and OpenVINO
         threads |= {"CL_CONFIG_CPU_TARGET_ARCH": "core-avx2", "ATEN_CPU_CAPABILITY": "avx2", "ONEDNN_MAX_CPU_ISA": "AVX2",
                     "MKL_ENABLE_INSTRUCTIONS": "AVX2"}
+    if options.sse:
+        threads |= {"CL_CONFIG_CPU_TARGET_ARCH": "corei7", "ATEN_CPU_CAPABILITY": "default", "ONEDNN_MAX_CPU_ISA": "SSE41",
+                    "MKL_ENABLE_INSTRUCTIONS": "SSE4_2"}
     environment = {**threads, **os.environ, **{k: v for k, v in threads.items() if k != "POCL_AFFINITY"}, INSIDE: build_shim(options.build)}
     return subprocess.run([python, os.path.abspath(__file__), *sys.argv[1:]], env=environment).returncode
 
@@ -162,6 +168,8 @@ def earlier_rows(options, document):
     with open(options.json, encoding="utf-8") as f:
         old = json.load(f)
     differs = [key for key in ("device", "driver", "machine", "threads", "peers", "avx2") if old[key] != document[key]]
+    if old.get("sse", False) != document["sse"]:
+        differs.append("sse")
     if differs:
         raise SystemExit(f"peers.py: {options.json}: is another run's: its {', '.join(differs)} differ")
     return old["rows"]
@@ -188,7 +196,7 @@ def main():
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels"))
     peers = load(options.threads, say)
     document = {"format_version": 2, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
-                "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2,
+                "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2, "sse": options.sse,
                 "threads": options.threads, "load_before": load_before, "peers": {p.name: p.version for p in peers}, "rows": []}
     document["rows"] = earlier_rows(options, document)
     run_cases(options, clattn, peers, document)

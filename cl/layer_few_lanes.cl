@@ -57,8 +57,8 @@ layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global co
     const small_steps steps = steps_of(shared, &args);
     for (int looks = 0; looks < LOOKS_MOST;) {
         const int ready = *done, open = ready < steps.v           ? steps.v
-                                             : ready < steps.attention ? steps.attention
-                                                                       : steps.all;
+                                        : ready < steps.attention ? steps.attention
+                                                                  : steps.all;
         const int part = take_part(taken, open);
         if (part < 0) {
             looks = open == steps.all ? LOOKS_MOST : looks + 1;

@@ -168,6 +168,8 @@ refuse -DREDUCTION_TILE=65536 cl/linear_lanes.cl
 refuse -DROW_BLOCK=9 cl/linear_few_lanes.cl
 refuse -DCOLUMN_BLOCK=32 cl/linear_few_lanes.cl
 refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear_few_lanes.cl
+refuse -DTYPE_KV=1 cl/layer_few_lanes.cl
+refuse -DPAST=1 cl/layer_few_lanes.cl
 refuse -DROW_BLOCK=3 cl/linear_rows.cl
 refuse -DWORK_GROUP=96 cl/linear_rows.cl
 refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear_rows.cl
@@ -215,6 +217,6 @@ for lanes in 4 8 16; do
     lint -DLANES=$lanes -DWEIGHTS=1 -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/flash_lanes.cl
     for kernel in cl/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
     for rope in 1 2; do
-        for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done
+        for kernel in cl/linear_lanes.cl cl/linear_few_lanes.cl cl/layer_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done
     done
 done

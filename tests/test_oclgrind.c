@@ -321,6 +321,24 @@ START_TEST(native_layer) {
 }
 END_TEST
 
+// Too many rows for decode: with the lanes kernels one launch.
+START_TEST(small_layer) {
+    struct test_case test = {.op = CASE_LAYER,
+                             .name = "small layer",
+                             .batch = 2,
+                             .n_q = 17,
+                             .width = 10,
+                             .heads = 2,
+                             .kv_heads = 1,
+                             .head_dim = 6};
+    test.biases = LAYER_ALL_BIASES;
+    test.rope.layout = CLATTN_ROPE_HALF;
+    test.score.causal = true;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    case_assert(&test);
+}
+END_TEST
+
 // With a row that names linear_matrix: packed by the caller and by the call, one product and several, RoPE, numbers that go to
 // multiply-adds, no element too far.
 START_TEST(on_tiles) {
@@ -363,7 +381,7 @@ int main(int argc, char **argv) {
     const TTest *const decode[] = {decode_options,    decode_types, past_and_pages,
                                    latent_heads,      split_decode, decode_dropout,
                                    appended_integers, rotary_call,  NULL};
-    const TTest *const others[] = {merge, native_layer, NULL}, *const tiles[] = {on_tiles, NULL};
+    const TTest *const others[] = {merge, native_layer, small_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);
     if (argc > 1 && strcmp(argv[1], "tiles") == 0) {
