@@ -11,7 +11,8 @@ checked=0
 # reads CASE BYTES LOADS: the case agrees with the reference, and its kernel loads so many bytes so many times.
 reads() {
     out=$(CLATTN_TEST_ROWS='decode_groups : WORK_GROUP=64' oclgrind --inst-counts "$1/tests/test_case" "$2")
-    got=$(echo "$out" | sed -n "/kernel 'decode_groups'/,/^\$/s/^ *\([0-9]*\) - load global (\([0-9]*\) bytes)\$/\2 bytes in \1 loads/p")
+    got=$(echo "$out" | sed -n "/kernel 'decode_groups'/,/^\$/s/^ *\([0-9]*\) - load global (\([0-9]*\) bytes)\$/\1 \2/p" |
+        awk '{ loads += $1; bytes += $2 } END { print bytes " bytes in " loads " loads" }')
     [ "$got" = "$3 bytes in $4 loads" ] || { echo "$2: $got and not $3 bytes in $4 loads"; status=1; }
     checked=$((checked + 1))
 }
@@ -30,6 +31,13 @@ reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1
 reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 40 41 4 1) + 2 * 41 * 4)) $(($(kv 1 40 41 4 1) / 4 + 2 * 41))
 # int8: eight bytes a load, and a scale of four with each.
 reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
+# A past that four items share: their rows are one pass, which reads it once; beside keys of their own, of which each item reads
+# its own, so that two launches are counted together.
+shared=decode-f32-b4-h2-n1-nkv100-d64-full-decode-lse-past100-sharedpast-cascadealways
+reads "$1" $shared $(($(kv 2 100 64 4 1) + 4 * 2 * 64 * 4)) $(($(kv 2 100 64 4 1) / 16 + 4 * 2 * 64))
+own=$(kv 8 10 64 4 1)
+reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) \
+    $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
 
 # vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32: calls of vload4.
 vectors() {
@@ -46,6 +54,8 @@ latent=decode-f32-b1-h40-hkv1-n1-nkv50-d32-dv24-full-decode
 vectors "$1" "" $latent-latent-lse $(((50 * 32 + 48 * 32) / 4))
 vectors "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 48 * 32) / 4))
 vectors "$1" "" $latent-lse $(((50 * (32 + 24) + 48 * 32) / 4))
-[ $checked = 9 ] || status=1
+# Twelve items of four heads on two key/value heads: 24 rows of each, q in tiles of sixteen.
+vectors "$1" "" decode-f32-b12-h4-hkv2-n1-nkv50-d32-dv24-full-decode-lse-past50-sharedpast-cascadealways $((2 * (50 * (32 + 24) + 32 * 32) / 4))
+[ $checked = 12 ] || status=1
 [ $status = 0 ] && echo "$checked calls load what the formula says"
 exit $status

@@ -106,6 +106,8 @@ def save(name, shape, values, descr="<f4"):
 def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
 save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
 save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
+save("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
+save("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
 save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
 save("table.npy", (1, 2), [1, 0], "<i8")
 save("far.npy", (1, 2), [1, 1 << 40], "<i8")
@@ -114,6 +116,12 @@ past() { "$clattn" attend --q x.npy --k new.npy --v new.npy --past-k past.npy --
 past --out p.npy --expect o.npy --tolerance 1e-6 || complain "past rows"
 past --out p.npy --past-lengths three.npy --expect o.npy --tolerance 1e-6 || complain "--past-lengths"
 attend --out q8.npy --kv-type q8 && past --kv-type q8 --out p.npy --expect q8.npy --tolerance 1e-6 || complain "past rows as q8"
+"$clattn" attend --q items.npy --k items.npy --v items.npy --out items_o.npy --quiet || complain "two items"
+prefix() { "$clattn" attend --q items.npy --k items_new.npy --v items_new.npy --out p.npy --quiet "$@"; }
+prefix --prefix-k past.npy --prefix-v past.npy --expect items_o.npy --tolerance 1e-6 || complain "--prefix-k of two items"
+no 'prefix-v: needs --prefix-k' --prefix-v past.npy
+refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy --past-v past.npy
+refused 2 'prefix-k: has 2 items' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k items_new.npy --prefix-v past.npy
 paged() { "$clattn" attend --q x.npy --k pool.npy --v pool.npy --quiet "$@"; }
 paged --block-table table.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages"
 paged --block-table table.npy --page-size 2 --kv-lengths three.npy --out p.npy || complain "--page-size"

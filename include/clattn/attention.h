@@ -39,6 +39,24 @@ typedef enum clattn_kernel {
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 
+/* Whether a past that all batch items share (past_k and past_v of 1 in B, B above 1, past_lengths all alike) is read once for all
+ * of them: by a launch of its own over it, of the rows of all items, whose results are combined with those of the items' own
+ * keys. That changes rounding and time alone. It can be done where every row sees the whole past (but for mask and bias),
+ * and what is added to its scores lies in memory or is the same for all: not with ALiBi, head_scales, score_mod,
+ * mask_mod, block_mask, dropout, weights, scores, splits or the unfused kernel, nor where the views' strides do not let rows of
+ * several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose
+ * query axis is 1; one that repeats along heads or items does where Nq is 1.
+ * Of several levels - a prefix of all, one of each group of items, own keys - each is a call of its own with lse (the items of a
+ * group are a part of q's batch; where a level has nothing but shared keys, k and v have no rows), and clattn_merge_enqueue
+ * makes one of two; sinks go to one of them, and causality, where each level is wholly seen, to that of the own keys.
+ * [FlashInfer's cascade, Ye et al. 2024; Hydragen, Juravsky et al. 2024] */
+typedef enum clattn_cascade {
+    CLATTN_CASCADE_AUTO = 0, /* the planner decides, and says why in the plan */
+    CLATTN_CASCADE_NEVER,    /* each item reads the past */
+    CLATTN_CASCADE_ALWAYS,   /* it is read once; UNSUPPORTED with the reason where that cannot be */
+    CLATTN_CASCADE_COUNT
+} clattn_cascade;
+
 /* Its word, such as "flash"; "(unknown)" for a number that is none.   Lifetime: static.   Threads: any. */
 CLATTN_API const char *clattn_kernel_name(clattn_kernel kernel);
 
@@ -191,8 +209,9 @@ typedef struct clattn_attention_params {
      * turn what they make, where they can. */
     clattn_rope rope;
 
-    clattn_kernel kernel; /* which path; one that cannot do the call is an error, never silently another */
-    int32_t splits;       /* key ranges of the decode path; 0: the planner decides */
+    clattn_kernel kernel;   /* which path; one that cannot do the call is an error, never silently another */
+    int32_t splits;         /* key ranges of the decode path; 0: the planner decides */
+    clattn_cascade cascade; /* of a past that items share */
 
     /* Ragged batches: B = `sequences` of different lengths, packed one behind the other, and no work for padding. q, out
      * and lse then have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]: memory [T, H, D] is such a
@@ -227,10 +246,11 @@ typedef struct clattn_attention_params {
 /* Which kernel a call will take, and why. */
 typedef struct clattn_plan {
     clattn_kernel kernel;
-    char kernel_name[32];     /* the .cl file, such as "flash"; "unfused" for the three of that path */
-    int tile_q, tile_kv;      /* query rows and keys of a tile; 0 where there is none */
-    int work_group;           /* work-items */
-    int splits;               /* key ranges computed apart; 1: none */
+    char kernel_name[32]; /* the .cl file, such as "flash"; "unfused" for the three of that path */
+    int tile_q, tile_kv;  /* query rows and keys of a tile; 0 where there is none */
+    int work_group;       /* work-items */
+    int splits;           /* key ranges computed apart; 1: none */
+    int prefix_keys; /* of a shared past that is read once for all items, by a launch of its own; 0: none */
     bool matrix_instructions; /* the kernel uses some that a self-test found, such as x86's bfloat16 dot
                                  product */
     size_t local_bytes;       /* local memory of a work-group */

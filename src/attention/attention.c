@@ -1,5 +1,6 @@
 // attention.c: the entry points of one attention call: plan, families, workspace, prepare, enqueue.
 #include "attention/attention.h"
+#include "attention/cascade.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -24,6 +25,8 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
         plan->kernel == CLATTN_KERNEL_UNFUSED ? "unfused" : clattn_kernel_sources[v->family->id].name;
     snprintf(plan->kernel_name, sizeof plan->kernel_name, "%s", name);
     cla_variant_explain(&in, &c->problem, v, plan->why);
+    if (c->cascade.on) plan->prefix_keys = c->cascade.prefix;
+    cla_cascade_explain(&c->cascade, plan->why, sizeof plan->why);
     const size_t used = strlen(plan->why);
     if (c->few_rows)
         snprintf(plan->why + used, sizeof plan->why - used, "; sequences of up to %d rows by %s", c->few_rows,
@@ -50,13 +53,16 @@ clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
     TRY(cla_mixed_prepare(c));
+    if (c->cascade.on) return cla_cascade_prepare(c);
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
 }
 
 double cla_attention_flops(const call *c) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
     return cla_kv_append_flops(c) + (c->turns ? cla_rope_flops(c) : 0.0) +
-           (fused ? cla_flash_flops(c) : cla_unfused_flops(c));
+           (c->cascade.on ? cla_cascade_flops(c)
+            : fused       ? cla_flash_flops(c)
+                          : cla_unfused_flops(c));
 }
 
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
@@ -66,13 +72,15 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));
     TRY(cla_kv_append_table(c, steps));
-    call few;
+    call few; // rows, or the items' own keys
     if (c->few_rows) TRY(cla_mixed_begin(c, &few, steps));
+    if (c->cascade.on) TRY(cla_cascade_begin(c, &few, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));
+    if (c->cascade.on) return cla_cascade_enqueue(c, &few, steps);
     TRY(fused ? cla_flash_enqueue(c, steps) : cla_unfused_enqueue(c, steps));
     return c->few_rows ? cla_mixed_enqueue(c, &few, steps) : CLATTN_OK;
 }

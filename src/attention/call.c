@@ -6,6 +6,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 
+#include "attention/cascade.h"
 #include "attention/mods.h"
 #include "core/bytes.h"
 #include "core/workspace.h"
@@ -19,6 +20,9 @@ static clattn_status check_enums(clattn_context *c, const clattn_attention_param
     if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
                                 (int)p->scores_at);
+    if ((unsigned)p->cascade >= CLATTN_CASCADE_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "cascade: %d is none of CLATTN_CASCADE_*",
+                                (int)p->cascade);
     if ((unsigned)p->kernel >= CLATTN_KERNEL_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kernel: %d is none of CLATTN_KERNEL_*",
                                 (int)p->kernel);
@@ -215,7 +219,7 @@ static void lay_out_workspace(call *c) {
                                    clattn_type_size(m->type_kv));
     }
     c->variant_workspace = at;
-    uint64_t most = c->variant.workspace_bytes;
+    uint64_t most = c->cascade.on ? c->cascade.workspace_bytes : c->variant.workspace_bytes;
     if (c->few_rows && c->few_variant.workspace_bytes > most) most = c->few_variant.workspace_bytes;
     c->workspace_bytes = at + most;
     if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
@@ -306,6 +310,7 @@ static clattn_status plan(call *c) {
         return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "%s", why);
     }
     cla_mixed_plan(c, &in);
+    TRY(cla_cascade_plan(c, &in));
     lay_out_workspace(c);
     return CLATTN_OK;
 }

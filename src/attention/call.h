@@ -8,7 +8,15 @@
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
+#include "plan/cascade.h"
 #include "plan/variant.h"
+
+// Where the partial results of a launch go that is one of several over disjoint keys: float32, as ARGS_PARTIAL says.
+typedef struct call_partial {
+    bool on;
+    args_view out, lse;
+    int64_t split_out, split_lse;
+} call_partial;
 
 typedef struct call {
     clattn_context *context;
@@ -16,7 +24,10 @@ typedef struct call {
     variant variant;
     variant
         few_variant; // of a ragged batch's sequences of up to few_rows rows, where those take another kernel (mixed.c)
-    int few_rows; // 0: they do not
+    int few_rows;         // 0: they do not
+    cascade_plan cascade; // of a past that all items share
+    call_partial partial; // of a part of a call: cascade.c
+    int first_key;        // which key of the call its key 0 is
     attention_args args;
     ragged_batch ragged;
     int32_t *arrays;      // owned
@@ -68,6 +79,7 @@ clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows
 clattn_status cla_score_check(clattn_context *context, const clattn_score *score);
 clattn_status cla_score_take_arrays(call *c, bool copy);
 int cla_score_flags(const clattn_score *score);
+int32_t cla_call_shift(const call *c, int b); // position of an item's row 0 among the keys
 void cla_score_fill(const call *c, attention_args *a);
 
 // Keys that rows see by their position and by lengths, whatever a boolean mask says: of `rows` rows from `first` on in all
@@ -122,6 +134,10 @@ clattn_status cla_call_program(const call *c, const program_spec *spec, int work
 clattn_status cla_flash_prepare(call *c);
 clattn_status cla_flash_enqueue(call *c, chain *chain);
 double cla_flash_flops(const call *c); // of all launches that count theirs
+// So many partial results become the call's.
+clattn_status cla_flash_prepare_combine(const call *c);
+double cla_flash_combine_flops(const call *c, int splits);
+clattn_status cla_flash_combine(const call *c, chain *chain, int splits);
 clattn_status cla_unfused_prepare(call *c);
 clattn_status cla_unfused_enqueue(call *c, chain *chain);
 double cla_unfused_flops(const call *c);

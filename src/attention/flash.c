@@ -19,6 +19,14 @@ static size_t divide_up(size_t n, size_t by) {
     return (n + by - 1) / by;
 }
 
+// Whether the main kernel's results are partial, and whether they become one here.
+static bool is_partial(const call *c) {
+    return c->variant.splits > 1 || c->partial.on;
+}
+static bool combines(const call *c) {
+    return c->variant.splits > 1 && !c->partial.on;
+}
+
 static knobs combine_knobs(const call *c) {
     return (knobs){.type_out = (int)c->problem.type_out,
                    .ragged = c->problem.ragged,
@@ -37,16 +45,26 @@ static clattn_status main_program(const call *c, program **p) {
 
 clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
-    const knobs k = combine_knobs(c);
     TRY(main_program(c, &p));
     TRY(cla_pack_prepare(c));
-    if (c->variant.splits == 1) return CLATTN_OK;
+    return combines(c) ? cla_flash_prepare_combine(c) : CLATTN_OK;
+}
+
+clattn_status cla_flash_prepare_combine(const call *c) {
+    program *p = NULL;
+    const knobs k = combine_knobs(c);
     return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
 }
 
 // Dense float32 views of the partial results in the workspace, all splits apart: rows of numbers, and two numbers a row.
 static void partial_views(const call *c, attention_args *a) {
     const problem *m = &c->problem;
+    a->flags |= ARGS_LSE | ARGS_PARTIAL;
+    if (c->partial.on) {
+        a->out = c->partial.out, a->lse = c->partial.lse;
+        a->split_out = c->partial.split_out, a->split_lse = c->partial.split_lse;
+        return;
+    }
     const int64_t n = m->ragged ? m->packed_rows : m->n_q, dv = m->head_dim_v, heads = m->heads,
                   batch = m->ragged ? 1 : m->batch;
     const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
@@ -55,23 +73,21 @@ static void partial_views(const call *c, attention_args *a) {
                          m->ragged ? 0 : 2 * heads * n, 2 * n, 2, 0};
     a->split_out = batch * heads * n * dv;
     a->split_lse = 2 * batch * heads * n;
-    a->flags |= ARGS_LSE | ARGS_PARTIAL;
 }
 
-static double combine_flops(const call *c) {
+double cla_flash_combine_flops(const call *c, int splits) {
     const problem *m = &c->problem;
     const double rows = m->ragged ? (double)m->packed_rows : (double)m->batch * m->n_q;
-    return c->variant.splits > 1 ? PACE_MOVE_FLOPS * c->variant.splits * rows * m->heads * m->head_dim_v
-                                 : 0.0;
+    return PACE_MOVE_FLOPS * splits * rows * m->heads * m->head_dim_v;
 }
 
-static clattn_status enqueue_combine(call *c, chain *steps) {
+clattn_status cla_flash_combine(const call *c, chain *steps, int splits) {
     const clattn_attention_params *p = &c->params;
     const knobs k = combine_knobs(c);
     const problem *m = &c->problem;
     const int rows = m->ragged ? m->packed_rows : m->n_q, batch = m->ragged ? 1 : m->batch;
     attention_args partial = c->args;
-    launch l = {.flops = combine_flops(c), .cuts_first = true};
+    launch l = {.flops = cla_flash_combine_flops(c, splits), .cuts_first = true};
     TRY(cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program));
     partial_views(c, &partial);
     const combine_args a = {.partial_out = partial.out,
@@ -84,7 +100,7 @@ static clattn_status enqueue_combine(call *c, chain *steps) {
                             .heads = c->args.heads,
                             .n_q = rows,
                             .head_dim_v = c->args.head_dim_v,
-                            .splits = c->variant.splits,
+                            .splits = splits,
                             .flags = c->args.flags};
     cla_launch_buffer(&l, &c->workspace);
     cla_launch_buffer(&l, &c->workspace);
@@ -110,7 +126,7 @@ static void set_grid(const variant *v, launch *l, size_t tiles) {
 static void set_arguments(const call *c, const attention_args *a, const mod_args *mods,
                           const dropout_args *dropout, const cl_mem *table, launch *l) {
     const clattn_attention_params *p = &c->params;
-    const bool split = c->variant.splits > 1;
+    const bool split = is_partial(c);
     const knobs *k = &c->variant.knobs;
     cla_launch_buffer(l, &c->q);
     cla_kv_key_arguments(c, l);
@@ -136,7 +152,8 @@ static double rows_flops(const call *c, int first, int rows) {
     return score_flops(c) * c->problem.heads * cla_call_seen(c, first, rows);
 }
 double cla_flash_flops(const call *c) {
-    return rows_flops(c, 0, c->problem.n_q) + combine_flops(c);
+    return rows_flops(c, 0, c->problem.n_q) +
+           (combines(c) ? cla_flash_combine_flops(c, c->variant.splits) : 0.0);
 }
 
 // Rows of a launch: a kernel whose groups of a head are tiles of rows takes fewer where those of one head are too many
@@ -190,7 +207,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     TRY(main_program(c, &p));
     whole.splits = v->splits;
     whole.split_keys = v->split_keys;
-    if (v->splits > 1) partial_views(c, &whole);
+    if (is_partial(c)) partial_views(c, &whole);
     TRY(cla_pack_enqueue(c, steps, &whole.v));
     if (c->ragged.given) TRY(enqueue_sequences(c, steps, p, &whole, &mods, &dropout));
     const int most = rows_of_launch(c, steps, p, &tiled);
@@ -207,5 +224,5 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         l.early = all - first >= 2 * most;
         TRY(cla_launch_enqueue(steps, &l));
     }
-    return v->splits > 1 ? enqueue_combine(c, steps) : CLATTN_OK;
+    return combines(c) ? cla_flash_combine(c, steps, v->splits) : CLATTN_OK;
 }

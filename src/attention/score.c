@@ -149,13 +149,14 @@ int cla_score_flags(const clattn_score *s) {
 
 // Of sequences that the host has no lengths of, the most.
 static int keys_of(const call *c, int b) {
-    return c->ragged.given && !c->params.score.kv_lengths ? c->problem.n_kv : cla_kv_length(&c->params, b);
+    if (c->ragged.given && !c->params.score.kv_lengths) return c->problem.n_kv;
+    return cla_kv_length(&c->params, b) - (c->params.score.kv_lengths ? c->first_key : 0);
 }
 
-static int32_t shift_of(const call *c, int b) {
+int32_t cla_call_shift(const call *c, int b) {
     const clattn_score *s = &c->params.score;
-    if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
-    if (s->alignment == CLATTN_ALIGN_OFFSET) return s->offsets ? s->offsets[b] : s->offset;
+    if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return -c->first_key;
+    if (s->alignment == CLATTN_ALIGN_OFFSET) return (s->offsets ? s->offsets[b] : s->offset) - c->first_key;
     return keys_of(c, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
 }
 
@@ -163,7 +164,7 @@ void cla_score_fill(const call *c, attention_args *a) {
     const clattn_score *s = &c->params.score;
     a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
     a->softcap = s->softcap;
-    a->shift = c->problem.batch ? shift_of(c, 0) : 0;
+    a->shift = c->problem.batch ? cla_call_shift(c, 0) : 0;
     // Left and right bound of the keys a row sees around its position; causality is a right bound of 0.
     a->window_left = s->window ? s->window_left : -1;
     a->window_right = s->window ? s->window_right : -1;
@@ -182,7 +183,7 @@ double cla_call_seen_of(const call *c, int b, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
     const double keys = keys_of(c, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
-                 n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(c, b) + first;
+                 n = fmin(fmax(last - first, 0.0), rows), at = (double)cla_call_shift(c, b) + first;
     const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
                  begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
     return fmax(ends - begins, 0.0);
@@ -214,7 +215,7 @@ static void fill_table(const call *c, int32_t *words, size_t row_words, size_t h
     const problem *m = &c->problem;
     for (int b = 0; row_words && b < m->batch; b++) {
         int32_t *item = words + cla_ragged_item_words(c) * (size_t)b;
-        item[0] = shift_of(c, b) + first;
+        item[0] = cla_call_shift(c, b) + first;
         item[1] = within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
         item[2] = keys_of(c, b);
         item[3] = s->q_lengths ? s->q_lengths[b] : m->n_q;

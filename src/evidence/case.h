@@ -23,6 +23,7 @@
 //   splitsN scaleX softcapX windowL:R
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
 //   pastN pastN:N:... sharedpast   the first N of nkv keys lie in tensors of their own, of an item its number of them; one for all
+//   cascadenever cascadealways     whether a past of all is read once for all items; default the planner's choice
 //   pagesN                         keys lie in pages of N rows; nkv is whole pages
 //   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
@@ -138,6 +139,7 @@ struct test_case {
     int64_t past;               // rows of those, of the n_kv
     int past_count;             // 0: all items have as many
     double past_length[CASE_GIVEN_MOST];
+    clattn_cascade cascade;
     int64_t page_size; // keys lie in pages; 0: they do not
     bool blocks;       // a block mask is made of mask or mask_mod and given to the call
     bool mods;         // options that an expression can say are given as score_mod and mask_mod: case_mods.h

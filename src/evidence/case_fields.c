@@ -68,6 +68,7 @@ const struct case_field case_fields[] = {
     NUMBER("softcap", FLOAT, FIELD_SCORED, score.softcap),
     OTHER("past", PAST, FIELD_ATTEND, past),
     FLAG("sharedpast", FIELD_ATTEND, past_shared),
+    WORD("cascade", FIELD_ATTEND, cascade, names_cascades),
     NUMBER("pages", INT64, FIELD_ATTEND, page_size),
     OTHER("window", WINDOW, FIELD_SCORED, score.window),
     OTHER("mask", MAP, FIELD_SCORED, mask),

@@ -43,6 +43,7 @@ static void fill_attention(const struct test_case *t, struct case_arrays *a) {
     p->rope = t->rope;
     p->kernel = t->kernel;
     p->splits = t->splits;
+    p->cascade = t->cascade;
     p->scores_at = t->scores_at;
     p->out = a->out.view;
     p->lse = a->lse.view;

@@ -97,6 +97,10 @@ const struct hard_case hard_cases[] = {
      "attend-bf16-b2-h4-hkv2-n15-nkv77-d64-causal-padded-lse-softcap5-past50:50:7-window60:0-maskqk-biasqk-"
      "alibi-sinks-kvlen77:20"},
     {"past-i8", "attend-f16-b3-h4-hkv2-n2-nkv77-d41-dv23-causal-kvi8-bshd-lse-past70-sharedpast"},
+    {"cascade",
+     "attend-f32-b3-h4-hkv2-n1-nkv90-d64-causal-lse-softcap5-past70-sharedpast-cascadealways-maskb1qk-biasqk-"
+     "sinks-kvlen90:75:81"},
+    {"cascade-i8", "decode-bf16-b5-h4-hkv2-n1-nkv77-d64-causal-kvi8-lse-past60-sharedpast-cascadealways"},
     {"pages", "attend-f32-b3-h4-hkv2-n9-nkv144-d64-causal-bshd-lse-pages16-kvlen144:33:70"},
     {"pages-odd", "attend-bf16-b2-h2-n5-nkv105-d64-causal-padded-lse-pages7-maskqk-kvlen105:50-ropehalf"},
 

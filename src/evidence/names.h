@@ -7,6 +7,7 @@
 
 extern const char *const names_types[];       // floating-point storage: f32, f16, bf16
 extern const char *const names_kernels[];     // clattn_kernel
+extern const char *const names_cascades[];    // clattn_cascade
 extern const char *const names_projections[]; // clattn_projection
 extern const char *const names_precisions[];  // clattn_precision
 extern const char *const names_taps[];        // clattn_tap

@@ -94,9 +94,7 @@ void cla_family_data_knobs(const problem *p, knobs *k) {
     k->paged = p->paged;
 }
 
-// Bytes of the partial results, all splits, and those of them before the maxima and sums; false where 64 bits do not count
-// them.
-static bool partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
+bool cla_family_partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes) {
     const uint64_t batch = p->ragged ? 1 : (uint64_t)p->batch,
                    n = (uint64_t)(p->ragged ? p->packed_rows : p->n_q);
     const uint64_t rows = batch * (uint64_t)p->heads;                        // below 2^31: call.c has checked
@@ -118,7 +116,9 @@ static uint64_t choose_splits(const plan_input *in, const problem *p, uint64_t g
     splits = (wanted + groups - 1) / groups;
     const uint64_t most = (uint64_t)p->n_kv / MIN_SPLIT_KEYS;
     if (splits > most) splits = most;
-    while (splits > 1 && !(partial_bytes(p, splits, &bytes, &unused) && bytes <= MAX_PARTIAL_BYTES)) splits--;
+    while (splits > 1 &&
+           !(cla_family_partial_bytes(p, splits, &bytes, &unused) && bytes <= MAX_PARTIAL_BYTES))
+        splits--;
     return splits;
 }
 
@@ -136,7 +136,7 @@ const char *cla_family_split(const plan_input *in, const problem *p, uint64_t gr
     v->split_keys = (int)each;
     v->splits = (int)((keys + each - 1) / each);
     if (v->splits == 1) return NULL;
-    if (!partial_bytes(p, (uint64_t)v->splits, &bytes, &out_bytes))
+    if (!cla_family_partial_bytes(p, (uint64_t)v->splits, &bytes, &out_bytes))
         return "splits: their partial results have more bytes than 64 bits count";
     v->knobs.type_out = CLATTN_TYPE_F32;
     v->partial_lse = out_bytes;

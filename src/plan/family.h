@@ -67,6 +67,8 @@ double cla_family_time(const plan_input *in, const problem *p, const variant *v)
 void cla_family_data_knobs(const problem *p, knobs *k);
 // Key ranges: where `groups` work-groups are too few for the device, or as the caller says. Lays out the partial
 // results: float32 [splits][B, H, Nq, Dv] and [splits][B, H, Nq, 2]. Returns why it cannot be, or NULL.
+// Bytes of such partial results, all splits, and those of them before the maxima and sums; false where 64 bits do not count them.
+bool cla_family_partial_bytes(const problem *p, uint64_t splits, uint64_t *bytes, uint64_t *out_bytes);
 const char *cla_family_split(const plan_input *in, const problem *p, uint64_t groups, variant *v);
 // Key ranges and grid of one work-group of v->work_group work-items a tile of v->rows_per_group query rows: (tiles * splits,
 // heads, batch). Returns why it cannot be, or NULL.

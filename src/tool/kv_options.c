@@ -6,7 +6,7 @@
 
 #include "tool/score_options.h"
 
-enum { KV_PAST_K = 600, KV_PAST_V, KV_PAST_LENGTHS, KV_BLOCK_TABLE, KV_PAGE_SIZE };
+enum { KV_PAST_K = 600, KV_PAST_V, KV_PREFIX_K, KV_PREFIX_V, KV_PAST_LENGTHS, KV_BLOCK_TABLE, KV_PAGE_SIZE };
 
 static bool take_kv(void *target, int id, const char *value, char why[256]) {
     kv_options *o = target;
@@ -16,6 +16,12 @@ static bool take_kv(void *target, int id, const char *value, char why[256]) {
         return true;
     case KV_PAST_V:
         o->past_v = value;
+        return true;
+    case KV_PREFIX_K:
+        o->prefix_k = value;
+        return true;
+    case KV_PREFIX_V:
+        o->prefix_v = value;
         return true;
     case KV_PAST_LENGTHS:
         o->past_lengths = value;
@@ -32,6 +38,10 @@ option_group kv_group(kv_options *o) {
     static const option_row rows[] = {
         {"past-k", "FILE", KV_PAST_K, "[B or 1,Hkv,P,D] keys before those of --k, which a size of 1 shares"},
         {"past-v", "FILE", KV_PAST_V, "[B or 1,Hkv,P,Dv] their values"},
+        {"prefix-k", "FILE", KV_PREFIX_K,
+         "[1,Hkv,P,D] keys before those of --k that all batch items share: read once for all, where that "
+         "pays"},
+        {"prefix-v", "FILE", KV_PREFIX_V, "[1,Hkv,P,Dv] their values"},
         {"past-lengths", "FILE", KV_PAST_LENGTHS, "[B] past rows of each item; default all"},
         {"block-table", "FILE", KV_BLOCK_TABLE,
          "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths "
@@ -39,6 +49,18 @@ option_group kv_group(kv_options *o) {
         {"page-size", "N", KV_PAGE_SIZE, "rows of a page; default those of --k"},
     };
     return (option_group){"past and pages", rows, sizeof rows / sizeof rows[0], take_kv, o};
+}
+
+// A prefix is a past of all items.
+static int take_prefix(const char *command, kv_options *o) {
+    if (!o->prefix_k && !o->prefix_v) return -1;
+    if (!o->prefix_k != !o->prefix_v)
+        return tool_wrong(command, "--prefix-%s: needs --prefix-%s, too", o->prefix_k ? "k" : "v",
+                          o->prefix_k ? "v" : "k");
+    if (o->past_k || o->past_v)
+        return tool_wrong(command, "--prefix-k: not with --past-%s", o->past_k ? "k" : "v");
+    o->past_k = o->prefix_k, o->past_v = o->prefix_v;
+    return -1;
 }
 
 static int check(const char *command, const kv_options *o) {
@@ -62,9 +84,16 @@ static int load_past(const char *command, const char *option, const char *file, 
 }
 
 int kv_options_load(const char *command, kv_options *o, int64_t batch, int type, bool bf16) {
-    int status = check(command, o);
-    if (status < 0) status = load_past(command, "past-k", o->past_k, type, bf16, &o->past_k_array);
-    if (status < 0) status = load_past(command, "past-v", o->past_v, type, bf16, &o->past_v_array);
+    const char *const options[] = {o->prefix_k ? "prefix-k" : "past-k", o->prefix_v ? "prefix-v" : "past-v"};
+    int status = take_prefix(command, o);
+    if (status < 0) status = check(command, o);
+    if (status < 0) status = load_past(command, options[0], o->past_k, type, bf16, &o->past_k_array);
+    if (status < 0) status = load_past(command, options[1], o->past_v, type, bf16, &o->past_v_array);
+    if (status < 0 && o->prefix_k && (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
+        return tool_wrong(
+            command, "--prefix-%s: has %lld items: 1 is needed, which all share",
+            o->past_k_array.shape[0] != 1 ? "k" : "v",
+            (long long)(o->past_k_array.shape[0] != 1 ? o->past_k_array.shape[0] : o->past_v_array.shape[0]));
     if (status < 0)
         status = score_options_integers(command, "past-lengths", o->past_lengths, batch, &o->lengths);
     if (status >= 0 || !o->block_table) return status;

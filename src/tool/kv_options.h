@@ -5,8 +5,8 @@
 #include "tool/tensors.h"
 
 typedef struct kv_options {
-    const char *past_k, *past_v, *past_lengths, *block_table; // files, as given
-    int64_t page_size;                                        // 0: the rows of a page in the file
+    const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table; // files, as given
+    int64_t page_size; // 0: the rows of a page in the file
     array past_k_array, past_v_array, table_array;
     int32_t *lengths; // [B], owned
 } kv_options;
