@@ -42,6 +42,8 @@ def parse():
     p = argparse.ArgumentParser(prog="device.sh", description="Verify and measure this machine's OpenCL devices.")
     p.add_argument("--build", default=f"{TOP}/build", help="the build folder; default build/")
     p.add_argument("--driver", action="append", default=[], metavar="LIBRARY", help="a driver's library that has no .icd file; again for another")
+    p.add_argument("--libraries", action="append", default=[], metavar="FOLDER",
+                   help="where libraries are that the machine has not: OpenCL's loader, CLBlast; again for another")
     p.add_argument("--device", help="only devices whose number is this, or whose name or type has it")
     p.add_argument("--out", metavar="PREFIX", help="PREFIX.json and PREFIX.md; default bench/results/DATE-NAME-device")
     p.add_argument("--quick", action="store_true", help="small cases: under a minute on two cores")
@@ -55,6 +57,9 @@ def parse():
     for library in o.driver:
         if not os.path.isfile(library):
             p.error(f"no such driver: {library}")
+    for libraries in o.libraries:
+        if not os.path.isdir(libraries):
+            p.error(f"no such folder: {libraries}")
     if not o.minutes > 0:
         p.error("--minutes must be above 0")
     o.steps = o.steps.split(",")
@@ -92,9 +97,17 @@ class Run:
         self.options, self.folder = options, folder
         self.end = time.monotonic() + 60 * options.minutes
         self.environment = dict(os.environ)
+        # Libraries that were brought along, and what lies beside a driver.
+        self.libraries = [os.path.abspath(x) for x in options.libraries] + [os.path.dirname(os.path.abspath(x)) for x in options.driver]
+        self.add_libraries(self.environment)
         if options.driver:
             os.mkdir(f"{folder}/vendors")
             self.environment["OCL_ICD_VENDORS"] = vendors_folder(options.driver, f"{folder}/vendors")
+
+    def add_libraries(self, environment):
+        paths = [*self.libraries, *filter(None, [environment.get("LD_LIBRARY_PATH"), os.environ.get("LD_LIBRARY_PATH")])]
+        if paths:
+            environment["LD_LIBRARY_PATH"] = ":".join(dict.fromkeys(":".join(paths).split(":")))
 
     def left(self):
         return max(self.end - time.monotonic(), 1.0)
@@ -153,13 +166,30 @@ def verify(run, device, seconds):
     return dict(result, seconds=round(time.monotonic() - started, 1))
 
 
+def known_tests(run, listed):
+    """What meson knows of the tests, by their names; of a build or sources that were moved, where they are now."""
+    text = open(listed, encoding="utf-8").read()
+    try:
+        with open(f"{run.options.build}/meson-info/meson-info.json", encoding="utf-8") as f:
+            directories = json.load(f)["directories"]
+    except (OSError, KeyError, ValueError):
+        directories = {}
+    moves = {directories[x]: to for x, to in (("build", run.options.build), ("source", TOP)) if directories.get(x)}
+    if moves:
+        old = "|".join(re.escape(x) for x in sorted(moves, key=len, reverse=True))
+        text = re.sub(rf'(?:{old})(?=[/:"])', lambda found: moves[found.group(0)], text)
+    known = {t["name"]: t for t in json.loads(text)}
+    for test in known.values():
+        run.add_libraries(test["env"])
+    return known
+
+
 def suites(run, device, seconds):
     """The Check programs that are built, as meson would run them, on this device."""
     listed = f"{run.options.build}/meson-info/intro-tests.json"
     if not os.path.exists(listed):
         return {"status": "absent", "why": "the build has no tests", "suites": []}
-    with open(listed, encoding="utf-8") as f:
-        known = {t["name"]: t for t in json.load(f)}
+    known = known_tests(run, listed)
     end, rows = time.monotonic() + seconds, []
     for name in QUICK_SUITES if run.options.quick else SUITES:
         if name not in known or not os.access(known[name]["cmd"][0], os.X_OK):
@@ -202,7 +232,8 @@ def torch(run, device, rows, seconds):
     with open(asked, "w", encoding="utf-8") as f:
         json.dump({"device": device["device"], "type": device["type"], "rows": rows, "seconds": seconds,
                    "max_ms": 30 if run.options.quick else 200}, f)
-    status, text, why = run.command([run.options.python, f"{HERE}/device_torch.py", asked], seconds + 20)
+    status, text, why = run.command([run.options.python, f"{HERE}/device_torch.py", asked], seconds + 20,
+                                    {"LD_LIBRARY_PATH": os.environ.get("LD_LIBRARY_PATH", "")})  # none that were brought along
     found = parsed(text)
     if found is None:
         return {"status": "unfinished" if status is None else "fail", "why": why, "rows": []}

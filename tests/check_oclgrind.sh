@@ -35,6 +35,7 @@ for rows in "$lanes" "$portable" "$tiles" "$tiles8"; do grind "$1" "$rows" ""; d
 CK_RUN_CASE=decode
 export CK_RUN_CASE
 grind "$1" "$groups" ""
+grind "$1" 'decode_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=8 CHUNK=8' ""
 unset CK_RUN_CASE
 for rows in "$few" "$many"; do grind "$1" "$rows" projections; done
 grind "$1" 'linear_matrix :' tiles

@@ -54,6 +54,7 @@ attention portable "flash :" flash
 attention flash_tiles "flash_tiles : SUBGROUP=1" flash_tiles
 attention flash_tiles_4 "flash_tiles : SUBGROUP=1 MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16" flash_tiles
 attention decode_groups "decode_groups : SUBGROUP=1" decode_groups
+attention decode_tiles "decode_tiles :" decode_tiles
 for size in 8 16 32 64; do
     columns=16
     [ $size != 8 ] || columns=8
