@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
-                     any_numbers[] = {0, 1, 2}, five_and_four[] = {5, 4};
+                     five_and_four[] = {5, 4};
 
 static const float plain_numbers[] = {1, 1, 1, 1}, with_nan[] = {1, 1, 1, NAN},
                    with_infinity[] = {1, INFINITY, 1, 1};
@@ -185,13 +185,8 @@ static clattn_kv *grown(clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(ragged_past, "past_k beside cu_seqlens",                                                               \
-      (p->cu_seqlens_q = any_numbers, p->kv.past_k = p->kv.past_v = p->kv.k))                                \
-    X(ragged_pages, "block_table beside cu_seqlens",                                                         \
-      (p->cu_seqlens_q = any_numbers, p->kv.block_table = p->q))                                             \
-    X(ragged_append, "k_new beside cu_seqlens",                                                              \
-      (p->cu_seqlens_q = any_numbers, p->kv.k_new = p->kv.v_new = p->kv.k))                                  \
-    X(ragged_positions, "rope.positions beside cu_seqlens", (placed(p), p->cu_seqlens_q = any_numbers))
+    X(past_append, "k_new beside past_k",                                                                    \
+      (p->kv.past_k = p->kv.past_v = p->kv.k, p->kv.k_new = p->kv.v_new = p->kv.k))
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

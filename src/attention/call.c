@@ -35,9 +35,9 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     TRY(cla_tensor_check(x, &p->q, 4, &q));
     TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
     const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
-    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1],
-                                p->q.shape[2], p->q.shape[3]};
-    TRY(cla_kv_check(x, &p->kv, of_keys, planning));
+    const int64_t items = cla_ragged_sequences(p), of_keys[4] = {packed_keys ? p->q.shape[0] : items,
+                                                                 p->q.shape[1], p->q.shape[2], p->q.shape[3]};
+    TRY(cla_kv_check(x, &p->kv, of_keys, items, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
     const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
@@ -334,7 +334,8 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->rope.positions,
                                        &p->rope.k_positions,
                                        &p->cu_seqlens_q_device,
-                                       &p->kv.cu_seqlens_kv_device};
+                                       &p->kv.cu_seqlens_kv_device,
+                                       &p->kv.kv_lengths_device};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 
@@ -358,6 +359,7 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
     cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
     cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
+    cla_views_add(v, "kv_lengths_device", &p->kv.kv_lengths_device, VIEW_READ);
     if (p->rope.layout == CLATTN_ROPE_NONE) return;
     cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
     cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);

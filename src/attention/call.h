@@ -60,6 +60,11 @@ void cla_call_release(call *c);
 // A call's small table, where it has one and it is not there yet, until the chain ends. All that a call borrows it borrows
 // before its first command: asking whether something may be lent again must not come between its commands.
 clattn_status cla_call_table(call *c, chain *steps);
+// Its words: of batch items, and where those of heads, then of the past, begin.
+typedef struct call_words {
+    size_t before_heads, before_past, all;
+} call_words;
+call_words cla_call_words(const call *c);
 // The table of a launch of the rows from `first` on, so many, which it counts from 0; NULL where there is none.
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table);
 
@@ -78,7 +83,10 @@ double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
 clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
-clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
+clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
+                           bool planning);
+clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,
+                                 const tensor_rule *rule);
 void cla_kv_fill(call *c);
 bool cla_kv_is_shared(const clattn_kv *kv);
 void cla_kv_key_arguments(const call *c, launch *l);
@@ -86,13 +94,13 @@ void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: th
 void cla_kv_place_arguments(const call *c, launch *l);
 // Where keys lie besides (kv_places.c): past rows, and pages. Whether k and v are pages; the keys of the call; those of an item
 // at most; how many of them lie in the past; the length of an item.
-clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, const int64_t q[4], bool planning);
+clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning);
 bool cla_kv_is_paged(const clattn_kv *kv);
 bool cla_kv_has_past(const clattn_kv *kv);
 int64_t cla_kv_count(const clattn_kv *kv);
 int cla_kv_past(const clattn_kv *kv, int b);
-int cla_kv_most(const clattn_attention_params *p, int b);
-int cla_kv_length(const clattn_attention_params *p, int b);
+int cla_kv_most(const call *c, int b);
+int cla_kv_length(const call *c, int b);
 void cla_kv_fill_places(call *c);
 void cla_kv_fill_past(const call *c, int32_t *words); // a word a batch item, in the table behind all else
 // The rows of a table of RoPE that count k's rows from past_lengths on, instead of the call's.

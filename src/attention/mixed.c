@@ -3,21 +3,13 @@
 #include "attention/call.h"
 #include "plan/family.h"
 
-static int length_of(const int32_t *cu, const int32_t *used, int b) {
-    return used ? used[b] : cu[b + 1] - cu[b];
-}
-
 // The longest of the sequences of up to so many rows; how many they are.
 static int find_few(const call *c, int rows, int *most_q, int *most_kv) {
-    const clattn_attention_params *p = &c->params;
     int count = 0;
     *most_q = *most_kv = 0;
     for (int b = 0; b < c->ragged.sequences; b++) {
-        const int q = length_of(p->cu_seqlens_q, p->score.q_lengths, b);
+        const int q = cla_ragged_rows(c, b), kv = cla_kv_length(c, b);
         if (q == 0 || q > rows) continue;
-        const int kv = c->ragged.packed_keys ? length_of(p->kv.cu_seqlens_kv, p->score.kv_lengths, b)
-                       : p->score.kv_lengths ? p->score.kv_lengths[b]
-                                             : c->problem.n_kv;
         *most_q = q > *most_q ? q : *most_q, *most_kv = kv > *most_kv ? kv : *most_kv;
         count++;
     }

@@ -56,7 +56,7 @@ static clattn_status check_q_length(const call *c, const char *name, int i, cons
     return check_length(c, name, i, at, c->problem.n_q);
 }
 static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
-    return check_length(c, name, i, at, c->ragged.given ? c->problem.n_kv : cla_kv_most(&c->params, i));
+    return check_length(c, name, i, at, c->ragged.packed_keys ? c->problem.n_kv : cla_kv_most(c, i));
 }
 static clattn_status check_past_length(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, (int)c->params.kv.past_k.shape[2]);
@@ -147,16 +147,11 @@ int cla_score_flags(const clattn_score *s) {
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
-// Of sequences that the host has no lengths of, the most.
-static int keys_of(const call *c, int b) {
-    return c->ragged.given && !c->params.score.kv_lengths ? c->problem.n_kv : cla_kv_length(&c->params, b);
-}
-
 static int32_t shift_of(const call *c, int b) {
     const clattn_score *s = &c->params.score;
     if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return 0;
     if (s->alignment == CLATTN_ALIGN_OFFSET) return s->offsets ? s->offsets[b] : s->offset;
-    return keys_of(c, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
+    return cla_kv_length(c, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
 }
 
 void cla_score_fill(const call *c, attention_args *a) {
@@ -181,7 +176,7 @@ static double held_sum(double n, double at, double most) {
 double cla_call_seen_of(const call *c, int b, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
-    const double keys = keys_of(c, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
+    const double keys = cla_kv_length(c, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
                  n = fmin(fmax(last - first, 0.0), rows), at = (double)shift_of(c, b) + first;
     const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
                  begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
@@ -208,38 +203,43 @@ static int within(int x, int most) {
 }
 
 // The words of args.h's table, for the query rows from `first` on.
-static void fill_table(const call *c, int32_t *words, size_t row_words, size_t head_words, int first,
-                       int rows) {
+static void fill_table(const call *c, int32_t *words, const call_words *of, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
-    for (int b = 0; row_words && b < m->batch; b++) {
+    const bool has_rows = of->before_heads > 0, has_heads = of->before_past > of->before_heads;
+    for (int b = 0; has_rows && b < m->batch; b++) {
         int32_t *item = words + cla_ragged_item_words(c) * (size_t)b;
         item[0] = shift_of(c, b) + first;
         item[1] = within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
-        item[2] = keys_of(c, b);
+        item[2] = cla_kv_length(c, b);
         item[3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
-    if (row_words) cla_ragged_fill_table(c, words);
-    for (int h = 0; head_words && h < m->heads; h++) {
+    if (has_rows) cla_ragged_fill_table(c, words);
+    for (int h = 0; has_heads && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
                                              [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
                                              [ARGS_HEAD_SCALE] = s->head_scales ? s->head_scales[h] : 0.0f};
-        memcpy(words + row_words + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
+        memcpy(words + of->before_heads + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
     }
 }
 
+call_words cla_call_words(const call *c) {
+    const size_t batch = (size_t)c->problem.batch, heads = (size_t)c->problem.heads;
+    call_words w = {.before_heads = (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * batch : 0};
+    w.before_past = w.before_heads + ((c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * heads : 0);
+    w.all = w.before_past + (c->params.kv.past_lengths ? batch : 0);
+    return w;
+}
+
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const size_t items =
-        (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
-    const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
-    const size_t all = items + heads + (c->params.kv.past_lengths ? (size_t)c->problem.batch : 0);
-    if (all == 0) return CLATTN_OK;
-    int32_t *words = calloc(all, sizeof *words);
+    const call_words w = cla_call_words(c);
+    if (w.all == 0) return CLATTN_OK;
+    int32_t *words = calloc(w.all, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
-    fill_table(c, words, items, heads, first, rows);
+    fill_table(c, words, &w, first, rows);
     cla_kv_fill_past(c, words);
-    const clattn_status status = cla_chain_table(steps, words, all * sizeof *words, table);
+    const clattn_status status = cla_chain_table(steps, words, w.all * sizeof *words, table);
     free(words);
     return status;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "evidence/case_places.h"
+#include "evidence/case_ragged.h"
 
 const struct case_host_row case_hosts[CASE_HOSTS] = {
 #define HOST(name, key, of_heads, per, low, high, field)                                                     \
@@ -108,13 +109,12 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "sections: need positions");
     else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
         return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
-    else if (t->ragged && (t->has_past || t->page_size || t->append || t->positions || t->latent))
-        return refuse(why, "ragged: without past, pages, append, positions and latent");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
         return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
     else
-        return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why);
+        return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why) &&
+               case_ragged_valid(t, why);
     return false;
 }

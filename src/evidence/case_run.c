@@ -123,7 +123,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else if (t->append)
         case_append_bind(data, place, a);
     else if (!case_projects(t))
-        case_kv_bind(case_ragged_has(t, CASE_K) ? packed : data, place, a);
+        case_kv_bind(data, case_ragged_has(t, CASE_K) ? packed : data, place, a);
     if (t->op == CASE_LAYER)
         fill_layer(t, a), case_layer_bind(data, place, a);
     else if (t->op == CASE_LINEAR)

@@ -81,6 +81,16 @@ const struct hard_case hard_cases[] = {
      "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
      "raggedgapsdevice"},
 
+    {"ragged-pages",
+     "attend-f32-b4-h4-hkv2-n15-nkv80-d64-causal-lse-pages16-sinks-qlen15:0:4:1-kvlen77:25:0:9-"
+     "raggedcachedevice"},
+    {"ragged-past",
+     "attend-bf16-b4-h4-hkv2-n15-nkv77-d64-causal-lse-past40:40:7:0:33-alibi-qlen15:0:4:1-kvlen77:25:0:40-"
+     "ropehalf-raggedgapsdevice"},
+    {"ragged-append",
+     "attend-f32-b3-h4-hkv2-n15-nkv60-d64-causal-lse-pages12-qlen1:15:5-kvlen60:33:9-ropehalf-positions-"
+     "append15-raggedcache"},
+
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},
