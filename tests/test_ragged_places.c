@@ -272,7 +272,7 @@ int main(void) {
     tcase_add_loop_test(results, pages, 0, 4);
     tcase_add_loop_test(results, lengths_of_a_cache, 0, 2);
     tcase_add_loop_test(results, past, 0, 6);
-    tcase_add_loop_test(results, past_of_i8, 0, 2);
+    tcase_add_loop_test(results, past_of_i8, 1, 2);
     tcase_add_loop_test(results, positions, 0, 3);
     tcase_add_loop_test(results, appended, 0, 6);
     tcase_add_loop_test(results, appended_to_pages, 0, 2);

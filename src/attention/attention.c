@@ -34,7 +34,7 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
     call_views v;
-    TRY(cla_call_check(context, params, purpose, false, c));
+    TRY(cla_call_check(context, params, purpose, 0, c));
     cla_views_begin(&v, context);
     cla_call_views(c, &v);
     TRY(cla_views_check(&v));

@@ -41,11 +41,13 @@ typedef struct call {
     clattn_attention_params params;
 } call;
 
-// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v and out may be so, too, where
-// they are `parts` of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it was
-// refused or not.
+// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v, out and new keys may be so, too,
+// where they are parts of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it
+// was refused or not.
+#define CALL_PARTS 1
+#define CALL_KEYS_TURNED 2 // RoPE is of q alone
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
-                             entry_purpose purpose, bool parts, call *c);
+                             entry_purpose purpose, unsigned how, call *c);
 // The caller's memory that a checked call reads and writes.
 void cla_call_views(const call *c, call_views *v);
 // Of those what hides keys beside their positions: the boolean mask, and what expressions read.
@@ -82,7 +84,7 @@ double cla_call_seen_of(const call *c, int b, int first, int rows); // in one of
 double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
-clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
+clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p, bool turned);
 clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
                            bool planning);
 clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,

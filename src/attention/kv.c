@@ -3,14 +3,14 @@
 #include "attention/call.h"
 
 // Options that have a place in the header and no code yet.
-clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
+clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p, bool turned) {
     const clattn_kv *kv = &p->kv;
     const struct {
         bool set;
         const char *name;
     } options[] = {
         {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
-             !cla_kv_appends(kv),
+             !cla_kv_appends(kv) && !turned,
          "rope of i8 keys"},
         {cla_kv_appends(kv) && cla_kv_has_past(kv), "k_new beside past_k"},
     };

@@ -69,6 +69,15 @@ double *case_ragged_rows(const struct case_data *data, bool queries, const doubl
     return to;
 }
 
+static const struct case_data *pack_layer(const struct case_data *data, struct case_data *packed) {
+    const struct test_case *t = &data->test;
+    packed->x = case_ragged_rows(data, true, data->x, 1, t->n_q, t->width);
+    if (data->y == NULL || has_cache(t)) return packed;
+    packed->y = case_ragged_rows(data, false, data->y, 1, t->n_kv, t->width_y);
+    packed->test.n_kv = case_ragged_total(data, false);
+    return packed;
+}
+
 const struct case_data *case_ragged_pack(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->ragged == CASE_DENSE) return data;
@@ -76,8 +85,9 @@ const struct case_data *case_ragged_pack(const struct case_data *data) {
     if (packed == NULL) exit(EXIT_FAILURE);
     const int64_t rows = case_kv_rows(t);
     *packed = *data;
-    packed->q = case_ragged_rows(data, true, data->q, t->heads, t->n_q, t->head_dim);
     packed->test.batch = 1, packed->test.n_q = case_ragged_total(data, true);
+    if (t->op == CASE_LAYER) return pack_layer(data, packed);
+    packed->q = case_ragged_rows(data, true, data->q, t->heads, t->n_q, t->head_dim);
     if (!case_ragged_has(t, CASE_K)) return packed;
     packed->k = case_ragged_rows(data, false, data->k, t->kv_heads, rows, t->head_dim);
     if (data->v != NULL) packed->v = case_ragged_rows(data, false, data->v, t->kv_heads, rows, t->head_dim_v);
@@ -87,15 +97,17 @@ const struct case_data *case_ragged_pack(const struct case_data *data) {
 
 void case_ragged_free(const struct case_data *data, const struct case_data *packed) {
     if (packed == data) return;
-    free(packed->q);
+    if (packed->q != data->q) free(packed->q);
+    if (packed->x != data->x) free(packed->x);
+    if (packed->y != data->y) free(packed->y);
     if (packed->k != data->k) free(packed->k), free(packed->v);
     free((void *)packed);
 }
 
 bool case_ragged_has(const struct test_case *t, int tensor) {
     if (t->ragged == CASE_DENSE) return false;
-    if (tensor == CASE_K || tensor == CASE_V) return !has_cache(t);
-    return tensor == CASE_Q || tensor == CASE_OUT || tensor == CASE_LSE;
+    if (tensor == CASE_K || tensor == CASE_V || tensor == CASE_Y) return !has_cache(t);
+    return tensor == CASE_Q || tensor == CASE_X || tensor == CASE_OUT || tensor == CASE_LSE;
 }
 
 static clattn_tensor put(const struct test_case *t, struct place *place, const int32_t *x, int64_t count,
@@ -148,33 +160,60 @@ void case_ragged_bind(const struct case_data *data, struct place *place, struct 
     if (says_lengths(data)) p->score.kv_lengths = NULL;
 }
 
+void case_ragged_bind_layer(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const clattn_attention_params *p = &a->params;
+    clattn_layer_params *l = &a->layer;
+    const bool self = data->y == NULL;
+    if (data->test.ragged == CASE_DENSE) return;
+    a->params.score = l->score;
+    case_ragged_bind(data, place, a);
+    l->score = p->score;
+    l->sequences = p->sequences, l->max_q = p->max_q, l->max_kv = self ? 0 : p->max_kv;
+    l->cu_seqlens_q = p->cu_seqlens_q, l->cu_seqlens_q_device = p->cu_seqlens_q_device;
+    l->kv.kv_lengths_device = p->kv.kv_lengths_device;
+    if (self) return;
+    l->kv.cu_seqlens_kv = p->kv.cu_seqlens_kv, l->kv.cu_seqlens_kv_device = p->kv.cu_seqlens_kv_device;
+}
+
+// The keys of a layer that makes them of x are its rows.
+static bool has_same_lengths(const struct test_case *t) {
+    bool same = t->given[CASE_Q_LENGTHS].count == t->batch && t->given[CASE_KV_LENGTHS].count == t->batch;
+    for (int64_t b = 0; same && b < t->batch; b++)
+        same = t->given[CASE_Q_LENGTHS].x[b] == t->given[CASE_KV_LENGTHS].x[b];
+    return same;
+}
+
 bool case_ragged_valid(const struct test_case *t, char why[256]) {
-    const bool caches = t->page_size > 0 || t->append;
-    const char *refusal = t->ragged && caches && !has_cache(t) ? "pages and appended keys are a cache's"
-                          : t->ragged && t->append && t->append != t->n_q
-                              ? "appended keys are as many as rows"
-                              : NULL;
-    if (refusal == NULL) return true;
-    snprintf(why, 256, "ragged: %s", refusal);
-    return false;
+    const char *refusal = NULL;
+    if (!t->ragged) return true;
+    if ((t->page_size > 0 || t->append) && !has_cache(t))
+        refusal = "pages and appended keys are a cache's";
+    else if (t->append && t->append != t->n_q)
+        refusal = "appended keys are as many as rows";
+    else if (t->ready)
+        refusal = "keys of a layer are not made before";
+    else if (case_is_self(t) && (has_cache(t) || !has_same_lengths(t)))
+        refusal = "keys made of x are packed, and as many as rows: qlen9:4-kvlen9:4";
+    if (refusal != NULL) snprintf(why, 256, "ragged: %s", refusal);
+    return refusal == NULL;
 }
 
 double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t width, bool *intact) {
     const struct test_case *t = a->test;
     if (t == NULL || packed == NULL) return packed;
-    const int64_t total = a->cu[0][t->batch] + TAIL;
-    double *to = reference_alloc(t->batch * t->heads * t->n_q * width);
-    for (int64_t x = 0; x < t->batch * t->heads * t->n_q * width; x++) to[x] = STORAGE_UNTOUCHED;
+    const int64_t total = a->cu[0][t->batch] + TAIL, heads = t->op == CASE_LAYER ? 1 : t->heads;
+    double *to = reference_alloc(t->batch * heads * t->n_q * width);
+    for (int64_t x = 0; x < t->batch * heads * t->n_q * width; x++) to[x] = STORAGE_UNTOUCHED;
     for (int64_t b = 0; b < t->batch; b++) {
         const int64_t length = t->score.q_lengths != NULL ? t->score.q_lengths[b] : t->n_q;
-        for (int64_t h = 0; h < t->heads; h++)
+        for (int64_t h = 0; h < heads; h++)
             for (int64_t x = 0; x < length * width; x++) {
                 double *from = packed + (h * total + a->cu[0][b]) * width + x;
-                to[(b * t->heads + h) * t->n_q * width + x] = *from;
+                to[(b * heads + h) * t->n_q * width + x] = *from;
                 *from = STORAGE_UNTOUCHED;
             }
     }
-    for (int64_t x = 0; x < t->heads * total * width; x++)
+    for (int64_t x = 0; t->op != CASE_LAYER && x < heads * total * width; x++) // a layer's may hold anything
         *intact = *intact && packed[x] == STORAGE_UNTOUCHED;
     free(packed);
     return to;

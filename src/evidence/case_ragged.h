@@ -26,6 +26,8 @@ bool case_ragged_valid(const struct test_case *test, char why[256]);
 // Give the call of bound arrays its cu_seqlens; and lengths, where a sequence's rows are more than that.
 void case_ragged_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 
+void case_ragged_bind_layer(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+
 // Values of `width` a row that were read from a packed result, as of a dense one; they are freed. False in *intact where a row
 // changed that is no sequence's.
 double *case_ragged_unpack(const struct case_arrays *arrays, double *packed, int64_t width, bool *intact);

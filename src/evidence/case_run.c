@@ -125,7 +125,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else if (!case_projects(t))
         case_kv_bind(data, case_ragged_has(t, CASE_K) ? packed : data, place, a);
     if (t->op == CASE_LAYER)
-        fill_layer(t, a), case_layer_bind(data, place, a);
+        fill_layer(t, a), case_layer_bind(data, place, a), case_ragged_bind_layer(data, place, a);
     else if (t->op == CASE_LINEAR)
         a->linear = (clattn_linear_params){.x = a->x.view,
                                            .out = a->out.view,

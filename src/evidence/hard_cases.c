@@ -148,6 +148,9 @@ const struct hard_case hard_cases[] = {
     {"layer-gate", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-gateall-gatebias-kvlen9:4"},
     {"layer-ready",
      "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-biasesqv-normheads-normplain-ready-sinks-ropehalf"},
+    {"layer-ragged", "layer-f32-b3-h4-hkv2-n9-d16-m48-causal-native-normheads-normplain-gateall-qlen9:0:4-"
+                     "kvlen9:0:4-ropehalf-"
+                     "raggedgapsdevice"},
     {"linear", "linear-f16-b2-h1-n9-d45-m67-full-native-matrixbf16-biases"},
     {"linear-row", "linear-bf16-b1-h1-n1-d131-m67-full-native-biases"},
     {"linear-rows", "linear-f32-b2-h1-n8-d64-m130-full-native-matrixbf16"},
