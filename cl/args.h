@@ -162,6 +162,13 @@ typedef struct ragged_args {
 } ragged_args;
 ARGS_SIZE(ragged_args, 80);
 
+// sinks.cl: sink logits in a buffer, and the words of the table that they go to.
+typedef struct sinks_args {
+    args_i64 offset, stride;
+    args_i32 words, before_heads, heads, unused;
+} sinks_args;
+ARGS_SIZE(sinks_args, 32);
+
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {
     args_i32 first_item, first_row; // where it starts: item b*heads + h, and row

@@ -49,6 +49,12 @@ static clattn_kv *grown(clattn_attention_params *p) {
     return &p->kv;
 }
 
+static const float any_floats[] = {0, 0, 0, 0, 0, 0, 0, 0};
+static clattn_tensor five(const clattn_attention_params *p) {
+    static const int64_t count[] = {5};
+    return clattn_tensor_dense(p->q.buffer, CLATTN_TYPE_F32, 1, count);
+}
+
 // Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
@@ -59,6 +65,11 @@ static clattn_kv *grown(clattn_attention_params *p) {
     X(v_batch, "v", p->kv.v.shape[0] = 1)                                                                    \
     X(v_keys, "v", p->kv.v.shape[2] = 6)                                                                     \
     X(v_heads, "v", p->kv.v.shape[1] = 1)                                                                    \
+    X(sinks_count, "sinks_device: has 5 numbers", (p->score.sinks = NULL, p->score.sinks_device = five(p)))  \
+    X(sinks_type, "sinks_device: type i8",                                                                   \
+      (p->score.sinks_device = five(p), p->score.sinks = NULL, p->score.sinks_device.type = CLATTN_TYPE_I8)) \
+    X(sinks_twice, "sinks_device: is given beside sinks",                                                    \
+      (p->score.sinks = any_floats, p->score.sinks_device = five(p)))                                        \
     X(k_head_dim, "k", p->kv.k.shape[3] = 7)                                                                 \
     X(out_head_dim, "out", p->out.shape[3] = 7)                                                              \
     X(out_rows, "out", p->out.shape[2] = 4)                                                                  \

@@ -28,7 +28,7 @@ static struct test_case base(const char *name, case_ragged ragged) {
 START_TEST(pages) {
     struct test_case test = base("pages", _i & 1 ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE);
     test.page_size = _i & 2 ? 8 : 15;
-    if (_i & 2) test.layout = LAYOUT_BSHD, test.hosts |= CASE_HOST_BIT(CASE_SINKS);
+    if (_i & 2) test.layout = LAYOUT_BSHD, test.hosts |= CASE_HOST_BIT(CASE_SINKS), test.device_sinks = true;
     if (_i & 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = 9;
     case_assert_kernels(&test);
 }

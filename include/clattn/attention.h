@@ -76,7 +76,10 @@ typedef struct clattn_score {
     clattn_tensor mask;
     clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
     const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
-    const float *sinks;        /* [H] sink logits, host memory */
+    const float *sinks;        /* [H] sink logits, host memory; none may be NaN or +infinity */
+    /* Or [H] in a buffer, f32, f16 or bf16, any stride, such as a model's learned ones. What it holds is not looked at: a NaN
+     * makes its head's rows NaN. */
+    clattn_tensor sinks_device;
 
     /* The caller's own steps, as OpenCL C expressions that are compiled into the kernel on first use; NULL: none. mods.h
      * has ready ones. [FlexAttention, Dong et al. 2024]

@@ -48,6 +48,7 @@ static clattn_status prepare(void *job) {
 
 clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
+    TRY(cla_sinks_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
     TRY(cla_mixed_prepare(c));
     return c->variant.family->path == CLATTN_KERNEL_UNFUSED ? cla_unfused_prepare(c) : cla_flash_prepare(c);
@@ -70,6 +71,7 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     if (c->few_rows) TRY(cla_mixed_begin(c, &few, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
+    TRY(cla_sinks_enqueue(c, steps, c->with_sinks, &c->table));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));

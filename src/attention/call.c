@@ -230,7 +230,7 @@ void cla_call_release(call *c) {
     free(c->arrays);
     free(c->ragged.words);
     c->ragged.words = NULL, c->ragged.limits = NULL;
-    c->table = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
+    c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
 }
 
@@ -307,6 +307,7 @@ static void drop_absent(clattn_attention_params *p, bool parts) {
                                        &p->score.mod_buffers[2],
                                        &p->score.mod_buffers[3],
                                        &p->score.block_mask,
+                                       &p->score.sinks_device,
                                        &p->rope.positions,
                                        &p->rope.k_positions,
                                        &p->cu_seqlens_q_device,
@@ -334,6 +335,7 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
     cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+    cla_views_add(v, "sinks_device", &p->score.sinks_device, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
     cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
     cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
@@ -360,6 +362,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(cla_ragged_check(c, planning));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
+    TRY(cla_sinks_check(c, planning));
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));

@@ -24,8 +24,10 @@ typedef struct call {
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
     past_args past;       // of past_k and past_v
     past_scale_args past_scales;
-    page_args pages;    // of block_table
-    cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
+    page_args pages; // of block_table
+    cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem
+        with_sinks; // memory for it with sinks of the device, which it takes the place of when they are in it
     cl_mem frequencies; // of RoPE; NULL until they are needed
     cl_mem past_table;  // of k's positions behind a past that differs, likewise
     append append;      // of k_new and v_new, where they are given
@@ -69,6 +71,13 @@ typedef struct call_words {
 call_words cla_call_words(const call *c);
 // The table of a launch of the rows from `first` on, so many, which it counts from 0; NULL where there is none.
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table);
+
+// Sinks on the device (sinks.c): once the call's sizes are known; memory for a table with them, before the first command; and
+// what makes *table one, which it then is. Nothing where there are none.
+clattn_status cla_sinks_check(const call *c, bool planning);
+clattn_status cla_sinks_prepare(const call *c);
+clattn_status cla_sinks_borrow(const call *c, chain *steps, cl_mem *to);
+clattn_status cla_sinks_enqueue(const call *c, chain *steps, cl_mem to, cl_mem *table);
 
 // The options of clattn_score (score.c): those without code, their values, the host arrays, which are copied first where
 // the call will run; then what kernels see of them.

@@ -39,13 +39,14 @@ clattn_status cla_mixed_begin(const call *c, call *few, chain *steps) {
     ragged_batch *r = &few->ragged;
     *few = *c;
     few->variant = c->few_variant;
-    few->table = NULL;
+    few->table = few->with_sinks = NULL;
     r->from_rows = 1, r->to_rows = c->few_rows;
     r->order += c->ragged.working, r->before += c->ragged.working + 1;
     return cla_call_table(few, steps);
 }
 
 clattn_status cla_mixed_enqueue(const call *c, call *few, chain *steps) {
+    TRY(cla_sinks_enqueue(few, steps, few->with_sinks, &few->table));
     few->q = c->q, few->k = c->k, few->args = c->args; // which RoPE has turned
     return cla_flash_enqueue(few, steps);
 }

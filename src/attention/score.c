@@ -142,7 +142,8 @@ int cla_score_flags(const clattn_score *s) {
     return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
            (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
            (cla_tensor_given(&s->block_mask) ? ARGS_BLOCKS : 0) | (s->score_mod ? ARGS_SCORE_MOD : 0) |
-           (s->mask_mod ? ARGS_MASK_MOD : 0) | (s->sinks ? ARGS_SINK : 0) |
+           (s->mask_mod ? ARGS_MASK_MOD : 0) |
+           (s->sinks || cla_tensor_given(&s->sinks_device) ? ARGS_SINK : 0) |
            (s->head_scales ? ARGS_HEAD_SCALES : 0) |
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
@@ -248,5 +249,6 @@ clattn_status cla_call_table(call *c, chain *steps) {
     if (c->table) return CLATTN_OK;
     TRY(cla_ragged_order(c));
     TRY(cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table));
-    return cla_ragged_table(c, steps);
+    TRY(cla_ragged_table(c, steps));
+    return cla_sinks_borrow(c, steps, &c->with_sinks);
 }

@@ -103,6 +103,8 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "append: at most all keys, of up to a million elements, which are not packed");
     else if (t->append && t->kv_type == CLATTN_TYPE_I8 && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: keys that are turned are not i8 here: the cache's rounding would show");
+    else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))
+        return refuse(why, "devicesinks: needs sinks");
     else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)
         return refuse(why, "positions: need a rope, such as ropehalf");
     else if ((t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2]) && !t->positions)

@@ -99,6 +99,7 @@ const struct case_field case_fields[] = {
     NUMBER("append", INT32, FIELD_ATTEND, append),
     FLAG("mods", FIELD_SCORED, mods),
     FLAG("blocks", FIELD_ATTEND, blocks),
+    FLAG("devicesinks", FIELD_SCORED, device_sinks),
     WORD("ragged", FIELD_SCORED, ragged, case_ragged_names),
     WORD("", FIELD_ATTEND, contents, names_contents),
     NUMBER("seed", INT64, FIELD_ANY, seed),

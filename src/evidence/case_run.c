@@ -10,6 +10,7 @@
 #include "evidence/case_mods.h"
 #include "evidence/case_positions.h"
 #include "evidence/case_ragged.h"
+#include "evidence/case_sinks.h"
 #include "evidence/reference.h"
 
 // Gather q, k and v of each batch item and row side by side, and make the three views.
@@ -138,6 +139,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     case_ragged_free(data, packed);
     case_positions_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.rope : &a->params.rope);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
+    case_sinks_bind(data, place, a);
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
     if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
@@ -153,6 +155,7 @@ void case_unbind(struct case_arrays *a) {
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
+    guarded_release(&a->sinks);
     for (int n = 0; n < 2; n++) guarded_release(&a->positions[n]);
     case_layer_unbind(a);
     for (int n = 0; n < 2; n++) {

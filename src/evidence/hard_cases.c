@@ -33,6 +33,7 @@ const struct hard_case hard_cases[] = {
     {"bf16-bias", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-biashqk:bf16"},
     {"alibi", "attend-f32-b1-h4-n16-nkv33-d64-causal-lse-alibi"},
     {"sinks", "attend-f32-b1-h4-n16-nkv33-d64-full-lse-sinks"},
+    {"device-sinks", "attend-bf16-b2-h4-hkv2-n16-nkv33-d64-causal-lse-sinks-kvlen9:33-devicesinks"},
     {"huge-sinks", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-sinks10000:m10000"},
     {"rope", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-ropepos1000"},
     {"positions", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-positions"},
