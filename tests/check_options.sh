@@ -133,6 +133,35 @@ attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apar
 no 'item 2 is 1 after 4' --cu-seqlens cu_falls.npy
 no 'needs --cu-seqlens' --cu-seqlens-kv cu.npy
 
+# Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer of two sentences is that of each.
+python3 numpy.py cu_one.npy '<i4' '(2,)' 0 4
+python3 numpy.py cu_new.npy '<i4' '(2,)' 0 1
+paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
+past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "a past of sequences"
+python3 - <<'PYTHON'
+import subprocess, sys
+x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75 if n < 3 else 9
+values = [x(h, n, d) for h in range(2) for n in range(4) for d in range(8)]
+subprocess.run([sys.executable, "numpy.py", "cache.npy", "<f4", "(1, 2, 4, 8)", *map(str, values)], check=True)
+PYTHON
+grown() { "$clattn" attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --quiet "$@"; }
+grown --v-new new.npy --out p.npy --out-k grown_k.npy --out-v grown_v.npy --expect o.npy --tolerance 1e-6 || complain "--k-new"
+"$clattn" attend --q x.npy --k grown_k.npy --v grown_v.npy --quiet --out p.npy --expect o.npy --tolerance 1e-6 || complain "--out-k"
+refused 2 'k-new: needs --v-new' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --out refused.npy
+refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --v-new new.npy --kv-type q8 --out refused.npy --out-k refused_k.npy
+no 'out-v: has no effect' --out-v refused_too.npy
+
+# A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, of which a window leaves 11.
+"$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg | grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
+    complain "heatmap --mask-mod"
+"$clattn" heatmap --mask-mod='j <= i' --window 1,-1 --n 6 --n-kv 8 --out mask.png | grep -q ': 1 heads, 6 queries x 8 keys, 11 of 48 pairs seen' ||
+    complain "heatmap --mask-mod and --window"
+"$clattn" heatmap --mask-mod 'j <= i' --n 3 --quiet >mask.txt && [ -s mask.txt ] || complain "heatmap --mask-mod on the terminal"
+refused 2 'n N is needed' heatmap --mask-mod 'j <= i' --out refused.svg
+refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
+"$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"
+grep -q 'mask_mod:1:6' stderr || complain "heatmap: $(cat stderr)"
+
 # --expect: exact where 0 is said, and never of nothing.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'
@@ -323,6 +352,29 @@ torch 'wq: has no effect' --wq k
 refused 2 'a.bias_k' layer --weights torch_bias.safetensors --names torch:a --heads 2 --x t.npy --out refused.npy
 refused 2 'q_norm' layer --weights norm.safetensors --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" \
     --out refused.npy --causal top-left --rope half --rope-base 100000
+shape=$(python3 -c "import sys; print(open(sys.argv[1], 'rb').read(128))" "$data/minilm_layer0_x.npy")
+case $shape in *"(3, "*) ;; *) complain "minilm_layer0_x.npy has another shape: $shape" ;; esac
+python3 - "$data/minilm_layer0_x.npy" <<'PYTHON'
+import re, sys
+data = open(sys.argv[1], "rb").read()
+head = data[10:128].decode()
+b, n, m = map(int, re.search(r"\((\d+), (\d+), (\d+)\)", head).groups())
+text = re.sub(r"\(\d+, \d+, \d+\)", f"(1, {b * n}, {m})", head).rstrip()
+open("sentences.npy", "wb").write(data[:10] + (text + " " * (117 - len(text)) + "\n").encode() + data[128:])
+import subprocess
+subprocess.run([sys.executable, "numpy.py", "cu_sentences.npy", "<i4", f"({b + 1},)", *[str(n * i) for i in range(b + 1)]], check=True)
+PYTHON
+minilm() { "$clattn" layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 --quiet "$@"; }
+minilm --x "$data/minilm_layer0_x.npy" --out apart.npy || complain "layer"
+minilm --x sentences.npy --cu-seqlens cu_sentences.npy --out packed.npy || complain "layer --cu-seqlens"
+tail -c +129 apart.npy >apart.bytes && tail -c +129 packed.npy >packed.bytes
+python3 - <<'PYTHON' || complain "a layer of sequences is another"
+import struct
+a, b = (struct.unpack(f"<{len(x) // 4}f", x) for x in (open(n, "rb").read() for n in ("apart.bytes", "packed.bytes")))
+assert len(a) == len(b) > 0 and max(abs(x - y) for x, y in zip(a, b)) < 1e-5
+PYTHON
+refused 2 'cu-seqlens-kv: is of y' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
+    --x sentences.npy --cu-seqlens cu_sentences.npy --cu-seqlens-kv cu_sentences.npy --out refused.npy
 refused 2 'norm-eps' layer --weights "$smollm2" --names llama:$prefix --heads 9 --x t.npy --out refused.npy --norm heads --norm-eps 0
 refused 2 'q-norm: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --q-norm t.npy
 refused 2 'norm-plus-one: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --norm-plus-one

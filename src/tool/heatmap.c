@@ -33,7 +33,11 @@ static const char help[] =
     "  --quiet          print no report line\n"
     "  --verbose        accepted; there is nothing more to say\n"
     "\n"
-    "example: clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n";
+    "With --mask-mod EXPR there is no file: which keys a device's rows see, by that and the other masks of\n"
+    "clattn attend. clattn heatmap --mask-mod 1 --help tells of it.\n"
+    "\n"
+    "example: clattn heatmap weights.npy --tokens tokens.txt --out heads.png\n"
+    "         clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png\n";
 
 typedef struct request {
     const char *weights_spec, *tokens_path, *y_tokens_path, *out_path, *head_list;

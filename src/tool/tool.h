@@ -99,6 +99,7 @@ int tool_devices(int argc, char **argv);
 int tool_attend(int argc, char **argv);
 int tool_layer(int argc, char **argv);
 int tool_heatmap(int argc, char **argv);
+int tool_heatmap_any(int argc, char **argv); // of weights, or of a mask
 int tool_verify(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_tune(int argc, char **argv);
