@@ -157,6 +157,18 @@ START_TEST(appends_what_it_makes) {
 }
 END_TEST
 
+// Rows [first, first + rows) of all items of x, packed: [1, B * rows, 48].
+static struct guarded pack_rows(const struct case_data *data, int64_t first, int64_t rows) {
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, BATCH * rows, 48}, LAYOUT_DENSE};
+    double *x = calloc((size_t)(BATCH * rows * 48), sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (int64_t i = 0; i < BATCH * rows * 48; i++)
+        x[i] = data->x[(i / (rows * 48) * ROWS + first) * 48 + i % (rows * 48)];
+    const struct guarded to = guarded_input(harness_place(), &shape, x);
+    free(x);
+    return to;
+}
+
 // Pages of each item in turn, [pages, Hkv, PAGE, D]; items are items of a dense batch, or packed sequences.
 START_TEST(appends_to_pages) {
     enum { BLOCKS = (ROWS + PAGE - 1) / PAGE };
@@ -181,23 +193,15 @@ START_TEST(appends_to_pages) {
         struct guarded *to = n ? &out : &start;
         p.x = rows_of(a.layer.x, 1, n ? PAST : 0, n ? REST : PAST), p.out = to->view;
         p.score.kv_lengths = n ? lengths : first;
-        if (_i) { // [B, N, M] is no packed view but where its items follow one another
-            const int64_t m = 48, rows = n ? REST : PAST;
-            double *x = calloc((size_t)(BATCH * rows * m), sizeof *x);
-            ck_assert_ptr_nonnull(x);
-            for (int64_t i = 0; i < BATCH * rows * m; i++)
-                x[i] = data->x[(i / (rows * m) * ROWS + (n ? PAST : 0)) * m + i % (rows * m)];
-            const struct guarded_shape packed = {CLATTN_TYPE_F32, 3, {1, BATCH * rows, m}, LAYOUT_DENSE};
-            struct guarded in = guarded_input(harness_place(), &packed, x);
-            p.x = in.view, p.out.shape[0] = 1, p.out.shape[1] = BATCH * rows;
-            p.out.stride[0] = BATCH * rows * m;
+        struct guarded packed = {0};
+        if (_i) {
+            const int64_t rows = BATCH * (n ? REST : PAST);
+            packed = pack_rows(data, n ? PAST : 0, rows / BATCH);
+            p.x = packed.view, p.out.shape[0] = 1, p.out.shape[1] = rows, p.out.stride[0] = rows * 48;
             p.sequences = BATCH, p.cu_seqlens_q = n ? cu : cu_first;
-            run_layer(&p);
-            guarded_release(&in);
-            free(x);
-        } else {
-            run_layer(&p);
         }
+        run_layer(&p);
+        guarded_release(&packed);
     }
     assert_rest(&a, &out, 1e-5);
     guarded_release(&k), guarded_release(&v), guarded_release(&out), guarded_release(&start);
