@@ -2,6 +2,9 @@
 // A row of int8 is divided by the scale that becomes its own: the largest magnitude of the row over 127. A work-group has a
 // row, because that largest one is of all of it.
 #include "rope.clh"
+#if RAGGED
+#include "ragged.clh"
+#endif
 
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
 #error "WORK_GROUP is a power of two"
@@ -81,6 +84,44 @@ char quantised(float x, float scale) {
 #define STORE_NEW(to, at, value) STORE(TYPE_KV, to, at, value)
 #endif
 
+// Where a new row goes: the row of the cache of item b, or, of pages, of page b.
+typedef struct append_place {
+    bool exists; // else there is no such row
+    int b;
+    long row;
+    long position; // among the item's keys
+} append_place;
+
+append_place place_of(const append_args *a, __global const int *table, int b, int n) {
+    append_place p;
+#if RAGGED // what there is on the device may say anything
+    const ragged_row own = ragged_row_of(table, a->sequences, RAGGED_START_Q, n);
+    __global const int *item = table + TABLE_ITEM_WORDS * (long)own.b;
+    const int rows = item[3], start = item[2] - rows;
+    p.b = own.b, p.position = (long)start + own.i;
+    p.exists = own.i >= 0 && own.i < rows && start >= 0;
+#else
+    const bool tabled = a->flags & ARGS_BATCH_ROWS;
+    const long start = tabled ? table[APPEND_ITEM_WORDS * (long)b] : a->start;
+    p.b = b, p.position = start + n;
+    p.exists = n < (tabled ? table[APPEND_ITEM_WORDS * (long)b + 1] : a->n);
+#endif
+    p.row = a->circular ? p.position % a->capacity : p.position;
+    return p;
+}
+
+#if PAGED
+// The page takes the item's place. What a block table names that is no page is not written.
+void take_page(append_place *p, __global const int *block_table, const page_args *a) {
+    if (!p->exists) return;
+    const int block = (int)(p->row / a->page_size),
+              page = block_table[a->offset + p->b * a->batch + block * a->column];
+    p->row -= (long)block * a->page_size;
+    p->b = page;
+    p->exists = page >= 0 && page < a->pages;
+}
+#endif
+
 // Global size: (rows * WORK_GROUP, batch * heads, sides).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
@@ -93,7 +134,11 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
 #if POSITIONS
        __global const int *positions,
 #endif
-       __global const int *table, const append_args args
+       __global const int *table,
+#if PAGED
+       __global const int *block_table, const page_args pages,
+#endif
+       const append_args args
 #if POSITIONS
        ,
        const rope_source_args source
@@ -102,17 +147,18 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     const int n = (int)(get_global_id(0) / WORK_GROUP), lane = (int)get_local_id(0);
     const int b = UNIFORM_ID(1) / args.heads, h = UNIFORM_ID(1) % args.heads;
     const bool is_key = UNIFORM_ID(2) + args.first_side == 0;
-    const bool tabled = args.flags & ARGS_BATCH_ROWS;
-    const long start = tabled ? table[APPEND_ITEM_WORDS * (long)b] : args.start;
-    const int rows = tabled ? table[APPEND_ITEM_WORDS * (long)b + 1] : args.n;
-    const long to_row = args.circular ? (start + n) % args.capacity : start + n;
+    append_place place = place_of(&args, table, b, n);
+#if PAGED
+    take_page(&place, block_table, &pages);
+#endif
+    const bool has_row = place.exists;
     const args_view *from = is_key ? &args.k_new : &args.v_new, *to = is_key ? &args.k : &args.v;
 
     new_row row;
     row.x = (is_key ? k_new : v_new) + view_row(from, b, h, n);
-    row.size = n < rows ? (is_key ? args.head_dim : args.head_dim_v) : 0; // not a return before a barrier
-    row.pairs = ROPE && is_key && n < rows ? args.rotary_dim / 2 : 0;
-    row.position = args.position + start + n;
+    row.size = has_row ? (is_key ? args.head_dim : args.head_dim_v) : 0; // not a return before a barrier
+    row.pairs = ROPE && is_key && has_row ? args.rotary_dim / 2 : 0;
+    row.position = args.position + place.position;
     row.b = b, row.n = n;
     const int units = row.size - row.pairs;
 #if TYPE_KV == STORE_I8
@@ -129,11 +175,12 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const float scale = part[0] / 127.0f;
-    if (lane == 0 && n < rows)
-        (is_key ? k_scale : v_scale)[view_row(is_key ? &args.k_scale : &args.v_scale, b, h, (int)to_row)] =
+    if (lane == 0 && has_row)
+        (is_key ? k_scale
+                : v_scale)[view_row(is_key ? &args.k_scale : &args.v_scale, place.b, h, (int)place.row)] =
             scale;
 #endif
-    const cache_pointer line = (is_key ? k : v) + view_row(to, b, h, (int)to_row);
+    const cache_pointer line = (is_key ? k : v) + (has_row ? view_row(to, place.b, h, (int)place.row) : 0);
     for (int u = lane; u < units; u += WORK_GROUP) {
         const float2 x = new_unit(&row, u TURN_ARGUMENTS);
         STORE_NEW(line, first_column(&row, u), x.s0);

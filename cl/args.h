@@ -147,16 +147,28 @@ ARGS_SIZE(block_args, 16);
 
 // ragged.cl: a call's table, made on the device where cu_seqlens lie there. The host's table has of each item shift, most
 // query rows, most keys; what is not right for a table on the device is put right.
+#define RAGGED_KEYS_ALL 0     // keys are a dense batch, or pages, and each item has as many as the host says
+#define RAGGED_KEYS_COUNTED 1 // likewise, and an array says how many
+#define RAGGED_KEYS_PACKED 2
 typedef struct ragged_args {
-    args_i64 q_offset, q_stride, kv_offset,
-        kv_stride; // of cu_seqlens; a stride of -1: keys are a dense batch
-    args_i32 batch, head_words;
+    args_i64 q_offset, q_stride, kv_offset, kv_stride; // of the arrays
+    args_i32 keys;
+    args_i32 batch, more_words;     // words of the table behind those of the items
+    args_i32 past_word, past_rows;  // of past keys: as past_args
     args_i32 total_q, total_kv;     // rows of the packed tensors
     args_i32 bottom_right;          // 1: shift = kv_length - q_length
     args_i32 unit_rows, unit_heads; // rows of a unit of work, and query heads whose rows share it
     args_i32 ordered;               // 1: long sequences first
+    args_i32 unused;
 } ragged_args;
-ARGS_SIZE(ragged_args, 64);
+ARGS_SIZE(ragged_args, 80);
+
+// sinks.cl: sink logits in a buffer, and the words of the table that they go to.
+typedef struct sinks_args {
+    args_i64 offset, stride;
+    args_i32 words, before_heads, heads, unused;
+} sinks_args;
+ARGS_SIZE(sinks_args, 32);
 
 // What one launch of the unfused path's kernels does of the call.
 typedef struct chunk_args {
@@ -210,8 +222,10 @@ typedef struct rope_args {
     args_i32 batch, heads, n, head_dim;
     args_i32 rotary_dim, interleaved, flags;
     args_f32 amplitude; // YaRN's factor on cos and sin, else 1
+    args_i32 past_word,
+        unused; // of packed keys: where in the table lengths of their past begin; 0: they are in position
 } rope_args;
-ARGS_SIZE(rope_args, 120);
+ARGS_SIZE(rope_args, 128);
 
 // Where its positions, cosines and sines are, where the knobs POSITIONS and CACHED say that they are the caller's.
 typedef struct rope_source_args {
@@ -224,7 +238,8 @@ typedef struct rope_source_args {
 ARGS_SIZE(rope_source_args, 136);
 
 // append.cl: rows into a cache. With ARGS_BATCH_ROWS the table says of each batch item the row of the cache to which its
-// first row goes, and how many it has.
+// first row goes, and how many it has. Of a ragged batch (knob RAGGED) the table is the call's: a sequence's new rows are
+// packed as its queries, and are the last of its keys.
 #define APPEND_ITEM_WORDS 2
 typedef struct append_args {
     args_view k_new, v_new, k, v; // [B, Hkv, n or capacity, D or Dv]
@@ -235,8 +250,10 @@ typedef struct append_args {
     args_i32 start, circular; // of every batch item; rows past the last go to the first
     args_i32 first_side;      // 0: keys come first; 1: there are only values
     args_f32 amplitude;       // YaRN's factor on cos and sin, else 1
+    args_i32 sequences;       // of a ragged batch, whose new rows are packed, one item
+    args_i32 unused;
 } append_args;
-ARGS_SIZE(append_args, 296);
+ARGS_SIZE(append_args, 304);
 
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {

@@ -3,7 +3,7 @@
 // tensors alone, of no sequence more than the caller's bound, so that no kernel reads or writes past one.
 // A work-item has one sequence; with `ordered` it counts those that come before its own, which is quadratic and for few of
 // them: else the order is theirs, and the units before one are what they can be at most, a part of a unit for each.
-// Global size: sequences or words of heads, whichever are more.
+// Global size: sequences or words behind theirs, whichever are more.
 #ifndef RAGGED
 #define RAGGED 1
 #endif
@@ -28,11 +28,16 @@ sequence_rows rows_of(__global const int *cu, long offset, long stride, int b, i
 sequence_rows queries_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
     return rows_of(cu, a->q_offset, a->q_stride, b, a->total_q, limits[TABLE_ITEM_WORDS * (long)b + 1]);
 }
-// Of a dense batch all keys that the caller's lengths leave.
+// Of a cache all keys that the caller's lengths leave, or an array's number of them; packed ones follow the item's past.
 sequence_rows keys_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
-    const int most = limits[TABLE_ITEM_WORDS * (long)b + 2];
-    const sequence_rows dense = {0, most};
-    return a->kv_stride < 0 ? dense : rows_of(cu, a->kv_offset, a->kv_stride, b, a->total_kv, most);
+    const int most = max(limits[TABLE_ITEM_WORDS * (long)b + 2], 0);
+    const int past = clamp(a->past_word < 0 ? a->past_rows : limits[a->past_word + b], 0, most);
+    sequence_rows r = {0, most};
+    if (a->keys == RAGGED_KEYS_COUNTED) r.count = clamp(cu[a->kv_offset + b * a->kv_stride], 0, most);
+    if (a->keys != RAGGED_KEYS_PACKED) return r;
+    r = rows_of(cu, a->kv_offset, a->kv_stride, b, a->total_kv, most - past);
+    r.count += past;
+    return r;
 }
 
 int units_of(const ragged_args *a, int rows) {
@@ -42,14 +47,14 @@ int units_of(const ragged_args *a, int rows) {
 __kernel void ragged(__global const int *cu_q, __global const int *cu_kv, __global const int *limits,
                      __global int *table, const ragged_args args) {
     const int b = (int)get_global_id(0);
-    const long heads = TABLE_ITEM_WORDS * (long)args.batch;
-    if (b < args.head_words) table[heads + b] = limits[heads + b];
+    const long items = TABLE_ITEM_WORDS * (long)args.batch;
+    if (b < args.more_words) table[items + b] = limits[items + b];
     if (b >= args.batch) return;
     const sequence_rows q = queries_of(cu_q, limits, &args, b), kv = keys_of(cu_kv, limits, &args, b);
     __global int *item = table + TABLE_ITEM_WORDS * (long)b;
     item[0] = args.bottom_right ? kv.count - q.count : limits[TABLE_ITEM_WORDS * (long)b];
     item[1] = item[3] = q.count, item[2] = kv.count;
-    item[4] = q.first, item[5] = args.kv_stride < 0 ? 0 : kv.first;
+    item[4] = q.first, item[5] = kv.first;
 
     int before = units_of(&args, q.first) + b, place = b;
     if (args.ordered) {

@@ -5,7 +5,7 @@
 #include "rope.clh"
 #include "table.clh"
 #if RAGGED && POSITIONS
-#error "explicit positions are of dense batches"
+#error "explicit positions say all of a row: sequences are not asked for"
 #endif
 #if RAGGED // of `batch` sequences in one tensor
 #include "ragged.clh"
@@ -52,7 +52,10 @@ __kernel void rope(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_OUT
 #else
     const int i = n, item = b;
 #endif
-    const int shift = (args.flags & ARGS_BATCH_ROWS) ? table[TABLE_ITEM_WORDS * (long)item] : 0;
+    int shift = (args.flags & ARGS_BATCH_ROWS) ? table[TABLE_ITEM_WORDS * (long)item] : 0;
+#if RAGGED
+    if (args.past_word > 0) shift = table[args.past_word + item];
+#endif
     const long position = args.position + i + shift;
 #endif
 #if CACHED

@@ -38,6 +38,35 @@ attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
+# Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer of two sentences is that of each.
+python3 numpy.py cu_one.npy '<i4' '(2,)' 0 4
+python3 numpy.py cu_new.npy '<i4' '(2,)' 0 1
+paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
+past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "a past of sequences"
+python3 - <<'PYTHON'
+import subprocess, sys
+x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75 if n < 3 else 9
+values = [x(h, n, d) for h in range(2) for n in range(4) for d in range(8)]
+subprocess.run([sys.executable, "numpy.py", "cache.npy", "<f4", "(1, 2, 4, 8)", *map(str, values)], check=True)
+PYTHON
+grown() { "$clattn" attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --quiet "$@"; }
+grown --v-new new.npy --out p.npy --out-k grown_k.npy --out-v grown_v.npy --expect o.npy --tolerance 1e-6 || complain "--k-new"
+"$clattn" attend --q x.npy --k grown_k.npy --v grown_v.npy --quiet --out p.npy --expect o.npy --tolerance 1e-6 || complain "--out-k"
+refused 2 'k-new: needs --v-new' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --out refused.npy
+refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --v-new new.npy --kv-type q8 --out refused.npy --out-k refused_k.npy
+no 'out-v: has no effect' --out-v refused_too.npy
+
+# A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, of which a window leaves 11.
+"$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg | grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
+    complain "heatmap --mask-mod"
+"$clattn" heatmap --mask-mod='j <= i' --window 1,-1 --n 6 --n-kv 8 --out mask.png | grep -q ': 1 heads, 6 queries x 8 keys, 11 of 48 pairs seen' ||
+    complain "heatmap --mask-mod and --window"
+"$clattn" heatmap --mask-mod 'j <= i' --n 3 --quiet >mask.txt && [ -s mask.txt ] || complain "heatmap --mask-mod on the terminal"
+refused 2 'n N is needed' heatmap --mask-mod 'j <= i' --out refused.svg
+refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
+"$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"
+grep -q 'mask_mod:1:6' stderr || complain "heatmap: $(cat stderr)"
+
 # --expect: exact where 0 is said, and never of nothing.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"
 python3 -c 'b = bytearray(open("o.npy", "rb").read()); b[-4] ^= 1; open("other.npy", "wb").write(b)'

@@ -6,7 +6,7 @@
 #include <math.h>
 
 static const int32_t too_long[] = {7, 8}, negative[] = {-1, 3}, rows_too_long[] = {6, 1},
-                     any_numbers[] = {0, 1, 2}, five_and_four[] = {5, 4};
+                     five_and_four[] = {5, 4};
 
 static const float plain_numbers[] = {1, 1, 1, 1}, with_nan[] = {1, 1, 1, NAN},
                    with_infinity[] = {1, INFINITY, 1, 1};
@@ -49,6 +49,12 @@ static clattn_kv *grown(clattn_attention_params *p) {
     return &p->kv;
 }
 
+static const float any_floats[] = {0, 0, 0, 0, 0, 0, 0, 0};
+static clattn_tensor five(const clattn_attention_params *p) {
+    static const int64_t count[] = {5};
+    return clattn_tensor_dense(p->q.buffer, CLATTN_TYPE_F32, 1, count);
+}
+
 // Shapes alone, so plan and prepare refuse too.
 #define INVALID_SHAPES(X)                                                                                    \
     X(q_rank, "q", p->q.rank = 3)                                                                            \
@@ -59,6 +65,11 @@ static clattn_kv *grown(clattn_attention_params *p) {
     X(v_batch, "v", p->kv.v.shape[0] = 1)                                                                    \
     X(v_keys, "v", p->kv.v.shape[2] = 6)                                                                     \
     X(v_heads, "v", p->kv.v.shape[1] = 1)                                                                    \
+    X(sinks_count, "sinks_device: has 5 numbers", (p->score.sinks = NULL, p->score.sinks_device = five(p)))  \
+    X(sinks_type, "sinks_device: type i8",                                                                   \
+      (p->score.sinks_device = five(p), p->score.sinks = NULL, p->score.sinks_device.type = CLATTN_TYPE_I8)) \
+    X(sinks_twice, "sinks_device: is given beside sinks",                                                    \
+      (p->score.sinks = any_floats, p->score.sinks_device = five(p)))                                        \
     X(k_head_dim, "k", p->kv.k.shape[3] = 7)                                                                 \
     X(out_head_dim, "out", p->out.shape[3] = 7)                                                              \
     X(out_rows, "out", p->out.shape[2] = 4)                                                                  \
@@ -185,13 +196,8 @@ static clattn_kv *grown(clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(ragged_past, "past_k beside cu_seqlens",                                                               \
-      (p->cu_seqlens_q = any_numbers, p->kv.past_k = p->kv.past_v = p->kv.k))                                \
-    X(ragged_pages, "block_table beside cu_seqlens",                                                         \
-      (p->cu_seqlens_q = any_numbers, p->kv.block_table = p->q))                                             \
-    X(ragged_append, "k_new beside cu_seqlens",                                                              \
-      (p->cu_seqlens_q = any_numbers, p->kv.k_new = p->kv.v_new = p->kv.k))                                  \
-    X(ragged_positions, "rope.positions beside cu_seqlens", (placed(p), p->cu_seqlens_q = any_numbers))
+    X(past_append, "k_new beside past_k",                                                                    \
+      (p->kv.past_k = p->kv.past_v = p->kv.k, p->kv.k_new = p->kv.v_new = p->kv.k))
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

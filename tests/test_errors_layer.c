@@ -25,6 +25,8 @@ static const int32_t any_numbers[] = {0, 1};
 static const clattn_tensor absent;
 
 // Keys and values of two heads that are there already: x's numbers, which are as many.
+#define many_heads clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 4, 7, 8)
+#define few clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 6, 8)
 #define keys clattn_tensor_bhsd(p->x.buffer, CLATTN_TYPE_F32, 2, 2, 7, 8)
 static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
     p->kv.k = k, p->kv.v = v;
@@ -101,15 +103,20 @@ static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
     X(gate_bias_size, "b_gate: ", (p->w_gate = p->wq, p->b_gate = p->bk))                                    \
     X(gate_bias_alone, "b_gate: is there for w_gate", p->b_gate = p->bq)                                     \
     X(gate_packed_alone, "packed_gate: is there for w_gate", p->packed_gate.buffer = p->x.buffer)            \
+    X(kv_new, "k_new: a layer makes its new rows itself", p->kv.k_new = p->bq)                               \
+    X(append_alone, "append: needs caches", p->append = true)                                                \
+    X(append_heads, "k", (p->append = true, p->kv.k = p->kv.v = many_heads))                                 \
+    X(append_more, "k_new: 7 rows of item 0 are more", (p->append = true, p->kv.k = p->kv.v = few))          \
+    X(ragged_x, "x: 2 batch items: of a ragged batch", p->cu_seqlens_q = any_numbers)                        \
+    X(ragged_keys, "cu_seqlens_kv: keys are made of x",                                                      \
+      (p->y = absent, p->x.shape[0] = 1, p->cu_seqlens_q = p->kv.cu_seqlens_kv = any_numbers))               \
+    X(ragged_most, "max_kv: keys are made of x",                                                             \
+      (p->y = absent, p->x.shape[0] = 1, p->max_kv = 5, p->cu_seqlens_q = any_numbers))                      \
+    X(ragged_numbers, "sequences: is of a ragged batch", p->sequences = 2)                                   \
     X(attention_dropout, "dropout", p->score.dropout = 1.5f)                                                 \
     X(attention_window, "window", (p->score.window = true, p->score.window_left = -2))
 
-#define UNSUPPORTED(X)                                                                                       \
-    X(kv_new, "k_new", p->kv.k_new = p->bq)                                                                  \
-    X(cu_seqlens_q, "cu_seqlens_q", p->cu_seqlens_q = any_numbers)
-
 REFUSED_TABLE(invalid, INVALID)
-REFUSED_TABLE(unsupported, UNSUPPORTED)
 
 static void check(const struct refusal *refusal, clattn_status want) {
     struct case_data *data = case_make(&good);
@@ -132,11 +139,6 @@ END_TEST
 
 START_TEST(invalid_calls) {
     check(&invalid[_i], CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
-START_TEST(options_not_built) {
-    check(&unsupported[_i], CLATTN_UNSUPPORTED);
 }
 END_TEST
 
@@ -170,6 +172,5 @@ int main(void) {
     Suite *suite = suite_create("errors of the layer");
     TCase *group = harness_add(suite, "layer", tests);
     REFUSED_LOOP(group, invalid_calls, invalid);
-    REFUSED_LOOP(group, options_not_built, unsupported);
     return harness_run(suite);
 }

@@ -98,6 +98,24 @@ START_TEST(dropout_mask) {
 }
 END_TEST
 
+// Sequences over a cache or a past, wherever their lengths lie; appended rows; sinks on the device.
+START_TEST(sequences_of_caches) {
+    static const int32_t rows[] = {9, 0, 1}, keys[] = {18, 3, 12};
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = base("caches", n == 3 ? CLATTN_KERNEL_UNFUSED : CLATTN_KERNEL_FLASH);
+        test.batch = 3, test.n_kv = 18;
+        test.ragged = n == 3 ? CASE_RAGGED_GAPS_DEVICE : n ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE;
+        if (n < 2) test.page_size = 6, test.append = 9, test.positions = n == 1;
+        if (n >= 2) test.has_past = true, test.past = 12, test.past_count = 3;
+        test.past_length[0] = 12, test.past_length[2] = 8, test.rope.layout = CLATTN_ROPE_HALF;
+        test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.hosts |= CASE_HOST_BIT(CASE_SINKS), test.device_sinks = true;
+        case_give(&test, CASE_Q_LENGTHS, 3, rows), case_give(&test, CASE_KV_LENGTHS, 3, keys);
+        case_assert(&test);
+    }
+}
+END_TEST
+
 // Sequences of different lengths, one without rows, one without keys, wherever the arrays lie.
 START_TEST(packed_sequences) {
     static const int32_t rows[] = {9, 0, 2, 1}, few_rows[] = {2, 0, 2, 1}, keys[] = {19, 3, 0, 12};
@@ -373,6 +391,7 @@ int main(int argc, char **argv) {
                                       dropout_mask,
                                       expressions,
                                       packed_sequences,
+                                      sequences_of_caches,
                                       sixteen_bit_types,
                                       scaled_rows_and_heads,
                                       outputs_of_unfused,

@@ -125,7 +125,7 @@ START_TEST(who_is_cut) {
 END_TEST
 
 static const char *const names[] = {
-    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-padded-lse-alibi-sinks-qlen-kvlen-ropehalf",
+    "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-padded-lse-alibi-sinks-qlen-kvlen-ropehalf-devicesinks",
     "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-lse-maskbhqk-biasqk",
     "attend-f32-b1-h2-n70-nkv83-d32-full-flash-bottomright-window9:3-dropout0.4:5",
     "attend-f32-b2-h4-hkv2-n70-nkv83-d32-causal-flash-lse-maskbhqk-biasqk-qlen-mods",

@@ -94,7 +94,10 @@ typedef struct clattn_score {
     clattn_tensor mask;
     clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
     const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
-    const float *sinks;        /* [H] sink logits, host memory */
+    const float *sinks;        /* [H] sink logits, host memory; none may be NaN or +infinity */
+    /* Or [H] in a buffer, f32, f16 or bf16, any stride, such as a model's learned ones. What it holds is not looked at: a NaN
+     * makes its head's rows NaN. */
+    clattn_tensor sinks_device;
 
     /* The caller's own steps, as OpenCL C expressions that are compiled into the kernel on first use; NULL: none. mods.h
      * has ready ones. [FlexAttention, Dong et al. 2024]
@@ -156,7 +159,7 @@ typedef struct clattn_kv {
      * row j below past_length[b], else row j - past_length[b] of k, and it has past_length[b] + N keys at most:
      * kv_lengths count them all, and are so where they are NULL. Rows past those are not read. With rope the past
      * rows were turned before they were stored: it turns q and k, whose row n has position
-     * `rope.position` + past_length[b] + n. A layer does not take them yet: UNSUPPORTED. */
+     * `rope.position` + past_length[b] + n. */
     clattn_tensor past_k;                     /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
     clattn_tensor past_v;                     /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
     clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
@@ -172,15 +175,18 @@ typedef struct clattn_kv {
 
     /* Optional, [B, Hkv, n, D] and [B, Hkv, n, Dv], f32, f16 or bf16: new rows, written into k and v, which are caches, before
      * the call looks at them: the last n of the keys that it has, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are
-     * given and n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. Converted, quantised and
+     * given and n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. In pages they go where
+     * block_table says, and nowhere where it names no page; no row may be that of two items. Of a ragged batch they are
+     * packed as q's rows, [1, Hkv, T, D], as many of each sequence. Not beside past_k: UNSUPPORTED. Converted, quantised and
      * turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
      * turned when they came (rope.k_positions are those of the new rows). */
     clattn_tensor k_new, v_new;
 
-    /* Ragged batches: see clattn_attention_params. Not with past_k, block_table, k_new or rope.positions, nor in a layer
-     * yet: UNSUPPORTED there. */
-    const int32_t *cu_seqlens_kv;       /* [B+1], host memory */
+    /* Ragged batches: see clattn_attention_params. */
+    const int32_t *cu_seqlens_kv;       /* [B+1], host memory: k and v are packed */
     clattn_tensor cu_seqlens_kv_device; /* i32 [B+1], or in a buffer */
+    clattn_tensor
+        kv_lengths_device; /* i32 [B], with cu_seqlens_q_device, of keys that are not packed: kv_lengths */
 } clattn_kv;
 
 /* One attention call: scores as clattn_score says, then
@@ -217,7 +223,9 @@ typedef struct clattn_attention_params {
      * and lse then have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]: memory [T, H, D] is such a
      * view. Sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1; the first number is 0, none is below the
      * one before, so that a sequence may have no rows, and the last is at most T. Keys and values are packed likewise,
-     * [1, Hkv, T, D] with cu_seqlens_kv, or, without it, a dense batch [B, Hkv, Nkv, D], such as a cache.
+     * [1, Hkv, T, D] with cu_seqlens_kv, or, without it, a dense batch [B, Hkv, Nkv, D], such as a cache, or pages, whose
+     * kv_lengths may lie in a buffer as the other arrays do [FlashAttention's seqused_k]. Of past keys, [B or 1, Hkv, P, D],
+     * kv.k has the rest, packed or dense; Nkv is P and the longest of that.
      * All else is as in a dense batch of such lengths: rows, keys and positions count inside their sequence; lengths are the
      * sequences' own, or q_lengths and kv_lengths where those say less (the rest of a sequence's rows is not looked at);
      * arrays [B] have a number for each; mask, bias, weights, scores and block mask have axes [.., max_q, max_kv].

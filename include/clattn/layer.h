@@ -85,12 +85,21 @@ typedef struct clattn_layer_params {
     clattn_score score;           /* what becomes of its scores */
     clattn_rope rope;             /* of q and k, after their projections and norms */
     clattn_kv kv;                 /* keys and values that are there already; else k and v are absent */
+    /* kv.k and kv.v are caches: the keys and values that the layer makes of x, or of y, are appended to them, as k_new and
+     * v_new are in attention (the last of the keys that kv_lengths count; in pages, too; converted to the caches' type), and
+     * all of them are attended: a step of a decoder in one call. k_new and v_new themselves are absent in a layer. */
+    bool append;
     /* As in clattn_attention_params. */
     clattn_tensor lse, weights, scores;
     clattn_tap scores_at;
     clattn_kernel kernel;
     int32_t splits;
-    const int32_t *cu_seqlens_q; /* kept for ragged batches: not built yet, UNSUPPORTED when set */
+    /* Ragged batches, as in clattn_attention_params: x and out are packed, [1, T, M] and [1, T, Mo], with 1 in place of B in
+     * lse, too. Keys that the layer makes of x are packed as x is: kv.cu_seqlens_kv is absent. y is packed, [1, Tkv, My], as
+     * kv.cu_seqlens_kv says, or, without it, a dense batch. Rows of out that are no sequence's are undefined. */
+    int32_t sequences, max_q, max_kv;
+    const int32_t *cu_seqlens_q;
+    clattn_tensor cu_seqlens_q_device;
     clattn_projection projection;
     clattn_precision precision;                               /* of the projections */
     clattn_packed packed_wq, packed_wk, packed_wv, packed_wo; /* optional, of clattn_linear_pack */

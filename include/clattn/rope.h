@@ -58,7 +58,7 @@ typedef struct clattn_rope {
     /* Optional, i32 [B or 1, N], any strides: positions of the query rows, and of the keys, in place of `position`, which
      * then is 0, and of shift; each may be any int32, above 2^24 with the rounding of a float64 frequency. They concern RoPE
      * alone: causality, window and ALiBi count rows and keys as ever. Without k_positions the keys have those of the
-     * rows, and are as many. */
+     * rows, and are as many. Of what a ragged batch has packed they are packed, too: [1, T]. */
     clattn_tensor positions, k_positions;
 
     /* Optional, three axes of positions for images and video: of the R/2 pairs the first sections[0] turn by the first

@@ -10,7 +10,11 @@ static knobs knobs_of(const clattn_context *c, const append *a) {
     const uint64_t most = c->capabilities.max_work_item[0] < c->capabilities.max_work_group
                               ? c->capabilities.max_work_item[0]
                               : c->capabilities.max_work_group;
-    knobs k = {.type_q = (int)side->rows->type, .type_kv = (int)side->cache->type, .work_group = 1};
+    knobs k = {.type_q = (int)side->rows->type,
+               .type_kv = (int)side->cache->type,
+               .work_group = 1,
+               .ragged = a->sequences > 0,
+               .paged = a->pages != NULL};
     while (!c->capabilities.is_cpu && k.work_group < GROUP && (uint64_t)k.work_group * 2 <= most)
         k.work_group *= 2;
     if (!a->rope || !a->k.rows) return k;
@@ -50,7 +54,8 @@ static append_args args_of(const append *a) {
                         .batch = (int)shape[0],
                         .heads = (int)shape[1],
                         .n = (int)shape[2],
-                        .capacity = (int)side->cache->shape[2],
+                        .capacity = a->capacity ? a->capacity : (int)side->cache->shape[2],
+                        .sequences = a->sequences,
                         .rotary_dim = a->turned.rotary_dim,
                         .flags = a->table ? ARGS_BATCH_ROWS : 0,
                         .start = a->start,
@@ -91,6 +96,7 @@ clattn_status cla_append_enqueue(chain *steps, const append *a) {
     if (k.rope) cla_launch_buffer(&l, &a->turned.turns);
     if (k.positions) add_buffer(&l, a->turned.positions);
     cla_launch_buffer(&l, a->table ? a->table : &none);
+    if (a->pages) cla_launch_buffer(&l, a->block_table), cla_launch_value(&l, a->pages, sizeof *a->pages);
     cla_launch_value(&l, &args, sizeof args);
     if (k.positions) cla_launch_value(&l, &source, sizeof source);
     l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
@@ -104,17 +110,19 @@ typedef struct side_names {
     const char *rows, *cache, *scale, *rows_axes, *cache_axes;
 } side_names;
 
-// New rows and their cache are alike but for their number; a scale for each row of int8.
-static clattn_status check_side(clattn_context *c, const append_side *s, const side_names *names,
-                                bool planning) {
+// New rows and their cache are alike but for their number, and for the batch of packed rows and of pages; a scale for each
+// row of int8.
+static clattn_status check_side(clattn_context *c, const append *a, const append_side *s,
+                                const side_names *names, bool planning) {
+    static const clattn_tensor none;
     const tensor_rule rows = {names->rows, names->rows_axes, TYPES_FLOAT, false, planning};
     const tensor_rule kept = {names->cache, names->cache_axes, TYPES_KV, true, planning};
     const tensor_rule scale = {names->scale, "[B, Hkv, capacity]", TYPES_F32, true, planning};
-    const int64_t *x = s->rows->shape;
+    const int64_t *x = s->rows->shape, batch = a->sequences || a->pages ? -1 : x[0];
     TRY(cla_tensor_check(c, s->rows, 4, &rows));
     TRY(cla_tensor_check_shape(c, s->rows, x, &rows));
     TRY(cla_tensor_check(c, s->cache, 4, &kept));
-    TRY(cla_tensor_check_shape(c, s->cache, (const int64_t[4]){x[0], x[1], -1, x[3]}, &kept));
+    TRY(cla_tensor_check_shape(c, s->cache, (const int64_t[4]){batch, x[1], -1, x[3]}, &kept));
     if (x[3] < 1 || x[3] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: head size %lld: must be 1 to 2^31 - 1",
                                 names->rows, (long long)x[3]);
@@ -123,25 +131,14 @@ static clattn_status check_side(clattn_context *c, const append_side *s, const s
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: B * Hkv must be below 2^31, and rows at most %d", names->cache,
                                 APPEND_MOST_ROWS);
-    if (!s->scale && s->cache->type != CLATTN_TYPE_I8) return CLATTN_OK;
-    if (!s->scale || s->cache->type != CLATTN_TYPE_I8)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is there with i8 caches, and only then: %s",
-                                names->scale, s->scale ? "this is of another type" : "it is absent");
-    TRY(cla_tensor_check(c, s->scale, 3, &scale));
-    for (int i = 0; i < 3; i++)
-        if (s->scale->shape[i] != s->cache->shape[i])
-            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "%s: size %lld of axis %d does not fit: [B, Hkv, capacity] has %lld",
-                                    names->scale, (long long)s->scale->shape[i], i,
-                                    (long long)s->cache->shape[i]);
-    return CLATTN_OK;
+    return cla_kv_check_scale(c, s->scale ? s->scale : &none, s->cache, &scale);
 }
 
 clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool planning) {
     static const side_names k = {"k_new", "k", "k_scale", "[B, Hkv, n, D]", "[B, Hkv, capacity, D]"},
                             v = {"v_new", "v", "v_scale", "[B, Hkv, n, Dv]", "[B, Hkv, capacity, Dv]"};
-    if (a->k.rows) TRY(check_side(c, &a->k, &k, planning));
-    if (a->v.rows) TRY(check_side(c, &a->v, &v, planning));
+    if (a->k.rows) TRY(check_side(c, a, &a->k, &k, planning));
+    if (a->v.rows) TRY(check_side(c, a, &a->v, &v, planning));
     if (!a->k.rows || !a->v.rows) return CLATTN_OK;
     for (int i = 0; i < 3; i++)
         if (a->k.rows->shape[i] != a->v.rows->shape[i] || a->k.cache->shape[i] != a->v.cache->shape[i])

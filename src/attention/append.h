@@ -15,6 +15,10 @@ typedef struct append {
     const cl_mem *table;     // APPEND_ITEM_WORDS words a batch item: start and rows; NULL: `start` and all
     int32_t start;
     bool circular;
+    int sequences; // of a ragged batch, whose rows are packed; `table` is the call's then; 0: it is none
+    const page_args *pages; // of caches in pages; NULL: they are not
+    const cl_mem *block_table;
+    int capacity; // rows of an item's cache; 0: those of the view
 } append;
 
 clattn_status cla_append_prepare(clattn_context *c, const append *a);

@@ -89,10 +89,6 @@ static clattn_status take_rope(append_job *job, bool planning) {
                             .rotary_dim = cla_rope_width(r, head_dim),
                             .amplitude = (float)cla_rope_amplitude(r)};
     if (!cla_tensor_given(&r->positions)) return CLATTN_OK;
-    if (r->position != 0)
-        return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld: must be 0 where rope.positions are given",
-                                (long long)r->position);
     a->turned.positions = &r->positions;
     return cla_rope_check_positions(job->context, r, &r->positions, "rope.positions", batch_of(a), rows_of(a),
                                     planning);

@@ -37,7 +37,7 @@ clattn_status cla_attention_fill_plan(const call *c, uint64_t workspace_bytes, c
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
     call_views v;
-    TRY(cla_call_check(context, params, purpose, false, c));
+    TRY(cla_call_check(context, params, purpose, 0, c));
     cla_views_begin(&v, context);
     cla_call_views(c, &v);
     TRY(cla_views_check(&v));
@@ -51,6 +51,7 @@ static clattn_status prepare(void *job) {
 
 clattn_status cla_attention_prepare_call(call *c) {
     TRY(cla_kv_append_prepare(c));
+    TRY(cla_sinks_prepare(c));
     if (c->turns) TRY(cla_rope_prepare(c));
     TRY(cla_mixed_prepare(c));
     if (c->cascade.on) return cla_cascade_prepare(c);
@@ -77,6 +78,7 @@ clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     if (c->cascade.on) TRY(cla_cascade_begin(c, &few, steps));
     if (c->turns) TRY(cla_rope_frequencies(c, steps));
     TRY(cla_ragged_enqueue(c, steps));
+    TRY(cla_sinks_enqueue(c, steps, c->with_sinks, &c->table));
     cla_chain_hear(steps, c->params.progress, cla_attention_flops(c));
     TRY(cla_kv_append_enqueue(c, steps));
     if (c->turns) TRY(cla_rope_enqueue(c, steps));

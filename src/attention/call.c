@@ -39,9 +39,9 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     TRY(cla_tensor_check(x, &p->q, 4, &q));
     TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
     const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
-    const int64_t of_keys[4] = {packed_keys ? p->q.shape[0] : cla_ragged_sequences(p), p->q.shape[1],
-                                p->q.shape[2], p->q.shape[3]};
-    TRY(cla_kv_check(x, &p->kv, of_keys, planning));
+    const int64_t items = cla_ragged_sequences(p), of_keys[4] = {packed_keys ? p->q.shape[0] : items,
+                                                                 p->q.shape[1], p->q.shape[2], p->q.shape[3]};
+    TRY(cla_kv_check(x, &p->kv, of_keys, items, planning));
     TRY(cla_tensor_check(x, &p->out, 4, &out));
     const int64_t *sq = p->q.shape;
     const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
@@ -230,33 +230,11 @@ void cla_call_leave_rope(call *c) {
     lay_out_workspace(c);
 }
 
-void cla_call_move(call *c, clattn_tensor *const parts[4]) {
-    clattn_tensor *const own[] = {&c->params.q, &c->params.kv.k, &c->params.kv.v, &c->params.out};
-    args_view *const views[] = {&c->args.q, &c->args.k, &c->args.v, &c->args.out};
-    for (int i = 0; i < 4; i++) {
-        own[i]->offset = parts[i]->offset;
-        views[i]->offset = parts[i]->offset;
-    }
-}
-
-void cla_call_bind(call *c, cl_mem workspace) {
-    c->q = c->params.q.buffer = workspace;
-    c->k = c->params.kv.k.buffer = workspace;
-    c->v = c->params.kv.v.buffer = workspace;
-    c->params.out.buffer = workspace;
-    c->params.workspace = workspace;
-}
-
-void cla_call_bind_kv(call *c, const clattn_kv *kv) {
-    c->k = c->params.kv.k.buffer = kv->k.buffer;
-    c->v = c->params.kv.v.buffer = kv->v.buffer;
-}
-
 void cla_call_release(call *c) {
     free(c->arrays);
     free(c->ragged.words);
     c->ragged.words = NULL, c->ragged.limits = NULL;
-    c->table = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
+    c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
 }
 
@@ -299,9 +277,9 @@ static clattn_status fill_alignments(call *c) {
     return CLATTN_OK;
 }
 
-static clattn_status plan(call *c) {
-    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE,
-    c->keeps_keys = c->problem.paged || cla_kv_appends(&c->params.kv);
+static clattn_status plan(call *c, bool keys_turned) {
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
+    c->keeps_keys = keys_turned || c->problem.paged || cla_kv_appends(&c->params.kv);
     TRY(fill_alignments(c));
     const plan_input in = cla_planner_input(c->context, &c->problem);
     if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
@@ -316,7 +294,7 @@ static clattn_status plan(call *c) {
 }
 
 // Of the caller's copy; what a layer makes itself has no buffer yet.
-static void drop_absent(clattn_attention_params *p) {
+static void drop_absent(clattn_attention_params *p, bool parts) {
     clattn_tensor *const optional[] = {&p->lse,
                                        &p->weights,
                                        &p->scores,
@@ -329,18 +307,20 @@ static void drop_absent(clattn_attention_params *p) {
                                        &p->kv.block_table,
                                        &p->kv.past_k_scale,
                                        &p->kv.past_v_scale,
-                                       &p->kv.k_new,
-                                       &p->kv.v_new,
                                        &p->score.mod_buffers[0],
                                        &p->score.mod_buffers[1],
                                        &p->score.mod_buffers[2],
                                        &p->score.mod_buffers[3],
                                        &p->score.block_mask,
+                                       &p->score.sinks_device,
                                        &p->rope.positions,
                                        &p->rope.k_positions,
                                        &p->cu_seqlens_q_device,
-                                       &p->kv.cu_seqlens_kv_device};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
+                                       &p->kv.cu_seqlens_kv_device,
+                                       &p->kv.kv_lengths_device,
+                                       &p->kv.k_new,
+                                       &p->kv.v_new};
+    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]) - (parts ? 2 : 0));
 }
 
 void cla_call_mask_views(const clattn_score *s, call_views *v) {
@@ -360,23 +340,25 @@ void cla_call_views(const call *c, call_views *v) {
     cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
     cla_call_mask_views(&p->score, v);
     cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+    cla_views_add(v, "sinks_device", &p->score.sinks_device, VIEW_READ);
     cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
     cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
     cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
+    cla_views_add(v, "kv_lengths_device", &p->kv.kv_lengths_device, VIEW_READ);
     if (p->rope.layout == CLATTN_ROPE_NONE) return;
     cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
     cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
-                             entry_purpose purpose, bool parts, call *c) {
-    const bool planning = purpose != ENTRY_ENQUEUE;
+                             entry_purpose purpose, unsigned how, call *c) {
+    const bool planning = purpose != ENTRY_ENQUEUE, parts = how & CALL_PARTS, turned = how & CALL_KEYS_TURNED;
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
-    if (!planning) drop_absent(&c->params);
+    if (!planning) drop_absent(&c->params, parts);
     const clattn_attention_params *p = &c->params;
-    TRY(cla_kv_check_unbuilt(context, p));
+    TRY(cla_kv_check_unbuilt(context, p, turned));
     TRY(cla_score_check(context, &p->score));
     TRY(check_enums(context, p));
     TRY(cla_ragged_check_given(context, p));
@@ -385,13 +367,14 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     TRY(cla_ragged_check(c, planning));
     fill_problem(c);
     TRY(check_optional_tensors(c, planning));
+    TRY(cla_sinks_check(c, planning));
     TRY(check_mods(c, planning));
     TRY(check_blocks(c, planning));
     TRY(cla_score_take_arrays(c, !planning));
-    TRY(cla_kv_check_new(c, planning));
+    TRY(cla_kv_check_new(c, planning || parts));
     TRY(cla_ragged_take_lengths(c, planning));
     TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
     fill_args(c);
     cla_kv_fill_new(c);
-    return plan(c);
+    return plan(c, turned);
 }

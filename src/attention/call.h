@@ -35,8 +35,10 @@ typedef struct call {
     cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
     past_args past;       // of past_k and past_v
     past_scale_args past_scales;
-    page_args pages;    // of block_table
-    cl_mem table;       // shifts, lengths, slopes, sinks; NULL where none is given
+    page_args pages; // of block_table
+    cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given
+    cl_mem
+        with_sinks; // memory for it with sinks of the device, which it takes the place of when they are in it
     cl_mem frequencies; // of RoPE; NULL until they are needed
     cl_mem past_table;  // of k's positions behind a past that differs, likewise
     append append;      // of k_new and v_new, where they are given
@@ -52,11 +54,13 @@ typedef struct call {
     clattn_attention_params params;
 } call;
 
-// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v and out may be so, too, where
-// they are `parts` of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it was
-// refused or not.
+// Check everything and plan. Unless it is for ENTRY_ENQUEUE, buffers may be NULL; q, k, v, out and new keys may be so, too,
+// where they are parts of a workspace that a layer makes later. `params` may be the call's own. Release the call whether it
+// was refused or not.
+#define CALL_PARTS 1
+#define CALL_KEYS_TURNED 2 // RoPE is of q alone
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
-                             entry_purpose purpose, bool parts, call *c);
+                             entry_purpose purpose, unsigned how, call *c);
 // The caller's memory that a checked call reads and writes.
 void cla_call_views(const call *c, call_views *v);
 // Of those what hides keys beside their positions: the boolean mask, and what expressions read.
@@ -71,8 +75,20 @@ void cla_call_release(call *c);
 // A call's small table, where it has one and it is not there yet, until the chain ends. All that a call borrows it borrows
 // before its first command: asking whether something may be lent again must not come between its commands.
 clattn_status cla_call_table(call *c, chain *steps);
+// Its words: of batch items, and where those of heads, then of the past, begin.
+typedef struct call_words {
+    size_t before_heads, before_past, all;
+} call_words;
+call_words cla_call_words(const call *c);
 // The table of a launch of the rows from `first` on, so many, which it counts from 0; NULL where there is none.
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table);
+
+// Sinks on the device (sinks.c): once the call's sizes are known; memory for a table with them, before the first command; and
+// what makes *table one, which it then is. Nothing where there are none.
+clattn_status cla_sinks_check(const call *c, bool planning);
+clattn_status cla_sinks_prepare(const call *c);
+clattn_status cla_sinks_borrow(const call *c, chain *steps, cl_mem *to);
+clattn_status cla_sinks_enqueue(const call *c, chain *steps, cl_mem to, cl_mem *table);
 
 // The options of clattn_score (score.c): those without code, their values, the host arrays, which are copied first where
 // the call will run; then what kernels see of them.
@@ -89,8 +105,11 @@ double cla_call_seen_of(const call *c, int b, int first, int rows); // in one of
 double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.
-clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p);
-clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], bool planning);
+clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p, bool turned);
+clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
+                           bool planning);
+clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,
+                                 const tensor_rule *rule);
 void cla_kv_fill(call *c);
 bool cla_kv_is_shared(const clattn_kv *kv);
 void cla_kv_key_arguments(const call *c, launch *l);
@@ -98,13 +117,13 @@ void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: th
 void cla_kv_place_arguments(const call *c, launch *l);
 // Where keys lie besides (kv_places.c): past rows, and pages. Whether k and v are pages; the keys of the call; those of an item
 // at most; how many of them lie in the past; the length of an item.
-clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, const int64_t q[4], bool planning);
+clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning);
 bool cla_kv_is_paged(const clattn_kv *kv);
 bool cla_kv_has_past(const clattn_kv *kv);
 int64_t cla_kv_count(const clattn_kv *kv);
 int cla_kv_past(const clattn_kv *kv, int b);
-int cla_kv_most(const clattn_attention_params *p, int b);
-int cla_kv_length(const clattn_attention_params *p, int b);
+int cla_kv_most(const call *c, int b);
+int cla_kv_length(const call *c, int b);
 void cla_kv_fill_places(call *c);
 void cla_kv_fill_past(const call *c, int32_t *words); // a word a batch item, in the table behind all else
 // The rows of a table of RoPE that count k's rows from past_lengths on, instead of the call's.

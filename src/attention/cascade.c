@@ -52,7 +52,7 @@ static const char *hidden_keys(const call *c, int prefix) {
     for (int b = 0; b < c->problem.batch; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : c->problem.n_q, first = cla_call_shift(c, b);
         if (rows == 0) continue;
-        if (cla_kv_length(&c->params, b) < prefix) return "an item's keys (kv_lengths) end within it";
+        if (cla_kv_length(c, b) < prefix) return "an item's keys (kv_lengths) end within it";
         if (first - prefix < INT32_MIN) return "its rows stand too far before the keys";
         if (c->args.window_right >= 0 && first + c->args.window_right < prefix - 1)
             return "causality or the window hides some of it";
@@ -74,6 +74,8 @@ static const char *options_refusal(const call *c, int prefix) {
     if (m->score_ops & ARGS_MODS) return "score_mod and mask_mod name the item and the row";
     if (m->score_ops & ARGS_BLOCKS) return "a block mask has blocks of an item's rows";
     if (m->dropout) return "dropout differs from item to item";
+    if (c->ragged.given) return "the items' rows are packed (cu_seqlens)";
+    if (cla_tensor_given(&c->params.score.sinks_device)) return "sinks lie on the device";
     if (own == 0 && c->params.score.sinks) return "sinks belong to the items' own keys, and there are none";
     return hidden_keys(c, prefix);
 }

@@ -221,7 +221,12 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
         attention_args a = whole;
         cl_mem table = c->table;
         rows = all - first < most ? all - first : most;
-        if (rows < all) TRY(cla_call_table_of(c, steps, first, rows, &table));
+        if (rows < all) {
+            cl_mem with_sinks = NULL;
+            TRY(cla_call_table_of(c, steps, first, rows, &table));
+            TRY(cla_sinks_borrow(c, steps, &with_sinks));
+            TRY(cla_sinks_enqueue(c, steps, with_sinks, &table));
+        }
         take_rows(&a, first, rows);
         set_arguments(c, &a, &mods, &dropout, &table, &l);
         set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);

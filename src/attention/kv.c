@@ -3,22 +3,16 @@
 #include "attention/call.h"
 
 // Options that have a place in the header and no code yet.
-clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p) {
+clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_params *p, bool turned) {
     const clattn_kv *kv = &p->kv;
-    const bool ragged = cla_ragged_given(p);
     const struct {
         bool set;
         const char *name;
     } options[] = {
         {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
-             !cla_kv_appends(kv),
+             !cla_kv_appends(kv) && !turned,
          "rope of i8 keys"},
-        {cla_kv_appends(kv) && (cla_kv_is_paged(kv) || cla_tensor_given(&kv->past_k)),
-         "k_new beside past_k or block_table"},
-        {ragged && cla_kv_has_past(kv), "past_k beside cu_seqlens"},
-        {ragged && cla_kv_is_paged(kv), "block_table beside cu_seqlens"},
-        {ragged && (cla_kv_appends(kv) || cla_tensor_given(&kv->v_new)), "k_new beside cu_seqlens"},
-        {ragged && cla_tensor_given(&p->rope.positions), "rope.positions beside cu_seqlens"},
+        {cla_kv_appends(kv) && cla_kv_has_past(kv), "k_new beside past_k"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -27,25 +21,25 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
-// Both scales with i8, neither without.
-static clattn_status check_scale(clattn_context *x, const clattn_tensor *t, const clattn_tensor *of,
-                                 const char *name, bool planning) {
-    const tensor_rule rule = {name, "[B, Hkv, Nkv]", TYPES_F32, false, planning};
+// Both scales with i8, neither without: one of each row of `of`.
+clattn_status cla_kv_check_scale(clattn_context *x, const clattn_tensor *t, const clattn_tensor *of,
+                                 const tensor_rule *rule) {
     if (of->type != CLATTN_TYPE_I8 && !cla_tensor_given(t)) return CLATTN_OK;
     if (of->type != CLATTN_TYPE_I8)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: is for i8 keys and values, these are %s",
-                                name, clattn_type_name(of->type));
-    TRY(cla_tensor_check(x, t, 3, &rule));
+                                rule->name, clattn_type_name(of->type));
+    TRY(cla_tensor_check(x, t, 3, rule));
     for (int i = 0; i < 3; i++)
         if (t->shape[i] != of->shape[i])
             return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                    "%s: size %lld of axis %d does not fit: [B, Hkv, Nkv] has %lld", name,
-                                    (long long)t->shape[i], i, (long long)of->shape[i]);
+                                    "%s: size %lld of axis %d does not fit: %s has %lld", rule->name,
+                                    (long long)t->shape[i], i, rule->axes, (long long)of->shape[i]);
     return CLATTN_OK;
 }
 
-// The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv.
-clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], bool planning) {
+// The shapes follow from q's [B, H, Nq, D] but for Hkv, Nkv and Dv. `items`: B of what is never packed.
+clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t q[4], int64_t items,
+                           bool planning) {
     const bool paged = cla_kv_is_paged(kv);
     const tensor_rule k = {"k", paged ? "[pages, Hkv, page_size, D]" : "[B, Hkv, Nkv, D]", TYPES_KV, false,
                            planning},
@@ -61,9 +55,11 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     if (kv->v.type != kv->k.type)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "v: its type differs from k's: both must be stored alike");
-    TRY(check_scale(x, &kv->k_scale, &kv->k, "k_scale", planning));
-    TRY(check_scale(x, &kv->v_scale, &kv->v, "v_scale", planning));
-    return cla_kv_check_places(x, kv, q, planning);
+    const tensor_rule k_scale = {"k_scale", "[B, Hkv, Nkv]", TYPES_F32, false, planning},
+                      v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32, false, planning};
+    TRY(cla_kv_check_scale(x, &kv->k_scale, &kv->k, &k_scale));
+    TRY(cla_kv_check_scale(x, &kv->v_scale, &kv->v, &v_scale));
+    return cla_kv_check_places(x, kv, items, planning);
 }
 
 // The caller's memory that keys and values are read from.

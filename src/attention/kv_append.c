@@ -9,10 +9,11 @@ typedef struct new_rows {
     int64_t start, count;
 } new_rows;
 
-static new_rows rows_of(const call *c, int64_t b) {
+static new_rows rows_of(const call *c, int b) {
     const clattn_score *s = &c->params.score;
-    const int64_t n = c->params.kv.k_new.shape[2], keys = s->kv_lengths ? s->kv_lengths[b] : c->problem.n_kv,
-                  count = s->q_lengths && n == c->problem.n_q ? s->q_lengths[b] : n;
+    const int64_t n = c->params.kv.k_new.shape[2], keys = cla_kv_length(c, b);
+    int64_t count = s->q_lengths && n == c->problem.n_q ? s->q_lengths[b] : n;
+    if (c->ragged.given) count = cla_ragged_rows(c, b);
     return (new_rows){keys - count, count};
 }
 
@@ -22,6 +23,19 @@ bool cla_kv_appends(const clattn_kv *kv) {
 
 static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale) {
     return (append_side){rows, kept, cla_tensor_given(scale) ? scale : NULL};
+}
+
+// Packed rows lie as those of q do.
+static clattn_status check_batch(const call *c) {
+    const int64_t *s = c->params.kv.k_new.shape, batch = c->ragged.given ? 1 : c->problem.batch;
+    if (s[0] != batch)
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "k_new: %lld batch items: %lld are needed", (long long)s[0],
+                                (long long)batch);
+    if (!c->ragged.given || s[2] == c->ragged.total_q) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                            "k_new: %lld rows: of a ragged batch they lie as the rows of q, which are %d",
+                            (long long)s[2], c->ragged.total_q);
 }
 
 clattn_status cla_kv_check_new(call *c, bool planning) {
@@ -35,8 +49,12 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
     if (!cla_kv_appends(kv)) return CLATTN_OK;
     a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale);
     a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale);
+    a->sequences = c->ragged.given ? c->ragged.sequences : 0;
+    if (cla_kv_is_paged(kv)) a->pages = &c->pages, a->block_table = &kv->block_table.buffer;
+    a->capacity = (int)cla_kv_count(kv);
     TRY(cla_append_check_tensors(c->context, a, planning));
-    for (int64_t b = 0; b < c->problem.batch; b++) {
+    TRY(check_batch(c));
+    for (int b = 0; !c->ragged.on_device && b < c->problem.batch; b++) {
         const new_rows rows = rows_of(c, b);
         if (rows.start < 0)
             return cla_context_fail(
@@ -53,6 +71,7 @@ void cla_kv_fill_new(call *c) {
     if (!cla_kv_appends(&c->params.kv)) return;
     a->start = c->problem.batch ? (int32_t)rows_of(c, 0).start : 0;
     a->table = c->params.score.kv_lengths || c->params.score.q_lengths ? &c->append_table : NULL;
+    if (c->ragged.given) a->table = &c->table;
     if (r->layout == CLATTN_ROPE_NONE) return;
     a->rope = r;
     a->turned = cla_rope_rows_of(c, false);
@@ -68,7 +87,7 @@ double cla_kv_append_flops(const call *c) {
 
 clattn_status cla_kv_append_table(call *c, chain *steps) {
     const size_t count = (size_t)c->problem.batch * APPEND_ITEM_WORDS;
-    if (!c->append.table) return CLATTN_OK;
+    if (!c->append.table || c->ragged.given) return CLATTN_OK;
     int32_t *words = calloc(count, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "k_new: no host memory for its places");

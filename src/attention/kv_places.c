@@ -4,8 +4,6 @@
 
 #include "attention/call.h"
 
-#define TYPES_I32 (1u << CLATTN_TYPE_I32)
-
 bool cla_kv_is_paged(const clattn_kv *kv) {
     return cla_tensor_given(&kv->block_table);
 }
@@ -21,12 +19,13 @@ int cla_kv_past(const clattn_kv *kv, int b) {
     if (!cla_kv_has_past(kv)) return 0;
     return kv->past_lengths ? kv->past_lengths[b] : (int)kv->past_k.shape[2];
 }
-int cla_kv_most(const clattn_attention_params *p, int b) {
-    return cla_kv_has_past(&p->kv) ? cla_kv_past(&p->kv, b) + (int)p->kv.k.shape[2]
-                                   : (int)cla_kv_count(&p->kv);
+int cla_kv_most(const call *c, int b) {
+    const clattn_kv *kv = &c->params.kv;
+    if (c->ragged.packed_keys) return cla_kv_past(kv, b) + cla_ragged_keys(c, b);
+    return cla_kv_has_past(kv) ? cla_kv_past(kv, b) + (int)kv->k.shape[2] : (int)cla_kv_count(kv);
 }
-int cla_kv_length(const clattn_attention_params *p, int b) {
-    return p->score.kv_lengths ? p->score.kv_lengths[b] : cla_kv_most(p, b);
+int cla_kv_length(const call *c, int b) {
+    return c->params.score.kv_lengths ? c->params.score.kv_lengths[b] : cla_kv_most(c, b);
 }
 
 // One of the past views: its rows in `axes`, as those of its new ones, `of`. A size of 1 repeats along the batch.
@@ -38,22 +37,6 @@ static clattn_status check_past_view(clattn_context *c, const clattn_tensor *t, 
     if (t->type == of->type) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its type is %s: k's, %s, is needed", rule->name,
                             clattn_type_name(t->type), clattn_type_name(of->type));
-}
-
-static clattn_status check_past_scale(clattn_context *c, const clattn_tensor *t, const clattn_tensor *of,
-                                      const char *name, bool planning) {
-    const tensor_rule rule = {name, "[B or 1, Hkv, P]", TYPES_F32, false, planning};
-    if (of->type != CLATTN_TYPE_I8 && !cla_tensor_given(t)) return CLATTN_OK;
-    if (of->type != CLATTN_TYPE_I8)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is for i8 keys and values, these are %s",
-                                name, clattn_type_name(of->type));
-    TRY(cla_tensor_check(c, t, 3, &rule));
-    for (int i = 0; i < 3; i++)
-        if (t->shape[i] != of->shape[i])
-            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "%s: size %lld of axis %d does not fit: [B or 1, Hkv, P] has %lld", name,
-                                    (long long)t->shape[i], i, (long long)of->shape[i]);
-    return CLATTN_OK;
 }
 
 static clattn_status refuse_without(clattn_context *c, const char *name, const char *without) {
@@ -77,8 +60,10 @@ static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t 
             "block_table: not with past_k: a prefix is pages that the block table repeats");
     TRY(check_past_view(c, &kv->past_k, &kv->k, &k, batch, -1));
     TRY(check_past_view(c, &kv->past_v, &kv->v, &v, batch, kv->past_k.shape[2]));
-    TRY(check_past_scale(c, &kv->past_k_scale, &kv->past_k, "past_k_scale", planning));
-    return check_past_scale(c, &kv->past_v_scale, &kv->past_v, "past_v_scale", planning);
+    const tensor_rule k_scale = {"past_k_scale", "[B or 1, Hkv, P]", TYPES_F32, false, planning},
+                      v_scale = {"past_v_scale", "[B or 1, Hkv, P]", TYPES_F32, false, planning};
+    TRY(cla_kv_check_scale(c, &kv->past_k_scale, &kv->past_k, &k_scale));
+    return cla_kv_check_scale(c, &kv->past_v_scale, &kv->past_v, &v_scale);
 }
 
 static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
@@ -107,9 +92,9 @@ static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t
     return CLATTN_OK;
 }
 
-clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, const int64_t q[4], bool planning) {
-    TRY(check_past(c, kv, q[0], planning));
-    return check_pages(c, kv, q[0], planning);
+clattn_status cla_kv_check_places(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
+    TRY(check_past(c, kv, batch, planning));
+    return check_pages(c, kv, batch, planning);
 }
 
 // A batch of one repeats.
@@ -133,15 +118,6 @@ static page_args pages_of(const clattn_kv *kv) {
     return a;
 }
 
-// Words of the table before those of the past.
-static size_t words_before(const call *c) {
-    const size_t items = (c->args.flags & ARGS_BATCH_ROWS)
-                             ? cla_ragged_item_words(c) * (size_t)c->problem.batch
-                             : 0,
-                 heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
-    return items + heads;
-}
-
 // The keys of items differ with past_lengths, so that there is a table.
 void cla_kv_fill_places(call *c) {
     const clattn_kv *kv = &c->params.kv;
@@ -151,7 +127,7 @@ void cla_kv_fill_places(call *c) {
     c->past = (past_args){.k = rows_of(&kv->past_k, c->problem.batch),
                           .v = rows_of(&kv->past_v, c->problem.batch),
                           .rows = (int)kv->past_k.shape[2],
-                          .word = kv->past_lengths ? (int)words_before(c) : -1};
+                          .word = kv->past_lengths ? (int)cla_call_words(c).before_past : -1};
     if (c->problem.type_kv == CLATTN_TYPE_I8)
         c->past_scales = (past_scale_args){rows_of(&kv->past_k_scale, c->problem.batch),
                                            rows_of(&kv->past_v_scale, c->problem.batch)};
@@ -159,12 +135,12 @@ void cla_kv_fill_places(call *c) {
 
 void cla_kv_fill_past(const call *c, int32_t *words) {
     for (int b = 0; c->params.kv.past_lengths && b < c->problem.batch; b++)
-        words[words_before(c) + (size_t)b] = c->params.kv.past_lengths[b];
+        words[cla_call_words(c).before_past + (size_t)b] = c->params.kv.past_lengths[b];
 }
 
 clattn_status cla_kv_past_table(call *c, chain *steps) {
     const size_t count = ARGS_ITEM_WORDS * (size_t)c->problem.batch;
-    if (!c->params.kv.past_lengths || c->past_table || count == 0) return CLATTN_OK;
+    if (!c->params.kv.past_lengths || c->ragged.packed_keys || c->past_table || count == 0) return CLATTN_OK;
     int32_t *words = calloc(count, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for past_lengths");

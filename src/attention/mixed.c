@@ -3,21 +3,13 @@
 #include "attention/call.h"
 #include "plan/family.h"
 
-static int length_of(const int32_t *cu, const int32_t *used, int b) {
-    return used ? used[b] : cu[b + 1] - cu[b];
-}
-
 // The longest of the sequences of up to so many rows; how many they are.
 static int find_few(const call *c, int rows, int *most_q, int *most_kv) {
-    const clattn_attention_params *p = &c->params;
     int count = 0;
     *most_q = *most_kv = 0;
     for (int b = 0; b < c->ragged.sequences; b++) {
-        const int q = length_of(p->cu_seqlens_q, p->score.q_lengths, b);
+        const int q = cla_ragged_rows(c, b), kv = cla_kv_length(c, b);
         if (q == 0 || q > rows) continue;
-        const int kv = c->ragged.packed_keys ? length_of(p->kv.cu_seqlens_kv, p->score.kv_lengths, b)
-                       : p->score.kv_lengths ? p->score.kv_lengths[b]
-                                             : c->problem.n_kv;
         *most_q = q > *most_q ? q : *most_q, *most_kv = kv > *most_kv ? kv : *most_kv;
         count++;
     }
@@ -47,13 +39,14 @@ clattn_status cla_mixed_begin(const call *c, call *few, chain *steps) {
     ragged_batch *r = &few->ragged;
     *few = *c;
     few->variant = c->few_variant;
-    few->table = NULL;
+    few->table = few->with_sinks = NULL;
     r->from_rows = 1, r->to_rows = c->few_rows;
     r->order += c->ragged.working, r->before += c->ragged.working + 1;
     return cla_call_table(few, steps);
 }
 
 clattn_status cla_mixed_enqueue(const call *c, call *few, chain *steps) {
+    TRY(cla_sinks_enqueue(few, steps, few->with_sinks, &few->table));
     few->q = c->q, few->k = c->k, few->args = c->args; // which RoPE has turned
     return cla_flash_enqueue(few, steps);
 }

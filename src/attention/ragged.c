@@ -8,13 +8,37 @@
 #define MOST_ORDERED 4096 // sequences that the device orders: it compares each with all
 
 static bool on_device(const clattn_attention_params *p) {
-    return cla_tensor_given(&p->cu_seqlens_q_device) || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+    return cla_tensor_given(&p->cu_seqlens_q_device) || cla_tensor_given(&p->kv.cu_seqlens_kv_device) ||
+           cla_tensor_given(&p->kv.kv_lengths_device);
+}
+static bool packed_keys(const clattn_attention_params *p) {
+    return p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
 }
 bool cla_ragged_given(const clattn_attention_params *p) {
     return p->cu_seqlens_q || p->kv.cu_seqlens_kv || on_device(p);
 }
 int64_t cla_ragged_sequences(const clattn_attention_params *p) {
     return cla_ragged_given(p) ? p->sequences : p->q.shape[0];
+}
+
+// What packed keys are not beside.
+static clattn_status check_keys_given(clattn_context *x, const clattn_attention_params *p) {
+    const bool lengths = cla_tensor_given(&p->kv.kv_lengths_device), packed = packed_keys(p);
+    if (lengths && p->score.kv_lengths)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "kv_lengths_device: is given beside kv_lengths, whose place it takes");
+    if (lengths && packed)
+        return cla_context_fail(
+            x, CLATTN_INVALID_ARGUMENT,
+            "kv_lengths_device: is of keys that are not packed, and cu_seqlens_kv is given");
+    if (packed && cla_kv_is_paged(&p->kv))
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "cu_seqlens_kv: keys lie in pages, not packed: kv_lengths say how many");
+    if (packed && cla_kv_appends(&p->kv))
+        return cla_context_fail(
+            x, CLATTN_INVALID_ARGUMENT,
+            "cu_seqlens_kv: k_new goes to caches, [B, Hkv, Nkv, D] or pages, not to packed keys");
+    return CLATTN_OK;
 }
 
 // Numbers that need an array, and arrays that need another.
@@ -30,9 +54,9 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
         return CLATTN_OK;
     }
     if (!queries)
-        return cla_context_fail(
-            x, CLATTN_INVALID_ARGUMENT,
-            "cu_seqlens_kv: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows");
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "%s: needs cu_seqlens_q, which may say 0, 1, 2, ... of single rows",
+                                packed_keys(p) ? "cu_seqlens_kv" : "kv_lengths_device");
     if (on_device(p) && (p->cu_seqlens_q || p->kv.cu_seqlens_kv))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "cu_seqlens_q_device: all arrays must be on the device, or none");
@@ -45,13 +69,14 @@ clattn_status cla_ragged_check_given(clattn_context *x, const clattn_attention_p
                                 p->sequences < 0 ? "sequences"
                                 : p->max_q < 0   ? "max_q"
                                                  : "max_kv");
-    return CLATTN_OK;
+    return check_keys_given(x, p);
 }
 
 // An array of the host, and what bounds it.
 typedef struct array_rule {
     const char *name, *most_name;
     const int32_t *cu, *used; // used: what of each sequence is looked at, as far as it is right; NULL: all
+    const clattn_kv *before;  // of keys, whose past `used` counts; else NULL
     int total, *longest;      // longest: the caller's bound, or 0, and then what is the most
 } array_rule;
 
@@ -66,7 +91,8 @@ static clattn_status check_array(const call *c, const array_rule *a) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: item %d is %d after %d: must not fall, nor pass the %d packed rows",
                                     a->name, b + 1, to, from, a->total);
-        const int length = a->used && a->used[b] < to - from ? a->used[b] : to - from;
+        const int64_t used = !a->used ? INT32_MAX : a->used[b] - (a->before ? cla_kv_past(a->before, b) : 0);
+        const int length = used < to - from ? (int)used : to - from;
         if (most && length > most)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
@@ -77,9 +103,9 @@ static clattn_status check_array(const call *c, const array_rule *a) {
 }
 
 static clattn_status check_device_array(clattn_context *x, const char *name, const clattn_tensor *t,
-                                        int sequences, bool planning) {
-    const tensor_rule rule = {name, "[B + 1]", 1u << CLATTN_TYPE_I32, false, planning};
-    const int64_t shape = (int64_t)sequences + 1;
+                                        int sequences, int more, bool planning) {
+    const tensor_rule rule = {name, more ? "[B + 1]" : "[B]", TYPES_I32, false, planning};
+    const int64_t shape = (int64_t)sequences + more;
     TRY(cla_tensor_check(x, t, 1, &rule));
     if (t->shape[0] == shape) return CLATTN_OK;
     return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
@@ -111,10 +137,10 @@ static clattn_status check_host(call *c, bool planning) {
     const clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;
     if (!planning) TRY(copy_arrays(c));
-    const array_rule q = {"cu_seqlens_q",     "max_q",    p->cu_seqlens_q,
-                          p->score.q_lengths, r->total_q, &r->most_q};
-    const array_rule kv = {"cu_seqlens_kv",     "max_kv",    p->kv.cu_seqlens_kv,
-                           p->score.kv_lengths, r->total_kv, &r->most_kv};
+    const array_rule q = {"cu_seqlens_q", "max_q",    p->cu_seqlens_q, p->score.q_lengths,
+                          NULL,           r->total_q, &r->most_q};
+    const array_rule kv = {"cu_seqlens_kv", "max_kv",    p->kv.cu_seqlens_kv, p->score.kv_lengths,
+                           &p->kv,          r->total_kv, &r->most_kv};
     TRY(check_array(c, &q));
     return r->packed_keys ? check_array(c, &kv) : CLATTN_OK;
 }
@@ -123,10 +149,12 @@ static clattn_status check_device(call *c, bool planning) {
     const clattn_attention_params *p = &c->params;
     const ragged_batch *r = &c->ragged;
     clattn_context *x = c->context;
-    TRY(check_device_array(x, "cu_seqlens_q_device", &p->cu_seqlens_q_device, r->sequences, planning));
+    TRY(check_device_array(x, "cu_seqlens_q_device", &p->cu_seqlens_q_device, r->sequences, 1, planning));
     if (r->packed_keys)
-        TRY(check_device_array(x, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, r->sequences,
+        TRY(check_device_array(x, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, r->sequences, 1,
                                planning));
+    if (cla_tensor_given(&p->kv.kv_lengths_device))
+        TRY(check_device_array(x, "kv_lengths_device", &p->kv.kv_lengths_device, r->sequences, 0, planning));
     if ((r->most_q == 0 && r->total_q > 0) || (r->most_kv == 0 && r->total_kv > 0))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "%s: is 0: with arrays on the device the longest sequence must be given",
@@ -140,7 +168,7 @@ clattn_status cla_ragged_check(call *c, bool planning) {
     if (!cla_ragged_given(p)) return CLATTN_OK;
     *r = (ragged_batch){.given = true,
                         .on_device = on_device(p),
-                        .packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device),
+                        .packed_keys = packed_keys(p),
                         .sequences = p->sequences,
                         .from_rows = 1,
                         .to_rows = INT32_MAX,
@@ -151,17 +179,26 @@ clattn_status cla_ragged_check(call *c, bool planning) {
     if (!r->packed_keys && r->most_kv)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "max_kv: is of packed keys, and cu_seqlens_kv is absent");
-    if (!r->packed_keys) r->most_kv = r->total_kv;
-    return r->on_device ? check_device(c, planning) : check_host(c, planning);
+    if (!r->packed_keys) r->most_kv = (int)cla_kv_count(&p->kv);
+    TRY(r->on_device ? check_device(c, planning) : check_host(c, planning));
+    if (r->packed_keys && cla_kv_has_past(&p->kv)) r->most_kv += (int)p->kv.past_k.shape[2];
+    return CLATTN_OK;
 }
 
-static clattn_status check_used(const call *c, const char *name, const int32_t *used, const int32_t *cu) {
-    for (int b = 0; used && b < c->ragged.sequences; b++)
-        if (used[b] > cu[b + 1] - cu[b])
-            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                    "%s: item %d is %d: its sequence has %d rows", name, b, (int)used[b],
-                                    (int)(cu[b + 1] - cu[b]));
-    return CLATTN_OK;
+int cla_ragged_rows(const call *c, int b) {
+    const int32_t *cu = c->params.cu_seqlens_q, *used = c->params.score.q_lengths;
+    return used ? used[b] : cu ? cu[b + 1] - cu[b] : c->ragged.most_q;
+}
+int cla_ragged_keys(const call *c, int b) {
+    const int32_t *cu = c->params.kv.cu_seqlens_kv;
+    const int64_t past = cla_kv_has_past(&c->params.kv) ? c->params.kv.past_k.shape[2] : 0;
+    return cu ? cu[b + 1] - cu[b] : c->ragged.most_kv - (int)past;
+}
+
+static clattn_status check_used(const call *c, const char *name, int b, int used, int most) {
+    if (used <= most) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                            "%s: item %d is %d: its sequence has %d rows", name, b, used, most);
 }
 
 clattn_status cla_ragged_take_lengths(call *c, bool planning) {
@@ -169,15 +206,15 @@ clattn_status cla_ragged_take_lengths(call *c, bool planning) {
     clattn_score *s = &p->score;
     const ragged_batch *r = &c->ragged;
     if (!r->given || r->on_device) return CLATTN_OK;
-    TRY(check_used(c, "q_lengths", s->q_lengths, p->cu_seqlens_q));
-    if (r->packed_keys) TRY(check_used(c, "kv_lengths", s->kv_lengths, p->kv.cu_seqlens_kv));
-    if (planning) return CLATTN_OK;
     for (int b = 0; b < r->sequences; b++) {
-        r->q_length[b] = s->q_lengths ? s->q_lengths[b] : p->cu_seqlens_q[b + 1] - p->cu_seqlens_q[b];
-        if (r->packed_keys)
-            r->kv_length[b] =
-                s->kv_lengths ? s->kv_lengths[b] : p->kv.cu_seqlens_kv[b + 1] - p->kv.cu_seqlens_kv[b];
+        const int rows = cla_ragged_rows(c, b), keys = cla_kv_most(c, b);
+        TRY(check_used(c, "q_lengths", b, rows, p->cu_seqlens_q[b + 1] - p->cu_seqlens_q[b]));
+        if (s->kv_lengths) TRY(check_used(c, "kv_lengths", b, s->kv_lengths[b], keys));
+        if (planning) continue;
+        r->q_length[b] = rows;
+        if (r->packed_keys) r->kv_length[b] = s->kv_lengths ? s->kv_lengths[b] : keys;
     }
+    if (planning) return CLATTN_OK;
     s->q_lengths = r->q_length;
     if (r->packed_keys) s->kv_lengths = r->kv_length;
     return CLATTN_OK;
@@ -275,33 +312,43 @@ bool cla_ragged_next(const call *c, bool apart, ragged_part *part) {
 }
 
 clattn_status cla_ragged_table(call *c, chain *steps) {
-    const uint64_t words =
-        (uint64_t)c->problem.batch * ARGS_SEQUENCE_WORDS +
-        ((c->args.flags & ARGS_HEAD_FLAGS) ? (uint64_t)c->problem.heads * ARGS_HEAD_WORDS : 0);
     if (!c->ragged.on_device || !c->table || c->ragged.limits) return CLATTN_OK;
     c->ragged.limits = c->table;
-    return cla_chain_scratch(steps, words * sizeof(int32_t), &c->table);
+    return cla_chain_scratch(steps, cla_call_words(c).all * sizeof(int32_t), &c->table);
+}
+
+// What of the keys lies in a buffer: where they begin, or how many they are, or nothing.
+static const clattn_tensor *keys_array(const call *c) {
+    const clattn_kv *kv = &c->params.kv;
+    return c->ragged.packed_keys                      ? &kv->cu_seqlens_kv_device
+           : cla_tensor_given(&kv->kv_lengths_device) ? &kv->kv_lengths_device
+                                                      : NULL;
 }
 
 clattn_status cla_ragged_enqueue(call *c, chain *steps) {
     const clattn_attention_params *p = &c->params;
     const ragged_batch *r = &c->ragged;
-    const clattn_tensor *q = &p->cu_seqlens_q_device, *kv = r->packed_keys ? &p->kv.cu_seqlens_kv_device : q;
-    const bool heads = (c->args.flags & ARGS_HEAD_FLAGS) != 0;
+    const clattn_tensor *q = &p->cu_seqlens_q_device, *array = keys_array(c), *kv = array ? array : q;
+    const call_words words = cla_call_words(c);
     const knobs k = {.ragged = 1};
     const ragged_args a = {.q_offset = q->offset,
                            .q_stride = q->stride[0],
                            .kv_offset = kv->offset,
-                           .kv_stride = r->packed_keys ? kv->stride[0] : -1,
+                           .kv_stride = kv->stride[0],
+                           .keys = r->packed_keys ? RAGGED_KEYS_PACKED
+                                   : array        ? RAGGED_KEYS_COUNTED
+                                                  : RAGGED_KEYS_ALL,
                            .batch = r->sequences,
-                           .head_words = heads ? ARGS_HEAD_WORDS * c->problem.heads : 0,
+                           .more_words = (int)(words.all - words.before_heads),
+                           .past_word = c->problem.past ? c->past.word : -1,
+                           .past_rows = c->problem.past ? c->past.rows : 0,
                            .total_q = r->total_q,
                            .total_kv = r->total_kv,
                            .bottom_right = p->score.alignment == CLATTN_ALIGN_BOTTOM_RIGHT,
                            .unit_rows = c->variant.rows_per_group > 0 ? c->variant.rows_per_group : 1,
                            .unit_heads = unit_heads(c),
                            .ordered = r->sequences <= MOST_ORDERED};
-    const size_t items[3] = {(size_t)(a.batch > a.head_words ? a.batch : a.head_words), 1, 1};
+    const size_t items[3] = {(size_t)(a.batch > a.more_words ? a.batch : a.more_words), 1, 1};
     launch l = {.flops = 0.0};
     if (!r->limits) return CLATTN_OK;
     TRY(cla_program_get(c->context, KERNEL_RAGGED, &k, &l.program));

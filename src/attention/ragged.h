@@ -10,12 +10,13 @@
 struct call;
 
 typedef struct ragged_batch {
-    bool given;                     // else everything here is 0
-    bool on_device;                 // the host does not know lengths
-    bool packed_keys;               // keys and values are packed, too; else they are a dense batch
-    int sequences, most_q, most_kv; // how many, and the longest, or the caller's bounds of them
-    int total_q, total_kv;          // rows of the packed tensors
-    int32_t *words;                 // owned: copies of the host's arrays, lengths, and the order of the work
+    bool given;       // else everything here is 0
+    bool on_device;   // the host does not know lengths
+    bool packed_keys; // keys and values are packed, too; else they are a dense batch
+    int sequences, most_q,
+        most_kv;           // how many, and the longest, or the caller's bounds of them; keys with their past
+    int total_q, total_kv; // rows of the packed tensors
+    int32_t *words;        // owned: copies of the host's arrays, lengths, and the order of the work
     int32_t *q_length, *kv_length, *order, *before; // parts of it
     int from_rows,
         to_rows;   // sequences of that many rows have work in this call: the others have a call of their own
@@ -32,6 +33,10 @@ clattn_status cla_ragged_check_given(clattn_context *context, const clattn_atten
 clattn_status cla_ragged_check(struct call *c, bool planning);
 // Then the lengths of clattn_score, which are within those of the sequences.
 clattn_status cla_ragged_take_lengths(struct call *c, bool planning);
+
+// Query rows of a sequence, and new rows of keys of a sequence, of packed ones: those it has, or, where the host does not know, the most.
+int cla_ragged_rows(const struct call *c, int b);
+int cla_ragged_keys(const struct call *c, int b);
 
 // The words of an item in the call's table; and those that are a sequence's alone.
 size_t cla_ragged_item_words(const struct call *c);

@@ -153,6 +153,7 @@ clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
                          .interleaved = r->interleaved,
                          .position = r->position,
                          .flags = r->flags,
+                         .past_word = r->past_word,
                          .amplitude = r->amplitude};
     const rope_source_args source = source_of(t);
     const size_t items[3] = {(size_t)n * (size_t)(d - r->rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
@@ -189,10 +190,11 @@ rope_rows cla_rope_rows_of(const call *c, bool is_query) {
         rows.positions = own ? &r->k_positions : &r->positions;
         return rows;
     }
-    const int past = c->params.kv.past_lengths ? ARGS_BATCH_ROWS : 0;
+    const bool past = c->params.kv.past_lengths != NULL, packed = c->ragged.packed_keys;
     const int start = is_query ? c->args.shift : cla_kv_past(&c->params.kv, 0);
-    rows.flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past;
-    rows.position = r->position + (rows.flags ? 0 : start);
+    rows.flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past && !packed ? ARGS_BATCH_ROWS : 0;
+    if (!is_query && past && packed) rows.past_word = c->past.word;
+    rows.position = r->position + (rows.flags || rows.past_word ? 0 : start);
     return rows;
 }
 
@@ -206,7 +208,8 @@ static rope_turn turn_of(const call *c, bool is_query) {
     t.y_view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
     t.rows = cla_rope_rows_of(c, is_query);
     t.rows.turns = c->frequencies, t.rows.table = is_query || packed ? c->table : c->past_table;
-    if (packed) t.sequences = c->problem.batch, t.y_view.batch = 0;
+    if (packed && !t.rows.positions) t.sequences = c->problem.batch;
+    if (packed) t.y_view.batch = 0;
     return t;
 }
 
@@ -225,8 +228,6 @@ clattn_status cla_rope_enqueue(call *c, chain *steps) {
     TRY(cla_rope_turn_enqueue(steps, &q));
     c->args.q = q.y_view, c->q = c->workspace;
     if (c->keeps_keys) return CLATTN_OK;
-    c->args.q = q.y_view, c->q = c->workspace;
-    if (cla_kv_appends(&c->params.kv)) return CLATTN_OK; // the keys are turned as they are appended
     TRY(cla_rope_turn_enqueue(steps, &k));
     c->args.k = k.y_view, c->k = c->workspace;
     return CLATTN_OK;

@@ -42,7 +42,8 @@ typedef struct rope_rows {
     const clattn_tensor *positions; // explicit ones, in place of position and shifts; NULL: none
     int64_t position;               // of row 0
     int rotary_dim, flags;          // 0: no RoPE; ARGS_BATCH_ROWS or 0
-    float amplitude;                // of cosines and sines
+    int past_word; // of packed keys: the word of the table from which on their past's lengths stand; 0: none
+    float amplitude; // of cosines and sines
     bool interleaved;
 } rope_rows;
 

@@ -90,8 +90,7 @@ static clattn_status check_where(rope_job *job, bool planning) {
                                 "rope.k_positions: are for attention: here rope.positions are those of x");
     if (p->offset && p->offsets) return refuse_both(job->context, "offset", "offsets");
     if (cla_tensor_given(&r->positions)) {
-        if (counted)
-            return refuse_both(job->context, r->position ? "rope.position" : "offset", "rope.positions");
+        if (p->offset || p->offsets) return refuse_both(job->context, "offset", "rope.positions");
         if (by_row) return refuse_both(job->context, "rope.positions", "cos [B or 1, N, R/2]");
         return cla_rope_check_positions(job->context, r, &r->positions, "rope.positions", p->x.shape[0],
                                         p->x.shape[2], planning);

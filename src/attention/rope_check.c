@@ -86,6 +86,10 @@ clattn_status cla_rope_check_numbers(clattn_context *c, const clattn_rope *r, in
 clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, const clattn_tensor *t,
                                        const char *name, int64_t batch, int64_t rows, bool planning) {
     const bool sections = cla_rope_has_sections(r);
+    if (r->position != 0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "rope.position: %lld: must be 0 where rope.positions are given",
+                                (long long)r->position);
     const tensor_rule rule = {name, sections ? "[3, B or 1, N] (rope.sections)" : "[B or 1, N]", TYPES_I32,
                               false, planning};
     TRY(cla_tensor_check(c, t, sections ? 3 : 2, &rule));
@@ -111,32 +115,31 @@ static clattn_status check_counted(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
+// Rows of keys that are turned: those of k, or of a cache, or pages, the new ones alone. Of a ragged batch rows are packed but
+// for those of a cache, and q is one item.
 clattn_status cla_rope_check(clattn_context *c, const clattn_attention_params *p, int head_dim,
                              bool planning) {
     const clattn_rope *r = &p->rope;
     TRY(cla_rope_check_numbers(c, r, head_dim));
     if (r->layout == CLATTN_ROPE_NONE) return CLATTN_OK;
-    const bool appends = cla_kv_appends(&p->kv); // of a cache the new keys alone are turned
-    const int64_t batch = p->q.shape[0], nq = p->q.shape[2],
-                  nkv = appends ? p->kv.k_new.shape[2] : p->kv.k.shape[2];
+    const bool appends = cla_kv_appends(&p->kv);
+    const clattn_tensor *k = appends ? &p->kv.k_new : &p->kv.k;
+    const int64_t batch = p->q.shape[0], nq = p->q.shape[2], nkv = k->shape[2];
     const bool rows = cla_tensor_given(&r->positions), keys = cla_tensor_given(&r->k_positions);
     if (!rows && keys)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.k_positions: are given without rope.positions: both count or neither");
     if (!rows) return check_counted(c, p);
-    if (r->position != 0)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld: must be 0 where rope.positions are given",
-                                (long long)r->position);
     TRY(cla_rope_check_positions(c, r, &r->positions, "rope.positions", batch, nq, planning));
-    if (cla_tensor_given(&p->kv.block_table)) {
+    if (cla_kv_is_paged(&p->kv) && !appends) {
         if (!keys) return CLATTN_OK;
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.k_positions: have no effect on pages, whose rows were turned before");
     }
     if (keys)
-        return cla_rope_check_positions(c, r, &r->k_positions, "rope.k_positions", batch, nkv, planning);
-    if (nq == nkv) return CLATTN_OK;
+        return cla_rope_check_positions(c, r, &r->k_positions, "rope.k_positions", k->shape[0], nkv,
+                                        planning);
+    if (nq == nkv && (batch == k->shape[0] || !cla_ragged_given(p))) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                             "rope.k_positions: are absent: needed where there are %lld %s for Nq = %lld",
                             (long long)nkv, appends ? "new keys" : "keys", (long long)nq);

@@ -56,7 +56,7 @@ static clattn_status check_q_length(const call *c, const char *name, int i, cons
     return check_length(c, name, i, at, c->problem.n_q);
 }
 static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
-    return check_length(c, name, i, at, c->ragged.given ? c->problem.n_kv : cla_kv_most(&c->params, i));
+    return check_length(c, name, i, at, c->ragged.packed_keys ? c->problem.n_kv : cla_kv_most(c, i));
 }
 static clattn_status check_past_length(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, (int)c->params.kv.past_k.shape[2]);
@@ -142,15 +142,15 @@ int cla_score_flags(const clattn_score *s) {
     return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
            (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
            (cla_tensor_given(&s->block_mask) ? ARGS_BLOCKS : 0) | (s->score_mod ? ARGS_SCORE_MOD : 0) |
-           (s->mask_mod ? ARGS_MASK_MOD : 0) | (s->sinks ? ARGS_SINK : 0) |
+           (s->mask_mod ? ARGS_MASK_MOD : 0) |
+           (s->sinks || cla_tensor_given(&s->sinks_device) ? ARGS_SINK : 0) |
            (s->head_scales ? ARGS_HEAD_SCALES : 0) |
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
-// Of sequences that the host has no lengths of, the most.
+// Of the launch: what is counted from its first key on.
 static int keys_of(const call *c, int b) {
-    if (c->ragged.given && !c->params.score.kv_lengths) return c->problem.n_kv;
-    return cla_kv_length(&c->params, b) - (c->params.score.kv_lengths ? c->first_key : 0);
+    return cla_kv_length(c, b) - (c->params.score.kv_lengths ? c->first_key : 0);
 }
 
 int32_t cla_call_shift(const call *c, int b) {
@@ -209,38 +209,43 @@ static int within(int x, int most) {
 }
 
 // The words of args.h's table, for the query rows from `first` on.
-static void fill_table(const call *c, int32_t *words, size_t row_words, size_t head_words, int first,
-                       int rows) {
+static void fill_table(const call *c, int32_t *words, const call_words *of, int first, int rows) {
     const clattn_score *s = &c->params.score;
     const problem *m = &c->problem;
-    for (int b = 0; row_words && b < m->batch; b++) {
+    const bool has_rows = of->before_heads > 0, has_heads = of->before_past > of->before_heads;
+    for (int b = 0; has_rows && b < m->batch; b++) {
         int32_t *item = words + cla_ragged_item_words(c) * (size_t)b;
         item[0] = cla_call_shift(c, b) + first;
         item[1] = within((s->q_lengths ? s->q_lengths[b] : m->n_q) - first, rows);
         item[2] = keys_of(c, b);
         item[3] = s->q_lengths ? s->q_lengths[b] : m->n_q;
     }
-    if (row_words) cla_ragged_fill_table(c, words);
-    for (int h = 0; head_words && h < m->heads; h++) {
+    if (has_rows) cla_ragged_fill_table(c, words);
+    for (int h = 0; has_heads && h < m->heads; h++) {
         const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
                                              [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
                                              [ARGS_HEAD_SCALE] = s->head_scales ? s->head_scales[h] : 0.0f};
-        memcpy(words + row_words + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
+        memcpy(words + of->before_heads + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
     }
 }
 
+call_words cla_call_words(const call *c) {
+    const size_t batch = (size_t)c->problem.batch, heads = (size_t)c->problem.heads;
+    call_words w = {.before_heads = (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * batch : 0};
+    w.before_past = w.before_heads + ((c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * heads : 0);
+    w.all = w.before_past + (c->params.kv.past_lengths ? batch : 0);
+    return w;
+}
+
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
-    const size_t items =
-        (c->args.flags & ARGS_BATCH_ROWS) ? cla_ragged_item_words(c) * (size_t)c->problem.batch : 0;
-    const size_t heads = (c->args.flags & ARGS_HEAD_FLAGS) ? ARGS_HEAD_WORDS * (size_t)c->problem.heads : 0;
-    const size_t all = items + heads + (c->params.kv.past_lengths ? (size_t)c->problem.batch : 0);
-    if (all == 0) return CLATTN_OK;
-    int32_t *words = calloc(all, sizeof *words);
+    const call_words w = cla_call_words(c);
+    if (w.all == 0) return CLATTN_OK;
+    int32_t *words = calloc(w.all, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
-    fill_table(c, words, items, heads, first, rows);
+    fill_table(c, words, &w, first, rows);
     cla_kv_fill_past(c, words);
-    const clattn_status status = cla_chain_table(steps, words, all * sizeof *words, table);
+    const clattn_status status = cla_chain_table(steps, words, w.all * sizeof *words, table);
     free(words);
     return status;
 }
@@ -249,5 +254,6 @@ clattn_status cla_call_table(call *c, chain *steps) {
     if (c->table) return CLATTN_OK;
     TRY(cla_ragged_order(c));
     TRY(cla_call_table_of(c, steps, 0, c->problem.n_q, &c->table));
-    return cla_ragged_table(c, steps);
+    TRY(cla_ragged_table(c, steps));
+    return cla_sinks_borrow(c, steps, &c->with_sinks);
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 
 #include "evidence/case_places.h"
+#include "evidence/case_ragged.h"
 
 const struct case_host_row case_hosts[CASE_HOSTS] = {
 #define HOST(name, key, of_heads, per, low, high, field)                                                     \
@@ -102,19 +103,20 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "append: at most all keys, of up to a million elements, which are not packed");
     else if (t->append && t->kv_type == CLATTN_TYPE_I8 && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: keys that are turned are not i8 here: the cache's rounding would show");
+    else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))
+        return refuse(why, "devicesinks: needs sinks");
     else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)
         return refuse(why, "positions: need a rope, such as ropehalf");
     else if ((t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2]) && !t->positions)
         return refuse(why, "sections: need positions");
     else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
         return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
-    else if (t->ragged && (t->has_past || t->page_size || t->append || t->positions || t->latent))
-        return refuse(why, "ragged: without past, pages, append, positions and latent");
     else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
         return refuse(why, "packed: q, k and v must have one size and type");
     else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
         return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
     else
-        return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why);
+        return case_layer_valid(t, why) && given_fit(t, why) && case_places_valid(t, why) &&
+               case_ragged_valid(t, why);
     return false;
 }

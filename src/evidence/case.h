@@ -36,6 +36,7 @@
 //   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
+//   devicesinks                    sinks lie in a buffer
 //   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
 //   raggedgaps raggedgapsdevice    likewise with rows between them that are no item's
 //   raggedcache raggedcachedevice  likewise of queries alone
@@ -141,6 +142,7 @@ struct test_case {
     double past_length[CASE_GIVEN_MOST];
     clattn_cascade cascade;
     int64_t page_size; // keys lie in pages; 0: they do not
+    bool device_sinks; // sinks lie in a buffer
     bool blocks;       // a block mask is made of mask or mask_mod and given to the call
     bool mods;         // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;

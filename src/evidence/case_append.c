@@ -6,6 +6,8 @@
 #include <string.h>
 
 #include "evidence/case_kv.h"
+#include "evidence/case_places.h"
+#include "evidence/case_ragged.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -21,18 +23,24 @@ int64_t case_append_start(const struct case_data *data, int64_t b) {
 
 static struct guarded bind_rows(const struct case_data *data, struct place *place, int tensor) {
     const struct test_case *t = &data->test;
-    struct guarded_shape shape = case_shape(t, tensor);
-    const int64_t size = shape.shape[3], n = t->append;
-    if (shape.type != t->q_type) shape.type = CLATTN_TYPE_F32; // holds whatever is stored
-    shape.shape[2] = n;
+    const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, n = t->append;
+    const clattn_type stored = case_shape(t, tensor).type,
+                      type = stored != t->q_type ? CLATTN_TYPE_F32 : stored; // holds whatever is stored
+    struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
     double *values = reference_alloc(guarded_shape_count(&shape));
     for (int64_t c = 0; c < t->batch * t->kv_heads * n; c++) {
         const int64_t head = c / n, b = head / t->kv_heads, r = c % n;
-        const int64_t from = head * t->n_kv + case_append_start(data, b) + r;
-        for (int64_t d = 0; d < size; d++) {
-            const bool is_new = r < case_append_count(data, b);
-            values[c * size + d] = is_new ? data->input[tensor][from * size + d] : (double)NAN;
-        }
+        const bool is_new = r < case_append_count(data, b);
+        const double *from = is_new ? case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads,
+                                                  case_append_start(data, b) + r)
+                                    : NULL;
+        for (int64_t d = 0; d < size; d++) values[c * size + d] = is_new ? from[d] : (double)NAN;
+    }
+    if (t->ragged) {
+        double *packed = case_ragged_rows(data, true, values, t->kv_heads, n, size);
+        free(values);
+        values = packed;
+        shape.shape[0] = 1, shape.shape[2] = case_ragged_total(data, true);
     }
     const struct guarded rows = guarded_input(place, &shape, values);
     free(values);
@@ -59,16 +67,18 @@ static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_
 static struct guarded bind_cache(const struct case_data *data, struct place *place, int tensor,
                                  struct guarded *scales) {
     const struct test_case *t = &data->test;
-    const struct guarded_shape shape = case_shape(t, tensor),
-                               of_rows = {CLATTN_TYPE_F32, 3, {t->batch, t->kv_heads, t->n_kv}, t->layout};
-    const int64_t rows = t->batch * t->kv_heads * t->n_kv, size = shape.shape[3];
+    const struct guarded_shape shape = case_shape(t, tensor);
+    const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3];
+    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, t->layout};
     double *values = reference_alloc(rows * size), *each = reference_alloc(rows);
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
-    for (int64_t c = 0; c < rows; c++) {
-        double *row = values + c * size;
-        fill_row(data, tensor, c / t->n_kv / t->kv_heads, c % t->n_kv, row);
-        if (t->kv_type == CLATTN_TYPE_I8) each[c] = (double)case_kv_integers(row, size);
+    for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
+        const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;
+        const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
+        if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }
+    for (int64_t c = 0; c < rows && t->kv_type == CLATTN_TYPE_I8; c++)
+        each[c] = (double)case_kv_integers(values + c * size, size);
     if (t->kv_type == CLATTN_TYPE_I8) *scales = guarded_in_out(place, &of_rows, each);
     const struct guarded to = guarded_in_out(place, &shape, values);
     free(values);
@@ -87,4 +97,5 @@ void case_append_bind(const struct case_data *data, struct place *place, struct 
         *rows[n] = a->new_rows[n].view;
         *scales[n] = a->kv_scales[n].view;
     }
+    case_places_bind(data, place, a);
 }

@@ -84,13 +84,14 @@ static struct guarded bind(const struct case_data *data, struct place *place, in
     return guarded_input(place, &shape, data->input[tensor]);
 }
 
-void case_kv_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
-    a->k = bind(data, place, CASE_K, &a->kv_scales[0]);
+void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
+                  struct case_arrays *a) {
+    a->k = bind(keys, place, CASE_K, &a->kv_scales[0]);
     a->params.kv.k = a->params.kv.v = a->k.view;
     a->params.kv.k_scale = a->params.kv.v_scale = a->kv_scales[0].view;
     a->params.kv.v.shape[3] = data->test.head_dim_v;
     if (data->test.latent) return;
-    a->v = bind(data, place, CASE_V, &a->kv_scales[1]);
+    a->v = bind(keys, place, CASE_V, &a->kv_scales[1]);
     a->params.kv.v = a->v.view;
     a->params.kv.v_scale = a->kv_scales[1].view;
     if (data->test.has_past) {

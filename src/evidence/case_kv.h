@@ -13,7 +13,8 @@ void case_kv_store(struct case_data *data);
 // A row as integers of i8, in place; returns their scale.
 float case_kv_integers(double *row, int64_t size);
 
-// Put k and v, and what stands beside them, on the device and into the call.
-void case_kv_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+// Put k and v, and what stands beside them, on the device and into the call; k and v are those of `keys`.
+void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
+                  struct case_arrays *arrays);
 
 #endif

@@ -69,21 +69,23 @@ void case_layer_make_ready(const struct case_data *data, struct place *place, st
         shape.shape[3] = n == 0 ? t->head_dim : t->head_dim_v;
         a->ready[n] = guarded_output(place, &shape);
     }
-    const clattn_layer_kv_params made = {.y = p->y.rank ? p->y : p->x,
-                                         .wk = p->wk,
-                                         .wv = p->wv,
-                                         .bk = p->bk,
-                                         .bv = p->bv,
-                                         .k = a->ready[0].view,
-                                         .v = a->ready[1].view,
-                                         .precision = p->precision,
-                                         .packed_wk = p->packed_wk,
-                                         .packed_wv = p->packed_wv,
-                                         .norm = p->norm,
-                                         .k_norm = p->k_norm,
-                                         .norm_epsilon = p->norm_epsilon,
-                                         .norm_plus_one = p->norm_plus_one && p->k_norm.rank,
-                                         .rope = p->rope};
+    clattn_layer_kv_params made = {.y = p->y.rank ? p->y : p->x,
+                                   .wk = p->wk,
+                                   .wv = p->wv,
+                                   .bk = p->bk,
+                                   .bv = p->bv,
+                                   .k = a->ready[0].view,
+                                   .v = a->ready[1].view,
+                                   .precision = p->precision,
+                                   .packed_wk = p->packed_wk,
+                                   .packed_wv = p->packed_wv,
+                                   .norm = p->norm,
+                                   .k_norm = p->k_norm,
+                                   .norm_epsilon = p->norm_epsilon,
+                                   .norm_plus_one = p->norm_plus_one && p->k_norm.rank,
+                                   .rope = p->rope};
+    if (p->rope.k_positions.rank) made.rope.positions = p->rope.k_positions;
+    made.rope.k_positions = p->rope.k_positions = absent;
     const clattn_status status = clattn_layer_kv_enqueue(place->context, place->queue, &made, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, "clattn_layer_kv_enqueue", (cl_int)status);
     clFinish(place->queue);

@@ -66,6 +66,7 @@ struct reference_places case_places_of(const struct case_data *data) {
                                      .past_lengths = data->past_lengths,
                                      .block_table = data->block_table,
                                      .page_size = t->page_size,
+                                     .turned_pages = !t->append,
                                      .rows = case_kv_rows(t)};
 }
 
@@ -88,7 +89,7 @@ double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t
     return at + ((b * t->kv_heads + h) * case_kv_rows(t) + j) * size;
 }
 
-// Pages in random order. An odd item shares its first page with the one before. Blocks that hold no key name none.
+// Pages in random order. An odd item shares its first page with the one before, unless rows are appended. Blocks that hold no key name none.
 static void make_blocks(struct case_data *data, struct random *random) {
     const struct test_case *t = &data->test;
     const int64_t blocks = blocks_of(t), pages = case_kv_batch(t);
@@ -101,7 +102,7 @@ static void make_blocks(struct case_data *data, struct random *random) {
     for (int64_t n = 0; n < t->batch * blocks; n++) {
         const int64_t b = n / blocks, block = n % blocks,
                       keys = t->score.kv_lengths ? t->score.kv_lengths[b] : t->n_kv;
-        data->block_table[n] = block == 0 && b % 2 == 1 ? order[n - blocks] : order[n];
+        data->block_table[n] = block == 0 && b % 2 == 1 && !t->append ? order[n - blocks] : order[n];
         if (block * t->page_size >= keys) data->block_table[n] = n % 2 ? INT32_MIN : -1;
     }
     free(order);

@@ -10,6 +10,7 @@
 #include "evidence/case_mods.h"
 #include "evidence/case_positions.h"
 #include "evidence/case_ragged.h"
+#include "evidence/case_sinks.h"
 #include "evidence/reference.h"
 #include "evidence/opencl.h"
 
@@ -125,9 +126,9 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     else if (t->append)
         case_append_bind(data, place, a);
     else if (!case_projects(t))
-        case_kv_bind(case_ragged_has(t, CASE_K) ? packed : data, place, a);
+        case_kv_bind(data, case_ragged_has(t, CASE_K) ? packed : data, place, a);
     if (t->op == CASE_LAYER)
-        fill_layer(t, a), case_layer_bind(data, place, a);
+        fill_layer(t, a), case_layer_bind(data, place, a), case_ragged_bind_layer(data, place, a);
     else if (t->op == CASE_LINEAR)
         a->linear = (clattn_linear_params){.x = a->x.view,
                                            .out = a->out.view,
@@ -140,6 +141,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     case_ragged_free(data, packed);
     case_positions_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.rope : &a->params.rope);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
+    case_sinks_bind(data, place, a);
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
     if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
@@ -155,6 +157,7 @@ void case_unbind(struct case_arrays *a) {
     guarded_release(&a->block_table);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) guarded_release(&a->mods[n]);
     guarded_release(&a->blocks);
+    guarded_release(&a->sinks);
     for (int n = 0; n < 2; n++) guarded_release(&a->positions[n]);
     case_layer_unbind(a);
     for (int n = 0; n < 2; n++) {

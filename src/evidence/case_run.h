@@ -28,6 +28,7 @@ struct case_arrays {
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
     struct guarded positions[2];             // explicit ones of RoPE (case_positions.h)
     struct guarded blocks;                   // the block mask
+    struct guarded sinks;                    // those on the device
     const struct test_case *test; // where it is ragged (case_ragged.h), and first rows of its sequences
     int32_t *cu[2];
     struct guarded cu_device[2];

@@ -33,6 +33,7 @@ const struct hard_case hard_cases[] = {
     {"bf16-bias", "attend-f32-b2-h2-n16-nkv33-d64-full-lse-biashqk:bf16"},
     {"alibi", "attend-f32-b1-h4-n16-nkv33-d64-causal-lse-alibi"},
     {"sinks", "attend-f32-b1-h4-n16-nkv33-d64-full-lse-sinks"},
+    {"device-sinks", "attend-bf16-b2-h4-hkv2-n16-nkv33-d64-causal-lse-sinks-kvlen9:33-devicesinks"},
     {"huge-sinks", "attend-f32-b1-h2-n12-nkv33-d64-full-lse-sinks10000:m10000"},
     {"rope", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-ropepos1000"},
     {"positions", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-ropehalf-positions"},
@@ -80,6 +81,16 @@ const struct hard_case hard_cases[] = {
     {"ragged-device",
      "attend-bf16-b4-h4-hkv2-n16-nkv140-d64-causal-bshd-lse-window60:0-alibi-qlen9:16:1:3-kvlen77:140:5:3-"
      "raggedgapsdevice"},
+
+    {"ragged-pages",
+     "attend-f32-b4-h4-hkv2-n15-nkv80-d64-causal-lse-pages16-sinks-qlen15:0:4:1-kvlen77:25:0:9-"
+     "raggedcachedevice"},
+    {"ragged-past",
+     "attend-bf16-b4-h4-hkv2-n15-nkv77-d64-causal-lse-past40:40:7:0:33-alibi-qlen15:0:4:1-kvlen77:25:0:40-"
+     "ropehalf-raggedgapsdevice"},
+    {"ragged-append",
+     "attend-f32-b3-h4-hkv2-n15-nkv60-d64-causal-lse-pages12-qlen1:15:5-kvlen60:33:9-ropehalf-positions-"
+     "append15-raggedcache"},
 
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
@@ -146,6 +157,9 @@ const struct hard_case hard_cases[] = {
     {"layer-gate", "layer-f32-b2-h4-hkv2-n9-d16-m48-causal-native-gateall-gatebias-kvlen9:4"},
     {"layer-ready",
      "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-biasesqv-normheads-normplain-ready-sinks-ropehalf"},
+    {"layer-ragged", "layer-f32-b3-h4-hkv2-n9-d16-m48-causal-native-normheads-normplain-gateall-qlen9:0:4-"
+                     "kvlen9:0:4-ropehalf-"
+                     "raggedgapsdevice"},
     {"linear", "linear-f16-b2-h1-n9-d45-m67-full-native-matrixbf16-biases"},
     {"linear-row", "linear-bf16-b1-h1-n1-d131-m67-full-native-biases"},
     {"linear-rows", "linear-f32-b2-h1-n8-d64-m130-full-native-matrixbf16"},

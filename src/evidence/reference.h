@@ -22,6 +22,7 @@ struct reference_places {
     int64_t past, past_batch, rows;
     const int32_t *past_lengths, *block_table;
     int64_t page_size; // 0: no pages
+    bool turned_pages; // whose rows are
 };
 
 struct reference {

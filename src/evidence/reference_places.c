@@ -10,7 +10,8 @@ int64_t reference_kv_most(const struct reference *r, int64_t b) {
 }
 
 bool reference_was_turned(const struct reference *r, int64_t b, int64_t j) {
-    return r->places.page_size > 0 || (r->places.past_k && j < past_length(&r->places, b));
+    return (r->places.page_size > 0 && r->places.turned_pages) ||
+           (r->places.past_k && j < past_length(&r->places, b));
 }
 
 int64_t reference_new_row(const struct reference *r, int64_t b, int64_t j) {

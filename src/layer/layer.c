@@ -10,9 +10,21 @@
 #include "layer/projector.h"
 
 static void drop_absent(clattn_layer_params *p) {
-    clattn_tensor *const optional[] = {&p->y,      &p->bq,     &p->bk,       &p->bv,       &p->bo,
-                                       &p->kv.k,   &p->kv.v,   &p->kv.k_new, &p->kv.v_new, &p->q_norm,
-                                       &p->k_norm, &p->w_gate, &p->b_gate};
+    clattn_tensor *const optional[] = {&p->y,
+                                       &p->bq,
+                                       &p->bk,
+                                       &p->bv,
+                                       &p->bo,
+                                       &p->kv.k,
+                                       &p->kv.v,
+                                       &p->kv.k_new,
+                                       &p->kv.v_new,
+                                       &p->q_norm,
+                                       &p->k_norm,
+                                       &p->w_gate,
+                                       &p->b_gate,
+                                       &p->cu_seqlens_q_device,
+                                       &p->kv.cu_seqlens_kv_device};
     cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
 }
 

@@ -16,6 +16,8 @@ typedef struct layer {
     bool native;      // projections by clattn's own kernels
     bool self;        // self-attention: x is the key/value side, too
     bool ready;       // keys and values are the caller's
+    bool appends;     // those that are made go to the caller's
+    bool ragged;      // sequences are packed
     bool gated;       // there is a gate
     clattn_type type; // of q, k, v between them, where native
     int64_t head_dim, head_dim_v, n_kv;

@@ -77,6 +77,24 @@ static clattn_status check_matrices(layer *l, bool planning) {
     return CLATTN_OK;
 }
 
+static bool packs_keys(const clattn_layer_params *p) {
+    return p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+}
+
+// The rest is attention's to check.
+static clattn_status check_ragged(const layer *l) {
+    const clattn_layer_params *p = &l->params;
+    if (!l->ragged) return CLATTN_OK;
+    if (p->x.rank == 3 && p->x.shape[0] != 1)
+        return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                "x: %lld batch items: of a ragged batch it is packed, [1, T, M]",
+                                (long long)p->x.shape[0]);
+    if (l->ready || cla_tensor_given(&p->y) || (!packs_keys(p) && !p->max_kv)) return CLATTN_OK;
+    return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                            "%s: keys are made of x, and packed as cu_seqlens_q and max_q say",
+                            packs_keys(p) ? "cu_seqlens_kv" : "max_kv");
+}
+
 static clattn_status check_tensors(layer *l, bool planning) {
     clattn_context *c = l->context;
     const clattn_layer_params *p = &l->params;
@@ -89,7 +107,8 @@ static clattn_status check_tensors(layer *l, bool planning) {
     l->self = !cla_tensor_given(&p->y) && !l->ready;
     l->y = cla_tensor_given(&p->y) ? p->y : p->x;
     l->n_kv = l->ready ? p->kv.k.shape[2] : l->y.shape[1];
-    const int64_t y_shape[3] = {p->x.shape[0], -1, -1},
+    const bool dense_y = l->ragged && cla_tensor_given(&p->y) && !packs_keys(p);
+    const int64_t y_shape[3] = {dense_y ? p->sequences : p->x.shape[0], -1, -1},
                   out_shape[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
     TRY(cla_tensor_check_shape(c, &l->y, y_shape, &y));
     TRY(cla_tensor_check(c, &p->out, 3, &out));
@@ -101,13 +120,14 @@ static clattn_status check_tensors(layer *l, bool planning) {
 
 // q, k, v and the heads' result are the layer's own, made before attention could refuse them.
 static clattn_status check_parts(const layer *l) {
-    const int64_t batch = l->params.x.shape[0], nq = l->params.x.shape[1], nkv = l->ready ? 0 : l->n_kv;
+    const int64_t batch = l->params.x.shape[0], nq = l->params.x.shape[1],
+                  nkv = l->ready ? 0 : l->y.shape[0] * l->n_kv;
     const struct {
         int64_t rows, columns;
         const char *name;
     } parts[] = {{batch * nq, l->heads * l->head_dim, "q"},
-                 {batch * nkv, l->kv_heads * l->head_dim, "k"},
-                 {batch * nkv, l->kv_heads * l->head_dim_v, "v"},
+                 {nkv, l->kv_heads * l->head_dim, "k"},
+                 {nkv, l->kv_heads * l->head_dim_v, "v"},
                  {batch * nq, l->gated ? l->params.w_gate.shape[0] : 1, "the gates"},
                  {batch * nq, l->heads * l->head_dim_v, "the heads' result"}};
     for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
@@ -146,10 +166,13 @@ static clattn_status check_ready(const layer *l) {
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "kv: of k and v there is one: give both, or neither and wk and wv");
     if (cla_tensor_given(&p->kv.k_new) || cla_tensor_given(&p->kv.v_new))
-        return cla_context_fail(l->context, CLATTN_UNSUPPORTED,
-                                "%s: a layer appends to no cache yet: leave it absent",
+        return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: a layer makes its new rows itself, with `append`: leave it absent",
                                 cla_tensor_given(&p->kv.k_new) ? "k_new" : "v_new");
-    if (!l->ready && cla_tensor_given(&p->kv.block_table))
+    if (p->append && !l->appends)
+        return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                "append: needs caches, kv.k and kv.v, which are absent");
+    if (!l->ready && !l->appends && cla_tensor_given(&p->kv.block_table))
         return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
                                 "block_table: is there for pages of kv, whose k and v are absent");
     if (!l->ready) return CLATTN_OK;
@@ -181,19 +204,14 @@ static clattn_status check_norm(layer *l, bool planning) {
     return cla_norm_check(l->context, &l->norm, planning);
 }
 
-static clattn_status check_ragged(clattn_context *c, const clattn_layer_params *p) {
-    if (!p->cu_seqlens_q && !p->kv.cu_seqlens_kv && !cla_tensor_given(&p->kv.cu_seqlens_kv_device))
-        return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_UNSUPPORTED, "cu_seqlens_%s: is not built yet in a layer: leave it 0",
-                            p->cu_seqlens_q ? "q" : "kv");
-}
-
 clattn_status cla_layer_check(layer *l, bool planning) {
     const clattn_layer_params *p = &l->params;
-    TRY(check_ragged(l->context, p));
-    l->ready = cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v);
+    const bool has_keys = cla_tensor_given(&p->kv.k) || cla_tensor_given(&p->kv.v);
+    l->appends = has_keys && p->append, l->ready = has_keys && !p->append;
+    l->ragged = p->cu_seqlens_q || cla_tensor_given(&p->cu_seqlens_q_device) || packs_keys(p);
     l->gated = cla_tensor_given(&p->w_gate);
     TRY(check_ready(l));
+    TRY(check_ragged(l));
     TRY(cla_linear_check_precision(l->context, p->precision));
     TRY(cla_linear_check_projection(l->context, p->projection));
     TRY(find_sizes(l));

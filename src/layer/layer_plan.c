@@ -16,15 +16,31 @@ bool cla_layer_projects(const layer *l, int projection) {
 }
 
 // A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.
-static clattn_tensor part(layer *l, bool heads_apart, int64_t heads, int64_t n, int64_t size) {
+static clattn_tensor part(layer *l, bool heads_apart, int64_t batch, int64_t heads, int64_t n, int64_t size) {
     const clattn_type type = l->native ? l->type : CLATTN_TYPE_F32;
-    const int64_t batch = l->params.x.shape[0];
     clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, batch, heads, n, size)
                                   : clattn_tensor_bshd(NULL, type, batch, heads, n, size);
     t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
     l->workspace_bytes =
         cla_workspace_add(l->workspace_bytes, (uint64_t)cla_tensor_count(&t), clattn_type_size(type));
     return t;
+}
+
+// Whether RoPE counts rows inside sequences, as attention alone does.
+static bool counts_sequences(const layer *l) {
+    return l->ragged && l->params.rope.layout != CLATTN_ROPE_NONE &&
+           !cla_tensor_given(&l->params.rope.positions);
+}
+
+// Keys that are made of x are packed as x is.
+static void take_sequences(const layer *l, clattn_attention_params *a) {
+    const clattn_layer_params *p = &l->params;
+    a->sequences = p->sequences;
+    a->cu_seqlens_q = p->cu_seqlens_q, a->cu_seqlens_q_device = p->cu_seqlens_q_device;
+    a->max_q = p->max_q, a->max_kv = p->max_kv;
+    if (!l->ragged || !l->self || l->appends) return;
+    a->kv.cu_seqlens_kv = p->cu_seqlens_q, a->kv.cu_seqlens_kv_device = p->cu_seqlens_q_device;
+    a->max_kv = p->max_q;
 }
 
 // RoPE of q alone, whose keys are the caller's and were turned before.
@@ -48,16 +64,21 @@ static clattn_status check_attention(layer *l) {
     cla_bytes_zero(a, sizeof *a);
     a->q = l->of[PROJECT_Q].y, a->out = l->of[PROJECT_OUT].x;
     a->kv = p->kv;
-    if (!l->ready) a->kv.k = l->of[PROJECT_K].y, a->kv.v = l->of[PROJECT_V].y;
+    if (l->appends)
+        a->kv.k_new = l->of[PROJECT_K].y, a->kv.v_new = l->of[PROJECT_V].y;
+    else if (!l->ready)
+        a->kv.k = l->of[PROJECT_K].y, a->kv.v = l->of[PROJECT_V].y;
+    take_sequences(l, a);
     a->lse = p->lse, a->weights = p->weights;
     a->scores = p->scores, a->scores_at = p->scores_at;
     a->score = p->score;
-    if (!l->ready) a->rope = p->rope;
+    if (!l->ready || counts_sequences(l)) a->rope = p->rope;
     a->kernel = p->kernel, a->splits = p->splits;
     a->workspace = p->workspace; // where the parts will be
-    TRY(cla_call_check(l->context, &l->call.params, l->purpose, true, &l->call));
+    TRY(cla_call_check(l->context, &l->call.params, l->purpose,
+                       CALL_PARTS | (l->ready ? CALL_KEYS_TURNED : 0), &l->call));
     a->rope = p->rope;
-    return l->ready ? check_rope_of_q(l) : CLATTN_OK;
+    return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
 }
 
 // RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory. Else into the pass of
@@ -67,7 +88,8 @@ static void choose_rope(layer *l) {
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
-    if (l->params.rope.layout == CLATTN_ROPE_NONE) return;
+    // What is appended attention turns on its way.
+    if (l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l)) return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
     cla_linear_choose(l->context, &q);
@@ -108,19 +130,19 @@ static clattn_status take_packed(layer *l) {
 static void lay_out_inputs(layer *l) {
     const clattn_layer_params *p = &l->params;
     const bool native = l->native;
-    const int64_t nq = p->x.shape[1];
+    const int64_t batch = p->x.shape[0], nq = p->x.shape[1];
     const clattn_tensor x = cla_linear_one_head(&p->x), y = cla_linear_one_head(&l->y);
     linear *of = l->of;
     of[PROJECT_Q] = (linear){.x = x, .w = p->wq, .b = p->bq};
-    of[PROJECT_Q].y = part(l, native, l->heads, nq, l->head_dim);
+    of[PROJECT_Q].y = part(l, native, batch, l->heads, nq, l->head_dim);
     of[PROJECT_K] = (linear){.x = y, .w = p->wk, .b = p->bk};
     of[PROJECT_V] = (linear){.x = y, .w = p->wv, .b = p->bv};
     if (!l->ready) {
-        of[PROJECT_K].y = part(l, native, l->kv_heads, l->n_kv, l->head_dim);
-        of[PROJECT_V].y = part(l, native, l->kv_heads, l->n_kv, l->head_dim_v);
+        of[PROJECT_K].y = part(l, native, l->y.shape[0], l->kv_heads, l->n_kv, l->head_dim);
+        of[PROJECT_V].y = part(l, native, l->y.shape[0], l->kv_heads, l->n_kv, l->head_dim_v);
     }
     of[PROJECT_GATE] = (linear){.x = x, .w = p->w_gate, .b = p->b_gate};
-    if (l->gated) of[PROJECT_GATE].y = part(l, false, 1, nq, p->w_gate.shape[0]);
+    if (l->gated) of[PROJECT_GATE].y = part(l, false, batch, 1, nq, p->w_gate.shape[0]);
 }
 
 // The projections and the parts of the workspace between them, for l->native; attention's call on those parts.
@@ -134,7 +156,7 @@ static clattn_status lay_out_parts(layer *l) {
                   .w = p->wo,
                   .b = p->bo,
                   .y = cla_linear_one_head(&p->out),
-                  .has_lengths = p->score.q_lengths != NULL};
+                  .has_lengths = p->score.q_lengths != NULL && !l->ragged};
     TRY(take_packed(l));
     for (int i = 0; i < PROJECTIONS; i++) {
         l->of[i].native = l->native;
@@ -143,7 +165,7 @@ static clattn_status lay_out_parts(layer *l) {
     // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
     // does not pay for; without lanes, neighbours read whole rows.
     const bool heads_apart = l->native && o->choice.id == KERNEL_LINEAR_LANES;
-    o->x = part(l, heads_apart, l->heads, p->x.shape[1], l->head_dim_v);
+    o->x = part(l, heads_apart, p->x.shape[0], l->heads, p->x.shape[1], l->head_dim_v);
     o->x.buffer =
         p->workspace; // its rows may be aligned otherwise, and the caller's memory may begin anywhere
     cla_linear_choose(l->context, o);

@@ -5,6 +5,7 @@
 
 #include "evidence/measure.h"
 #include "evidence/names.h"
+#include "tool/append_options.h"
 #include "tool/expect.h"
 #include "tool/kv_options.h"
 #include "tool/outputs.h"
@@ -39,6 +40,7 @@ typedef struct attend {
     kv_options kv;
     rope_options rope;
     ragged_options ragged;
+    append_options append;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -131,13 +133,15 @@ static int load_inputs(attend *a) {
     if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type);
     if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
     const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
-    if (status < 0) status = kv_options_load("attend", &a->kv, a->q_array.shape[0], kv_type, a->dtype == 2);
+    const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
+    if (status < 0) status = append_options_load("attend", &a->append, a->dtype, a->kv_type == KV_Q8);
+    if (status < 0) status = ragged_options_load("attend", &a->ragged, is_cache ? -1 : a->k_array.shape[0]);
+    const int64_t batch = ragged_options_batch(&a->ragged, a->q_array.shape[0]);
+    if (status < 0) status = kv_options_load("attend", &a->kv, batch, kv_type, a->dtype == 2);
     if (status < 0) status = rope_options_check("attend", &a->rope);
     if (status < 0) status = rope_options_load("attend", &a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
-    if (status < 0) status = ragged_options_load("attend", &a->ragged, a->k_array.shape[0]);
-    const int64_t batch = ragged_options_batch(&a->ragged, a->q_array.shape[0]);
     return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
 }
 
@@ -175,6 +179,8 @@ static int upload_inputs(attend *a, tensors *t) {
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
     if (status < 0) status = kv_options_upload(&a->kv, t, q8, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
+    if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
+    swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);
     if (status < 0) status = score_options_upload(&a->score, t);
     if (status < 0) status = rope_options_upload(&a->rope, t);
     p->rope = a->rope.rope;
@@ -189,7 +195,7 @@ static int save_outputs(attend *a, tensors *t) {
     if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
     if (status < 0) status = tensors_save(t, &p->scores, &a->scores_array, a->scores);
     if (status < 0) status = tensors_save(t, &a->dropout.mask, &a->dropout_array, a->dropout_mask);
-    return status;
+    return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
 }
 
 static int run_attend(attend *a, session *s, tensors *t) {
@@ -227,6 +233,7 @@ static void free_attend(attend *a) {
     kv_options_free(&a->kv);
     rope_options_free(&a->rope);
     ragged_options_free(&a->ragged);
+    append_options_free(&a->append);
     expect_free(&a->expect);
 }
 
@@ -239,6 +246,7 @@ int tool_attend(int argc, char **argv) {
         score_group(&a.score),
         kv_group(&a.kv),
         ragged_group(&a.ragged),
+        append_group(&a.append),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {"attend",
@@ -255,8 +263,10 @@ int tool_attend(int argc, char **argv) {
                                    {"lse", a.lse},
                                    {"weights", a.weights},
                                    {"scores", a.scores},
-                                   {"dropout-mask", a.dropout_mask}};
-    status = outputs_check("attend", outputs, 5);
+                                   {"dropout-mask", a.dropout_mask},
+                                   {"out-k", a.append.out_k},
+                                   {"out-v", a.append.out_v}};
+    status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
     if (status < 0) status = session_open(&s, "attend", &a.common);
     if (status < 0) {

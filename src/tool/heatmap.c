@@ -262,7 +262,7 @@ static void place(const request *r, heatmap *map) {
 }
 
 /* As wide as the terminal that it goes to, else as a page; COLUMNS has the last word. */
-static int terminal_columns(void) {
+int heatmap_columns(void) {
     const char *given = getenv("COLUMNS");
     char why[256];
     int64_t columns = 0;
@@ -271,9 +271,9 @@ static int terminal_columns(void) {
     return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-static bool coloured(const request *r) {
+bool heatmap_coloured(int wanted) {
     const char *without = getenv("NO_COLOR"), *terminal = getenv("TERM");
-    if (r->colour) return r->colour == 1;
+    if (wanted) return wanted == 1;
     return isatty(STDOUT_FILENO) && !(without && *without) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
@@ -300,7 +300,7 @@ static bool draw(const request *r, heatmap *map, failure *why) {
     p->title = title;
     bool done = true;
     if (strcmp(r->out_path, "-") == 0)
-        picture_terminal(p, terminal_columns(), coloured(r), stdout);
+        picture_terminal(p, heatmap_columns(), heatmap_coloured(r->colour), stdout);
     else if (has_suffix(r->out_path, ".png"))
         done = picture_png(p, r->out_path, why->text, sizeof why->text);
     else

@@ -175,8 +175,11 @@ static int load_inputs(layer_run *r) {
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0 && r->dynamic) r->rope.rope.length = (double)r->x_array.shape[1];
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
-    return status >= 0 ? status
-                       : score_options_load("layer", &r->score, r->x_array.shape[0], r->params.heads);
+    if (status < 0 && r->ragged.kv_file && !r->y)
+        status = tool_wrong("layer", "--cu-seqlens-kv: is of y, and --y FILE is not given");
+    if (status < 0) status = ragged_options_load("layer", &r->ragged, r->y ? r->y_array.shape[0] : -1);
+    const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
+    return status >= 0 ? status : score_options_load("layer", &r->score, batch, r->params.heads);
 }
 
 static int upload(layer_run *r, tensors *t) {
@@ -189,7 +192,12 @@ static int upload(layer_run *r, tensors *t) {
     if (status < 0) status = rope_options_upload(&r->rope, t);
     p->rope = r->rope.rope;
     const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
-    const int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
+    int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
+    clattn_attention_params sequences = {0};
+    ragged_options_apply(&r->ragged, &sequences, full);
+    p->sequences = sequences.sequences, p->cu_seqlens_q = sequences.cu_seqlens_q;
+    p->kv.cu_seqlens_kv = sequences.kv.cu_seqlens_kv;
+    if (r->ragged.cu && !r->y) full[3] = full[2];
     if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
     if (status < 0 && r->attention_weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->params.weights);
@@ -201,11 +209,13 @@ static int upload(layer_run *r, tensors *t) {
 static double layer_flops(const clattn_layer_params *p) {
     const clattn_tensor *y = p->y.rank ? &p->y : &p->x;
     const int64_t kv_heads = p->kv_heads ? p->kv_heads : p->heads;
-    clattn_attention_params a = {.score = p->score};
+    clattn_attention_params a = {.score = p->score, .sequences = p->sequences};
+    a.cu_seqlens_q = p->cu_seqlens_q;
+    a.kv.cu_seqlens_kv = p->y.rank ? p->kv.cu_seqlens_kv : p->cu_seqlens_q;
     a.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], p->heads, p->x.shape[1],
                              p->wq.shape[0] / p->heads);
-    a.kv.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1], a.q.shape[3]);
-    a.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, p->x.shape[0], kv_heads, y->shape[1],
+    a.kv.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, y->shape[0], kv_heads, y->shape[1], a.q.shape[3]);
+    a.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, y->shape[0], kv_heads, y->shape[1],
                                 p->wv.shape[0] / kv_heads);
     const double rows = (double)(p->x.shape[0] * p->x.shape[1]),
                  kv_rows = (double)(y->shape[0] * y->shape[1]);
@@ -252,6 +262,7 @@ int tool_layer(int argc, char **argv) {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
         rope_group(&r.rope),
         score_group(&r.score),
+        ragged_group(&r.ragged),
         expect_group(&r.expect),
         common_group(&r.common)};
     command_line line = {
@@ -261,7 +272,7 @@ int tool_layer(int argc, char **argv) {
         "        --heads 12 --x x.npy --out y.npy\n"
         "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
         groups,
-        5,
+        sizeof groups / sizeof groups[0],
         0,
         {NULL},
         0};
@@ -287,6 +298,7 @@ int tool_layer(int argc, char **argv) {
     array_free(&r.weights_array);
     score_options_free(&r.score);
     rope_options_free(&r.rope);
+    ragged_options_free(&r.ragged);
     expect_free(&r.expect);
     return status;
 }

@@ -5,6 +5,7 @@
 #include "tool/expect.h"
 #include "tool/layer_weights.h"
 #include "tool/model.h"
+#include "tool/ragged_options.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
 
@@ -23,6 +24,7 @@ typedef struct layer_run {
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
+    ragged_options ragged;
     expect expect;
     common_options common;
 } layer_run;

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "evidence/model.h"
+#include "tool/kv_options.h"
 #include "tool/score_options.h"
 
 enum { RAGGED_CU = 700, RAGGED_CU_KV };
@@ -22,9 +23,9 @@ option_group ragged_group(ragged_options *o) {
     static const option_row rows[] = {
         {"cu-seqlens", "FILE", RAGGED_CU,
          "[B+1] integers, 0 first: sequence b has the rows FILE[b] to FILE[b+1] - 1 of q, which is "
-         "[1,H,T,D]; those of k "
-         "and v, too, unless k has B batch items"},
-        {"cu-seqlens-kv", "FILE", RAGGED_CU_KV, "the same of k and v, where theirs are others"},
+         "[1,H,T,D], or x [1,T,M]; those of k "
+         "and v, or y, too, unless theirs are a batch of B, or a cache"},
+        {"cu-seqlens-kv", "FILE", RAGGED_CU_KV, "the same of k and v, or y, where theirs are others"},
     };
     return (option_group){"sequences of different lengths", rows, sizeof rows / sizeof rows[0], take_ragged,
                           o};
@@ -71,7 +72,7 @@ void ragged_options_apply(const ragged_options *o, clattn_attention_params *p, i
     p->kv.cu_seqlens_kv = o->cu_kv;
     full[0] = o->sequences;
     full[2] = longest(o->cu, o->sequences);
-    if (o->cu_kv) full[3] = longest(o->cu_kv, o->sequences);
+    if (o->cu_kv) full[3] = longest(o->cu_kv, o->sequences) + (p->kv.past_k.rank ? p->kv.past_k.shape[2] : 0);
 }
 
 void ragged_options_free(ragged_options *o) {
@@ -87,7 +88,11 @@ double ragged_pairs(const clattn_attention_params *p) {
         if (s.q_lengths) s.q_lengths += b;
         if (s.kv_lengths) s.kv_lengths += b;
         if (s.offsets) s.offsets += b;
-        pairs += model_pairs(&s, 1, cu[b + 1] - cu[b], cu_kv ? cu_kv[b + 1] - cu_kv[b] : p->kv.k.shape[2]);
+        const int64_t past = !p->kv.past_k.rank   ? 0
+                             : p->kv.past_lengths ? p->kv.past_lengths[b]
+                                                  : p->kv.past_k.shape[2];
+        pairs +=
+            model_pairs(&s, 1, cu[b + 1] - cu[b], cu_kv ? cu_kv[b + 1] - cu_kv[b] + past : kv_count(&p->kv));
     }
     return pairs;
 }

@@ -1,4 +1,4 @@
-// ragged_options.h: --cu-seqlens and --cu-seqlens-kv of clattn attend: sequences of different lengths in files that have them one
+// ragged_options.h: --cu-seqlens and --cu-seqlens-kv of clattn attend and layer: sequences of different lengths in files that have them one
 // behind the other.
 #ifndef CLATTN_TOOL_RAGGED_OPTIONS_H
 #define CLATTN_TOOL_RAGGED_OPTIONS_H
@@ -11,7 +11,7 @@ typedef struct ragged_options {
 } ragged_options;
 
 option_group ragged_group(ragged_options *o);
-// Load the files, of which k has so many batch items. Returns -1, else the exit status.
+// Load the files; k, or y, has so many batch items, -1 for a cache, which is not packed. Returns -1, else the exit status.
 int ragged_options_load(const char *command, ragged_options *o, int64_t k_batch);
 // B, where without such files it is `batch`.
 int64_t ragged_options_batch(const ragged_options *o, int64_t batch);
