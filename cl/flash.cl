@@ -127,8 +127,9 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
          k0 = BLOCKS_NEXT(&call, &block, k0 + step, bounds.end)) {
         const int count = BLOCKS_RUN(&call, &block, k0, min(TILE_KV, bounds.end - k0));
         step = BLOCKS_STEP(count, TILE_KV);
-        const bool partial = (!SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, k0, count)) && SCORE_MASKED) ||
-                             k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end;
+        const bool whole = SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, k0, count));
+        const bool partial =
+            k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || (bool)(SCORE_MASKED && !whole);
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
         load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
@@ -158,7 +159,6 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
         add_values(acc, p_row, tile_kv, c, count, partial);
     }
-
     barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: their place takes the sums
     p_row[c] = l;
     barrier(CLK_LOCAL_MEM_FENCE);
