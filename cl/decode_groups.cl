@@ -183,11 +183,12 @@ decode_groups(FUSED_ARGUMENTS) {
     const int n = FUSED_PLACE(place.part, (int)get_group_id(0)), split = n / passes, row = n % passes * ROWS;
     if (row >= total) return; // uniform: the whole group leaves
 
-    const score_call call = SCORE_CALL;
+    score_call call = SCORE_CALL;
     const decode_group g = {&args,   &call,   rows, q_rows,           (__local float *)scratch,
                             weights, sixteen, b,    masks.item.shift, GROUP_ITEM};
-    const mask_tile keys_of =
-        mask_tile_of(&args, &masks, split, row / args.group, (min(row + ROWS, total) - 1) / args.group);
+    const block_rows block = {b, h_kv * args.group, (h_kv + 1) * args.group - 1, row / args.group,
+                              (min(row + ROWS, total) - 1) / args.group};
+    const mask_tile keys_of = BLOCKS_TILE(&call, &masks, &block, split);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
     if (g.item < ROWS) {
@@ -208,9 +209,12 @@ decode_groups(FUSED_ARGUMENTS) {
     FOR_ROWS(CLEAR)
     pass_state x; // by members: of a list of constants Mesa's rusticl 22.3 made zeros
     x.m = (ROW_FLOATS)(-INFINITY), x.l = (ROW_FLOATS)(0.0f);
-    for (int c0 = keys_of.begin; c0 < keys_of.end; c0 += KEYS_CHUNK) {
-        const int count = min(KEYS_CHUNK, keys_of.end - c0);
-        const bool partial = c0 < keys_of.all_begin || c0 + count > keys_of.all_end || SCORE_MASKED;
+    for (int c0 = BLOCKS_NEXT(&call, &block, keys_of.begin, keys_of.end), step; c0 < keys_of.end;
+         c0 = BLOCKS_NEXT(&call, &block, c0 + step, keys_of.end)) {
+        const int count = BLOCKS_RUN(&call, &block, c0, min(KEYS_CHUNK, keys_of.end - c0));
+        step = BLOCKS_STEP(count, KEYS_CHUNK);
+        const bool partial = (!SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, c0, count)) && SCORE_MASKED) ||
+                             c0 < keys_of.all_begin || c0 + count > keys_of.all_end;
         barrier(
             CLK_LOCAL_MEM_FENCE); // the weights before have been read; in the first round, the rows are there
         for (int t0 = 0; t0 < count; t0 += BLOCK_K) score_block(&g, &keys, c0, t0, count);

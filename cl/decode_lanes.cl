@@ -133,10 +133,15 @@ void add_values(query_rows *rows, const key_tile *tile, int first) {
 }
 
 void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DROPOUT_PARAMETER) {
-    rows->hidden = SCORE_OPS != 0;
+#if SCORE_OPS & ARGS_BLOCKS
+    rows->hidden = FINISHED_APART || !call->whole;
+#else
+    rows->hidden = FINISHED_APART || SCORE_MASKED;
+#endif
     for (int r = 0; r < ROWS; r++)
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
+    cap_scores(call, rows);
     for (int r = 0; r < ROWS && rows->hidden; r++) finish_scores(call, rows, tile, r);
     softmax_rows(rows, tile->count);
 #if DROPOUT
@@ -179,6 +184,27 @@ void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, 
     }
 }
 
+// Where the next tile begins: of one view and all blocks a constant further.
+#if PAST || PAGED || SCORE_OPS & ARGS_BLOCKS
+#define TILE_STEP(tile) (tile).count
+#else
+#define TILE_STEP(tile) KEY_TILE
+#endif
+
+#if SCORE_OPS & ARGS_BLOCKS
+#define SPLIT_KEYS(call, block, split, begin, end)                                                           \
+    blocks_deal(call, block, split, (call)->args->splits, begin, end)
+#else
+#define SPLIT_KEYS(call, block, split, begin, end)                                                           \
+    ((void)(block), split_keys((call)->args, split, begin, end))
+#endif
+
+// The keys [*begin, *end) become those of a split.
+void split_keys(const attention_args *a, int split, int *begin, int *end) {
+    *begin = (int)max((long)*begin, (long)split * a->split_keys);
+    *end = (int)min((long)*end, (long)(split + 1) * a->split_keys);
+}
+
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
     FUSED_TAKE(ROWS, args.group);
     const int all_rows = args.group * args.n_q;
@@ -188,7 +214,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     const int split = FUSED_PLACE(place.part % args.splits, (int)get_group_id(0)),
               h_kv = FUSED_PLACE(place.head, (int)get_global_id(1) / passes),
               first_row = FUSED_PLACE(place.part / args.splits, (int)get_global_id(1) % passes) * ROWS;
-    const score_call call = SCORE_CALL;
+    score_call call = SCORE_CALL;
     query_rows rows;
     rows.b = FUSED_PLACE(place.b, (int)get_global_id(2)), rows.split = split;
     const mask_rows bounds = mask_rows_of(&args, table, rows.b);
@@ -203,26 +229,26 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         begin = min(begin, rows.first[r]);
         end = max(end, rows.last[r]);
     }
-    if (args.splits > 1) {
-        begin = (int)max((long)begin, (long)split * args.split_keys);
-        end = (int)min((long)end, (long)(split + 1) * args.split_keys);
-    }
+    const block_rows block = {rows.b, rows.head[0], rows.head[ROWS - 1], 0, args.n_q - 1};
+    if (args.splits > 1) SPLIT_KEYS(&call, &block, split, &begin, &end);
     const kv_buffers kv = KV_BUFFERS;
 #if PAST || PAGED
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
     key_tile tile;
-    for (tile.first = begin; tile.first < end; tile.first += tile.count) {
-        tile.count = kv_run(&keys, tile.first, min(KEY_TILE, end - tile.first));
-        kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
-        add_tile(&call, &rows, &tile DROPOUT_VALUE);
-    }
+    tile.first = begin;
 #else
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
-    for (; tile.first < end; tile.first += KEY_TILE) {
-        tile.count = min(KEY_TILE, end - tile.first);
+#endif
+    for (tile.first = BLOCKS_NEXT(&call, &block, tile.first, end); tile.first < end;
+         tile.first = BLOCKS_NEXT(&call, &block, tile.first + TILE_STEP(tile), end)) {
+        tile.count = BLOCKS_RUN(&call, &block, tile.first, min(KEY_TILE, end - tile.first));
+        (void)SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, tile.first, tile.count));
+#if PAST || PAGED
+        tile.count = kv_run(&keys, tile.first, tile.count);
+        kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
+#endif
         add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
-#endif
     for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
         const int h = rows.head[r], i = rows.row[r];
         const float sum = sum_of_row(&rows, r);

@@ -350,7 +350,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
     for (int n = 0; n < tiles; n++) {
         tile_rows *t = &all[n].t;
         t->args = &args, t->call = &call, t->b = b, t->h = 0, t->shift = bounds.item.shift;
-        t->bias = t->seen = none, t->masked = false;
+        t->bias = t->seen = t->seen_tile = none, t->masked = false;
         t->i0 = first + n * LANE_ROWS, t->rows = min(LANE_ROWS, rows - n * LANE_ROWS);
         t->scale = args.scale, t->slope = 0.0f;
         find_intervals(t, &bounds, begin, end);

@@ -107,15 +107,15 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     if (i0 >= rows_end) return; // uniform: the whole group leaves
 
     const int i = min(i0 + r, rows_end - 1), i_last = min(i0 + TILE_Q, rows_end) - 1;
-    const mask_tile bounds = mask_tile_of(&args, &rows, split, i0, i_last);
+    score_call call = SCORE_CALL;
+    const block_rows block = {b, h, h, i0, i_last};
+    const mask_tile bounds = BLOCKS_TILE(&call, &rows, &block, split);
     const int first = max(mask_first_key(&rows, i), bounds.begin), // of the keys that the row sees
         last = min(mask_last_key(&rows, i), bounds.end);
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
-    const score_call call = SCORE_CALL;
     score_place at = {b, h, 0, rows.item.shift, i};
     __local float *p_row = tile_p + r * P_PITCH;
-
     for (int x = id; x < TILE_Q * HEAD_DIM; x += GROUP) {
         const int row = x / HEAD_DIM, d = x % HEAD_DIM;
         tile_q[row * Q_PITCH + d] = LOAD(TYPE_Q, q, view_row(&args.q, b, h, min(i0 + row, rows_end - 1)) + d);
@@ -123,19 +123,20 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
     float acc[ITEM_COLUMNS];
     for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] = 0.0f;
     float m = -INFINITY, l = 0.0f; // l: of this work-item's keys alone; the row's is summed at the end
-
-    for (int k0 = bounds.begin; k0 < bounds.end; k0 += TILE_KV) {
-        const int count = min(TILE_KV, bounds.end - k0);
-        if (score_blocks_hold(&call, b, h, i0, i_last, k0, count) == ARGS_BLOCK_EMPTY) continue; // uniform
-        const bool partial = k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || SCORE_MASKED;
-
+    for (int k0 = BLOCKS_NEXT(&call, &block, bounds.begin, bounds.end), step; k0 < bounds.end; // uniform
+         k0 = BLOCKS_NEXT(&call, &block, k0 + step, bounds.end)) {
+        const int count = BLOCKS_RUN(&call, &block, k0, min(TILE_KV, bounds.end - k0));
+        step = BLOCKS_STEP(count, TILE_KV);
+        const bool whole = SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, k0, count));
+        const bool partial =
+            k0 < bounds.all_begin || k0 + TILE_KV > bounds.all_end || (bool)(SCORE_MASKED && !whole);
         barrier(CLK_LOCAL_MEM_FENCE); // V and P of the tile before have been read
         load_tile(tile_kv, &keys, k0, count, HEAD_DIM);
         barrier(CLK_LOCAL_MEM_FENCE); // K (and, in the first round, Q) is there
         float s[ITEM_KEYS];
         bool seen[ITEM_KEYS];
         multiply_keys(s, tile_q + r * Q_PITCH, tile_kv, c, count);
-        finish_scores(s, seen, &call, &at, first, last, k0, c);
+        finish_scores(s, seen, &call, &at, first, BLOCKS_CUT(last, k0 + count), k0, c);
         for (int x = 0; x < ITEM_KEYS; x++) p_row[c + x * ROW_ITEMS] = s[x];
         barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there; K has been read
 
@@ -158,7 +159,6 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
         add_values(acc, p_row, tile_kv, c, count, partial);
     }
-
     barrier(CLK_LOCAL_MEM_FENCE); // the last weights have been read: their place takes the sums
     p_row[c] = l;
     barrier(CLK_LOCAL_MEM_FENCE);

@@ -99,9 +99,13 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT
 // The first block of keys from k0 on of which some row sees any. Apart from the kernel's loop: in that a `continue` crashed the
 // compiler of Intel's CPU runtime 2026.2, with f16.
 void next_block(tile_rows *t, const kv_head *values, int k0) {
-    for (t->k0 = k0; t->k0 < t->end; t->k0 += t->count) {
-        t->count = product_run(values, t->k0, min(TILE_KV, t->end - t->k0));
-        if (!tile_is_empty(t)) break;
+    for (t->next = k0;;) {
+        t->k0 = tile_pass_over(t, t->next);
+        if (t->k0 >= t->end) return;
+        t->count = product_run(values, t->k0, tile_run(t, min(TILE_KV, t->end - t->k0)));
+        t->next = t->k0 + t->count;
+        tile_look(t);
+        if (!TILE_SKIPS || t->count > 0) return;
     }
 }
 
@@ -126,7 +130,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_rows t;
     t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
-    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
+    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
+    t.seen_tile = seen_tile;
     t.call = &call;
 #if RAGGED
     t.place = &place;
@@ -145,8 +150,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, o_tile, &x, q, &t);
 
-    for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.k0 + t.count)) {
-        tile_load_options(&t, &call);
+    for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
+        tile_load_bias(&t, &call);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
@@ -163,7 +168,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #endif
         scores_to_weights(s_tile, &x, m, keep, t.count, &kv, t.k0);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
-        if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, t.k0, t.count)) {
+        if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
             product_values values;

@@ -13,6 +13,7 @@
 #define TYPE_KV STORE_BF16
 #endif
 #define TILE_SCALES_SCORES 1
+#define TILE_ALIGN 32          // MATRIX_DEPTH
 #define RAGGED_PACKED_VALUES 1 // before ragged.clh, whoever includes it
 #include "lanes_dropout.clh"
 #include "lanes_softmax.clh"
@@ -153,6 +154,18 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global con
         x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f), met[b] = (VEC)(0.0f);
 }
 
+// The first block of keys from k0 on of which some row sees any.
+void next_block(tile_rows *t, int k0) {
+    for (t->next = k0;;) {
+        t->k0 = tile_pass_over(t, t->next);
+        if (t->k0 >= t->end) return;
+        t->count = tile_run(t, min(TILE_KV, t->end - t->k0));
+        t->next = t->k0 + t->count;
+        tile_look(t);
+        if (!TILE_SKIPS || t->count > 0) return;
+    }
+}
+
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     FUSED_TILE(LANE_ROWS, get_global_id);
@@ -168,7 +181,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     tile_rows t;
     t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
-    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile, t.seen = seen_tile;
+    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
+    t.seen_tile = seen_tile;
     t.call = &call;
 #if RAGGED
     t.place = &place;
@@ -186,13 +200,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     matrix_begin();
 
     // Packed values are in blocks of 32 keys: what comes before the first key is hidden, as what comes after the last.
-    for (t.k0 = t.begin / MATRIX_DEPTH * MATRIX_DEPTH; t.k0 < t.end; t.k0 += TILE_KV) {
-        t.count = min(TILE_KV, t.end - t.k0);
+    for (next_block(&t, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; next_block(&t, t.next)) {
         const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
         const kv_pointer values = v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
         VEC m[ROW_VECTORS];
-        if (tile_is_empty(&t)) continue;
-        tile_load_options(&t, &call);
+        tile_load_bias(&t, &call);
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
         for (int j = 0; j < count; j += MATRIX_DEPTH) {
             multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, last);

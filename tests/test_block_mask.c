@@ -3,6 +3,7 @@
 #include "case_assert.h"
 #include "harness.h"
 
+#include <math.h>
 #include <stdio.h>
 
 static struct test_case base(const char *name) {
@@ -20,6 +21,46 @@ START_TEST(with_block_masks) {
     case_assert_kernels(&test);
 }
 END_TEST
+
+// Few rows: heads that share keys and whose blocks differ or not, splits of the keys to which visible blocks are dealt, some of
+// them none; a NaN in every key that is hidden.
+START_TEST(decode_with_block_masks) {
+    struct test_case test = base("block mask, few rows");
+    test.seed = (uint64_t)_i; // of even ones all heads have one block mask
+    test.n_q = _i < 2 ? 1 : 5, test.n_kv = 700, test.blocks = true;
+    test.splits = _i == 1 ? 3 : _i == 3 ? 16 : 0;
+    test.kernel = CLATTN_KERNEL_DECODE;
+    test.contents = CASE_HIDDEN_NAN;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    if (_i % 2 == 0) {
+        test.mods = test.score.window = true;
+        test.score.window_left = 100, test.score.window_right = -1;
+    } else {
+        test.mask.rank = 3;
+        test.score.softcap = 2.5f;
+    }
+    case_assert(&test);
+}
+END_TEST
+
+// The same blocks beside a text that hides nothing: what they call empty is passed over.
+static void assert_passes_over(struct case_arrays *a, const clattn_tensor *blocks, clattn_kernel kernel,
+                               int32_t splits) {
+    struct case_result with, without;
+    a->params.score.mask_mod = "true";
+    a->params.score.block_mask = *blocks;
+    a->params.kernel = kernel, a->params.splits = splits;
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, a, NULL), CLATTN_OK);
+    with = case_collect(a, harness()->queue, NULL);
+    a->params.score.block_mask = (clattn_tensor){0};
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, a, NULL), CLATTN_OK);
+    without = case_collect(a, harness()->queue, NULL);
+    // Row 0 has the keys of one block, without it all.
+    ck_assert_msg(with.lse[0] < without.lse[0] - 0.1, "kernel %d: %g, without blocks %g", (int)kernel,
+                  with.lse[0], without.lse[0]);
+    case_result_free(&with);
+    case_result_free(&without);
+}
 
 // What the device writes, and that kernels believe it.
 START_TEST(block_masks_themselves) {
@@ -45,18 +86,64 @@ START_TEST(block_masks_themselves) {
     ck_assert(guarded_read(&blocks, harness()->queue, got));
     for (int n = 0; n < 12; n++) ck_assert_msg(got[n] == expected[n], "block %d holds %g", n, got[n]);
 
-    // The same blocks beside a text that hides nothing: what they call empty is passed over.
-    a.params.score.mask_mod = "true";
-    a.params.kernel = CLATTN_KERNEL_FLASH;
+    assert_passes_over(&a, &blocks.view, CLATTN_KERNEL_FLASH, 0);
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(decode_passes_over) {
+    struct test_case test = base("blocks, few rows");
+    test.n_q = 3, test.n_kv = 200, test.heads = 4, test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 1, 1, 4}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
+    a.params.score.mask_mod = "j / 64 == 2";
+    a.params.score.block_mask = blocks.view;
+    ck_assert_int_eq(
+        clattn_block_mask_enqueue(harness()->context, harness()->queue, &a.params, 0, NULL, NULL), CLATTN_OK);
+    clFinish(harness()->queue);
+    for (int splits = 0; splits < 4; splits++)
+        assert_passes_over(&a, &blocks.view, CLATTN_KERNEL_DECODE, splits);
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Rows of a pass whose heads see different blocks.
+START_TEST(decode_of_heads_that_differ) {
+    struct test_case test = base("blocks of heads");
+    test.n_q = 2, test.n_kv = 300, test.heads = 8, test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 8, 1, 5}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
     struct case_result with, without;
-    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
-    with = case_collect(&a, harness()->queue, NULL);
-    a.params.score.block_mask = (clattn_tensor){0};
-    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
-    without = case_collect(&a, harness()->queue, NULL);
-    ck_assert(with.lse[0] < without.lse[0] - 0.1); // row 0 has the keys of one block, without it all
-    case_result_free(&with);
-    case_result_free(&without);
+    a.params.score.mask_mod = "j / 64 == h % 4 || j == 299";
+    a.params.kernel = CLATTN_KERNEL_DECODE;
+    for (int splits = 0; splits < 4; splits++) {
+        a.params.splits = splits;
+        a.params.score.block_mask = (clattn_tensor){0};
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        without = case_collect(&a, harness()->queue, NULL);
+        a.params.score.block_mask = blocks.view;
+        ck_assert_int_eq(
+            clattn_block_mask_enqueue(harness()->context, harness()->queue, &a.params, 0, NULL, NULL),
+            CLATTN_OK);
+        clFinish(harness()->queue);
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        with = case_collect(&a, harness()->queue, NULL);
+        for (int n = 0; n < 16; n++)
+            ck_assert_msg(fabs(with.lse[n] - without.lse[n]) < 1e-5, "splits %d, row %d: %g, without %g",
+                          splits, n, with.lse[n], without.lse[n]);
+        case_result_free(&with);
+        case_result_free(&without);
+    }
     guarded_release(&blocks);
     case_unbind(&a);
     case_free(data);
@@ -88,8 +175,11 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("block mask");
-    TCase *all = harness_add(suite, "block masks",
-                             (const TTest *const[]){block_masks_themselves, block_masks_are_refused, NULL});
+    TCase *all =
+        harness_add(suite, "block masks",
+                    (const TTest *const[]){block_masks_themselves, decode_passes_over,
+                                           decode_of_heads_that_differ, block_masks_are_refused, NULL});
     tcase_add_loop_test(all, with_block_masks, 0, 2);
+    tcase_add_loop_test(all, decode_with_block_masks, 0, 4);
     return harness_run(suite);
 }

@@ -118,7 +118,7 @@ typedef struct clattn_score {
         mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */
 
     /* What mask and mask_mod hide, block by block, as clattn_block_mask_enqueue writes it for the same mask, mask_mod,
-     * mod_buffers, positions and lengths: flash kernels pass over blocks that no row sees, and do not ask about those that
+     * mod_buffers, positions and lengths: flash and decode kernels pass over blocks that no row sees, and do not ask about those that
      * all see, beyond causality, window and lengths. It changes time alone; one of another mask is not noticed and
      * hides or shows what it likes. [FlexAttention's BlockMask] */
     clattn_tensor block_mask;
