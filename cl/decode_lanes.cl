@@ -207,7 +207,16 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         end = (int)min((long)end, (long)(split + 1) * args.split_keys);
     }
     const kv_buffers kv = KV_BUFFERS;
-#if PAST || PAGED
+#if PAGED
+    const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
+    key_tile tile;
+    for (tile.first = begin; tile.first < end; tile.first += KEY_TILE) {
+        tile.count = min(KEY_TILE, end - tile.first);
+        kv_take_rows(tile.keys, &keys, tile.first, tile.count, KEY_TILE);
+        kv_take_rows(tile.values, &values, tile.first, tile.count, KEY_TILE);
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
+    }
+#elif PAST
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
     key_tile tile;
     for (tile.first = begin; tile.first < end; tile.first += tile.count) {
