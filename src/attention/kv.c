@@ -91,10 +91,15 @@ static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes)
 
 // Whether a value is the first numbers of its key's row, as in latent attention. Where buffers are not known yet, sizes
 // that differ say that the strides are one tensor's.
+static bool is_part(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
+                    const clattn_tensor *v_scale) {
+    const int64_t d = k->shape[3], dv = v->shape[3];
+    return dv <= d && (k->buffer || dv < d) && same_place(k, v, 3) &&
+           (k->type != CLATTN_TYPE_I8 || same_place(k_scale, v_scale, 3));
+}
 bool cla_kv_is_shared(const clattn_kv *kv) {
-    const int64_t d = kv->k.shape[3], dv = kv->v.shape[3];
-    return dv <= d && (kv->k.buffer || dv < d) && same_place(&kv->k, &kv->v, 3) &&
-           (kv->k.type != CLATTN_TYPE_I8 || same_place(&kv->k_scale, &kv->v_scale, 3));
+    return is_part(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale) &&
+           (!cla_kv_has_past(kv) || is_part(&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale));
 }
 
 void cla_kv_fill(call *c) {
