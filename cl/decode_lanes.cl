@@ -22,7 +22,7 @@
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
 #ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16 ? 32 : 16)
+#define VALUE_ACCUMULATORS ((TYPE_KV == STORE_F32 && !PAGED) || TYPE_KV == STORE_F16 ? 32 : 16)
 #endif
 #include "decode_lanes_scores.clh"
 
@@ -76,6 +76,10 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
     for (int j = 0; j < tile->count; j += 2, pair += SLOTS) {
         const kv_row even = TILE_ROW(tile, values, j);
         const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
+        if (first == 0) {
+            TILE_ASK(tile, next, j, HEAD_DIM);
+            TILE_ASK(tile, next, j + 1, HEAD_DIM);
+        }
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const uint16 none = (uint16)(0), second = load_bits(odd.at, c * SPAN);
@@ -94,6 +98,7 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
                                      const key_tile *tile, int first) {
     const float *score = (const float *)rows->score + first;
     for (int j = 0; j < tile->count; j++, score += SLOTS) {
+        if (first == 0) TILE_ASK(tile, next, j, HEAD_DIM);
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const vec_pair x = load_value(tile, j, c);
@@ -209,11 +214,15 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     const kv_buffers kv = KV_BUFFERS;
 #if PAGED
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
-    key_tile tile;
-    for (tile.first = begin; tile.first < end; tile.first += KEY_TILE) {
+    kv_tile key_rows[2], value_rows;
+    key_tile tile = {key_rows, &value_rows, key_rows + 1, begin, 0};
+    if (begin < end) kv_find_tile(key_rows + 1, &keys, begin, min(KEY_TILE, end - begin));
+    for (; tile.first < end; tile.first += KEY_TILE) {
+        const int after = min(tile.first + KEY_TILE, end - 1);
         tile.count = min(KEY_TILE, end - tile.first);
-        kv_take_rows(tile.keys, &keys, tile.first, tile.count, KEY_TILE);
-        kv_take_rows(tile.values, &values, tile.first, tile.count, KEY_TILE);
+        tile.keys = tile.next, tile.next = tile.keys == key_rows ? key_rows + 1 : key_rows;
+        kv_find_tile(&value_rows, &values, tile.first, tile.count);
+        kv_find_tile((kv_tile *)tile.next, &keys, after, min(KEY_TILE, end - after));
         add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
 #elif PAST
