@@ -22,7 +22,7 @@
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
 #ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS ((TYPE_KV == STORE_F32 && !PAGED) || TYPE_KV == STORE_F16 ? 32 : 16)
+#define VALUE_ACCUMULATORS ((TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16) && !PAGED ? 32 : 16)
 #endif
 #include "decode_lanes_scores.clh"
 

@@ -43,7 +43,7 @@ REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m
 #endif
     for (int j = 0; j < count; j += PRODUCT_STEP) {
 #if ASK_FOR_VALUES
-        const kv_pointer next = kv_row_at(&kv->values, k0 + j).at;
+        const kv_pointer next = PRODUCT_VALUE(kv, k0 + j).at;
 #pragma unroll
         for (int d = 0; d < HEAD_DIM_V; d += AHEAD_LINE / 4) PREFETCH(next + d);
 #endif
@@ -133,8 +133,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
     const kv_buffers buffers = KV_BUFFERS;
+#if PAGED
+    kv_tile key_tile, value_tile;
+#define FLASH_TILES , &key_tile, &value_tile
+#else
+#define FLASH_TILES
+#endif
     const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
-                             pack_k, pack_v};
+                             pack_k, pack_v FLASH_TILES};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
@@ -143,6 +149,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 
     for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.k0 + t.count)) {
         tile_load_options(&t, &call);
+        product_find_rows(&kv, t.k0, t.count);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
