@@ -17,7 +17,7 @@
 
 // Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, whole rows of V, so that the
 // addresses only ever grow by a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer
-// accumulators.
+// accumulators. Of pages half a row of V at a time costs nothing, because they are asked for before.
 #ifndef KEY_BLOCK
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
@@ -77,8 +77,8 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
         const kv_row even = TILE_ROW(tile, values, j);
         const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
         if (first == 0) {
-            TILE_ASK(tile, next, j, HEAD_DIM);
-            TILE_ASK(tile, next, j + 1, HEAD_DIM);
+            ask_with_value(tile, j);
+            ask_with_value(tile, j + 1);
         }
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
@@ -98,7 +98,7 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
                                      const key_tile *tile, int first) {
     const float *score = (const float *)rows->score + first;
     for (int j = 0; j < tile->count; j++, score += SLOTS) {
-        if (first == 0) TILE_ASK(tile, next, j, HEAD_DIM);
+        if (first == 0) ask_with_value(tile, j);
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const vec_pair x = load_value(tile, j, c);
@@ -214,15 +214,11 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     const kv_buffers kv = KV_BUFFERS;
 #if PAGED
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
-    kv_tile key_rows[2], value_rows;
-    key_tile tile = {key_rows, &value_rows, key_rows + 1, begin, 0};
-    if (begin < end) kv_find_tile(key_rows + 1, &keys, begin, min(KEY_TILE, end - begin));
-    for (; tile.first < end; tile.first += KEY_TILE) {
-        const int after = min(tile.first + KEY_TILE, end - 1);
-        tile.count = min(KEY_TILE, end - tile.first);
-        tile.keys = tile.next, tile.next = tile.keys == key_rows ? key_rows + 1 : key_rows;
-        kv_find_tile(&value_rows, &values, tile.first, tile.count);
-        kv_find_tile((kv_tile *)tile.next, &keys, after, min(KEY_TILE, end - after));
+    kv_tile places[2][2];
+    key_tile tile;
+    int n = 0;
+    for (tile.first = begin; tile.first < end; tile.first += KEY_TILE, n++) {
+        find_tile(&tile, places, n, &keys, &values, end);
         add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }
 #elif PAST

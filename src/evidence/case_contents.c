@@ -73,7 +73,7 @@ static void hide_unseen(struct case_data *data) {
     for (int64_t n = 0; n < keys; n++) {
         if (seen.keys[n] != 0) continue;
         fill(data->k + n * t->head_dim, t->head_dim, (double)NAN);
-        fill(data->v + n * t->head_dim_v, t->head_dim_v, (double)NAN);
+        if (!t->latent) fill(data->v + n * t->head_dim_v, t->head_dim_v, (double)NAN);
     }
     for (int64_t n = 0; seen.bias != NULL && n < biases; n++)
         if (seen.bias[n] == 0) data->bias[n] = (double)NAN;

@@ -90,18 +90,13 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
 }
 
-#define NEVER (ARGS_SCORE_OPS & ~ARGS_SOFTCAP)
-#define NEVER_WHY "options of a score that differ among the rows of a vector: decode_lanes takes them"
-
 const family cla_family_decode_rows = {.name = "decode_rows",
                                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV TILE_Q ",
                                        .id = KERNEL_DECODE_ROWS,
                                        .path = CLATTN_KERNEL_DECODE,
                                        .engine = PROBE_FMA,
                                        .reach = 0.8f,
-                                       .can = CAN_SPLIT,
-                                       .never_ops = NEVER,
-                                       .never_why = NEVER_WHY,
+                                       .can = CAN_SPLIT | CAN_DROPOUT,
                                        .needs_row = true,
                                        .knobs_refusal = knobs_refusal,
                                        .fit = fit_rows,
@@ -110,9 +105,7 @@ const family cla_family_decode_rows = {.name = "decode_rows",
 const family cla_family_decode_rows_dot = {.name = "decode_rows_dot",
                                            .id = KERNEL_DECODE_ROWS,
                                            .path = CLATTN_KERNEL_DECODE,
-                                           .can = CAN_SPLIT,
-                                           .never_ops = NEVER,
-                                           .never_why = NEVER_WHY,
+                                           .can = CAN_SPLIT | CAN_DROPOUT,
                                            .needs = PROBE_DOT_BF16,
                                            .engine = PROBE_DOT_BF16,
                                            .reach = 0.8f,
