@@ -297,10 +297,10 @@ ARGS_SIZE(convert_args, 80);
 #define LANES_PRIVATE_BYTES(rows, tile_kv, key_block, d, dv)                                                 \
     (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (key_block) * (d) + (tile_kv) * (dv)))
 
-// The same of decode_rows.cl, where a head's values are not its keys: queries and output of the rows, scores of a tile of them,
-// and the keys at hand with their values.
+// The same of decode_rows.cl, where a head's values are not its keys: queries and output of the rows, scores of a tile of them
+// and their options, and the keys at hand with their values.
 #define ROWS_PRIVATE_BYTES(rows, tile_kv, d, dv)                                                             \
-    (4 * ((rows) * ((d) + (dv) + (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
+    (4 * ((rows) * ((d) + (dv) + 3 * (tile_kv)) + (tile_kv) * ((d) + (dv) + 64)))
 
 // The values of the knob MATRIX_ENGINE.
 #define MATRIX_ENGINE_EMULATION 1

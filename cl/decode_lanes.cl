@@ -17,12 +17,12 @@
 
 // Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, whole rows of V, so that the
 // addresses only ever grow by a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer
-// accumulators.
+// accumulators. Of pages half a row of V at a time costs nothing, because they are asked for before.
 #ifndef KEY_BLOCK
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
 #ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS (TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16 ? 32 : 16)
+#define VALUE_ACCUMULATORS ((TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16) && !PAGED ? 32 : 16)
 #endif
 #include "decode_lanes_scores.clh"
 #include "softmax.clh"
@@ -77,6 +77,10 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
     for (int j = 0; j < tile->count; j += 2, pair += SLOTS) {
         const kv_row even = TILE_ROW(tile, values, j);
         const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
+        if (first == 0) {
+            ask_with_value(tile, j);
+            ask_with_value(tile, j + 1);
+        }
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const uint16 none = (uint16)(0), second = load_bits(odd.at, c * SPAN);
@@ -95,6 +99,7 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
                                      const key_tile *tile, int first) {
     const float *score = (const float *)rows->score + first;
     for (int j = 0; j < tile->count; j++, score += SLOTS) {
+        if (first == 0) ask_with_value(tile, j);
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
             const vec_pair x = load_value(tile, j, c);
@@ -232,7 +237,16 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     const block_rows block = {rows.b, rows.head[0], rows.head[ROWS - 1], 0, args.n_q - 1};
     if (args.splits > 1) SPLIT_KEYS(&call, &block, split, &begin, &end);
     const kv_buffers kv = KV_BUFFERS;
-#if PAST || PAGED
+#if PAGED
+    const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
+    kv_tile places[2][2];
+    key_tile tile;
+    int n = 0;
+    for (tile.first = begin; tile.first < end; tile.first += KEY_TILE, n++) {
+        find_tile(&tile, places, n, &keys, &values, end);
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
+    }
+#elif PAST
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
     key_tile tile;
     tile.first = begin;

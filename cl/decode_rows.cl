@@ -7,14 +7,16 @@
 // it there: each number of K and V is read from global memory once for TILE_Q rows, and stays in the second-level cache
 // meanwhile. With SHARED_KV a value is the first HEAD_DIM_V numbers of its key's row, and is read with it.
 // Called by the decode path; where the keys are split out and lse are partial results for combine.cl. Local size 1; global
-// size (splits, Hkv * ceil(group * Nq / TILE_Q), B). Not here: options of a score that differ from head to head or row to
-// row but for causality, window and sinks; returned weights and taps.
+// size (splits, Hkv * ceil(group * Nq / TILE_Q), B). Not here: ragged batches, returned weights and taps.
 
 // Other defaults than knobs.clh's.
 #ifndef TILE_Q
 #define TILE_Q (LANES * ROW_VECTORS)
 #endif
 #define PRODUCT_PRIVATE
+#define SCORE_HEADS // lanes are rows of several heads
+#include "lanes_dropout.clh"
+#include "lanes_heads.clh"
 #include "lanes_product.clh"
 #include "lanes_softmax.clh"
 #include "fused.clh"
@@ -23,8 +25,8 @@
 #if RAGGED
 #error "sequences of different lengths are for other kernels"
 #endif
-#if SCORE_OPS & ~ARGS_SOFTCAP
-#error "the lanes of a vector are rows of several heads: of SCORE_OPS only softcap is for them"
+#if SCORE_OPS & ARGS_BLOCKS
+#error "a block mask is for kernels whose tiles of keys are of one head"
 #endif
 #if TILE_Q % LANE_ROWS != 0
 #error "TILE_Q is a multiple of LANES * ROW_VECTORS"
@@ -140,36 +142,8 @@ REGISTER_INLINE void score_rows(VEC *s_tile, VEC *m, const rows_tile *r, const k
 #pragma unroll
         for (int a = 0; a < KEY_BLOCK; a++) keys[a] = kept->k + (j + a) * KEPT_PITCH_K;
         product_score_block(s, r->q, keys);
-        tile_keep_scores(s_tile, m, s, &r->t, r->t.scale * SCORE_UNIT, j);
+        tile_keep_scores(s_tile, m, s, &r->t, j);
     }
-}
-
-// Scores become weights, in place; keep[b] is what the older sums are multiplied by. With DOT_BF16 a pair of weights takes the
-// place of the first score of the two before it.
-REGISTER_INLINE void weigh_rows(VEC *s_tile, row_softmax *x, const VEC *m_new, VEC *keep, int count) {
-    VEC base[ROW_VECTORS], sum[ROW_VECTORS];
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) {
-        base[b] = softmax_base_lanes(m_new[b]);
-        keep[b] = exp2_lanes((x->m[b] - base[b]) * SCORE_TO_EXP2);
-        x->m[b] = m_new[b];
-        sum[b] = (VEC)(0.0f);
-        if (count % PRODUCT_STEP != 0) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
-    }
-    for (int j = 0; j < count; j += PRODUCT_STEP)
-#pragma unroll
-        for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            sum[b] += p;
-#if DOT_BF16
-            const VEC odd = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            sum[b] += odd;
-            p = pair_lanes(p, odd);
-#endif
-            s_tile[j / PRODUCT_STEP * ROW_VECTORS + b] = p;
-        }
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
 }
 
 // o = o * keep + P V where some value is not finite and some row does not see it.
@@ -203,13 +177,17 @@ void ask_ahead(kept_keys *kept, int n, int d) {
 }
 
 // The n-th tile of rows meets the tile of keys.
-REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n) {
+REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n DROPOUT_PARAMETER) {
     VEC m[ROW_VECTORS], keep[ROW_VECTORS];
     r->t.k0 = kept->k0, r->t.count = kept->count;
+    heads_load_options(&r->t);
 #pragma unroll
     for (int b = 0; b < ROW_VECTORS; b++) m[b] = r->x.m[b];
     score_rows(s_tile, m, r, kept);
-    weigh_rows(s_tile, &r->x, m, keep, kept->count);
+    weigh_scores(s_tile, &r->x, m, keep, kept->count);
+#if DROPOUT
+    drop_weights(s_tile, &r->t, dropout, DOT_BF16);
+#endif
     if (!tile_all_see(&r->t, 0, kept->count) && !kept_values_finite(kept)) {
         add_seen(r, s_tile, keep, kept);
     } else {
@@ -235,22 +213,6 @@ long row_of_group(const group_rows *g, const args_view *v, int n) {
     return view_row(v, g->b, g->h_kv * g->args->group + n % g->args->group, n / g->args->group);
 }
 
-// The intervals of the tile's rows, cut to the keys [begin, end). They move right with the row.
-void find_intervals(tile_rows *t, const mask_rows *bounds, int begin, int end) {
-    int first[LANE_ROWS] LANES_ALIGNED, last[LANE_ROWS] LANES_ALIGNED;
-    for (int x = 0; x < LANE_ROWS; x++) {
-        const int i = (t->i0 + min(x, t->rows - 1)) / t->args->group;
-        first[x] = max(mask_first_key(bounds, i), begin);
-        last[x] = min(mask_last_key(bounds, i), end);
-    }
-    t->begin = first[0], t->end = last[t->rows - 1];
-    t->all_begin = first[t->rows - 1], t->all_end = last[0];
-    for (int b = 0; b < ROW_VECTORS; b++) {
-        t->first[b] = *(const VEC_INT *)(first + b * LANES);
-        t->last[b] = *(const VEC_INT *)(last + b * LANES);
-    }
-}
-
 #if DOT_BF16
 #define LOAD_QUERY(p, i, left)                                                                               \
     ((left) >= 2 * LANES ? load_lanes_pair(p, i) : load_lanes_part_pair(p, i, left))
@@ -263,7 +225,6 @@ void find_intervals(tile_rows *t, const mask_rows *bounds, int begin, int end) {
 void start_tile(rows_tile *r, const group_rows *g, __global const ELEMENT(TYPE_Q) * q,
                 __global const int *table, bool sinks) {
     const tile_rows *t = &r->t;
-    const float scale = TILE_SCALES_SCORES ? 1.0f : t->scale * SCORE_UNIT;
     float sink[LANE_ROWS] LANES_ALIGNED;
     for (int b = 0; b < ROW_VECTORS; b++) {
         long at[LANES];
@@ -282,7 +243,8 @@ void start_tile(rows_tile *r, const group_rows *g, __global const ELEMENT(TYPE_Q
 #pragma unroll
             for (int c = 0; c < LANES; c++)
                 if (c * PRODUCT_STEP < left)
-                    r->q[(d + c) * ROW_VECTORS + b] = TILE_SCALES_SCORES ? x[c] : x[c] * scale;
+                    r->q[(d + c) * ROW_VECTORS + b] =
+                        TILE_SCALES_SCORES ? x[c] : x[c] * (TILE_SCALE(t, b) * SCORE_UNIT);
         }
         r->x.m[b] = *(const VEC *)(sink + b * LANES);
         r->x.l[b] = select((VEC)(1.0f), (VEC)(0.0f), r->x.m[b] == -INFINITY);
@@ -291,10 +253,14 @@ void start_tile(rows_tile *r, const group_rows *g, __global const ELEMENT(TYPE_Q
 }
 
 // The output of the tile's rows, and their log-sum-exp.
-void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * out, __global float *lse) {
+void store_tile(rows_tile *r, const group_rows *g, __global ELEMENT(TYPE_OUT) * out,
+                __global float *lse DROPOUT_PARAMETER) {
     const attention_args *a = g->args;
     VEC keep[ROW_VECTORS];
     finish_rows(&r->x, r->x.l, keep, r->o, -INFINITY);
+#if DROPOUT
+    for (int b = 0; b < ROW_VECTORS; b++) keep[b] *= dropout->factor;
+#endif
     for (int b = 0; b < ROW_VECTORS; b++)
         for (int d = 0; d < HEAD_DIM_V; d += LANES) {
             const int count = min(LANES, HEAD_DIM_V - d);
@@ -329,7 +295,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
     const score_call call = SCORE_CALL;
     const group_rows g = {&args, b, h_kv};
     rows_tile all[TILE_Q / LANE_ROWS];
-    VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, none[1];
+    VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
+    VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
     product_key_element keep_k[TILE_KV * KEPT_PITCH_K] LANES_ALIGNED;
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head head_k = kv_keys(&args, &buffers, b, h_kv), head_v = kv_values(&args, &buffers, b, h_kv);
@@ -349,20 +316,21 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
     const int begin = (int)min(split * span, keys), end = (int)min((split + 1) * span, keys);
     for (int n = 0; n < tiles; n++) {
         tile_rows *t = &all[n].t;
-        t->args = &args, t->call = &call, t->b = b, t->h = 0, t->shift = bounds.item.shift;
-        t->bias = t->seen = t->seen_tile = none, t->masked = false;
+        t->args = &args, t->call = &call, t->b = b, t->shift = bounds.item.shift;
+        t->bias = bias_tile, t->seen = t->seen_tile = seen_tile, t->masked = SCORE_MASKED;
         t->i0 = first + n * LANE_ROWS, t->rows = min(LANE_ROWS, rows - n * LANE_ROWS);
-        t->scale = args.scale, t->slope = 0.0f;
-        find_intervals(t, &bounds, begin, end);
+        t->scale = args.scale;
+        heads_find_rows(t, h_kv);
+        tile_find_intervals(t, &bounds, begin, end);
         start_tile(&all[n], &g, q, table, split == 0);
     }
     for (int k0 = all[0].t.begin; k0 < all[tiles - 1].t.end; k0 += TILE_KV) {
         keep_keys(&kept, bits, k0, all[tiles - 1].t.end);
         for (int n = 0; n < tiles; n++) {
             const bool sees = all[n].t.begin < k0 + kept.count && all[n].t.end > k0;
-            if (sees) add_keys(&all[n], s_tile, &kept, n);
+            if (sees) add_keys(&all[n], s_tile, &kept, n DROPOUT_VALUE);
         }
     }
     for (int n = 0; n < tiles; n++)
-        store_tile(&all[n], &g, out + split * args.split_out, lse + split * args.split_lse);
+        store_tile(&all[n], &g, out + split * args.split_out, lse + split * args.split_lse DROPOUT_VALUE);
 }

@@ -18,50 +18,23 @@
 #include "lanes_ahead.clh"
 #include "lanes_dropout.clh"
 #include "lanes_product.clh"
-#include "lanes_softmax.clh"
-#include "fused.clh"
 
 // The exponentials leave the load ports idle: the rows of V that come next are asked for meanwhile. Zen 5: 1.5 % at D = 64, at
 // D = 128 1 % lost.
-#define ASK_FOR_VALUES (!PRODUCT_PACK_V && HEAD_DIM_V <= 64)
-
-// Scores become weights, in place; keep[b] is what the older sums are multiplied by.
-REGISTER_INLINE void scores_to_weights(VEC *s_tile, row_softmax *x, const VEC *m_new, VEC *keep, int count,
-                                       const product_rows *kv, int k0) {
-    VEC base[ROW_VECTORS], sum[ROW_VECTORS];
+#if !PRODUCT_PACK_V && HEAD_DIM_V <= 64
+void ask_for_value(const product_rows *kv, int j) {
+    const kv_pointer at = PRODUCT_VALUE(kv, j).at;
 #pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) {
-        base[b] = softmax_base_lanes(m_new[b]);
-        keep[b] = exp2_lanes((x->m[b] - base[b]) * SCORE_TO_EXP2);
-        x->m[b] = m_new[b];
-        sum[b] = (VEC)(0.0f);
-    }
-#if DOT_BF16
-    // A pair of weights takes the place of the first score of the two before it: never past what was read.
-    if (count % 2 != 0)
-        for (int b = 0; b < ROW_VECTORS; b++) s_tile[count * ROW_VECTORS + b] = (VEC)(-INFINITY);
-#endif
-    for (int j = 0; j < count; j += PRODUCT_STEP) {
-#if ASK_FOR_VALUES
-        const kv_pointer next = kv_row_at(&kv->values, k0 + j).at;
-#pragma unroll
-        for (int d = 0; d < HEAD_DIM_V; d += AHEAD_LINE / 4) PREFETCH(next + d);
-#endif
-#pragma unroll
-        for (int b = 0; b < ROW_VECTORS; b++) {
-            VEC p = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            sum[b] += p;
-#if DOT_BF16
-            const VEC next = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
-            sum[b] += next;
-            p = pair_lanes(p, next);
-#endif
-            s_tile[j / PRODUCT_STEP * ROW_VECTORS + b] = p;
-        }
-    }
-#pragma unroll
-    for (int b = 0; b < ROW_VECTORS; b++) x->l[b] = fma(x->l[b], keep[b], sum[b]);
+    for (int d = 0; d < HEAD_DIM_V; d += AHEAD_LINE / 4) PREFETCH(at + d);
 }
+#define WEIGH_PARAMETERS , const product_rows *kv, int k0
+#define WEIGH_VALUES , &kv, t.k0
+#define WEIGH_STEP(j) ask_for_value(kv, k0 + j)
+#else
+#define WEIGH_VALUES
+#endif
+#include "lanes_softmax.clh"
+#include "fused.clh"
 
 // product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const product_rows *kv,
@@ -142,8 +115,14 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
     const kv_buffers buffers = KV_BUFFERS;
+#if PAGED
+    kv_tile key_tile, value_tile;
+#define FLASH_TILES , &key_tile, &value_tile
+#else
+#define FLASH_TILES
+#endif
     const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
-                             pack_k, pack_v};
+                             pack_k, pack_v FLASH_TILES};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
@@ -152,6 +131,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 
     for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
         tile_load_bias(&t, &call);
+        product_find_rows(&kv, t.k0, t.count);
         VEC m[ROW_VECTORS];
 #pragma unroll
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
@@ -166,7 +146,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
 #endif
-        scores_to_weights(s_tile, &x, m, keep, t.count, &kv, t.k0);
+        weigh_scores(s_tile, &x, m, keep, t.count WEIGH_VALUES);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
         if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t)) {
             add_values_selected(o_tile, s_tile, keep, &kv, &t);

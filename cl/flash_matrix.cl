@@ -66,7 +66,7 @@ REGISTER_INLINE void keep_scores(VEC *s_tile, VEC *m, const tile_rows *t, int j)
 #pragma unroll
         for (int i = 0; i < KEY_BLOCK * ROW_VECTORS; i++)
             s[i / ROW_VECTORS][i % ROW_VECTORS] = s_tile[j * ROW_VECTORS + i];
-        tile_keep_scores(s_tile, m, s, t, t->scale * SCORE_UNIT, j);
+        tile_keep_scores(s_tile, m, s, t, j);
     }
 }
 

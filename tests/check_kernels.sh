@@ -73,7 +73,7 @@ for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
     ops=15
-    case $kernel in cl/decode_rows.cl | cl/decode_tiles.cl) ops=1 ;; esac
+    case $kernel in cl/decode_tiles.cl) ops=1 ;; esac
     case $kernel in cl/*matrix* | cl/linear_pack*) ;; *)
     lint -DSCORE_OPS=$ops -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
     esac
@@ -81,10 +81,10 @@ for kernel in $kernels; do
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
+    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_rows decode_groups; do lint -DSCORE_OPS=$ops cl/$kernel.cl; done
 done
 # Dropout leaves no code where it is off.
-for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_groups; do
+for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
     lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/$kernel.cl
 done
 lint -DDROPOUT=1 -DWEIGHTS=1 cl/flash_matrix.cl
@@ -110,8 +110,9 @@ for lanes in 4 8 16; do
         for type in 0 1 2 4; do lint -DLANES=$lanes -DSHARED_KV=$shared -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/decode_rows.cl; done
     done
 done
-for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared cl/decode_rows.cl; done
-for ops in 2 4 8 128 256 512 1024; do refuse -DSCORE_OPS=$ops cl/decode_rows.cl; done
+for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared -DDROPOUT=1 -DSCORE_OPS=143 cl/decode_rows.cl; done
+for ops in 15 128 143; do lint -DSCORE_OPS=$ops cl/decode_rows.cl; done
+refuse -DSCORE_OPS=1024 cl/decode_rows.cl
 refuse -DTILE_Q=40 cl/decode_rows.cl
 refuse -DSHARED_KV=1 -DHEAD_DIM=64 -DHEAD_DIM_V=72 cl/decode_rows.cl
 refuse -DTILE_Q=8192 cl/decode_rows.cl
@@ -124,7 +125,7 @@ refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/flash_lanes.cl
 # Past rows and pages, of rows with and without scales; not both.
 for place in PAST PAGED; do
-    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_groups; do
+    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
         lint -D$place=1 -DSCORE_OPS=15 cl/$kernel.cl
         lint -D$place=1 -DTYPE_KV=4 -DDROPOUT=1 cl/$kernel.cl
     done

@@ -198,6 +198,23 @@ START_TEST(latent_heads) {
 }
 END_TEST
 
+// Their options, each row's own, and their cache in pages and behind a past.
+START_TEST(latent_options) {
+    struct test_case test = base("latent options", CLATTN_KERNEL_DECODE);
+    test.heads = 6, test.n_q = 3, test.n_kv = 20;
+    test.head_dim = 9, test.head_dim_v = 6;
+    test.latent = true;
+    test.mask.rank = 3, test.bias.rank = 4;
+    test.hosts = CASE_HOST_BIT(CASE_ALIBI) | CASE_HOST_BIT(CASE_SINKS) | CASE_HOST_BIT(CASE_HEAD_SCALES);
+    test.score.dropout = 0.25f, test.score.dropout_seed = 3;
+    case_assert(&test);
+    test.page_size = 5, test.mods = true;
+    case_assert(&test);
+    test.page_size = 0, test.has_past = true, test.past = 13;
+    case_assert(&test);
+}
+END_TEST
+
 // Keys in past rows and new ones, some and none of each, and in pages.
 START_TEST(past_and_pages) {
     static const int32_t kv_lengths[] = {19, 7};
@@ -397,9 +414,9 @@ int main(int argc, char **argv) {
                                       outputs_of_unfused,
                                       rotary,
                                       NULL};
-    const TTest *const decode[] = {decode_options,    decode_types, past_and_pages,
-                                   latent_heads,      split_decode, decode_dropout,
-                                   appended_integers, rotary_call,  NULL};
+    const TTest *const decode[] = {decode_options, decode_types, past_and_pages, latent_heads,
+                                   latent_options, split_decode, decode_dropout, appended_integers,
+                                   rotary_call,    NULL};
     const TTest *const others[] = {merge, native_layer, small_layer, NULL}, *const tiles[] = {on_tiles, NULL};
     Suite *suite = suite_create("small cases");
     harness_set_guard(0);

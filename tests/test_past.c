@@ -126,6 +126,54 @@ START_TEST(int8_weights_and_taps) {
 }
 END_TEST
 
+// Multi-head latent attention, whose values are the first columns of its keys: in pages, and of a past.
+static struct test_case latent(const char *name, int64_t past) {
+    struct test_case test = base(name, 112, past);
+    test.heads = 20, test.kv_heads = 1, test.n_q = 2;
+    test.head_dim = 72, test.head_dim_v = 64;
+    test.latent = true;
+    return test;
+}
+
+START_TEST(latents) {
+    static const int32_t lengths[] = {112, 35};
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = latent("latents", n < 2 ? -1 : 71);
+        test.page_size = n < 2 ? 16 : 0;
+        test.past_count = n == 3 ? 2 : 0;
+        test.past_length[0] = 71, test.past_length[1] = 5;
+        if (n % 2) test.kv_type = CLATTN_TYPE_I8;
+        if (n == 0) retype(&test, CLATTN_TYPE_BF16);
+        if (n < 3) case_give(&test, CASE_KV_LENGTHS, 2, lengths);
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+// The new values are a part of their keys, and those of the past are not.
+START_TEST(past_values_elsewhere) {
+    const struct test_case test = latent("past values elsewhere", 71);
+    struct case_arrays arrays;
+    struct case_data *data = case_make(&test);
+    const struct guarded_shape shape = case_shape(&data->test, CASE_PAST_K);
+    const int64_t count = guarded_shape_count(&shape);
+    double *values = reference_alloc(count);
+    for (int64_t i = 0; i < count; i++) values[i] = (double)(i % 11) / 8;
+    case_bind(data, harness_place(), &arrays);
+    struct guarded elsewhere = guarded_input(harness_place(), &shape, values);
+    arrays.params.kv.past_v.buffer = elsewhere.view.buffer;
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
+    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    struct reference right = case_problem(data, CLATTN_TYPE_F32, NULL);
+    right.places.past_v = values;
+    double *exact = reference_alloc(2 * 20 * 2 * 64);
+    reference_attention(&right, &(struct reference_result){.out = exact});
+    for (int64_t i = 0; i < 2 * 20 * 2 * 64; i++) ck_assert_double_eq_tol(got.out[i], exact[i], 1e-5);
+    guarded_release(&elsewhere), case_result_free(&got), case_unbind(&arrays);
+    case_free(data), free(values), free(exact);
+}
+END_TEST
+
 // Expressions beside past keys of int8 have too many arguments for one kernel: another takes them.
 START_TEST(expressions_beside_int8) {
     struct test_case test = base("expressions", 60, 41);
@@ -276,6 +324,8 @@ int main(void) {
                                   options,
                                   rope,
                                   int8_weights_and_taps,
+                                  latents,
+                                  past_values_elsewhere,
                                   expressions_beside_int8,
                                   pages_that_are_none,
                                   latents_and_a_past,

@@ -1,5 +1,5 @@
-// test_plan_rows.c: how the planner plans decode_rows, on a made-up CPU: it takes many query rows on one key/value head where
-// no option of the score differs among them, in tiles that fill no more lanes and memory than they need. The other
+// test_plan_rows.c: how the planner plans decode_rows, on a made-up CPU: it takes many query rows on one key/value head, with
+// every option of a score, in tiles that fill no more lanes and memory than they need. The other
 // families are test_plan.c's.
 #include "args.h"
 
@@ -27,7 +27,7 @@ static variant plan(const plan_input *in, const problem *p) {
     return v;
 }
 
-// From sixteen rows on; options that differ among rows go to decode_lanes, as do fewer rows.
+// From sixteen rows on, with any option of a score and dropout; fewer rows and ragged batches go to decode_lanes.
 START_TEST(who_takes_it) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
     problem p = latent(16, 1, 4096);
@@ -35,10 +35,12 @@ START_TEST(who_takes_it) {
     ck_assert_int_eq(plan(&in, &p).knobs.shared_kv, 1);
     for (int ops = 1; ops <= ARGS_SCORE_OPS; ops *= 2) {
         if (!(ops & ARGS_SCORE_OPS)) continue;
-        p.score_ops = ops;
-        const bool takes = ops == ARGS_SOFTCAP;
-        ck_assert_str_eq(plan(&in, &p).family->name, takes ? "decode_rows" : "decode_lanes");
+        p.score_ops = ops, p.dropout = !p.dropout;
+        ck_assert_str_eq(plan(&in, &p).family->name, "decode_rows");
+        ck_assert_int_eq(plan(&in, &p).knobs.score_ops, ops & ~ARGS_BLOCKS);
     }
+    p.ragged = true, p.packed_rows = 1;
+    ck_assert_str_eq(plan(&in, &p).family->name, "decode_lanes");
     p = latent(15, 1, 4096);
     ck_assert_str_eq(plan(&in, &p).family->name, "decode_lanes");
     p.n_q = 2, p.shared_kv = false;

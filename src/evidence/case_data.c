@@ -43,7 +43,7 @@ static struct guarded_shape attention_shape(const struct test_case *t, int tenso
     if (tensor == CASE_K) return shape_of(t, t->kv_type, 4, k);
     if (tensor == CASE_V) return t->latent ? absent : shape_of(t, t->kv_type, 4, v);
     if (tensor == CASE_PAST_K) return t->has_past ? shape_of(t, t->kv_type, 4, past_k) : absent;
-    if (tensor == CASE_PAST_V) return t->has_past ? shape_of(t, t->kv_type, 4, past_v) : absent;
+    if (tensor == CASE_PAST_V) return t->has_past && !t->latent ? shape_of(t, t->kv_type, 4, past_v) : absent;
     if (tensor == CASE_LSE) return t->no_lse ? absent : shape_of(t, CLATTN_TYPE_F32, 3, out);
     return tensor == CASE_OUT ? shape_of(t, t->out_type, 4, out) : absent;
 }

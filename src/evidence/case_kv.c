@@ -44,7 +44,7 @@ void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
     for (int n = 0; n < 4 && data->test.kv_type == CLATTN_TYPE_I8; n++) {
         const int tensor = tensors[n];
-        if (tensor == CASE_V && data->test.latent) continue;
+        if (data->test.latent && (tensor == CASE_V || tensor == CASE_PAST_V)) continue;
         const kv_rows rows = rows_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
@@ -84,23 +84,24 @@ static struct guarded bind(const struct case_data *data, struct place *place, in
     return guarded_input(place, &shape, data->input[tensor]);
 }
 
+// A latent's values are the first columns of its keys.
+static void bind_pair(const struct case_data *data, struct place *place, int tensor, struct case_arrays *a,
+                      struct guarded scales[2], clattn_tensor *const views[4]) {
+    const int v = data->test.latent ? 0 : 1;
+    struct guarded *const pair = a->all + tensor;
+    for (int n = 0; n <= v; n++) pair[n] = bind(data, place, tensor + n, &scales[n]);
+    *views[0] = pair[0].view, *views[1] = pair[v].view;
+    *views[2] = scales[0].view, *views[3] = scales[v].view;
+    views[1]->shape[3] = data->test.head_dim_v;
+}
+
 void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
                   struct case_arrays *a) {
-    a->k = bind(keys, place, CASE_K, &a->kv_scales[0]);
-    a->params.kv.k = a->params.kv.v = a->k.view;
-    a->params.kv.k_scale = a->params.kv.v_scale = a->kv_scales[0].view;
-    a->params.kv.v.shape[3] = data->test.head_dim_v;
-    if (data->test.latent) return;
-    a->v = bind(keys, place, CASE_V, &a->kv_scales[1]);
-    a->params.kv.v = a->v.view;
-    a->params.kv.v_scale = a->kv_scales[1].view;
-    if (data->test.has_past) {
-        a->past_k = bind(data, place, CASE_PAST_K, &a->kv_scales[2]);
-        a->past_v = bind(data, place, CASE_PAST_V, &a->kv_scales[3]);
-        a->params.kv.past_k = a->past_k.view;
-        a->params.kv.past_v = a->past_v.view;
-        a->params.kv.past_k_scale = a->kv_scales[2].view;
-        a->params.kv.past_v_scale = a->kv_scales[3].view;
-    }
+    clattn_kv *kv = &a->params.kv;
+    bind_pair(keys, place, CASE_K, a, a->kv_scales,
+              (clattn_tensor *[]){&kv->k, &kv->v, &kv->k_scale, &kv->v_scale});
+    if (data->test.has_past)
+        bind_pair(data, place, CASE_PAST_K, a, a->kv_scales + 2,
+                  (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale});
     case_places_bind(data, place, a);
 }

@@ -39,8 +39,6 @@ bool case_places_valid(const struct test_case *t, char why[256]) {
         snprintf(why, 256, "sharedpast: needs past, such as past64");
     else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
         snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
-    else if (t->has_past && t->latent)
-        snprintf(why, 256, "latent: v is a part of k's rows, which a case with a past does not make");
     else if (case_has_places(t) && t->packed)
         snprintf(why, 256, "packed: q, k and v of one buffer have no past and no pages");
     else
@@ -60,7 +58,7 @@ static int64_t most_keys(const struct case_data *data, int64_t b) {
 struct reference_places case_places_of(const struct case_data *data) {
     const struct test_case *t = &data->test;
     return (struct reference_places){.past_k = data->past_k,
-                                     .past_v = data->past_v,
+                                     .past_v = t->latent ? data->past_k : data->past_v,
                                      .past = t->past,
                                      .past_batch = case_past_batch(t),
                                      .past_lengths = data->past_lengths,

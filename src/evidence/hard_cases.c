@@ -121,6 +121,11 @@ const struct hard_case hard_cases[] = {
     {"latent-i8",
      "attend-f32-b1-h20-hkv1-n3-nkv77-d40-dv33-full-kvi8-padded-latent-lse-softcap5-window40:m1-sinks"},
 
+    {"latent-options",
+     "attend-f32-b2-h17-hkv1-n3-nkv77-d40-dv32-causal-latent-lse-window60:0-maskhqk-biasbhqk-alibi-sinks-"
+     "headscales-dropout0.2:5"},
+    {"latent-pages", "attend-bf16-b2-h16-hkv1-n1-nkv112-d96-dv64-causal-latent-lse-pages16-kvlen112:35"},
+
     // Sizes at the edges of tiles, vectors and splits.
     {"one-key", "attend-f32-b2-h3-n1-d64-full-lse"},
     {"one-row", "attend-f32-b2-h3-n1-nkv127-d80-full-lse"},

@@ -198,6 +198,27 @@ const char *cla_family_dot_refusal(const problem *p) {
                : "its products are of bfloat16 q, k and v";
 }
 
+const char *cla_family_take_dot(const problem *p, variant *v) {
+    v->knobs.dot_bf16 = 1;
+    if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
+    return cla_family_dot_refusal(p);
+}
+
+// Twice it, with a bias or mask, stays in cache.
+#define SCORE_BYTES_MOST (256 << 10)
+#define MOST_VECTORS 8
+
+const char *cla_family_tile_refusal(const knobs *k) {
+    const long long lanes = k->lanes ? k->lanes : 16;
+    if (!cla_family_is_vector(k->lanes)) return "asks for LANES that are none of 4, 8, 16";
+    if (k->row_vectors > MOST_VECTORS) return "asks for more than 8 ROW_VECTORS";
+    if (k->key_block > 32) return "asks for a KEY_BLOCK above 32";
+    if (k->tile_kv % k->key_block) return "asks for a TILE_KV that is no multiple of its KEY_BLOCK";
+    if ((long long)k->tile_kv * k->row_vectors * lanes * (long long)sizeof(float) > SCORE_BYTES_MOST)
+        return "asks for a tile of scores, TILE_KV * ROW_VECTORS * LANES, of more than 65536";
+    return NULL;
+}
+
 static double round_up(int n, int step) {
     return step > 1 ? (double)((n + (int64_t)step - 1) / step * step) : (double)n;
 }

@@ -88,6 +88,10 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
 const char *cla_family_dot_refusal(const problem *p);
+// Families with query rows in lanes and tiles of scores: the dot product takes the variant, for which all three inputs are
+// bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs, the tile's completed.
+const char *cla_family_take_dot(const problem *p, variant *v);
+const char *cla_family_tile_refusal(const knobs *k);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);

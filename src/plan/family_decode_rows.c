@@ -8,11 +8,9 @@
 
 #define MOST_ROWS                                                                                            \
     128 // of a work-item: with D = 576 their queries and output, 557 KB, stay in a second-level cache
-#define MOST_VECTORS 8
 #define WORTH                                                                                                \
     2 // groups of another kernel: partial results of so many rows are dear (Zen 5: of eight ranges 11 %)
-#define SCORE_BYTES_MOST (256 << 10) // of the tile of scores
-#define KEYS_OF_A_RANGE 256          // fewer are not split: families.c
+#define KEYS_OF_A_RANGE 256 // fewer are not split: families.c
 
 // Accumulators for 32 registers, for 16, and for 32 of four lanes: as flash_lanes has them.
 static void complete(knobs *k, const knobs *row, int64_t all) {
@@ -26,16 +24,11 @@ static void complete(knobs *k, const knobs *row, int64_t all) {
 }
 
 static const char *knobs_refusal(const knobs *row) {
-    const int lanes = row->lanes ? row->lanes : 16, tile = row->tile_kv ? row->tile_kv : 64;
-    const int vectors = row->row_vectors ? row->row_vectors : 2;
-    if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
-    if (row->row_vectors > MOST_VECTORS) return "asks for more than 8 ROW_VECTORS";
-    if (row->key_block > 32) return "asks for a KEY_BLOCK above 32";
-    if ((row->tile_kv != 0) != (row->key_block != 0) || !cla_family_divides(row->key_block, row->tile_kv))
+    knobs k = {.row_vectors = 2, .key_block = 1, .tile_kv = 64};
+    if ((row->tile_kv != 0) != (row->key_block != 0))
         return "asks for a TILE_KV that is no multiple of its KEY_BLOCK";
-    if ((long long)tile * vectors * lanes * (long long)sizeof(float) > SCORE_BYTES_MOST)
-        return "asks for a tile of scores, TILE_KV * ROW_VECTORS * LANES, of more than 65536";
-    return NULL;
+    cla_knobs_override(&k, row);
+    return cla_family_tile_refusal(&k);
 }
 
 // Tiles of rows of a work-item: as many as the cache holds, but for small batches fewer, so that each compute unit has some. A power
@@ -75,10 +68,7 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
 
 static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const char *refusal = fit_rows(in, p, row, v);
-    if (refusal) return refusal;
-    v->knobs.dot_bf16 = 1;
-    if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
-    return cla_family_dot_refusal(p);
+    return refusal ? refusal : cla_family_take_dot(p, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
@@ -90,19 +80,17 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
 }
 
-#define NEVER (ARGS_SCORE_OPS & ~ARGS_SOFTCAP)
-#define NEVER_WHY "options of a score that differ among the rows of a vector: decode_lanes takes them"
-
 const family cla_family_decode_rows = {.name = "decode_rows",
                                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV TILE_Q ",
                                        .id = KERNEL_DECODE_ROWS,
                                        .path = CLATTN_KERNEL_DECODE,
                                        .engine = PROBE_FMA,
                                        .reach = 0.8f,
-                                       .can = CAN_SPLIT,
+                                       .can = CAN_SPLIT | CAN_DROPOUT,
                                        .shares_heads = true,
-                                       .never_ops = NEVER,
-                                       .never_why = NEVER_WHY,
+                                       .never_ops = ARGS_BLOCKS,
+                                       .never_why =
+                                           "block_mask: rows of several heads share its tiles of keys",
                                        .needs_row = true,
                                        .knobs_refusal = knobs_refusal,
                                        .fit = fit_rows,
@@ -111,10 +99,11 @@ const family cla_family_decode_rows = {.name = "decode_rows",
 const family cla_family_decode_rows_dot = {.name = "decode_rows_dot",
                                            .id = KERNEL_DECODE_ROWS,
                                            .path = CLATTN_KERNEL_DECODE,
-                                           .can = CAN_SPLIT,
+                                           .can = CAN_SPLIT | CAN_DROPOUT,
                                            .shares_heads = true,
-                                           .never_ops = NEVER,
-                                           .never_why = NEVER_WHY,
+                                           .never_ops = ARGS_BLOCKS,
+                                           .never_why =
+                                               "block_mask: rows of several heads share its tiles of keys",
                                            .needs = PROBE_DOT_BF16,
                                            .engine = PROBE_DOT_BF16,
                                            .reach = 0.8f,

@@ -5,10 +5,6 @@
 #include "args.h"
 #include "plan/family.h"
 
-#define SCORE_BYTES_MOST                                                                                     \
-    (256 << 10) // of the private tile of scores: twice it, with a bias or mask, stays in cache
-#define MOST_VECTORS 8
-
 static void complete(knobs *k, const knobs *row) {
     k->row_vectors = 1, k->key_block = 8, k->tile_kv = 64;
     cla_knobs_override(k, row);
@@ -17,14 +13,7 @@ static void complete(knobs *k, const knobs *row) {
 static const char *knobs_refusal(const knobs *row) {
     knobs k = {0};
     complete(&k, row);
-    const long long lanes = k.lanes ? k.lanes : 16;
-    if (!cla_family_is_vector(k.lanes)) return "asks for LANES that are none of 4, 8, 16";
-    if (k.row_vectors > MOST_VECTORS) return "asks for more than 8 ROW_VECTORS";
-    if (k.key_block > 32) return "asks for a KEY_BLOCK above 32";
-    if (k.tile_kv % k.key_block) return "asks for a TILE_KV that is no multiple of KEY_BLOCK";
-    if ((long long)k.tile_kv * k.row_vectors * lanes * (long long)sizeof(float) > SCORE_BYTES_MOST)
-        return "asks for a tile of scores, TILE_KV * ROW_VECTORS * LANES, of more than 65536";
-    return NULL;
+    return cla_family_tile_refusal(&k);
 }
 
 static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
@@ -39,13 +28,9 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     return cla_family_tile_grid(in, p, v);
 }
 
-// The dot product: all three inputs are bfloat16 in vectors of sixteen, keys come in pairs.
 static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
     const char *refusal = fit_lanes(in, p, row, v);
-    if (refusal) return refusal;
-    v->knobs.dot_bf16 = 1;
-    if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
-    return cla_family_dot_refusal(p);
+    return refusal ? refusal : cla_family_take_dot(p, v);
 }
 
 static void explain(const plan_input *in, const variant *v, char why[200]) {
