@@ -237,27 +237,25 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     const block_rows block = {rows.b, rows.head[0], rows.head[ROWS - 1], 0, args.n_q - 1};
     if (args.splits > 1) SPLIT_KEYS(&call, &block, split, &begin, &end);
     const kv_buffers kv = KV_BUFFERS;
-#if PAGED
-    const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
-    kv_tile places[2][2];
-    key_tile tile;
-    int n = 0;
-    for (tile.first = begin; tile.first < end; tile.first += KEY_TILE, n++) {
-        find_tile(&tile, places, n, &keys, &values, end);
-        add_tile(&call, &rows, &tile DROPOUT_VALUE);
-    }
-#elif PAST
+#if PAST || PAGED
     const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
     key_tile tile;
     tile.first = begin;
 #else
     key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
 #endif
+#if PAGED
+    kv_tile places[2][2];
+    int n = 0;
+#endif
     for (tile.first = BLOCKS_NEXT(&call, &block, tile.first, end); tile.first < end;
          tile.first = BLOCKS_NEXT(&call, &block, tile.first + TILE_STEP(tile), end)) {
         tile.count = BLOCKS_RUN(&call, &block, tile.first, min(KEY_TILE, end - tile.first));
         (void)SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, tile.first, tile.count));
-#if PAST || PAGED
+#if PAGED
+        // With blocks the next tile may be anywhere: each is looked up.
+        find_tile(&tile, places, (SCORE_OPS & ARGS_BLOCKS) ? 0 : n++, &keys, &values, end);
+#elif PAST
         tile.count = kv_run(&keys, tile.first, tile.count);
         kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
 #endif

@@ -69,6 +69,14 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT
     for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
 }
 
+#if PAGED
+#define FLASH_TILES kv_tile key_tile, value_tile
+#define FLASH_TILES_VALUE , &key_tile, &value_tile
+#else
+#define FLASH_TILES (void)0
+#define FLASH_TILES_VALUE
+#endif
+
 // The first block of keys from k0 on of which some row sees any. Apart from the kernel's loop: in that a `continue` crashed the
 // compiler of Intel's CPU runtime 2026.2, with f16.
 void next_block(tile_rows *t, const kv_head *values, int k0) {
@@ -115,14 +123,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
     const kv_buffers buffers = KV_BUFFERS;
-#if PAGED
-    kv_tile key_tile, value_tile;
-#define FLASH_TILES , &key_tile, &value_tile
-#else
-#define FLASH_TILES
-#endif
+    FLASH_TILES;
     const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
-                             pack_k, pack_v FLASH_TILES};
+                             pack_k, pack_v FLASH_TILES_VALUE};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];

@@ -74,7 +74,7 @@ const char *cla_family_try(const family *f, const plan_input *in, const problem 
                                                : "its engine is not for these types, or was not probed";
     *v = (variant){.family = f, .splits = 1};
     cla_family_data_knobs(p, &v->knobs);
-    if (f->path == CLATTN_KERNEL_UNFUSED)
+    if (f->path == CLATTN_KERNEL_UNFUSED || f->all_keys)
         v->knobs.score_ops &= ~ARGS_BLOCKS; // who else would compile another binary
     const char *refusal = f->fit(in, p, row, v);
     return refusal ? refusal : ragged_refusal(p, v);

@@ -266,16 +266,13 @@ int tool_layer(int argc, char **argv) {
         expect_group(&r.expect),
         common_group(&r.common)};
     command_line line = {
-        "layer",
-        "multi-head attention with a model's weights",
-        "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
-        "        --heads 12 --x x.npy --out y.npy\n"
-        "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
-        groups,
-        sizeof groups / sizeof groups[0],
-        0,
-        {NULL},
-        0};
+        .command = "layer",
+        .summary = "multi-head attention with a model's weights",
+        .example = "clattn layer --weights model.safetensors --names bert:encoder.layer.0.attention \\\n"
+                   "        --heads 12 --x x.npy --out y.npy\n"
+                   "    clattn layer --model SmolLM2-135M --layer 0 --x x.npy --out y.npy",
+        .groups = groups,
+        .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     if (r.lists) return list_presets();
