@@ -15,6 +15,9 @@
 #endif
 #define PRODUCT_PRIVATE
 #define SCORE_HEADS // lanes are rows of several heads
+// Scaled as decode_lanes does, so that scores near 1e7, whose last bit is a factor of e, are the same in both: with a shared
+// prefix one has the prefix and the other the rest.
+#define TILE_SCALES_SCORES 1
 #include "lanes_dropout.clh"
 #include "lanes_heads.clh"
 #include "lanes_product.clh"

@@ -4,7 +4,7 @@ decode_groups: the formula at the top of cl/decode_groups.cl.
 
 A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
 the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has
-arranged whole blocks, the last keys and loads under a condition. AMD's and Intel's run all ways one after the other under masks: there
+arranged whole blocks, the last keys and loads under a condition. AMD's run all ways one after the other under masks: there
 the stretches without a branch that load the most must be two, of that size. Loads that stand twice, in parts, or for keys that
 nobody asked for make another number. Times the work-items of a group it is what the keys of a block cost.
 
@@ -13,7 +13,7 @@ bytes (of int8 of 8): counted are these alone, so that narrower ones make anothe
 """
 import re
 
-from offline_loops import AMD, GLOBAL_READ, INTEL, SASS
+from offline_loops import AMD, GLOBAL_READ, SASS
 
 SIZES = {0: 4, 1: 2, 2: 2, 4: 1}  # of the storage types
 KEYS, NUMBERS = 4, 8  # of a work-item at once
@@ -114,5 +114,6 @@ def reads_of(kernel, code, language, options):
     """(bytes read: counted, by the formula) where both are known."""
     if kernel == "decode_groups" and "-DEIGHTS=1" in options:
         return decode_reads(code, language, options)
-    # Intel's compiler takes the loads of a chunk under conditions apart, in stretches of a load or two.
-    return tiles_reads(code, language, options) if kernel == "flash_tiles" and language is not INTEL else None
+    # Of small tiles AMD's compiler takes the loads of a chunk apart, in stretches of a load or two.
+    taken = language is SASS or (language is AMD and knob(options, "MICRO_ROWS") >= 8)
+    return tiles_reads(code, language, options) if kernel == "flash_tiles" and taken else None
