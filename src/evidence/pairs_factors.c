@@ -63,12 +63,9 @@ _Static_assert(sizeof pairs_factors / sizeof pairs_factors[0] <= PAIRS_MOST_FACT
 
 const struct pairs_refused pairs_refused[] = {
     {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
-    {"append", "past", "k_new beside past_k or block_table", CLATTN_UNSUPPORTED},
-    {"append", "pages", "k_new beside past_k or block_table", CLATTN_UNSUPPORTED},
-    {"ragged", "past", "past_k beside cu_seqlens", CLATTN_UNSUPPORTED},
-    {"ragged", "pages", "block_table beside cu_seqlens", CLATTN_UNSUPPORTED},
-    {"ragged", "append", "k_new beside cu_seqlens", CLATTN_UNSUPPORTED},
-    {"ragged", "positions", "rope.positions beside cu_seqlens", CLATTN_UNSUPPORTED},
+    {"append", "past", "k_new beside past_k", CLATTN_UNSUPPORTED},
+    {"ragged", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT}, // queries alone may be
+    {"ragged", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
@@ -85,6 +82,9 @@ static const char *const apart[][2] = {
     {"packed", "latent"},
     {"packed", "ragged"},
     {"ragged", "latent"},
+    {"ragged", "past"}, // cases of their own: test_ragged_places.c
+    {"ragged", "positions"},
+    {"append", "pages"},
     {"ropehalf", "d33"},    // pairs of an odd number
     {"infbias", "seennan"}, // one kind of contents a case
     {"infbias", "unseennan"},

@@ -29,7 +29,7 @@ struct family {
     unsigned can;
     int never_ops; // the bits of problem.score_ops that it does not do, and what is said then
     const char *never_why;
-    bool all_keys; // it looks at all of them, whatever a block mask says of them
+    bool all_keys;  // it looks at all of them, whatever a block mask says of them
     probe_id needs; // PROBE_NONE: any device
     // Where its products are done, and the share of that engine's rate that 16-bit attention of many rows reached: what
     // the planner predicts by. PROBE_NONE: by none; it is taken where it stands.
