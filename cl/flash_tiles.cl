@@ -146,9 +146,10 @@ TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int i
 }
 
 // A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
-// by, and to `bases` 1 where the row saw nothing. Returns its maximum and sum.
-TILES_INLINE softmax_state finish_sum(__local const float *partial, __local float *bases,
-                                      __local float *factors, int row, float sink) {
+// by, and to `bases` 1 where the row saw nothing. Returns its sum, and to *most its maximum: a struct returned by an always
+// inlined function makes clang declare noalias scopes, which Oclgrind 21.10 does not know.
+TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
+                              int row, float sink, float *most) {
     softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
     for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
     float keep = 1.0f;
@@ -159,7 +160,8 @@ TILES_INLINE softmax_state finish_sum(__local const float *partial, __local floa
     }
     factors[row] = x.l == 0.0f ? 0.0f : keep / x.l;
     bases[row] = x.l == 0.0f ? 1.0f : 0.0f;
-    return x;
+    *most = x.m;
+    return x.l;
 }
 
 // Global size: (row tiles * splits * TILES_GROUP, heads, batch); with HEAD_ROWS key/value heads.
@@ -233,10 +235,11 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {
         const float sink = split == 0 ? table_sink(&args, table, HEAD_OF(&args, h, i0 + id)) : -INFINITY;
-        const softmax_state all = finish_sum(row_partial, row_bases, row_keeps, id, sink);
+        float most;
+        const float sum = finish_sum(row_partial, row_bases, row_keeps, id, sink, &most);
         if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
             softmax_store(lse, split * args.split_lse + head_row(&args, &args.lse, b, h, i0 + id), args.flags,
-                          all);
+                          (softmax_state){most, sum});
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const out_rows to = {out + split * args.split_out, &args, b, h, rows_end};

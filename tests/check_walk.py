@@ -12,7 +12,7 @@ os.chdir(work)
 os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
 # A run of minutes, and what makes it one of seconds.
-CUT = {"bench": "--max-ms 1 --check off", "verify": "--case plain", "tune": "--quick --case attend-f32-b1-h1-n9-d64-full"}
+CUT = {"bench": "--max-ms 1 --check off", "verify": "--only planner --case plain", "tune": "--quick --case attend-f32-b1-h1-n9-d64-full"}
 
 
 def npy(name, shape):
@@ -87,6 +87,8 @@ for line in dict.fromkeys(re.sub(r"\s+", " ", x) for x in lines):
     prepare(line)
     command = line.split()[1]
     cut = "" if "--help" in line else CUT.get(command, "")
+    if "--family" in line:
+        cut = "--case plain"
     if "--pairs" in line:
         cut = "--share 0/500"
     if "--options" in line:

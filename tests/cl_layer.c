@@ -287,6 +287,12 @@ static cl_int CL_API_CALL layer_clReleaseDevice(cl_device_id d) {
     return code != 0 ? code : done;
 }
 
+static void *CL_API_CALL layer_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
+                                                                        const char *name) {
+    if (layer_fault("clGetExtensionFunctionAddressForPlatform", false) != 0) return NULL;
+    return next->clGetExtensionFunctionAddressForPlatform(platform, name);
+}
+
 RETAINS(LAYER_CONTEXT, cl_context, clRetainContext)
 RETAINS(LAYER_QUEUE, cl_command_queue, clRetainCommandQueue)
 RETAINS(LAYER_BUFFER, cl_mem, clRetainMemObject)

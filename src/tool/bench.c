@@ -202,7 +202,6 @@ static bool make_option_cases(bench *b, bool listed, char why[256]) {
         const struct test_case *t = &b->cases[i].test;
         snprintf(why, 256, "--options: options are of attend and decode alone");
         if (!case_projects(t) && !t->composed) continue;
-        free(b->cases);
         return false;
     }
     return true;
