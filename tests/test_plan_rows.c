@@ -82,6 +82,30 @@ START_TEST(many_units) {
 }
 END_TEST
 
+// A plan says that the caller's expressions run lane by lane, where its kernel has lanes.
+START_TEST(expressions) {
+    static const clattn_capabilities no_cpu = {
+        .max_work_group = 256, .local_memory_bytes = 32768, .compute_units = 8};
+    const plan_input in = {.device = &wide_cpu, .shipped = &shipped},
+                     other = {.device = &no_cpu, .shipped = &shipped};
+    for (int ops = 1; ops <= ARGS_SCORE_OPS; ops *= 2) {
+        problem p = latent(16, 1, 4096);
+        char why[256];
+        p.score_ops = ops & ARGS_SCORE_OPS;
+        variant v = plan(&in, &p);
+        cla_variant_explain(&in, &p, &v, why);
+        ck_assert_msg((strstr(why, "score_mod lane by lane") != NULL) == (ops == ARGS_SCORE_MOD), "%s", why);
+        ck_assert_msg((strstr(why, "mask_mod lane by lane") != NULL) == (ops == ARGS_MASK_MOD), "%s", why);
+        p = (problem){
+            .batch = 1, .heads = 2, .kv_heads = 2, .n_q = 64, .n_kv = 64, .head_dim = 64, .head_dim_v = 64};
+        p.score_ops = ops & ARGS_SCORE_OPS;
+        v = plan(&other, &p);
+        cla_variant_explain(&other, &p, &v, why);
+        ck_assert_msg(strstr(why, "lane by lane") == NULL, "%s", why);
+    }
+}
+END_TEST
+
 START_TEST(refused_rows) {
     static const char *const rows[][2] = {{"decode_rows : LANES=5", "LANES"},
                                           {"decode_rows : ROW_VECTORS=9", "ROW_VECTORS"},
@@ -100,6 +124,6 @@ START_TEST(refused_rows) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {who_takes_it, shapes, many_units, refused_rows};
+    const TTest *const tests[] = {who_takes_it, shapes, many_units, expressions, refused_rows};
     return PLAN_SUITE_RUN("plan_rows", tests);
 }

@@ -24,6 +24,7 @@ void *evidence_zeros(size_t count, size_t size) {
 }
 
 void *evidence_grow(void *old, size_t count, size_t size) {
-    if (count > (size_t)-1 / size) evidence_end("no memory for %.0f times %.0f bytes", (double)count, (double)size);
+    if (count > (size_t)-1 / size)
+        evidence_end("no memory for %.0f times %.0f bytes", (double)count, (double)size);
     return given(realloc(old, count > 0 ? count * size : 1), count, size);
 }

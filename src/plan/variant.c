@@ -6,6 +6,7 @@
 #include <limits.h>
 #include <stdio.h>
 
+#include "args.h"
 #include "plan/family.h"
 
 // How much faster a vector must be than the reported one, or than a narrower one: kernels differ by their tiles, too, and
@@ -145,6 +146,15 @@ void cla_variant_refusal(const variant *v, char why[256]) {
              v->refusal);
 }
 
+// The caller's own expressions are scalar code; a kernel whose rows or keys lie in vectors runs them for one at a time.
+static const char *expressions_of(const problem *p, const variant *v) {
+    const int own = p->score_ops & ARGS_MODS;
+    if (!own || !v->knobs.lanes) return "";
+    return own == ARGS_MODS        ? "score_mod and mask_mod lane by lane, "
+           : own == ARGS_SCORE_MOD ? "score_mod lane by lane, "
+                                   : "mask_mod lane by lane, ";
+}
+
 void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]) {
     char text[200];
     if (v->family->path == CLATTN_KERNEL_UNFUSED) {
@@ -157,8 +167,8 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
         return;
     }
     v->family->explain(in, v, text);
-    snprintf(why, 256, "%s: %s%s", clattn_kernel_name(v->family->path),
-             p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", text);
+    snprintf(why, 256, "%s: %s%s%s", clattn_kernel_name(v->family->path),
+             p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", expressions_of(p, v), text);
 }
 
 // Of a family that was not taken; where it fits, v is what it would do.
