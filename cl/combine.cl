@@ -10,15 +10,12 @@
 #include "ragged.clh"
 #endif
 
-// The maximum and the sum over all ranges. A range that saw no key (sum 0) is skipped; a NaN reaches the result.
+// The maximum and the sum over all ranges. A range that saw no key has -infinity and 0; a NaN reaches the result.
 softmax_state combined(const combine_args *a, __global const float *lse) {
     softmax_state x = {-INFINITY, 0.0f};
-    for (int s = 0; s < a->splits; s++)
-        if (lse[s * a->split_lse + 1] != 0.0f) x.m = fmax(x.m, lse[s * a->split_lse]);
-    for (int s = 0; s < a->splits; s++) {
-        const float l = lse[s * a->split_lse + 1];
-        if (l != 0.0f) x.l += l * exp(lse[s * a->split_lse] - x.m);
-    }
+    for (int s = 0; s < a->splits; s++) x.m = fmax(x.m, lse[s * a->split_lse]);
+    const float base = softmax_base(x.m);
+    for (int s = 0; s < a->splits; s++) x.l += lse[s * a->split_lse + 1] * exp(lse[s * a->split_lse] - base);
     return x;
 }
 
@@ -42,12 +39,13 @@ __kernel void combine(__global const float *partial_out, __global const float *p
     __global const float *range_out = partial_out + view_row(&args.partial_out, b, h, i) + first;
     const int columns = min(COMBINE_COLUMNS, args.head_dim_v - first);
     const softmax_state whole = combined(&args, range_lse);
+    const float base = softmax_base(whole.m), factor = 1.0f / whole.l;
     float sum[COMBINE_COLUMNS];
     for (int c = 0; c < COMBINE_COLUMNS; c++) sum[c] = 0.0f;
     for (int s = 0; s < args.splits; s++) {
         const float l = range_lse[s * args.split_lse + 1];
         if (l == 0.0f) continue;
-        const float weight = l * exp(range_lse[s * args.split_lse] - whole.m) / whole.l;
+        const float weight = l * exp(range_lse[s * args.split_lse] - base) * factor;
         for (int c = 0; c < COMBINE_COLUMNS; c++)
             if (c < columns) sum[c] = fma(weight, range_out[s * args.split_out + c], sum[c]);
     }
