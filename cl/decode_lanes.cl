@@ -83,9 +83,9 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
         }
 #pragma unroll
         for (int c = 0; c < ALL_PAIRS_V; c++) {
-            const uint16 none = (uint16)(0), second = load_bits(odd.at, c * SPAN);
+            const uint16 none = (uint16)(0), second = load_pairs(odd.at, c * SPAN);
             // A key that is missing has the weight 0, which an infinity would make a NaN.
-            const vec_pair x = zip_values(load_bits(even.at, c * SPAN), j + 1 < tile->count ? second : none);
+            const vec_pair x = zip_values(load_pairs(even.at, c * SPAN), j + 1 < tile->count ? second : none);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
                 acc[r][c].a = multiply_add(AS_VEC_UINT(x.a), AS_VEC_UINT((VEC)(pair[r])), acc[r][c].a);
