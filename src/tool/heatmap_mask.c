@@ -133,14 +133,11 @@ static int draw_mask(int argc, char **argv) {
         {"the picture", picture_rows, sizeof picture_rows / sizeof picture_rows[0], take_picture, &m},
         score_group(&m.score),
         common_group(&m.common)};
-    command_line line = {"heatmap",
-                         "draw which keys each row sees by the masks given",
-                         "clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
-                         groups,
-                         sizeof groups / sizeof groups[0],
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {.command = "heatmap",
+                         .summary = "draw which keys each row sees by the masks given",
+                         .example = "clattn heatmap --mask-mod 'j <= i && i - j < 8' --n 32 --out mask.png",
+                         .groups = groups,
+                         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     status = check(&m);
