@@ -110,11 +110,6 @@ int tool_devices(int argc, char **argv);
 int tool_attend(int argc, char **argv);
 int tool_layer(int argc, char **argv);
 int tool_heatmap(int argc, char **argv);
-int tool_heatmap_any(int argc, char **argv); // of weights, or of a mask
-// As wide as the terminal that a picture goes to, else as a page, COLUMNS having the last word; whether it takes colours: 0 asks
-// the terminal and NO_COLOR, 1 always, 2 never.
-int heatmap_columns(void);
-bool heatmap_coloured(int wanted);
 int tool_verify(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_tune(int argc, char **argv);
