@@ -85,6 +85,8 @@ START_TEST(labels_are_safe) {
               made.code_points[4] == '.');
     ck_assert_int_eq(label_from_utf8("01234", 5).code_points[4], '4');
     ck_assert_int_eq(label_from_utf8("\xf0\x9f", 5).length, 2);
+    made = label_from_utf8("a\u4e2de\u0301", 9);
+    ck_assert_int_eq(label_width(&made), 4);
     ck_assert(label_columns('a') == 1 && label_columns(0x4e2d) == 2 && label_columns(0x301) == 0);
 }
 END_TEST
@@ -155,7 +157,7 @@ START_TEST(terminal_draws_negative_weights) {
         ck_assert(npy_write(path, &a, error, sizeof error));
         ck_assert_int_eq(RUN(path), 0);
         ck_assert(strstr(output, n ? "-3 to 0" : "-2 to -0.5"));
-        ck_assert(strstr(output, n ? "\u2502  ??  \u2502\n" : "\u2502      \u2502\n"));
+        ck_assert(strstr(output, n ? "\u2502  \u00b7\u00b7  \u2502\n" : "\u2502      \u2502\n"));
     }
 }
 END_TEST

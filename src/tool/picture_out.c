@@ -38,8 +38,10 @@ static bool is_coloured(int wanted) {
 }
 
 bool picture_out(const picture *p, const char *path, int colour, char *error, size_t error_size) {
-    if (has_suffix(path, ".png")) return picture_png(p, path, error, error_size);
-    if (has_suffix(path, ".svg")) return picture_svg(p, path, error, error_size);
-    picture_terminal(p, terminal_columns(), is_coloured(colour), stdout);
+    picture drawn = *p;
+    drawn.signs = picture_signs_of(p);
+    if (has_suffix(path, ".png")) return picture_png(&drawn, path, error, error_size);
+    if (has_suffix(path, ".svg")) return picture_svg(&drawn, path, error, error_size);
+    picture_terminal(&drawn, terminal_columns(), is_coloured(colour), stdout);
     return true;
 }
