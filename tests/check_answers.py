@@ -110,7 +110,7 @@ for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy"
 
 # A case that is too long for the time is not begun where the limits tell so, given up where they do not, and keeps no other.
 fma = max(rows["devices"][0]["fma_gflops"], rows["devices"][0]["native_fma_gflops"] or 0)
-n = int((1.2e9 * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
+n = int((3e8 * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
 open("slow.txt", "w").write("flash :\n")
 done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
 try:
@@ -142,7 +142,7 @@ def on_terminal(line, stop=None, **change):
     return said, process.wait()
 
 
-for line, stop, least in (("bench -n 16,24,32,40 -d 8 --heads 2 --max-ms 50", None, 8), ("verify --only flash", " left", 2), ("tune --quick --keep off", " left", 2), ("compare many.json many.json", None, 2),
+for line, stop, least in (("bench -n 16,24,32,40 -d 8 --heads 2 --max-ms 50", None, 8), ("verify --only flash", " left", 2), ("tune --case attend-f32-b1-h8-n512-d64-full --quick --keep off --out part.txt", "beside what is shipped", 2), ("compare many.json many.json", None, 2),
                           ("report many.json many.json --out r.html", None, 2), ("devices", None, 1)):
     said, status = on_terminal(line, stop)
     told = [int(x) for x in re.findall(r"clattn \w+: (\d+) %", said)]
@@ -150,6 +150,11 @@ for line, stop, least in (("bench -n 16,24,32,40 -d 8 --heads 2 --max-ms 50", No
     check(" left" in said or line == "devices", line, "tells no time:", said[-300:])
     check(stop or (status == 0 and said.endswith("\r\033[K")), line, "stays on the screen:", said[-200:], status)
     check(max(len(x) for x in re.split("\r\033\\[K|\n", said)) < 80, line, "breaks a line")
+    if line.startswith("tune"):  # what was found before Ctrl-C is kept
+        check(status == 1 and "1 rows were found before" in said and "# " in open("part.txt").read().splitlines()[-1], line, "interrupted:", status, said[-300:])
+said, status = on_terminal("bench -n 16,24,32,40 -d 8 --heads 2 --max-ms 200 --save part.json --device 0", "-n24-")
+got = len(json.load(open("part.json"))["rows"]) if os.path.exists("part.json") else 0
+check(1 <= got <= 3 and status == 1, "bench, interrupted:", got, status, said[-300:])
 said, status = on_terminal(bench + " --quiet")
 check(status == 0 and not said, "--quiet shows", said)
 said, status = on_terminal(bench, TERM="dumb")
