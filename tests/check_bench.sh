@@ -54,6 +54,7 @@ for name in "packed.json", "a.json", "out.json", "more.json", "projections.json"
         assert row["status"] == "ok" and row["why"] == "", row
         assert 0 < row["time_ns_min"] <= row["time_ns"] and row["time_ns_spread"] >= 0 and row["wall_ns"] > 0
         assert 0 <= row["error_nmse"] < 5e-5 and row["gflops"] > 0 and row["peak_bytes"] > 0 and row["limit_percent"] > 0
+        assert row["noisy"] == (row["time_ns_spread"] > 0.1 * row["time_ns"])
         assert row["cache"] in ("cold", "warm") and row["build_ms"] > 0
 
 

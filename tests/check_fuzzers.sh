@@ -25,7 +25,7 @@ target_of() {
     compare) floor=93 length=2000 files="src/tool/compare.c src/tool/compare_by.c src/tool/compare_ratio.c src/tool/compare_rows.c" ;;
     tokens) floor=95 length=500 files="src/tool/tokens.c src/tool/label.c" ;;
     options) floor=80 length=700 files="src/tool/options.c src/tool/score_options.c src/tool/bench_list.c src/tool/bench_cases.c src/evidence/case_parse.c" ;;
-    heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c" ;;
+    heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/heatmap_weights.c src/tool/picture_out.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c src/tool/picture_png.c src/tool/glyph.c" ;;
     cache) floor=86 length=1000 files="src/core/cache.c src/core/sha256.c" ;;
     api) floor=68 length=100 files="src/attention/attention.c src/attention/call.c src/attention/tensor.c src/attention/score.c src/attention/kv.c src/attention/rope.c src/attention/merge.c src/layer/layer.c src/layer/layer_check.c src/layer/linear.c src/layer/linear_call.c src/attention/append.c src/attention/append_call.c src/attention/block_mask.c src/attention/dropout.c src/attention/kv_append.c src/attention/kv_places.c src/attention/mods.c src/attention/mods_text.c src/attention/ragged.c src/attention/rope_call.c src/attention/rope_check.c src/layer/layer_kv.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
@@ -41,6 +41,9 @@ build() {
     flags="$flags -Iinclude -Isrc -Icl -Itests -I$work -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping"
     libraries="-ljansson -lOpenCL -lm -lpthread -ldl" wraps=
     if echo '#include <png.h>' | $clang -E - >/dev/null 2>&1; then flags="$flags -DCLATTN_HAVE_PNG" libraries="$libraries -lpng"; fi
+    if fonts=$(pkg-config --cflags freetype2 fontconfig 2>/dev/null); then
+        flags="$flags -DCLATTN_HAVE_FONTS $fonts" libraries="$libraries $(pkg-config --libs freetype2 fontconfig)"
+    fi
     for name in session_open session_open_rows session_devices file_write_parts file_write_whole; do
         wraps="$wraps -Wl,--wrap=$name"
     done

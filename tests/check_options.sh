@@ -54,7 +54,7 @@ grown --v-new new.npy --out p.npy --out-k grown_k.npy --out-v grown_v.npy --expe
 "$clattn" attend --q x.npy --k grown_k.npy --v grown_v.npy --quiet --out p.npy --expect o.npy --tolerance 1e-6 || complain "--out-k"
 refused 2 'k-new: needs --v-new' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --out refused.npy
 refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --v-new new.npy --kv-type q8 --out refused.npy --out-k refused_k.npy
-no 'out-v: has no effect' --out-v refused_too.npy
+refused 2 'out-v: has no effect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --out-v refused_too.npy
 
 # A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, of which a window leaves 11.
 "$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg | grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
@@ -62,6 +62,8 @@ no 'out-v: has no effect' --out-v refused_too.npy
 "$clattn" heatmap --mask-mod='j <= i' --window 1,-1 --n 6 --n-kv 8 --out mask.png | grep -q ': 1 heads, 6 queries x 8 keys, 11 of 48 pairs seen' ||
     complain "heatmap --mask-mod and --window"
 "$clattn" heatmap --mask-mod 'j <= i' --n 3 --quiet >mask.txt && [ -s mask.txt ] || complain "heatmap --mask-mod on the terminal"
+"$clattn" heatmap --causal bottom-right --n 3 --n-kv 4 --out mask.svg --json | python3 -c 'import json, sys; r = json.load(sys.stdin); assert (r["seen"], r["pairs"]) == (9, 12), r' ||
+    complain "heatmap of causality as JSON"
 refused 2 'n N is needed' heatmap --mask-mod 'j <= i' --out refused.svg
 refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
 "$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"

@@ -51,7 +51,7 @@ refused 2 'one is accepted' bench --case plain --json -o csv
 refused 2 'one is accepted' verify --only flash/plain --case plain
 refused 2 'took no case: of decode_portable' verify --only decode --family flash
 refused 2 'took no case' verify --family nonesuch --case plain
-refused 2 'no effect' tune --json
+refused 2 'no effect' tune --tuned off
 refused 2 'linear case' tune --projection --case plain
 
 # Where keys lie.

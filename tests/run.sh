@@ -28,6 +28,7 @@ later "decode reads K and V once" sh tests/check_decode_loads.sh build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: each with its effect, checks that check" sh tests/check_options.sh build
 later "options: what is refused" sh tests/check_refusals.sh build
+later "answers: JSON, full disks, progress" python3 tests/check_answers.py build
 later "help, manual pages, completions" sh tests/check_shells.sh build
 later "published models' layers, once more by numpy" python3 tests/check_presets.py build
 later "folders of published kinds of models, by numpy" python3 tests/check_models.py build

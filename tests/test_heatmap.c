@@ -48,7 +48,7 @@ static int run(char *const *arguments) {
     }
     ck_assert(freopen(in_folder("stdout"), "wb", stdout) != NULL);
     ck_assert(freopen(in_folder("stderr"), "wb", stderr) != NULL);
-    int status = tool_heatmap(argc, argv);
+    int status = tool_errors_end(tool_heatmap(argc, argv));
     fflush(stdout);
     fflush(stderr);
     read_back(in_folder("stdout"), output, sizeof output);
@@ -85,6 +85,8 @@ START_TEST(labels_are_safe) {
               made.code_points[4] == '.');
     ck_assert_int_eq(label_from_utf8("01234", 5).code_points[4], '4');
     ck_assert_int_eq(label_from_utf8("\xf0\x9f", 5).length, 2);
+    made = label_from_utf8("a\u4e2de\u0301", 9);
+    ck_assert_int_eq(label_width(&made), 4);
     ck_assert(label_columns('a') == 1 && label_columns(0x4e2d) == 2 && label_columns(0x301) == 0);
 }
 END_TEST
@@ -155,7 +157,7 @@ START_TEST(terminal_draws_negative_weights) {
         ck_assert(npy_write(path, &a, error, sizeof error));
         ck_assert_int_eq(RUN(path), 0);
         ck_assert(strstr(output, n ? "-3 to 0" : "-2 to -0.5"));
-        ck_assert(strstr(output, n ? "\u2502  ??  \u2502\n" : "\u2502      \u2502\n"));
+        ck_assert(strstr(output, n ? "\u2502  \u00b7\u00b7  \u2502\n" : "\u2502      \u2502\n"));
     }
 }
 END_TEST
@@ -174,7 +176,13 @@ START_TEST(files_and_reports) {
     char *bf16 = write_weights("bf16.npy", ARRAY_U16, 3, (int64_t[]){1, 2, 2});
     ck_assert_int_eq(RUN(bf16, (char[]){"--dtype=bf16"}, (char[]){"--out"}, svg, (char[]){"--quiet"}), 0);
     ck_assert_str_eq(output, "");
+    ck_assert_int_eq(RUN(bf16, (char[]){"--dtype=bf16"}, (char[]){"--out"}, svg, (char[]){"--json"}), 0);
+    ck_assert(strstr(output, "\"heads\": 1") && strstr(output, "\"keys\": 2"));
+    ck_assert_int_eq(RUN(weights, (char[]){"--json"}), 2);
+    ck_assert(strstr(complaint, "{\"error\"") && strstr(complaint, "--json: needs --out FILE"));
     ck_assert_int_eq(RUN((char[]){"--help"}), 0);
+    ck_assert(strstr(output, "  --mask-mod EXPR ") && strstr(output, "  --n-kv N ") &&
+              strstr(output, "  --vmax X "));
     ck_assert(strstr(output, "example:\n    clattn heatmap weights.npy --tokens tokens.txt --out heads.png"));
 #ifdef CLATTN_HAVE_PNG
     ck_assert_int_eq(RUN(weights, (char[]){"--tokens"}, labels, (char[]){"--out"}, in_folder("h.png")), 0);
@@ -215,6 +223,12 @@ static const struct {
     {{"@flat.npy"}, 2, "shape [4]; [H, Nq, Nkv] or"},
     {{"@empty.npy"}, 2, "shape [2, 0, 4]; sizes from 1"},
     {{"@u16.npy"}, 2, "type u16"},
+    {{"@w", "--mask-mod", "j <= i"}, 2, "--mask-mod: is for the picture of a mask"},
+    {{"@w", "--n-kv", "4"}, 2, "--n-kv: is for the picture of a mask"},
+    {{"@w", "--tuned", "off"}, 2, "--tuned: has no effect"},
+    {{"--causal", "top-left"}, 2, "--n N is needed with a mask"},
+    {{"--n", "4", "--per-head"}, 2, "--per-head: is for a file of weights"},
+    {{"--n", "4", "--heads", "0-1"}, 2, "of a mask it is their number"},
     {{"@w", "--out", "@no/h.svg"}, 2, "No such file"},
     {{"@w", "--out", "@folder.svg"}, 2, "is a folder"},
 };

@@ -116,6 +116,8 @@ START_TEST(scales_place_weights) {
     p.hides_zero = true;
     ck_assert_int_eq(picture_index(&p, &s, 0), COLOUR_HIDDEN);
     ck_assert_int_eq(picture_index(&p, &s, 1e-26f), COLOUR_LEAST);
+    ck_assert_int_eq(picture_index(&p, &s, -INFINITY), COLOUR_HIDDEN);
+    ck_assert_int_eq(picture_index(&p, &s, INFINITY), COLOUR_NOT_FINITE);
 }
 END_TEST
 
@@ -131,7 +133,27 @@ START_TEST(cells_show_the_greatest_of_their_block) {
     weights[4 * SIDE + 5] = NAN;
     ck_assert(picture_greatest(&p, 0, SIDE - 1, SIDE - 1, 3, 3) == 1);
     ck_assert(isnan(picture_greatest(&p, 0, 3, 3, 3, 3)) && picture_greatest(&p, 0, 6, 6, 3, 3) == 0);
+    for (int n = 0; n < SIDE * SIDE; n++) weights[n] = n / SIDE < 6 ? -INFINITY : -1;
+    ck_assert(picture_greatest(&p, 0, 3, 3, 3, 3) == -INFINITY && picture_greatest(&p, 0, 5, 0, 3, 3) == -1);
     free(weights);
+}
+END_TEST
+
+/* Numbers of an axis are round; what grey and red mean is told where they are. */
+START_TEST(axes_and_legend) {
+    static char svg[1 << 20];
+    float weights[640];
+    for (int n = 0; n < 640; n++) weights[n] = 1;
+    picture p = picture_of(weights, 1, 640);
+    for (int n = 0; n < 3; n++) {
+        if (n) weights[7] = n == 1 ? -INFINITY : NAN;
+        p.signs = picture_signs_of(&p);
+        ck_assert_msg(picture_svg(&p, in_folder("axes.svg"), error, sizeof error), "%s", error);
+        read_back(in_folder("axes.svg"), svg, sizeof svg);
+        ck_assert(strstr(svg, ">20</text>") && strstr(svg, ">620</text>") && !strstr(svg, ">18</text>"));
+        ck_assert(!strstr(svg, "; grey is -inf") == (n != 1) &&
+                  !strstr(svg, "; red is nan, inf") == (n != 2));
+    }
 }
 END_TEST
 
@@ -141,25 +163,32 @@ static void count_dot(void *state, int column, int row) {
     ++*(int *)state;
 }
 
-/* A letter that a font of the machine has is no box; one that none has is. */
-START_TEST(png_letters) {
+/* Whether pictures with these two labels differ. */
+static bool differ(const char *first_label, const char *second_label) {
     static char first[65536], second[65536];
-    const char *const cyrillic[] = {"\u043a"}, *const nobody[] = {"\U000f1234"};
     const float weights[] = {1};
     picture p = picture_of(weights, 1, 1);
+    memset(first, 0, sizeof first), memset(second, 0, sizeof second);
+    p.row_labels = p.column_labels = &first_label;
+    ck_assert_msg(picture_png(&p, in_folder("a.png"), error, sizeof error), "%s", error);
+    p.row_labels = p.column_labels = &second_label;
+    ck_assert_msg(picture_png(&p, in_folder("b.png"), error, sizeof error), "%s", error);
+    read_back(in_folder("a.png"), first, sizeof first);
+    read_back(in_folder("b.png"), second, sizeof second);
+    return memcmp(first, second, sizeof first) != 0;
+}
+
+/* A letter that a font of the machine has is no box; one that none has is. */
+START_TEST(png_letters) {
     int dots = 0;
     glyphs *fonts = glyphs_open();
     const bool there = glyph_draw(fonts, 0x43a, 12, 14, count_dot, &dots);
     ck_assert(!glyph_draw(fonts, 0xf1234, 12, 14, count_dot, &dots));
     ck_assert(there == (dots > 10));
     glyphs_close(fonts);
-    p.row_labels = p.column_labels = cyrillic;
-    ck_assert_msg(picture_png(&p, in_folder("a.png"), error, sizeof error), "%s", error);
-    p.row_labels = p.column_labels = nobody;
-    ck_assert_msg(picture_png(&p, in_folder("b.png"), error, sizeof error), "%s", error);
-    read_back(in_folder("a.png"), first, sizeof first);
-    read_back(in_folder("b.png"), second, sizeof second);
-    ck_assert((memcmp(first, second, sizeof first) != 0) == there);
+    ck_assert(differ("\u043a", "\U000f1234") == there);
+    ck_assert(!differ("\U000f1234", "\U000f1235"));
+    ck_assert(differ("\u0415", "\u0401") == there); /* the mark over a capital letter is not cut off */
 }
 END_TEST
 #endif
@@ -198,6 +227,7 @@ int main(void) {
 #endif
     tcase_add_test(group, svg_text);
     tcase_add_test(group, scales_place_weights);
+    tcase_add_test(group, axes_and_legend);
     tcase_add_test(group, cells_show_the_greatest_of_their_block);
 #if defined(CLATTN_HAVE_PNG) && defined(CLATTN_HAVE_FONTS)
     tcase_add_test(group, png_letters);

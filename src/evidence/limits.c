@@ -17,6 +17,7 @@ struct limit {
     cl_mem out, source;
     size_t items, group;
     double work, least_ns; // of a run
+    double max_ms;         // for the runs of a measurement; 0: as many as are good
 };
 
 // Some compilers fuse mad() alone, some have hardware for fma() alone: both are tried. Variables and not an
@@ -185,10 +186,11 @@ static bool start_bf16(struct limit *l) {
 }
 
 // Turns are made more until a run takes 4 ms, where start-up no longer counts; short, so that one runs undisturbed.
+#define FIRST_TURNS 16 // a device may be ten thousand times slower than another
 static bool grow(struct limit *l, limit_kind kind, double flops) {
     const cl_uint last = kind == LIMIT_BF16 ? 2 : 3;
-    for (cl_int n = 100;; n *= l->least_ns < 1e6 ? 4 : 2) {
-        const measure_settings settings = {.repeat = 3};
+    for (cl_int n = FIRST_TURNS;; n *= l->least_ns < 1e6 ? 4 : 2) {
+        const measure_settings settings = {.repeat = 3, .max_ms = l->max_ms > 0.0 ? l->max_ms / 8.0 : 0.0};
         measure_times times;
         if (clSetKernelArg(l->kernel, last, sizeof n, &n) != CL_SUCCESS) return false;
         if (!measure_run(l->place, &settings, enqueue, l, &times)) return false;
@@ -238,17 +240,26 @@ static bool start_loop(struct limit *l, limit_kind kind, const char *op, const s
     return kind == LIMIT_FMA_LOADS ? start_loads(l, t) : start_fma(l, op);
 }
 
-static struct limit *create(struct place *place, limit_kind kind, size_t bytes, const char *op,
+// What is created, but for the loop.
+struct wanted {
+    limit_kind kind;
+    size_t bytes;
+    double max_ms;
+};
+
+static struct limit *create(struct place *place, const struct wanted *wanted, const char *op,
                             const struct tile *t) {
+    const limit_kind kind = wanted->kind;
     struct limit *l = calloc(1, sizeof *l);
     if (!l) return NULL;
     l->place = place;
+    l->max_ms = wanted->max_ms;
     l->items = items_of(facts(l));
     l->group = group_of(facts(l));
     l->out = clCreateBuffer(place->opencl, CL_MEM_READ_WRITE, l->items * sizeof(float), NULL, NULL);
     bool ok = l->out != NULL;
     if (kind == LIMIT_READ) {
-        ok = ok && start_read(l, bytes);
+        ok = ok && start_read(l, wanted->bytes);
     } else {
         ok = ok && start_loop(l, kind, op, t);
         ok = ok && clSetKernelArg(l->kernel, 0, sizeof l->out, &l->out) == CL_SUCCESS &&
@@ -266,13 +277,17 @@ static struct limit *faster(struct limit *a, struct limit *b) {
     return take_a ? a : b;
 }
 
-struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes) {
+static struct limit *create_best(struct place *place, const struct wanted *wanted) {
     struct limit *best = NULL;
-    if (kind == LIMIT_FMA)
-        return faster(create(place, kind, 0, "fma", NULL), create(place, kind, 0, "mad", NULL));
-    if (kind != LIMIT_FMA_LOADS) return create(place, kind, bytes, NULL, NULL);
-    for (int i = 0; i < TILES; i++) best = faster(best, create(place, kind, 0, NULL, &tiles[i]));
+    if (wanted->kind == LIMIT_FMA)
+        return faster(create(place, wanted, "fma", NULL), create(place, wanted, "mad", NULL));
+    if (wanted->kind != LIMIT_FMA_LOADS) return create(place, wanted, NULL, NULL);
+    for (int i = 0; i < TILES; i++) best = faster(best, create(place, wanted, NULL, &tiles[i]));
     return best;
+}
+
+struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes) {
+    return create_best(place, &(struct wanted){kind, bytes, 0.0});
 }
 
 void limit_destroy(struct limit *l) {
@@ -285,9 +300,12 @@ void limit_destroy(struct limit *l) {
 }
 
 // Work a nanosecond of the least of some runs; 0: it could not be measured. *disturbed: median by least time.
-static double best_rate(struct place *place, limit_kind kind, double *disturbed) {
-    const measure_settings settings = {.repeat = kind == LIMIT_READ ? 15 : kind == LIMIT_FMA ? 20 : 8};
-    struct limit *l = limit_create(place, kind, 0);
+static double best_rate(struct place *place, limit_kind kind, double max_ms, double *disturbed) {
+    const measure_settings settings = {.repeat = kind == LIMIT_READ  ? 15
+                                                 : kind == LIMIT_FMA ? 20
+                                                                     : 8,
+                                       .max_ms = max_ms};
+    struct limit *l = create_best(place, &(struct wanted){kind, 0, max_ms});
     measure_times times;
     double rate = 0.0, wall = 0.0;
     *disturbed = 0.0;
@@ -318,15 +336,15 @@ const char *limits_contended(const struct limits *found) {
     return "";
 }
 
-void limits_measure(struct place *place, struct limits *found) {
+void limits_measure(struct place *place, double max_ms, struct limits *found) {
     const clattn_capabilities *c = clattn_context_capabilities(place->context);
     double disturbed, unused;
-    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, &disturbed));
+    raise_to(&found->fma_gflops, best_rate(place, LIMIT_FMA, max_ms, &disturbed));
     if (disturbed > 0.0 && (found->disturbed == 0.0 || disturbed < found->disturbed))
         found->disturbed = disturbed;
-    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, &unused));
+    raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, max_ms, &unused));
     if (!c->is_cpu) return;
-    raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, &unused));
-    raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units));
+    raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, max_ms, &unused));
+    raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units, max_ms));
     raise_to(&found->instructions, limits_native_instructions(c->compute_units));
 }

@@ -16,8 +16,9 @@ struct limits {
     double disturbed; // median by least time of the register-only loop, of the quieter measurement; 0: none
 };
 
-// Raises *found to what this measurement finds: another use of the machine only ever lowers one.
-void limits_measure(struct place *place, struct limits *found);
+// Raises *found to what this measurement finds: another use of the machine only ever lowers one. Each kind's runs take max_ms at
+// most, or one run where that is longer, so that a slow device does not keep who measures several; 0: as long as is good.
+void limits_measure(struct place *place, double max_ms, struct limits *found);
 
 // A sentence where others used the cores while the limits were measured, so that they are too low or vary; "" where not.
 const char *limits_contended(const struct limits *found);

@@ -3,8 +3,8 @@
 #ifndef CLATTN_EVIDENCE_LIMITS_NATIVE_H
 #define CLATTN_EVIDENCE_LIMITS_NATIVE_H
 
-// With this many threads; 0 where there is no such loop.
-double limits_native_fma_gflops(unsigned threads);
+// With this many threads, for max_ms at most (0: as long as is good); 0 where there is no such loop.
+double limits_native_fma_gflops(unsigned threads, double max_ms);
 // Instructions that do nothing, a cycle of a core, while this many threads run; the least of the threads.
 double limits_native_instructions(unsigned threads);
 #endif

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #define LEAST_REPEATS 5
+#define PATIENCE 10.0 // times the time, for so many
 #define MOST_REPEATS 1000
 #define DEFAULT_MS 1000.0
 #define SHORT_NS 5e7 // of a call longer than this, enqueueing is nothing
@@ -76,7 +77,7 @@ static bool go_on(const measure_settings *s, int64_t done, double spent_ms) {
     if (done < 1) return true;
     if (done >= MOST_REPEATS) return false;
     if (s->repeat) return done < s->repeat && (s->max_ms <= 0.0 || spent_ms < most_ms);
-    return spent_ms < most_ms || (done < LEAST_REPEATS && s->max_ms <= 0.0);
+    return spent_ms < (done < LEAST_REPEATS && s->max_ms <= 0.0 ? PATIENCE : 1.0) * most_ms;
 }
 
 static bool take_sample(struct place *place, measure_call *call, void *user, samples *t) {

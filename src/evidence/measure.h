@@ -6,8 +6,8 @@
 #include "evidence/place.h"
 
 typedef struct measure_settings {
-    int64_t repeat; // 0: as many as the time allows, at least five
-    double max_ms;  // for all repeats; 0: a second
+    int64_t repeat; // 0: as many as the time allows, at least one
+    double max_ms;  // for all repeats; 0: a second, or ten where that is not enough for five
 } measure_settings;
 
 #define MEASURE_SAMPLES 64

@@ -249,14 +249,12 @@ int tool_attend(int argc, char **argv) {
         append_group(&a.append),
         expect_group(&a.expect),
         common_group(&a.common)};
-    command_line line = {"attend",
-                         "scaled dot-product attention on files",
-                         "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
-                         groups,
-                         sizeof groups / sizeof groups[0],
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {
+        .command = "attend",
+        .summary = "scaled dot-product attention on files",
+        .example = "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
+        .groups = groups,
+        .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},

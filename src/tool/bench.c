@@ -2,7 +2,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "evidence/names.h"
 #include "tool/bench.h"
@@ -63,8 +62,12 @@ static const option_row bench_rows[] = {
      "and other lists of "
      "one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'"},
     {"warmup", "N", BENCH_WARMUP, "runs before those that are timed; default 1, the one that is verified"},
-    {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows, at least 5"},
-    {"max-ms", "X", BENCH_MAX_MS, "time for the runs of one case; default 1000"},
+    {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows"},
+    {"max-ms", "X", BENCH_MAX_MS,
+     "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
+     "it is not enough for 5 "
+     "runs; a case of which one run takes more than ten times that (and two seconds) is given up, and told "
+     "as unsupported"},
     {"options", NULL, BENCH_OPTIONS,
      "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
      "shape, or "

@@ -2,6 +2,7 @@
 #ifndef CLATTN_TOOL_BENCH_H
 #define CLATTN_TOOL_BENCH_H
 #include "tool/bench_table.h"
+#include "tool/progress.h"
 
 typedef struct bench {
     bench_list lists[BENCH_AXES], baselines;
@@ -14,12 +15,12 @@ typedef struct bench {
     bench_case *cases;
     int case_count, failures, rows, measured;
     json_t *table;
+    progress progress; // in milliseconds that the parts are expected to take
+    double option_ms;  // of an option of the case at hand
 } bench;
 
 // All devices, or the one that is named. -1, or an exit status with its line.
 int bench_run_devices(bench *b);
 
-// One line that is overwritten, for somebody who watches; NULL wipes it.
-void bench_show_progress(const bench *b, const char *what, int number);
 void bench_tell_problem(const bench *b, const bench_row *row, const char *name);
 #endif

@@ -76,13 +76,14 @@ static bench_status take_turns(bench_call calls[2], const bench_settings *settin
 void bench_pair_measure(const char *command, const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair) {
     session sessions[2];
-    bench_call calls[2];
+    bench_call calls[2] = {{.session = NULL}};
     *pair = (bench_pair){.row = {.error_nmse = -1.0}, .other = {.error_nmse = -1.0}};
     bench_row *const rows[2] = {&pair->row, &pair->other};
     for (int n = 0; n < 2; n++) {
         sessions[n] = (session){.command = command, .options = *sides[n].options};
         rows[n]->c = sides[n].c;
         rows[n]->c.test = case_complete(&rows[n]->c.test);
+        if (!bench_can_end(settings, rows[n])) continue;
         rows[n]->status = make_ready(&calls[n], &sessions[n], device, sides[n].rows, settings, rows[n]);
     }
     if (pair->row.status == BENCH_OK && pair->other.status != BENCH_OK)

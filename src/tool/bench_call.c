@@ -125,12 +125,37 @@ bench_status bench_call_prepare(bench_call *p, char why[256]) {
                      why);
 }
 
+static bool in_time(void *user, double done) {
+    bench_call *p = user;
+    p->share = done;
+    p->late = (double)(measure_clock_ns() - p->start_ns) > 1e6 * p->watched_ms;
+    return !p->late;
+}
+
+void bench_call_watch(bench_call *p, double most_ms) {
+    const clattn_progress *progress = most_ms > 0.0 ? &p->progress : NULL;
+    p->progress = (clattn_progress){in_time, p};
+    p->watched_ms = most_ms;
+    p->late = false;
+    p->arrays.params.progress = p->arrays.layer.progress = progress;
+}
+
+static bench_status enqueue_case(bench_call *p, cl_event *event) {
+    p->start_ns = measure_clock_ns();
+    const bench_status status =
+        status_of(p, case_enqueue(p->session->context, p->session->queue, &p->arrays, event), p->why);
+    if (status == BENCH_OK || !p->late) return status;
+    snprintf(p->why, sizeof p->why,
+             "a run takes more than ten times --max-ms: given up after %.1f s, %.0f %% of it",
+             (double)(measure_clock_ns() - p->start_ns) / 1e9, 100.0 * p->share);
+    return BENCH_UNSUPPORTED;
+}
+
 bool bench_call_enqueue(void *user, cl_event *event) {
     bench_call *p = user;
     if (p->composition)
         p->status = composition_enqueue(p->composition, event, p->why) ? BENCH_OK : BENCH_FAIL;
     else
-        p->status =
-            status_of(p, case_enqueue(p->session->context, p->session->queue, &p->arrays, event), p->why);
+        p->status = enqueue_case(p, event);
     return p->status == BENCH_OK;
 }

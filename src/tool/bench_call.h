@@ -22,6 +22,10 @@ typedef struct bench_call {
     struct composition *composition; // CLBlast's, in place of clattn (bench_baseline.h); NULL elsewhere
     bench_status status;             // of the last enqueue
     char why[256];
+    clattn_progress progress; // of a watched call
+    double watched_ms, share; // since `start_ns`, what was done when it was looked at last
+    uint64_t start_ns;
+    bool late;
 } bench_call;
 
 // Inputs, output (filled with NaN) and the name of the kernel. why[256] says what is in the way. Destroy it
@@ -32,6 +36,8 @@ void bench_call_destroy(bench_call *call);
 
 // Make the workspace and compile.
 bench_status bench_call_prepare(bench_call *call, char why[256]);
+// From here on a run that takes longer is given up; 0: as long as it takes. What has no slices is not given up: projections alone, CLBlast.
+void bench_call_watch(bench_call *call, double most_ms);
 // Enqueue once: a measure_call, whose user is the bench_call.
 bool bench_call_enqueue(void *call, cl_event *event);
 #endif

@@ -12,10 +12,45 @@ static bench_status failed(const bench_call *p, char why[256]) {
     return p->status != BENCH_OK ? p->status : BENCH_FAIL;
 }
 
+#define PATIENCE 10.0 // times --max-ms
+#define LEAST_PATIENCE_MS 2e3
+#define DEFAULT_MS 1000.0 // of measure.c
+#define SLOWEST 50.0      // times what the device reaches at most: a kernel that is not made for it
+#define FLOAT_MARGIN 1.2  // of a limit that others' use of the machine has lowered
+#define HALF_MARGIN 32.0  // 16-bit products may be a matrix engine's
+
+double bench_patience_ms(const bench_settings *settings) {
+    const double max_ms = settings->measure.max_ms > 0.0 ? settings->measure.max_ms : DEFAULT_MS;
+    return PATIENCE * max_ms > LEAST_PATIENCE_MS ? PATIENCE * max_ms : LEAST_PATIENCE_MS;
+}
+
+bool bench_can_end(const bench_settings *settings, bench_row *row) {
+    const struct test_case c = case_complete(&row->c.test);
+    const double margin = c.q_type == CLATTN_TYPE_F32 ? FLOAT_MARGIN : HALF_MARGIN;
+    const double least_ms =
+        settings->fma_gflops > 0.0 ? model_flops(&c) / (margin * settings->fma_gflops) / 1e6 : 0.0;
+    if (least_ms <= bench_patience_ms(settings)) return true;
+    snprintf(row->why, sizeof row->why,
+             "a run takes at least %.1f s on this device, more than ten times --max-ms: not begun",
+             least_ms / 1e3);
+    row->status = BENCH_UNSUPPORTED;
+    return false;
+}
+
+// A call that is watched waits between its launches, so that one that is short for sure is not.
+static double watched_ms(const bench_call *p, const bench_settings *settings) {
+    const double patience_ms = bench_patience_ms(settings), limit = settings->fma_gflops;
+    const bool is_short = limit > 0.0 && SLOWEST * model_flops(&p->data->test) / limit / 1e6 < patience_ms;
+    return is_short ? 0.0 : patience_ms;
+}
+
 bench_status bench_warm_up(bench_call *p, const bench_settings *settings, double *wall_ns, bench_row *row) {
     struct case_verdict verdict;
     double again_ns;
-    if (!measure_once(&p->place, bench_call_enqueue, p, wall_ns)) return failed(p, row->why);
+    bench_call_watch(p, watched_ms(p, settings));
+    const bool ran = measure_once(&p->place, bench_call_enqueue, p, wall_ns);
+    bench_call_watch(p, 0.0);
+    if (!ran) return failed(p, row->why);
     if (settings->check) {
         case_judge(p->data, &p->arrays, p->session->queue, &verdict);
         row->error_nmse = verdict.nmse;
@@ -66,6 +101,7 @@ void bench_measure(session *s, const bench_case *c, const bench_settings *settin
     const clattn_device device = s->device;
     *row = (bench_row){.c = *c, .error_nmse = -1.0, .status = BENCH_FAIL};
     s->message[0] = '\0';
+    if (!bench_can_end(settings, row)) return;
     if (session_open_device(s, &device, NULL) >= 0) {
         snprintf(row->why, sizeof row->why, "%.255s",
                  s->message[0] ? s->message : "the device takes no context");

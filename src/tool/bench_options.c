@@ -186,6 +186,7 @@ static bench_status measure_one(session *s, bench_call *plain, double plain_keys
                  "a mask of more than a million elements is a table that repeats");
         return BENCH_UNSUPPORTED;
     }
+    if (!bench_can_end(settings, &o->row)) return BENCH_UNSUPPORTED;
     bench_status status = make_ready(&p, s, settings, o);
     if (status == BENCH_OK) status = take_turns(plain, &p, plain_keys, settings, o);
     bench_call_destroy(&p);
@@ -232,11 +233,15 @@ void bench_options_measure(session *s, const struct test_case *base, const bench
     bench_option first;
     s->message[0] = '\0';
     begin_rows(base, options);
+    first = options[0];
+    if (!bench_can_end(settings, &first.row)) {
+        fail_all(options, first.row.status, first.row.why);
+        return;
+    }
     if (session_open_device(s, &device, NULL) >= 0) {
         fail_all(options, BENCH_FAIL, s->message[0] ? s->message : "the device takes no context");
         return;
     }
-    first = options[0];
     const bench_status status = make_ready(&plain, s, settings, &first);
     if (status != BENCH_OK) fail_all(options, status, first.row.why);
     for (int n = 0; status == BENCH_OK && n < ROWS; n++) {

@@ -2,20 +2,30 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
+#include "evidence/model.h"
 #include "tool/bench.h"
 #include "tool/bench_against.h"
 #include "tool/interrupt.h"
 
-// One line that is overwritten, for somebody who watches.
-void bench_show_progress(const bench *b, const char *what, int number) {
-    if (b->common.quiet || !isatty(STDERR_FILENO)) return;
-    if (what)
-        fprintf(stderr, "\r\033[K%d/%d %s", number, b->case_count, what);
-    else
-        fputs("\r\033[K", stderr);
-    fflush(stderr);
+// What is expected of the parts, for the time that is left; only the proportions count.
+#define LIMITS_MS 2000.0
+#define PROJECTIONS_MS 500.0
+#define COMPILE_MS 300.0
+#define CHECK_FLOPS_PER_MS 5e7 // of the reference, in double precision
+
+static double case_ms(const bench *b, const bench_case *c) {
+    const bench_settings *s = &b->settings;
+    const double runs = s->measure.max_ms > 0.0 ? s->measure.max_ms : 1000.0;
+    const double check = s->check ? model_flops(&c->test) / CHECK_FLOPS_PER_MS : 0.0;
+    return (COMPILE_MS + runs + check) * (b->options ? bench_option_count() : b->other ? 2 : 1);
+}
+
+// Of a device.
+static double device_ms(const bench *b) {
+    double all = (b->options || b->other ? 1 : 2) * LIMITS_MS + PROJECTIONS_MS;
+    for (int i = 0; i < b->case_count; i++) all += case_ms(b, &b->cases[i]);
+    return all;
 }
 
 void bench_tell_problem(const bench *b, const bench_row *row, const char *name) {
@@ -24,23 +34,27 @@ void bench_tell_problem(const bench *b, const bench_row *row, const char *name) 
         tool_failed("bench", "%s: unsupported: %s", name, row->why);
 }
 
-static void measure_place(session *s, struct limits *found) {
+static void measure_place(bench *b, session *s, struct limits *found) {
     struct place place = session_place(s);
-    limits_measure(&place, found);
+    limits_measure(&place, b->settings.measure.max_ms > 0.0 ? b->settings.measure.max_ms : 1000.0, found);
+    const bool native = found->native_fma_gflops > found->fma_gflops;
+    b->settings.fma_gflops = native ? found->native_fma_gflops : found->fma_gflops;
+    if (b->other) b->other->settings.fma_gflops = b->settings.fma_gflops;
 }
 
-static int measure_limits(const bench *b, session *s, struct limits *found) {
+static int measure_limits(bench *b, session *s, struct limits *found) {
     const clattn_device device = s->device;
-    bench_show_progress(b, "limits of the device", 0);
+    progress_more(&b->progress, 0.0, "limits of the device");
     const int status = session_open_device(s, &device, NULL);
-    if (status < 0) measure_place(s, found);
+    if (status < 0) measure_place(b, s, found);
     session_close(s);
-    bench_show_progress(b, NULL, 0);
+    progress_more(&b->progress, LIMITS_MS, NULL);
+    progress_wipe(&b->progress);
     return status;
 }
 
 // Who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
-static int measure_projections(const bench *b, session *s) {
+static int measure_projections(bench *b, session *s) {
     bool open = false;
     for (int i = 0; i < b->case_count; i++) {
         const struct test_case *t = &b->cases[i].test;
@@ -49,12 +63,13 @@ static int measure_projections(const bench *b, session *s) {
     }
     if (!open) return -1;
     const clattn_device device = s->device;
-    bench_show_progress(b, "projections, CLBlast's and clattn's", 0);
+    progress_more(&b->progress, 0.0, "projections, CLBlast's and clattn's");
     int status = session_open_device(s, &device, NULL);
     if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
         tool_failed("bench", "projections are not measured, shipped rows decide: %s", s->message);
     session_close(s);
-    bench_show_progress(b, NULL, 0);
+    progress_more(&b->progress, PROJECTIONS_MS, NULL);
+    progress_wipe(&b->progress);
     return status;
 }
 
@@ -64,9 +79,10 @@ static int run_cases(bench *b, session *s, bench_row *rows) {
     for (; i < b->case_count && !interrupt_asked(); i++) {
         char name[CASE_NAME_SIZE];
         case_name(&b->cases[i].test, name);
-        bench_show_progress(b, name, i + 1);
+        progress_more(&b->progress, 0.0, name);
         bench_measure(s, &b->cases[i], &b->settings, &rows[i]);
-        bench_show_progress(b, NULL, 0);
+        progress_more(&b->progress, case_ms(b, &b->cases[i]), NULL);
+        progress_wipe(&b->progress);
         bench_tell_problem(b, &rows[i], name);
         b->failures += rows[i].status == BENCH_FAIL;
     }
@@ -74,7 +90,8 @@ static int run_cases(bench *b, session *s, bench_row *rows) {
 }
 
 static void show_option(void *user, const char *name) {
-    bench_show_progress(user, name, 0);
+    bench *b = user;
+    progress_more(&b->progress, b->option_ms, name);
 }
 
 static void add_options(bench *b, const bench_option *options) {
@@ -95,8 +112,9 @@ static int run_options(bench *b, session *s, const clattn_capabilities *capabili
     int status = options ? measure_limits(b, s, &found) : tool_failed("bench", "no memory");
     if (status < 0) bench_table_add_device(b->table, capabilities, &found);
     for (int i = 0; status < 0 && i < b->case_count && !interrupt_asked(); i++) {
+        b->option_ms = case_ms(b, &b->cases[i]) / bench_option_count();
         bench_options_measure(s, &b->cases[i].test, &b->settings, options, show_option, b);
-        bench_show_progress(b, NULL, 0);
+        progress_wipe(&b->progress);
         for (int n = 0; n < bench_option_count(); n++) bench_measure_percent(&options[n].row, &found);
         add_options(b, options);
     }
@@ -114,9 +132,10 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
         bench_pair pair;
         char name[CASE_NAME_SIZE];
         case_name(&b->cases[i].test, name);
-        bench_show_progress(b, name, i + 1);
+        progress_more(&b->progress, 0.0, name);
         bench_against_measure(b, s, i, &pair);
-        bench_show_progress(b, NULL, 0);
+        progress_more(&b->progress, case_ms(b, &b->cases[i]), NULL);
+        progress_wipe(&b->progress);
         bench_measure_percent(&pair.row, &found);
         bench_tell_problem(b, &pair.row, name);
         b->failures += pair.row.status == BENCH_FAIL;
@@ -166,13 +185,18 @@ int bench_run_devices(bench *b) {
         const int status = session_open(&s, "bench", &b->common);
         if (status >= 0) return status;
         session_close(&s);
+        progress_begin(&b->progress, "bench", b->common.quiet, device_ms(b), 0.0);
         return run_device(b, &s);
     }
     int status = session_devices(&s, &devices, &count);
     if (status >= 0) return status;
+    const double each = device_ms(b);
+    progress_begin(&b->progress, "bench", b->common.quiet, each * (double)count, 0.0);
     for (size_t i = 0; i < count && !interrupt_asked(); i++) {
         s.device = devices[i];
         status = run_device(b, &s);
+        progress_at(&b->progress, each * (double)(i + 1), NULL);
+        progress_wipe(&b->progress);
     }
     free(devices);
     return b->rows ? -1 : status;

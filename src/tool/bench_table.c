@@ -18,6 +18,8 @@ json_t *bench_table_new(void) {
                      clattn_version(), "devices", "rows");
 }
 
+#define NOISE 0.1 // of the median: a spread above it is told
+
 static json_t *positive(double x) {
     return x > 0.0 ? json_real(x) : json_null();
 }
@@ -77,6 +79,8 @@ void bench_table_add_row(json_t *table, const bench_row *row) {
         whole(row->peak_bytes));
     json_object_update(object, rest);
     json_decref(rest);
+    json_object_set_new(object, "noisy",
+                        json_boolean(row->times.time_ns_spread > NOISE * row->times.time_ns));
     // Two devices may have one name.
     json_object_set_new(object, "samples_ns", samples_json(&row->times));
     json_object_set_new(object, "device_index", json_integer((json_int_t)json_array_size(devices) - 1));
@@ -275,6 +279,23 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     }
 }
 
+// Of the rows of a device.
+static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
+    int noisy = 0, all = 0;
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
+        all += !strcmp(text(row, "status"), "ok");
+        noisy += json_is_true(json_object_get(row, "noisy"));
+    }
+    if (noisy)
+        fprintf(to,
+                "\n%d of %d rows are noisy: they spread by more than 10 %%, so that other work disturbed "
+                "them, or clocks that change.\n",
+                noisy, all);
+}
+
 static void print_md(FILE *to, const json_t *table) {
     json_t *device, *row;
     size_t d, i;
@@ -287,10 +308,12 @@ static void print_md(FILE *to, const json_t *table) {
         if (options) {
             fputs("\n", to);
             print_md_options(to, all, d);
+            print_md_noise(to, all, d);
             continue;
         }
         if (json_object_get(json_array_get(all, 0), "against")) {
             print_md_pairs(to, all, d);
+            print_md_noise(to, all, d);
             continue;
         }
         fputs(
@@ -302,6 +325,7 @@ static void print_md(FILE *to, const json_t *table) {
         json_array_foreach(json_object_get(table, "rows"), i, row) {
             if ((size_t)json_integer_value(json_object_get(row, "device_index")) == d) print_md_row(to, row);
         }
+        print_md_noise(to, all, d);
     }
 }
 

@@ -9,7 +9,7 @@ const tool_command tool_commands[] = {
     {"devices", tool_devices, "what OpenCL devices there are, and which kernels they take"},
     {"attend", tool_attend, "scaled dot-product attention on files"},
     {"layer", tool_layer, "multi-head attention with a model's weights"},
-    {"heatmap", tool_heatmap_any, "draw attention weights, or a mask"},
+    {"heatmap", tool_heatmap, "draw attention weights, or a mask"},
     {"verify", tool_verify, "is this device right? every kernel on hard cases"},
     {"bench", tool_bench, "measure attention, verified first, against what the device can do"},
     {"tune", tool_tune, "find the fastest variants of this device, as rows for the planner"},

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/compare_rows.h"
+#include "tool/progress.h"
 #include "tool/report.h"
 
 #define MOST_FILES 16
@@ -36,6 +37,7 @@ typedef struct compare {
     const char *const *paths;
     int file_count, counts[VERDICTS], missing[2];
     bool failed;
+    progress progress; // in rows
 } compare;
 
 static bool take_compare(void *target, int id, const char *value, char why[256]) {
@@ -48,7 +50,7 @@ static bool take_compare(void *target, int id, const char *value, char why[256])
         c->by += known;
         return known;
     }
-    if (id == COMPARE_JSON) c->json = true;
+    if (id == COMPARE_JSON) c->json = true, tool_errors_json();
     if (id == COMPARE_QUIET) c->quiet = true;
     if (id != COMPARE_FAIL_ABOVE) return true;
     const size_t length = strcspn(value, "%");
@@ -116,12 +118,15 @@ static void compare_pair(compare *c, const json_t *a, const json_t *b, const cha
     const bool ok_a = compare_ok(a), ok_b = compare_ok(b), timed = ok_a && ok_b;
     int verdict = ok_a ? BROKEN : ok_b ? MENDED : NOT_MEASURED;
     compare_ratio r = {0};
+    progress_more(&c->progress, 0.0, compare_text(a, "case"));
     if (timed) {
         compare_times times[2];
         compare_times_of(a, &times[0]), compare_times_of(b, &times[1]);
         r = compare_ratio_of(&times[0], &times[1]);
         verdict = r.verdict;
     }
+    c->progress.done += 1.0;
+    progress_wipe(&c->progress);
     c->counts[verdict]++;
     c->failed = c->failed || pair_fails(c, b, verdict, &r);
     print_pair(c, a, b, what, verdict, &r);
@@ -273,6 +278,10 @@ int tool_compare(int argc, char **argv) {
     c.rows = json_array();
     for (int i = 0; i < c.file_count && status < 0; i++)
         status = compare_load("compare", c.paths[i], &c.files[i]);
+    double pairs = 0.0;
+    for (int i = c.by ? 0 : 1; i < c.file_count && status < 0; i++)
+        pairs += (double)json_array_size(json_object_get(c.files[i], "rows"));
+    progress_begin(&c.progress, "compare", c.quiet, pairs, 500.0);
     if (status < 0) status = c.by ? compare_settings(&c) : compare_files(&c);
     for (int i = 0; i < c.file_count; i++) json_decref(c.files[i]);
     json_decref(c.rows);

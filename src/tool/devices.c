@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "evidence/choose_device.h"
+#include "tool/progress.h"
 #include "tool/report.h"
 #include "tool/tool.h"
 
@@ -133,7 +134,7 @@ static void print_device(size_t index, const clattn_capabilities *c, const engin
 }
 
 // Whether --device means this one, and it tells of itself.
-static bool tell_device(session *s, size_t index, const clattn_device *device, json_t *all) {
+static bool tell_device(session *s, size_t index, const clattn_device *device, json_t *all, progress *asked) {
     const common_options *o = &s->options;
     clattn_capabilities c;
     example e[EXAMPLES];
@@ -146,6 +147,7 @@ static bool tell_device(session *s, size_t index, const clattn_device *device, j
         for (int n = 0; n < EXAMPLES; n++) plan_example(s, &e[n]);
         session_close(s);
     }
+    progress_wipe(asked);
     if (o->json)
         json_array_append_new(all, device_json(index, &c, &engines, e));
     else if (!o->quiet)
@@ -156,14 +158,11 @@ static bool tell_device(session *s, size_t index, const clattn_device *device, j
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
     const option_group groups[] = {common_group(&o)};
-    command_line line = {"devices",
-                         "list OpenCL devices and what clattn does with them",
-                         "clattn devices --json",
-                         groups,
-                         1,
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {.command = "devices",
+                         .summary = "list OpenCL devices and what clattn does with them",
+                         .example = "clattn devices --json",
+                         .groups = groups,
+                         .group_count = 1};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     session s = {.command = "devices", .options = o};
@@ -173,7 +172,13 @@ int tool_devices(int argc, char **argv) {
     if (status >= 0) return status;
     json_t *all = json_array();
     int told = 0;
-    for (size_t i = 0; i < count; i++) told += tell_device(&s, i, &devices[i], all);
+    progress asked;
+    progress_begin(&asked, "devices", o.quiet, (double)count, 0.0);
+    for (size_t i = 0; i < count; i++) {
+        progress_at(&asked, (double)i, "asking what the device can do");
+        told += tell_device(&s, i, &devices[i], all, &asked);
+    }
+    progress_wipe(&asked);
     free(devices);
     if (told == 0) {
         json_decref(all);

@@ -67,3 +67,9 @@ int label_columns(uint32_t code_point) {
         if (code_point >= wide[r][0] && code_point <= wide[r][1]) return 2;
     return 1;
 }
+
+int label_width(const label *text) {
+    int columns = 0;
+    for (int k = 0; k < text->length; k++) columns += label_columns(text->code_points[k]);
+    return columns;
+}

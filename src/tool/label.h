@@ -27,5 +27,6 @@ const char *label_utf8(uint32_t code_point, char utf8[5]);
 /* Columns that a terminal gives the code point: 0 combining, 1, or 2 for East Asian wide ones and most emoji.
  */
 int label_columns(uint32_t code_point);
+int label_width(const label *text); /* of all of it */
 
 #endif

@@ -250,7 +250,12 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     return status >= 0 ? status : told;
 }
 
-static int list_presets(void) {
+static int list_presets(bool json) {
+    json_t *list = json ? json_array() : NULL;
+    for (int i = 0; json && preset_names[i]; i++)
+        json_array_append_new(list,
+                              json_pack("{s:s, s:s}", "name", presets[i].name, "source", presets[i].source));
+    if (json) return report_json(json_pack("{s:o}", "presets", list));
     for (int i = 0; preset_names[i]; i++) printf("%-14s %s\n", presets[i].name, presets[i].source);
     return EXIT_DONE;
 }
@@ -275,7 +280,7 @@ int tool_layer(int argc, char **argv) {
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    if (r.lists) return list_presets();
+    if (r.lists) return list_presets(r.common.json);
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
     status = outputs_check("layer", outputs, 2);
     if (status < 0) status = load_inputs(&r);

@@ -22,22 +22,32 @@ static int finish_output(int status) {
     const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
     if (fflush(stdout) != 0) why = strerror(errno);
     if (!why) return status;
-    fprintf(stderr, "clattn: standard output could not be written: %s\n", why);
+    tool_failed(NULL, "standard output could not be written: %s", why);
     return status == EXIT_DONE ? EXIT_FAILED : status;
 }
 
 static int run_command(int argc, char **argv) {
     const char *names[32];
+    char all[256] = "";
     const tool_command *command = tool_command_named(argv[0]);
     if (command) return command->run(argc, argv);
-    for (size_t i = 0; i < tool_command_count; i++) names[i] = tool_commands[i].name;
+    for (size_t i = 0; i < tool_command_count; i++) {
+        const size_t used = strlen(all);
+        names[i] = tool_commands[i].name;
+        snprintf(all + used, sizeof all - used, "%s %s",
+                 !i                            ? ""
+                 : i + 1 == tool_command_count ? " or"
+                                               : ",",
+                 names[i]);
+    }
     const char *near = nearest_name(argv[0], names, tool_command_count);
-    fprintf(stderr, "clattn: no command '%s'%s%s%s:", argv[0], near ? "; did you mean " : "",
-            near ? near : "", near ? "?" : "");
-    for (size_t i = 0; i < tool_command_count; i++)
-        fprintf(stderr, "%s %s", !i ? "" : i + 1 == tool_command_count ? " or" : ",", names[i]);
-    fprintf(stderr, "; see clattn --help\n");
-    return EXIT_WRONG;
+    return tool_wrong(NULL, "no command '%s'%s%s%s:%s; see clattn --help", argv[0],
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "", all);
+}
+
+static int print_version(bool json) {
+    printf(json ? "{\"clattn\": \"%s\"}\n" : "clattn %s\n", clattn_version());
+    return EXIT_DONE;
 }
 
 static int run(int argc, char **argv) {
@@ -47,20 +57,22 @@ static int run(int argc, char **argv) {
     }
     const bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
     const bool version = !strcmp(argv[1], "--version");
+    const bool json = argc == 3 && !strcmp(argv[2], "--json");
     if (!help && !version) return run_command(argc - 1, argv + 1);
+    if (version && (argc == 2 || json)) return print_version(json);
+    if (help && json) return run_command(2, (char *[]){(char[]){"manual"}, argv[2], NULL});
     if (argc == 2) {
-        if (help) print_help(stdout);
-        if (version) printf("clattn %s\n", clattn_version());
+        print_help(stdout);
         return EXIT_DONE;
     }
     char option[] = "--help";
     if (help && argc == 3) return run_command(2, (char *[]){argv[2], option, NULL});
-    fprintf(stderr, "clattn %s: %s: is one argument too many; see clattn --help\n", argv[1], argv[argc - 1]);
-    return EXIT_WRONG;
+    return tool_wrong(NULL, "%s: %s: is one argument too many; see clattn --help", argv[1], argv[argc - 1]);
 }
 
 int main(int argc, char **argv) {
     tool_pin_workers();
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
-    return finish_output(run(argc, argv));
+    tool_errors_begin(argc, argv);
+    return tool_errors_end(finish_output(run(argc, argv)));
 }

@@ -1,7 +1,6 @@
 // options.c: option tables become getopt_long's, and help text. One table serves both, so neither can drift.
 #include <float.h>
 #include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -9,31 +8,6 @@
 #include "evidence/number.h"
 #include "tool/nearest.h"
 #include "tool/options_text.h"
-
-// One line whatever it quotes: names in files may hold what steers a terminal.
-static void print_line(const char *command, const char *format, va_list list) {
-    char line[2048];
-    vsnprintf(line, sizeof line, format, list);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    fprintf(stderr, "clattn %s: %s\n", command, line);
-}
-
-int tool_wrong(const char *command, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    print_line(command, format, list);
-    va_end(list);
-    return EXIT_WRONG;
-}
-
-int tool_failed(const char *command, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    print_line(command, format, list);
-    va_end(list);
-    return EXIT_FAILED;
-}
 
 #define MAX_OPTIONS 96
 #define ID_HELP 100000
@@ -73,13 +47,15 @@ static int take_row(const command_line *line, const option_group *group, const o
     return tool_wrong(line->command, "%s%s %s: %s", dash, row->name, value ? value : "", why);
 }
 
-static int take(const command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {
+static int take(command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {
     for (int g = 0, number = 0; g < line->group_count; g++) {
         const option_group *group = &line->groups[g];
         for (int i = 0; i < group->count; i++, number++) {
             const option_row *row = &group->rows[i];
             const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
-            if (found) return take_row(line, group, row, value, &taken[number]);
+            if (!found) continue;
+            if (!line->given[g]) line->given[g] = row->name + strspn(row->name, "-");
+            return take_row(line, group, row, value, &taken[number]);
         }
     }
     return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
@@ -111,7 +87,7 @@ int options_parse(command_line *line, int argc, char **argv) {
         const int code = getopt_long(argc, argv, letters, rows, NULL);
         if (code == -1) break;
         if (code == ID_HELP || code == 'h') {
-            options_text_print(line, stdout);
+            options_text_print(line);
             return EXIT_DONE;
         }
         if (code == ':') return tool_wrong(line->command, "%s: needs a value", argv[optind - 1]);
@@ -179,6 +155,7 @@ static bool take_common(void *target, int id, const char *value, char why[256]) 
         break;
     case COMMON_JSON:
         o->json = true;
+        tool_errors_json(); // also where it was not written out
         break;
     case COMMON_QUIET:
         o->quiet = true;
@@ -201,7 +178,7 @@ option_group common_group(common_options *o) {
          "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
          "kept in the cache "
          "folder for this device, driver and version"},
-        {"json", NULL, COMMON_JSON, "print the report as JSON"},
+        {"json", NULL, COMMON_JSON, "print the report as JSON, and an error as one object on stderr"},
         {"quiet", NULL, COMMON_QUIET, "print no report"},
         {"verbose", NULL, COMMON_VERBOSE, "tell on stderr what is compiled, and build logs"},
     };

@@ -8,9 +8,19 @@
 #define LEFT 28
 
 static options_form chosen = OPTIONS_HELP;
+static FILE *chosen_to;
+static json_t *tables;
 
-void options_text_choose(options_form form) {
+void options_text_choose(options_form form, FILE *to) {
     chosen = form;
+    chosen_to = to;
+    if (form == OPTIONS_JSON && !tables) tables = json_array();
+}
+
+json_t *options_text_json(void) {
+    json_t *taken = tables;
+    tables = NULL;
+    return taken;
 }
 
 static const char *dashes(const option_row *row) {
@@ -65,6 +75,7 @@ void options_text_roff(const char *text, FILE *to) {
             fputs("\\(aq", to);
         else
             fputc(*text, to);
+        while (*text == '\n' && text[1] == ' ') text++; // the help's indent
     }
 }
 
@@ -202,8 +213,23 @@ static void print_fish(const command_line *line, FILE *to) {
         fprintf(to, "complete -c clattn -n '__fish_seen_subcommand_from %s' -F\n", line->command);
 }
 
-void options_text_print(const command_line *line, FILE *to) {
+static void add_json(const command_line *line, FILE *to) {
+    json_t *options = json_array();
+    (void)to;
+    for (int g = 0; g < line->group_count; g++)
+        for (int i = 0; i < line->groups[g].count; i++) {
+            const option_row *row = &line->groups[g].rows[i];
+            json_array_append_new(options, json_pack("{s:s, s:o, s:s?, s:s}", "group", line->groups[g].title,
+                                                     "name", json_sprintf("%s%s", dashes(row), row->name),
+                                                     "value", row->value, "help", row->help));
+        }
+    json_array_append_new(tables, json_pack("{s:s, s:s, s:s, s:b, s:o}", "command", line->command, "summary",
+                                            line->summary, "example", line->example, "takes_files",
+                                            line->positional_max > 0, "options", options));
+}
+
+void options_text_print(const command_line *line) {
     static void (*const forms[])(const command_line *, FILE *) = {print_help, print_manual, print_bash,
-                                                                  print_zsh, print_fish};
-    forms[chosen](line, to);
+                                                                  print_zsh,  print_fish,   add_json};
+    forms[chosen](line, chosen_to ? chosen_to : stdout);
 }

@@ -2,6 +2,7 @@
 // All are made from the one table that also parses, so that none can drift. Called by options.c and completion.c.
 #ifndef CLATTN_TOOL_OPTIONS_TEXT_H
 #define CLATTN_TOOL_OPTIONS_TEXT_H
+#include <jansson.h>
 #include <stdio.h>
 
 #include "tool/tool.h"
@@ -11,12 +12,15 @@ typedef enum options_form {
     OPTIONS_MANUAL,
     OPTIONS_BASH,
     OPTIONS_ZSH,
-    OPTIONS_FISH
+    OPTIONS_FISH,
+    OPTIONS_JSON // nothing is printed: see options_text_json
 } options_form;
 
-// What --help of any command prints from here on.
-void options_text_choose(options_form form);
-void options_text_print(const command_line *line, FILE *to);
+// What --help of any command prints from here on, and where; NULL is stdout.
+void options_text_choose(options_form form, FILE *to);
+void options_text_print(const command_line *line);
+// The tables that were asked for since OPTIONS_JSON was chosen, an array, which the caller releases.
+json_t *options_text_json(void);
 
 // Roff's and zsh's own signs in running text, told as themselves.
 void options_text_roff(const char *text, FILE *to);

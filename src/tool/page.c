@@ -8,6 +8,7 @@
 #include "tool/compare_rows.h"
 #include "tool/file.h"
 #include "tool/outputs.h"
+#include "tool/report.h"
 
 void page_text(FILE *to, const char *text) {
     for (; *text; text++) {
@@ -117,7 +118,10 @@ static void write_cases(const page *p) {
     for (int file = 0; file < p->file_count; file++) {
         json_t *row;
         size_t i;
-        json_array_foreach(json_object_get(p->files[file], "rows"), i, row) write_case(p, file, row);
+        json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
+            progress_more(p->progress, 1.0, "cases");
+            write_case(p, file, row);
+        }
     }
     fputs("</tbody></table></div>\n", p->to);
 }
@@ -172,8 +176,10 @@ static void write_ratios(const page *p) {
     for (int file = 1; file < p->file_count; file++) {
         json_t *row;
         size_t i;
-        json_array_foreach(json_object_get(p->files[file], "rows"), i, row) count +=
-            write_ratio(p, file, row);
+        json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
+            progress_more(p->progress, PAGE_RATIO_ROWS, "ratios");
+            count += write_ratio(p, file, row);
+        }
     }
     fputs("</tbody></table></div>\n", p->to);
     if (!count) fputs("<p>No case was measured on one device in the first file and in another.</p>\n", p->to);
@@ -209,30 +215,53 @@ static int write_page(const page *p) {
     return status;
 }
 
-static int save(page *p, const char *out) {
+static double count_rows(const page *p) {
+    double rows = 0.0;
+    for (int file = 0; file < p->file_count; file++)
+        rows += (double)json_array_size(json_object_get(p->files[file], "rows")) *
+                (file ? 1.0 + PAGE_RATIO_ROWS : 1.0);
+    return rows;
+}
+
+static int tell(const page *p, const char *out, size_t bytes) {
+    size_t rows = 0, devices = 0;
+    for (int file = 0; file < p->file_count; file++) {
+        rows += json_array_size(json_object_get(p->files[file], "rows"));
+        devices += json_array_size(json_object_get(p->files[file], "devices"));
+    }
+    return report_json(json_pack("{s:s, s:I, s:i, s:I, s:I}", "out", out, "bytes", (json_int_t)bytes, "files",
+                                 p->file_count, "devices", (json_int_t)devices, "rows", (json_int_t)rows));
+}
+
+static int save(page *p, const char *out, bool json) {
     char *text = NULL, error[512];
     size_t bytes = 0;
     p->to = open_memstream(&text, &bytes);
     if (!p->to) return tool_failed("report", "no memory for the page");
+    p->progress->all = count_rows(p);
     int status = write_page(p);
+    progress_wipe(p->progress);
     const bool whole = fclose(p->to) == 0;
     if (status < 0 && !whole) status = tool_failed("report", "no memory for the page");
     if (status < 0 && !file_write_whole(out, text, bytes, error, sizeof error))
         status = tool_failed("report", "%s", error);
     free(text);
-    return status;
+    return status < 0 && json ? tell(p, out, bytes) : status;
 }
 
-enum { PAGE_OUT = 800, PAGE_TITLE, PAGE_WEIGHTS, PAGE_TOKENS, PAGE_BATCH };
+enum { PAGE_OUT = 800, PAGE_TITLE, PAGE_WEIGHTS, PAGE_TOKENS, PAGE_BATCH, PAGE_JSON, PAGE_QUIET };
 
 typedef struct request {
     page page;
     const char *out;
+    bool json, quiet;
 } request;
 
 static bool take_page(void *target, int id, const char *value, char why[256]) {
     request *r = target;
     if (id == PAGE_OUT) r->out = value;
+    if (id == PAGE_JSON) r->json = true, tool_errors_json();
+    if (id == PAGE_QUIET) r->quiet = true;
     if (id == PAGE_TITLE) r->page.title = value;
     if (id == PAGE_WEIGHTS) r->page.weights = value;
     if (id == PAGE_TOKENS) r->page.tokens = value;
@@ -253,14 +282,18 @@ static int refuse(const request *r, int file_count) {
 int tool_report(int argc, char **argv) {
     static const option_row rows[] = {
         {"out", "FILE", PAGE_OUT, "the page, as HTML"},
+        {"-o", "FILE", PAGE_OUT, "the same"},
         {"title", "TEXT", PAGE_TITLE, "its heading; default \"clattn report\""},
         {"weights", "FILE", PAGE_WEIGHTS,
          "attention weights to draw, [H, Nq, Nkv] or [B, H, Nq, Nkv], a panel for each head"},
         {"tokens", "FILE", PAGE_TOKENS,
          "their tokens, one a line; fewer than there are rows crop the panels"},
         {"batch", "N", PAGE_BATCH, "the batch item of --weights; default 0"},
+        {"json", NULL, PAGE_JSON, "tell what the page holds as JSON, and an error as one object on stderr"},
+        {"quiet", NULL, PAGE_QUIET, "show no progress"},
     };
-    request r = {.page = {.title = "clattn report"}};
+    progress shown;
+    request r = {.page = {.title = "clattn report", .progress = &shown}};
     const option_group groups[] = {{"options", rows, sizeof rows / sizeof rows[0], take_page, &r}};
     command_line line = {.command = "report",
                          .summary = "files of clattn bench --save as one HTML page that needs no network",
@@ -272,9 +305,10 @@ int tool_report(int argc, char **argv) {
     if (status < 0) status = refuse(&r, line.positional_count);
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
+    progress_begin(&shown, "report", r.quiet, 0.0, 500.0);
     for (int i = 0; i < r.page.file_count && status < 0; i++)
         status = compare_load("report", r.page.paths[i], &r.page.files[i]);
-    if (status < 0) status = save(&r.page, r.out);
+    if (status < 0) status = save(&r.page, r.out, r.json);
     for (int i = 0; i < r.page.file_count; i++) json_decref(r.page.files[i]);
     return status < 0 ? EXIT_DONE : status;
 }

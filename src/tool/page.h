@@ -4,6 +4,7 @@
 #include <jansson.h>
 #include <stdio.h>
 
+#include "tool/progress.h"
 #include "tool/tool.h"
 
 #define PAGE_FILES 16
@@ -15,7 +16,10 @@ typedef struct page {
     const char *title, *weights, *tokens;
     int64_t item;
     FILE *to;
+    progress *progress; // in rows of tables; a ratio is many, for its interval is drawn
 } page;
+#define PAGE_RATIO_ROWS 50.0
+#define PAGE_CELLS_ROW 10.0 // cells of a head that are as long as a row
 
 // Text with HTML's own signs told, and without control characters.
 void page_text(FILE *to, const char *text);

@@ -118,7 +118,12 @@ int page_heads(const page *p) {
                 "ten-thousandth of it; grey is exactly 0. A cell tells its tokens and weight on "
                 "hover.</p>\n<div class=\"heads\">\n",
                 (double)h.most);
-        for (int64_t n = 0; n < h.count; n++) draw_head(p, &h, n);
+        const double each = (double)(h.rows * h.keys) / PAGE_CELLS_ROW;
+        p->progress->all += each * (double)h.count;
+        for (int64_t n = 0; n < h.count; n++) {
+            progress_more(p->progress, each, "heads");
+            draw_head(p, &h, n);
+        }
         fputs("</div>\n", p->to);
     }
     tokens_free(&h.words);

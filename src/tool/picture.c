@@ -23,6 +23,18 @@ static void range_of(const picture *p, int first, int end, float *least, float *
     if (*least > *greatest) *least = *greatest = 0;
 }
 
+picture_signs picture_signs_of(const picture *p) {
+    picture_signs signs = {false, false};
+    for (int h = 0; h < p->heads; h++)
+        for (int i = 0; i < p->rows; i++)
+            for (int j = 0; j < p->columns; j++) {
+                const float weight = picture_weight(p, h, i, j);
+                signs.minus_infinity = signs.minus_infinity || weight == -INFINITY;
+                signs.not_finite = signs.not_finite || isnan(weight) || weight == INFINITY;
+            }
+    return signs;
+}
+
 void picture_range(const picture *p, float *least, float *greatest) {
     range_of(p, 0, p->heads, least, greatest);
 }
@@ -49,7 +61,7 @@ double picture_share(const picture_scale *scale, float weight) {
 }
 
 int picture_index(const picture *p, const picture_scale *scale, float weight) {
-    if (p->hides_zero && weight == 0) return COLOUR_HIDDEN;
+    if ((p->hides_zero && weight == 0) || weight == -INFINITY) return COLOUR_HIDDEN;
     double share = picture_share(scale, weight);
     return share < 0 ? COLOUR_NOT_FINITE
                      : COLOUR_LEAST + (int)(share * (COLOUR_GREATEST - COLOUR_LEAST) + 0.5);
@@ -60,7 +72,7 @@ float picture_greatest(const picture *p, int head, int row, int column, int heig
     for (int i = row; i < row + height && i < p->rows; i++)
         for (int j = column; j < column + width && j < p->columns; j++) {
             float weight = picture_weight(p, head, i, j);
-            if (!isfinite(weight)) return NAN;
+            if (isnan(weight) || weight == INFINITY) return NAN;
             most = fmaxf(most, weight);
         }
     return most;

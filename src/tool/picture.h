@@ -9,6 +9,11 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Whether there are weights that are -infinity, as masked scores are: grey; or NaN or infinity. */
+typedef struct picture_signs {
+    bool minus_infinity, not_finite;
+} picture_signs;
+
 /* What is drawn. Everything is the caller's and is only read. */
 typedef struct picture {
     const char *title;                /* UTF-8, one line */
@@ -22,7 +27,10 @@ typedef struct picture {
     bool logarithmic;                 /* four powers of ten below the greatest, in place of a share of it */
     bool by_head;                     /* each panel on a scale of its own */
     bool hides_zero;                  /* exactly 0 is what nobody sees: grey */
+    picture_signs signs;              /* which are there, for the legend */
 } picture;
+
+picture_signs picture_signs_of(const picture *p);
 
 /* What colours mean in a panel. */
 typedef struct picture_scale {
@@ -37,7 +45,7 @@ picture_scale picture_scale_of(const picture *p, int head);
 /* Where a weight is on a scale, 0 to 1; below 0: it is not finite. */
 double picture_share(const picture_scale *scale, float weight);
 
-/* The greatest of the weights in `height` rows and `width` columns from (row, column); NaN where one is not finite. */
+/* The greatest of the weights in `height` rows and `width` columns from (row, column); NaN where one is NaN or infinity. */
 float picture_greatest(const picture *p, int head, int row, int column, int height, int width);
 
 float picture_weight(const picture *p, int head, int row, int column);
@@ -46,8 +54,8 @@ float picture_weight(const picture *p, int head, int row, int column);
 void picture_range(const picture *p, float *least, float *greatest);
 
 /* Write a file, whole or not at all. False: too large, no memory, or the file cannot be written; error has
- * one line. picture_png also fails where the build has no libpng. A weight that is not finite is drawn grey.
- */
+ * one line. picture_png also fails where the build has no libpng. A weight of -infinity is drawn grey,
+ * another that is not finite red. */
 bool picture_png(const picture *p, const char *path, char *error, size_t error_size);
 bool picture_svg(const picture *p, const char *path, char *error, size_t error_size);
 

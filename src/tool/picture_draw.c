@@ -15,9 +15,6 @@
 #define BAR_SPACE (BAR_WIDTH + 10 + 9 * TEXT_ADVANCE)
 #define BAR_LIMIT 480
 
-static const char axes[] = "rows are queries, columns are keys";
-static const char hidden[] = "; grey is exactly 0";
-
 /* The most cells of a panel's side. */
 #define MOST_CELLS 1188
 
@@ -38,12 +35,25 @@ static label label_at(const char *const *labels, int index) {
 
 static int longest_label(const char *const *labels, int count) {
     int longest = 1;
-    for (int i = 0; i < count; i++) longest = larger(longest, label_at(labels, i).length);
+    for (int i = 0; i < count; i++) {
+        const label text = label_at(labels, i);
+        longest = larger(longest, label_width(&text));
+    }
     return longest * TEXT_ADVANCE + LABEL_GAP;
 }
 
 static label title_of(const picture *p) {
     return label_from_utf8(p->title, LABEL_CAPACITY);
+}
+
+static label legend_of(const picture *p) {
+    char line[128];
+    const char *const grey = !p->signs.minus_infinity ? p->hides_zero ? "; grey is exactly 0" : ""
+                             : p->hides_zero          ? "; grey is 0 or -inf"
+                                                      : "; grey is -inf";
+    (void)snprintf(line, sizeof line, "rows are queries, columns are keys%s%s", grey,
+                   p->signs.not_finite ? "; red is nan, inf" : "");
+    return label_from_utf8(line, LABEL_CAPACITY);
 }
 
 /* Cells as high as a line of text while that stays on a page, so that every token is labelled; smaller
@@ -54,9 +64,12 @@ static int cell_size(int count) {
     return count <= 66 ? TEXT_HEIGHT : larger(1, 1188 / count);
 }
 
-/* Every how many cells a label fits. */
-static int label_step(int cell) {
-    return (TEXT_HEIGHT + cell - 1) / cell;
+/* Every how many weights a label fits; numbers go by 1, 2 or 5 and their tenfolds. */
+static int label_step(const picture_layout *l, bool numbers) {
+    const int least = (TEXT_HEIGHT + l->cell - 1) / l->cell * l->block;
+    int step = 1;
+    for (int n = 0; numbers && step < least; n++) step = n % 3 == 1 ? step / 2 * 5 : 2 * step;
+    return numbers ? step : least;
 }
 
 /* The panels across that bring the whole nearest to a page's shape, with few places left empty. */
@@ -85,7 +98,8 @@ picture_layout picture_plan(const picture *p) {
     l.panel_height = PANEL_TITLE + rows * l.cell + l.below + PANEL_GAP;
     l.panels_across = choose_across(p, l.panel_width, l.panel_height);
     int down = (p->heads + l.panels_across - 1) / l.panels_across;
-    int header = larger(title_of(p).length, (int)(sizeof axes + sizeof hidden)) * TEXT_ADVANCE;
+    const label title = title_of(p), legend = legend_of(p);
+    const int header = larger(label_width(&title), label_width(&legend)) * TEXT_ADVANCE;
     l.width = (int64_t)l.panels_across * l.panel_width + BAR_SPACE;
     l.width = 2 * MARGIN + (l.width > header ? l.width : header);
     l.height = 2 * MARGIN + HEADER + (int64_t)down * l.panel_height - PANEL_GAP;
@@ -121,15 +135,14 @@ static void draw_cells(const picture *p, const picture_layout *l, const panel *a
 }
 
 static void draw_labels(const picture *p, const picture_layout *l, const panel *at, const canvas *c) {
-    const int cell = l->cell, step = label_step(cell);
-    const int rows = blocks(p->rows, l->block), columns = blocks(p->columns, l->block);
-    for (int i = 0; i < rows; i += step) {
-        label text = label_at(p->row_labels, i * l->block);
-        c->text(c->state, at->left - LABEL_GAP, at->top + i * cell + cell / 2, &text, TEXT_END);
+    const int cell = l->cell, below = at->top + blocks(p->rows, l->block) * cell + LABEL_GAP;
+    for (int i = 0; i < p->rows; i += label_step(l, !p->row_labels)) {
+        label text = label_at(p->row_labels, i);
+        c->text(c->state, at->left - LABEL_GAP, at->top + i / l->block * cell + cell / 2, &text, TEXT_END);
     }
-    for (int j = 0; j < columns; j += step) {
-        label text = label_at(p->column_labels, j * l->block);
-        c->text(c->state, at->left + j * cell + cell / 2, at->top + rows * cell + LABEL_GAP, &text, TEXT_UP);
+    for (int j = 0; j < p->columns; j += label_step(l, !p->column_labels)) {
+        label text = label_at(p->column_labels, j);
+        c->text(c->state, at->left + j / l->block * cell + cell / 2, below, &text, TEXT_UP);
     }
 }
 
@@ -165,9 +178,7 @@ static void draw_head_title(const picture *p, const panel *at, const canvas *c) 
 }
 
 void picture_draw(const picture *p, const picture_layout *l, const canvas *c) {
-    char line[sizeof axes + sizeof hidden];
-    (void)snprintf(line, sizeof line, "%s%s", axes, p->hides_zero ? hidden : "");
-    label title = title_of(p), legend = label_from_utf8(line, LABEL_CAPACITY);
+    const label title = title_of(p), legend = legend_of(p);
     c->box(c->state, 0, 0, (int)l->width, (int)l->height, COLOUR_PAPER);
     c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2, &title, TEXT_START);
     c->text(c->state, MARGIN, MARGIN + TEXT_HEIGHT / 2 + 24, &legend, TEXT_START);

@@ -44,26 +44,33 @@ static void raster_dot(raster *r, int x, int y) {
         r->pixels[(size_t)y * (size_t)r->width + (size_t)x] = COLOUR_INK;
 }
 
+/* Above the bitmap font's top: the marks over a capital letter. */
+#define LEAST_ROW (-4)
+
 static void turned_dot(void *state, int column, int row) {
     const turned *t = state;
-    if (column < 0 || column >= TEXT_ADVANCE || row < -2 || row >= 2 * FONT_ROWS) return;
+    if (column < 0 || column >= 2 * TEXT_ADVANCE || row < LEAST_ROW || row >= 2 * FONT_ROWS) return;
     raster_dot(t->to, t->up ? t->x + row : t->x + column, t->up ? t->y - column : t->y + row);
 }
 
 static void raster_glyph(raster *r, int x, int y, uint32_t code_point, bool up) {
     turned t = {r, x, y, up};
-    if (code_point > 0x7e && glyph_draw(r->fonts, code_point, TEXT_ADVANCE, 14, turned_dot, &t)) return;
+    const int columns = label_columns(code_point), width = (columns ? columns : 1) * TEXT_ADVANCE;
+    if (code_point > 0x7e && glyph_draw(r->fonts, code_point, width, 14, turned_dot, &t)) return;
+    if (!columns) return; /* a mark over nothing */
     for (int row = 0; row < 2 * FONT_ROWS; row++)
         for (int column = 0; column < 2 * FONT_COLUMNS; column++)
             if (font_dot_double(code_point, column, row)) turned_dot(&t, column, row);
 }
 
 static void raster_text(void *state, int x, int y, const label *text, text_anchor anchor) {
-    int length = text->length * TEXT_ADVANCE;
+    const int length = label_width(text) * TEXT_ADVANCE;
     /* Letters have seven rows above the base line and two below, so their middle is above the glyph's. */
-    int across = 7;
+    int across = 7, next = 0;
     for (int k = 0; k < text->length; k++) {
-        int along = k * TEXT_ADVANCE;
+        const int columns = label_columns(text->code_points[k]);
+        const int along = columns ? next : next - TEXT_ADVANCE; /* a mark goes over what is before it */
+        next += columns * TEXT_ADVANCE;
         if (anchor == TEXT_UP)
             raster_glyph(state, x - across, y + length - 1 - along, text->code_points[k], true);
         else

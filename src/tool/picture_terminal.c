@@ -48,14 +48,16 @@ static int terminal_colour(const unsigned char rgb[3]) {
 static void put_cell(const picture *p, const grid *g, const picture_scale *scale, float weight, FILE *out) {
     unsigned char rgb[3];
     double share = picture_share(scale, weight);
-    if (share < 0) {
-        put(out, "?", g->width);
+    const bool minus_infinity = weight == -INFINITY;
+    if (share < 0 && !(minus_infinity && g->coloured)) {
+        put(out, minus_infinity ? "\u00b7" : "?", g->width);
         return;
     }
     if (g->coloured) {
         picture_colour(picture_index(p, scale, weight), rgb);
         (void)fprintf(out, "\033[48;5;%dm%*s\033[0m",
-                      p->hides_zero && weight == 0 ? 238 : terminal_colour(rgb), g->width, "");
+                      picture_index(p, scale, weight) == COLOUR_HIDDEN ? 238 : terminal_colour(rgb), g->width,
+                      "");
         return;
     }
     /* Shares of a greatest that is 0 or less tell nothing. */
@@ -136,6 +138,7 @@ static void put_legend(const picture *p, const grid *g, FILE *out) {
                           scale.logarithmic ? scale.greatest * pow(10, PICTURE_DECADES * (shades[s].from - 1))
                                             : shades[s].from * scale.greatest);
     }
+    if (!g->coloured && p->signs.minus_infinity) (void)fputs("\u00b7 is -inf", out);
     if (g->rows > 1)
         (void)fprintf(out, "\neach cell is the greatest of %d queries and %d keys", g->rows, g->keys);
     else if (g->keys > 1)

@@ -8,13 +8,6 @@
 #include "tool/kv_options.h"
 #include "tool/ragged_options.h"
 
-int report_json(json_t *object) {
-    const int bad = !object || json_dumpf(object, stdout, JSON_INDENT(1) | JSON_REAL_PRECISION(9)) != 0;
-    json_decref(object);
-    printf("\n");
-    return bad ? EXIT_FAILED : EXIT_DONE;
-}
-
 double report_flops(const clattn_attention_params *p) {
     const double pairs = p->cu_seqlens_q
                              ? ragged_pairs(p)

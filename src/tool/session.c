@@ -161,8 +161,14 @@ void session_close(session *s) {
     s->context = NULL;
 }
 
+// An expression that does not compile is the request's, which the line names with its place.
+static bool blames_expression(const char *message) {
+    return !strncmp(message, "score_mod:", 10) || !strncmp(message, "mask_mod:", 9);
+}
+
 int session_status(session *s, clattn_status status) {
-    const bool wrong = status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED;
+    const bool wrong = status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED ||
+                       (status == CLATTN_BUILD_FAILED && blames_expression(s->message));
     const char *why = s->message[0] ? s->message : clattn_status_text(status);
     return wrong ? tool_wrong(s->command, "%s", why) : tool_failed(s->command, "%s", why);
 }

@@ -14,9 +14,17 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 #define TOOL_PRINTF(at)
 #endif
 
-// Print "clattn COMMAND: ..." on stderr; return EXIT_WRONG resp. EXIT_FAILED.
+// Print "clattn COMMAND: ..." on stderr, or "clattn: ..." where command is NULL; return EXIT_WRONG resp. EXIT_FAILED.
 int tool_wrong(const char *command, const char *format, ...) TOOL_PRINTF(2);
 int tool_failed(const char *command, const char *format, ...) TOOL_PRINTF(2);
+// The same of what is no error.
+void tool_note(const char *command, const char *format, ...) TOOL_PRINTF(2);
+// With --json these lines are kept, and at the end are one object on stderr: {"error": {"status", "command", "message", "notes"}},
+// or {"notes"} where the status is EXIT_DONE. begin looks for --json, so that a request that cannot be parsed is told so, too; end
+// returns the status.
+void tool_errors_begin(int argc, char **argv);
+void tool_errors_json(void);
+int tool_errors_end(int status);
 
 // One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command;
 // value NULL is a switch.
@@ -42,6 +50,8 @@ typedef struct command_line {
     int positional_max;         // arguments that are no options
     const char *positional[16]; // filled by options_parse
     int positional_count;
+    const char *given
+        [16]; // of each group the first option that was given, its name without dashes; filled by options_parse
 } command_line;
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).
@@ -100,11 +110,6 @@ int tool_devices(int argc, char **argv);
 int tool_attend(int argc, char **argv);
 int tool_layer(int argc, char **argv);
 int tool_heatmap(int argc, char **argv);
-int tool_heatmap_any(int argc, char **argv); // of weights, or of a mask
-// As wide as the terminal that a picture goes to, else as a page, COLUMNS having the last word; whether it takes colours: 0 asks
-// the terminal and NO_COLOR, 1 always, 2 never.
-int heatmap_columns(void);
-bool heatmap_coloured(int wanted);
 int tool_verify(int argc, char **argv);
 int tool_bench(int argc, char **argv);
 int tool_tune(int argc, char **argv);

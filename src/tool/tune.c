@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "evidence/hard_cases.h"
 #include "evidence/model.h"
@@ -104,7 +103,7 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
         const verify_result result = verify_run(s, &c, kernel, NULL, &ran, why);
         passed += result == VERIFY_PASS;
         if (result == VERIFY_FAIL) {
-            fprintf(stderr, "clattn tune: %s failed: %s\n", c.name, why);
+            tool_note("tune", "%s failed: %s", c.name, why);
             return false;
         }
     }
@@ -124,7 +123,7 @@ double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool
               bench_call_prepare(&call, why) == BENCH_OK;
     for (int i = 0; i < 2 && ok; i++) ok = measure_once(&call.place, bench_call_enqueue, &call, &wall);
     if (ok && check) case_judge(call.data, &call.arrays, s->queue, &verdict);
-    if (!verdict.good) fprintf(stderr, "clattn tune: failed: %s\n", verdict.why);
+    if (!verdict.good) tool_note("tune", "failed: %s", verdict.why);
     ok = ok && verdict.good && measure_run(&call.place, &settings, bench_call_enqueue, &call, &times);
     bench_call_destroy(&call);
     return ok ? times.time_ns : 0.0;
@@ -141,7 +140,9 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
     session s = {0};
     char text[300];
     snprintf(text, sizeof text, "%s\n", row);
-    if (isatty(2)) fprintf(stderr, "\r%s %s\033[K", names_types[type], row);
+    char what[320];
+    snprintf(what, sizeof what, "%s %s", names_types[type], row);
+    progress_more(&t->progress, 0.0, what);
     const int status = session_open_rows(&s, "tune", &t->common, text);
     if (status >= 0) return status;
     if (verified(&s, type, CLATTN_KERNEL_FLASH))
@@ -156,38 +157,33 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
             }
         }
     session_close(&s);
+    progress_more(&t->progress, 1.0, what);
+    progress_wipe(&t->progress);
     return -1;
 }
 
-void tune_add_line(tune *t, const char *line) {
-    const int n = snprintf(t->text + t->used, sizeof t->text - t->used, "%s\n", line);
-    if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
-}
-
-// The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
-// rows that are made here hold for it whatever it is.
-const char *tune_device_condition(const clattn_capabilities *device, char text[40]) {
-    const bool hint = device->is_cpu && device->float_vector_width < 4;
-    snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
-             (unsigned)device->float_vector_width);
-    return text;
-}
-
 static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
-    char row[400], line[640], device[40], remark[TUNE_REMARK];
+    char row[400], line[640], device[40];
+    tune_gained gained;
     const char *colon = strchr(w->row, ':');
     struct test_case c = t->classes[i].test;
     if (!colon) return;
     if (!t->named) c.q_type = c.kv_type = c.out_type = type;
     snprintf(row, sizeof row, "%.*s%s type=%s %s %s", (int)(colon - w->row), w->row,
              tune_device_condition(&t->device, device), names_types[type], t->classes[i].condition, colon);
-    if (isatty(2)) fprintf(stderr, "\r%s, beside what is shipped\033[K", row);
-    const bool faster = tune_gain(t, row, &c, remark);
-    snprintf(line, sizeof line, "%s  # %.0f GFLOP/s, %s", row, model_flops(&t->classes[i].test) / w->time_ns,
-             remark);
+    progress_more(&t->progress, 0.0, "beside what is shipped");
+    tune_gain(t, row, &c, &gained);
+    progress_more(&t->progress, 1.0, "beside what is shipped");
+    progress_wipe(&t->progress);
+    const double gflops = model_flops(&t->classes[i].test) / w->time_ns;
+    snprintf(line, sizeof line, "%s  # %.0f GFLOP/s, %s", row, gflops, gained.remark);
     tune_add_line(t, line);
     t->row_count++;
-    if (faster) tune_keep_row(t, line);
+    if (gained.faster) tune_keep_row(t, line);
+    json_t *numbers = json_pack("{s:f, s:f, s:f, s:f, s:b}", "gflops", gflops, "gain", gained.gain,
+                                "gain_low", gained.low, "gain_high", gained.high, "faster", gained.faster);
+    json_object_update(json_array_get(t->rows, json_array_size(t->rows) - 1), numbers);
+    json_decref(numbers);
 }
 
 // The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
@@ -234,8 +230,18 @@ static int tune_type(tune *t, clattn_type type) {
     }
     for (int i = 0; status < 0 && i < t->class_count && !interrupt_asked(); i++)
         add_winner(t, type, i, &winners[i]);
-    if (isatty(2)) fprintf(stderr, "\r\033[K");
     return status;
+}
+
+// Rows that will be tried; those of a matrix engine count as one, whether there is one is seen then.
+static double count_rows(const tune *t) {
+    const struct test_case *own = t->named ? &t->classes[0].test : NULL;
+    const bool linear = own && own->op == CASE_LINEAR;
+    char text[256];
+    int each = 1 + t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
+    for (int i = 0; candidate(t, i, text); i++) each += *text && !(t->quick && i % 3 != 1);
+    const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of tune_clblast.c
+    return types * each + (!own || linear ? 2 : 0) + projections;
 }
 
 // Whether the native kernel of many rows is that of devices with vectors.
@@ -264,9 +270,13 @@ static int tune_projection(tune *t, const char *name) {
     int status = session_open(&s, "tune", &t->common);
     const bool lanes = status < 0 && projects_in_lanes(&s);
     c.projection = CLATTN_PROJECTION_CLBLAST;
+    progress_more(&t->progress, 0.0, "projection by CLBlast");
     if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
     c.projection = CLATTN_PROJECTION_NATIVE;
+    progress_more(&t->progress, 1.0, "projection by clattn");
     if (status < 0) native = tune_timed(&s, &c, 7, t->named);
+    progress_more(&t->progress, 1.0, NULL);
+    progress_wipe(&t->progress);
     session_close(&s);
     if (status < 0 && t->projection && clblast > 0.0)
         status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
@@ -304,6 +314,7 @@ static int run_tune(tune *t) {
     t->id = s.device;
     session_close(&s);
     tune_add_line(t, tuned_head(&t->device, line));
+    progress_begin(&t->progress, "tune", t->common.quiet, count_rows(t), 0.0);
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0 && !interrupt_asked(); type++)
         if (!t->projection && (!own || (own->op != CASE_LINEAR && (int)own->q_type == type)))
@@ -314,11 +325,14 @@ static int run_tune(tune *t) {
     if (status >= 0) return status;
     if (!t->row_count && interrupt_asked()) return tool_failed("tune", "interrupted before the first row");
     if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
-    fputs(t->text, stdout);
+    if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
         return tool_failed("tune", "%s", error);
     const bool general = !t->named && !t->projection;
-    if (t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general)) status = tune_keep(t);
+    const bool keeps = t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general);
+    if (keeps) status = tune_keep(t);
+    if (status < 0 && t->common.json) status = tune_print_json(t, keeps);
+    if (status == EXIT_DONE) status = -1;
     if (status < 0 && interrupt_asked())
         return tool_failed("tune", "interrupted: %d rows were found before", t->row_count);
     return status < 0 ? EXIT_DONE : status;
@@ -339,20 +353,15 @@ int tool_tune(int argc, char **argv) {
          "--out rows.txt"}};
     const option_group groups[] = {{"tune", rows, sizeof rows / sizeof rows[0], take_tune, &t},
                                    common_group(&t.common)};
-    command_line line = {"tune",
-                         "find the fastest legal variants of this device, as rows for the planner",
-                         "clattn tune --device cpu --out rows.txt",
-                         groups,
-                         2,
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {.command = "tune",
+                         .summary = "find the fastest legal variants of this device, as rows for the planner",
+                         .example = "clattn tune --device cpu --out rows.txt",
+                         .groups = groups,
+                         .group_count = 2};
     char why[256];
     memset(&t, 0, sizeof t);
     int status = options_parse(&line, argc, argv);
     const output_file output = {"out", t.out};
-    if (status < 0 && t.common.json)
-        return tool_wrong("tune", "--json: has no effect: rows are a text of their own");
     if (status < 0 && t.common.tuned)
         return tool_wrong("tune", "--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
@@ -360,6 +369,9 @@ int tool_tune(int argc, char **argv) {
     if (status < 0) status = outputs_check("tune", &output, 1);
     if (status >= 0) return status;
     t.common.tuned = "off";
+    t.rows = json_array();
     interrupt_catch();
-    return make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
+    status = make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
+    json_decref(t.rows);
+    return status;
 }

@@ -1,7 +1,10 @@
 // tune.h: what the parts of clattn tune share: the run's rows, and the time of a case.
 #ifndef CLATTN_TOOL_TUNE_H
 #define CLATTN_TOOL_TUNE_H
+#include <jansson.h>
+
 #include "evidence/case.h"
+#include "tool/progress.h"
 #include "tool/tool.h"
 
 #define TUNE_CLASSES 3
@@ -28,18 +31,25 @@ typedef struct tune {
     char kept[16384]; // those for the cache folder
     size_t kept_used;
     int kept_count;
+    json_t *rows;      // of --json
+    progress progress; // in rows that are tried
 } tune;
 
 // Median time of a case in ns; 0 where it does not run, or is wrong.
 double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check);
+// tune_rows.c. A row with its remark behind a #, or a remark alone.
 void tune_add_line(tune *t, const char *line);
+int tune_print_json(const tune *t, bool keeps);
 // The conditions of a row for this device; returns text.
 const char *tune_device_condition(const clattn_capabilities *device, char text[40]);
 
-// tune_keep.c. What a row gains on this case, in turns with what is shipped, as words for a remark; true where it is faster for
-// sure.
-#define TUNE_REMARK 160
-bool tune_gain(tune *t, const char *row, const struct test_case *test, char remark[TUNE_REMARK]);
+// tune_keep.c. What a row gains on this case, in turns with what is shipped.
+typedef struct tune_gained {
+    bool faster;            // for sure
+    double gain, low, high; // what is shipped takes so many times its time, and the interval; 0: not known
+    char remark[160];       // the same as words
+} tune_gained;
+void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained);
 void tune_keep_row(tune *t, const char *row);
 // Into the cache folder, where a session finds them (tuned.h). -1, or an exit status with its line.
 int tune_keep(const tune *t);

@@ -37,6 +37,8 @@ static int try_row(tune *t, const char *row, const struct test_case *test, doubl
     const int status = session_open_rows(&s, "tune", &t->common, row);
     if (status >= 0) return status;
     *time_ns = tune_timed(&s, test, 7, true);
+    progress_more(&t->progress, 1.0, "parameters of CLBlast");
+    progress_wipe(&t->progress);
     session_close(&s);
     return -1;
 }

@@ -14,25 +14,30 @@
 #define TURNS_MS 2000.0 // of one row at most
 #define MOST_RATIO 1e17 // of an interval that is none: too few runs
 
-bool tune_gain(tune *t, const char *row, const struct test_case *test, char remark[TUNE_REMARK]) {
+void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gained *gained) {
     const bench_settings settings = {.measure = {.repeat = TURNS, .max_ms = TURNS_MS}};
     const bench_side sides[2] = {{&t->common, "\n", {.test = *test}}, {&t->common, row, {.test = *test}}};
     bench_pair pair;
     bench_pair_measure("tune", &t->id, sides, &settings, &pair);
     const compare_ratio *r = &pair.ratio;
+    *gained = (tune_gained){.faster = false};
     if (pair.row.status != BENCH_OK) {
-        snprintf(remark, TUNE_REMARK, "not compared with what is shipped: %.100s", pair.row.why);
-        return false;
+        snprintf(gained->remark, sizeof gained->remark, "not compared with what is shipped: %.100s",
+                 pair.row.why);
+        return;
     }
     // As gains, so that more is better: the interval turns round.
+    gained->gain = 1.0 / r->ratio;
     if (r->high > MOST_RATIO) {
-        snprintf(remark, TUNE_REMARK, "about %.2fx what is shipped: too few runs to tell", 1.0 / r->ratio);
-        return false;
+        snprintf(gained->remark, sizeof gained->remark, "about %.2fx what is shipped: too few runs to tell",
+                 gained->gain);
+        return;
     }
-    snprintf(remark, TUNE_REMARK, "%.2fx what is shipped [%.2f, %.2f]%s", 1.0 / r->ratio, 1.0 / r->high,
-             r->low > 0.0 ? 1.0 / r->low : 0.0,
+    gained->low = 1.0 / r->high, gained->high = r->low > 0.0 ? 1.0 / r->low : 0.0;
+    snprintf(gained->remark, sizeof gained->remark, "%.2fx what is shipped [%.2f, %.2f]%s", gained->gain,
+             gained->low, gained->high,
              r->verdict == COMPARE_INCONCLUSIVE ? ": the machine is too noisy to tell" : "");
-    return r->verdict == COMPARE_FASTER;
+    gained->faster = r->verdict == COMPARE_FASTER;
 }
 
 void tune_keep_row(tune *t, const char *row) {
@@ -50,16 +55,15 @@ int tune_keep(const tune *t) {
     if (!t->kept_count) {
         const bool went = remove(path) == 0;
         if (!t->common.quiet)
-            fprintf(stderr, "clattn tune: no row is faster than what is shipped for sure: none is kept%s\n",
-                    went ? ", and those of an earlier run are gone" : "");
+            tool_note("tune", "no row is faster than what is shipped for sure: none is kept%s",
+                      went ? ", and those of an earlier run are gone" : "");
         return -1;
     }
     tuned_head(&t->device, head);
     const file_part parts[] = {{head, strlen(head)}, {"\n", 1}, {t->kept, t->kept_used}};
     if (!file_write_parts(path, parts, 3, error, sizeof error)) return tool_failed("tune", "%s", error);
     if (!t->common.quiet)
-        fprintf(stderr,
-                "clattn tune: %d rows are kept in %s, and used from now on; --tuned off does without\n",
-                t->kept_count, path);
+        tool_note("tune", "%d rows are kept in %s, and used from now on; --tuned off does without",
+                  t->kept_count, path);
     return -1;
 }

@@ -3,11 +3,11 @@
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "evidence/hard_cases.h"
 #include "evidence/number.h"
 #include "evidence/pairs.h"
+#include "tool/progress.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
 
@@ -64,6 +64,7 @@ typedef struct verify {
     common_options common;
     int counts[3];
     json_t *rows;
+    progress progress; // in cases; in variants where each makes its own
 } verify;
 
 // K/N, K from 0 and below N.
@@ -137,16 +138,18 @@ static void tell(verify *v, const session *s, const char *variant, const struct 
                s->capabilities->name, variant, full);
 }
 
-static void run_case(verify *v, session *s, int i, const struct test_case *test) {
-    char why[256];
-    if (isatty(2))
-        fprintf(stderr, "\r%s/%s\033[K", variants[i].name,
-                test->name ? test->name
-                : v->named ? v->named
-                           : "pairs");
+// `part` of the whole work.
+static void run_case(verify *v, session *s, int i, const struct test_case *test, double part) {
+    char why[256], what[128];
+    snprintf(what, sizeof what, "%.30s/%.90s", variants[i].name,
+             test->name ? test->name
+             : v->named ? v->named
+                        : "pairs");
+    progress_more(&v->progress, 0.0, what);
     verify_family ran;
     const verify_result result = verify_run(s, test, variants[i].kernel, v->family, &ran, why);
-    if (isatty(2)) fprintf(stderr, "\r\033[K");
+    progress_more(&v->progress, part, what);
+    progress_wipe(&v->progress);
     remember(v, ran.name);
     if (!v->family || !strcmp(v->family, ran.name)) tell(v, s, variants[i].name, test, &ran, result, why);
 }
@@ -185,7 +188,7 @@ static void run_pairs(verify *v, session *s, int i) {
     for (int n = 0; n < all.count; n++) {
         if (v->shares && all.rows[n].configuration % v->shares != v->share) continue;
         const struct test_case test = pairs_case(&all, n);
-        run_case(v, s, i, &test);
+        run_case(v, s, i, &test, (double)(v->shares ? v->shares : 1) / all.count);
     }
     pairs_free(&all);
 }
@@ -198,10 +201,24 @@ static int run_variant(verify *v, session *s, int i) {
     for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
         const struct test_case test = v->named ? v->test : hard_case(c);
         if (!suits(i, &test)) continue;
-        if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test);
+        if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test, 1.0);
     }
     session_close(s);
     return -1;
+}
+
+// The cases that will be run, or the variants.
+static int count_work(const verify *v) {
+    int count = 0;
+    for (int i = 0; i < VARIANTS; i++) {
+        if (!wanted(v, variants[i].name, NULL)) continue;
+        count += v->pairs && pairs_of(i);
+        for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
+            const struct test_case test = v->named ? v->test : hard_case(c);
+            count += suits(i, &test) && (v->named || wanted(v, variants[i].name, test.name));
+        }
+    }
+    return count;
 }
 
 // Cases that no kernel took have shown nothing.
@@ -256,20 +273,18 @@ static const option_row rows[] = {
 int tool_verify(int argc, char **argv) {
     verify v = {0};
     const option_group groups[] = {{"verify", rows, 5, take_verify, &v}, common_group(&v.common)};
-    command_line line = {"verify",
-                         "is this device right? every kernel variant on hard cases",
-                         "clattn verify --device cpu",
-                         groups,
-                         2,
-                         0,
-                         {NULL},
-                         0};
+    command_line line = {.command = "verify",
+                         .summary = "is this device right? every kernel variant on hard cases",
+                         .example = "clattn verify --device cpu",
+                         .groups = groups,
+                         .group_count = 2};
     session s = {0};
     int status = options_parse(&line, argc, argv), ran = 0;
     if (status >= 0) return status;
     status = refuse_together(&v);
     if (status >= 0) return status;
     v.rows = json_array();
+    progress_begin(&v.progress, "verify", v.common.quiet, count_work(&v), 0.0);
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(&v, variants[i].name, NULL)) continue;
         ran++;

@@ -2,7 +2,7 @@
 #include "tool/watch.h"
 
 #include <signal.h>
-#include <stdio.h>
+#include <stddef.h>
 #include <unistd.h>
 
 static volatile sig_atomic_t interrupted;
@@ -14,14 +14,14 @@ static void on_interrupt(int signal) {
 }
 
 static bool show(void *user, double done) {
-    const watch *w = user;
-    fprintf(stderr, "\r\033[Kclattn %s: %.0f %%", w->command, 100.0 * done);
-    fflush(stderr);
+    watch *w = user;
+    progress_at(&w->line, done, NULL);
     return !interrupted;
 }
 
 const clattn_progress *watch_begin(watch *w, const session *s, double flops) {
-    *w = (watch){.progress = {show, w}, .command = s->command};
+    *w = (watch){.progress = {show, w}};
+    progress_begin(&w->line, s->command, s->options.quiet, 1.0, 0.0);
     if (s->options.quiet || flops < WATCH_LEAST_FLOPS || !isatty(STDERR_FILENO)) return NULL;
     struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
     sigemptyset(&once.sa_mask);
@@ -34,7 +34,6 @@ const clattn_progress *watch_begin(watch *w, const session *s, double flops) {
 void watch_end(watch *w) {
     if (!w->watching) return;
     sigaction(SIGINT, &before, NULL);
-    fputs("\r\033[K", stderr);
-    fflush(stderr);
+    progress_wipe(&w->line);
     w->watching = false;
 }

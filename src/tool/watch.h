@@ -1,7 +1,8 @@
-// watch.h: somebody who watches a long call on a terminal: a line on stderr says how far it is, and an interrupt (Ctrl-C)
+// watch.h: somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left, and an interrupt (Ctrl-C)
 // cancels it between two slices, so that nothing of it runs on when the program ends; a second one ends the program at once.
 #ifndef CLATTN_TOOL_WATCH_H
 #define CLATTN_TOOL_WATCH_H
+#include "tool/progress.h"
 #include "tool/tool.h"
 
 // A call that has one waits between its launches, so that a short call has none: its time is reported.
@@ -9,7 +10,7 @@
 
 typedef struct watch {
     clattn_progress progress;
-    const char *command;
+    struct progress line;
     bool watching;
 } watch;
 

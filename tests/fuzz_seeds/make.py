@@ -102,6 +102,18 @@ def make_heatmap():
         write(f"heatmap/good_tokens_{out}", bytes([0, 0, 3, 3, 4, out, 0]) + labels + bytes([0]) + values)
         write(f"heatmap/good_both_tokens_{out}", bytes([0, 0, 3, 3, 12, out, 0]) + labels + labels + bytes([0]) + values)
     write("heatmap/bool", bytes([0, 0, 3, 3, 0, 0, 0, 5]) + b"\x01\x00")
+    # Flag 64 brings two bytes more: which of scale, vmax, per-head, color, json, COLUMNS, quiet; then their words.
+    for name, out, which, chosen in (("log", 2, 1, 2), ("vmax", 3, 2, 0), ("by_head", 0, 4, 0), ("colours", 0, 8, 32), ("json", 2, 16, 0),
+                                     ("narrow", 0, 32, 0), ("all", 0, 47, 34)):
+        write(f"heatmap/good_{name}", bytes([0, 2, 4, 8, 64, out, 0, which, chosen, 0]) + values)
+    for out in 0, 2, 3:  # a cell is a block of weights
+        write(f"heatmap/good_blocks_{out}", bytes([0, 0, 2, 10, 64, out, 0, 1, 2, 0]) + values)
+    script = "\u043f\u0440\u0438\u0432".encode() + "\u4e2d\u6587".encode()  # Cyrillic and CJK: letters of the machine's fonts
+    write("heatmap/good_fonts", bytes([0, 0, 1, 1, 4, 3, 0, 1, 14]) + script + bytes([2]) + b"ab" + bytes([0]) + values)
+    # Flag 128 is a mask: rows, keys, length of the expression, the expression.
+    for name, flags, text in ("mask", 128, "j <= i"), ("mask_window", 128 | 16 | 2, "i != j"), ("mask_heads", 128 | 32 | 8 | 1, "x"):
+        write(f"heatmap/good_{name}", bytes([0, 0, 0, 0, flags, 2, 2, 6, 7, len(text) - 1]) + text.encode())
+    write("heatmap/mask_large", bytes([0, 0, 0, 0, 128 | 2, 2, 0, 4, 3, 5]) + b"j <= i")
     write("heatmap/batch", bytes([0, 0, 3, 3, 17, 0, 7, 0]) + values)
 
 

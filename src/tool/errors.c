@@ -1,0 +1,102 @@
+// errors.c: error lines: "clattn COMMAND: ..." on stderr as they come; with --json one object there when the command ends, so that
+// who reads JSON never meets a line that is none.
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/tool.h"
+
+typedef struct kept {
+    bool json;
+    char command[32], error[2048]; // the last error; "" where there was none
+    json_t *notes;                 // what was told before it
+} kept;
+
+static kept all; // of the process: it has one command
+
+void tool_errors_json(void) {
+    all.json = true;
+}
+
+void tool_errors_begin(int argc, char **argv) {
+    tool_errors_end(EXIT_DONE);
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--json")) tool_errors_json();
+}
+
+static void keep_note(const char *line) {
+    if (!all.notes) all.notes = json_array();
+    json_array_append_new(all.notes, json_string(line));
+}
+
+// One line whatever it quotes: names in files may hold what steers a terminal.
+static void tell(const char *command, bool error, const char *format, va_list list) {
+    char line[sizeof all.error];
+    vsnprintf(line, sizeof line, format, list);
+    for (char *c = line; *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    if (!all.json) {
+        fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", line);
+    } else if (error) {
+        if (all.error[0]) keep_note(all.error);
+        snprintf(all.command, sizeof all.command, "%s", command ? command : "");
+        memcpy(all.error, line, sizeof line);
+    } else {
+        keep_note(line);
+    }
+}
+
+int tool_wrong(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, true, format, list);
+    va_end(list);
+    return EXIT_WRONG;
+}
+
+int tool_failed(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, true, format, list);
+    va_end(list);
+    return EXIT_FAILED;
+}
+
+void tool_note(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, false, format, list);
+    va_end(list);
+}
+
+// Letters that are no UTF-8, which JSON has no place for, are told as '?'.
+static json_t *text(const char *line) {
+    char plain[sizeof all.error];
+    json_t *json = json_string(line);
+    if (json) return json;
+    snprintf(plain, sizeof plain, "%s", line);
+    for (char *c = plain; *c; c++)
+        if ((unsigned char)*c >= 0x80) *c = '?';
+    return json_string(plain);
+}
+
+int tool_errors_end(int status) {
+    json_t *object = NULL;
+    if (status != EXIT_DONE && all.error[0]) {
+        object = json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
+                           all.command[0] ? json_string(all.command) : NULL, "message", text(all.error));
+        if (all.notes) json_object_set(json_object_get(object, "error"), "notes", all.notes);
+    } else if (all.error[0] || all.notes) {
+        if (all.error[0]) keep_note(all.error);
+        object = json_pack("{s:O}", "notes", all.notes);
+    }
+    if (object) {
+        json_dumpf(object, stderr, JSON_COMPACT);
+        fputc('\n', stderr);
+    }
+    json_decref(object);
+    json_decref(all.notes);
+    memset(&all, 0, sizeof all);
+    return status;
+}

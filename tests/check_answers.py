@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""What a script and a person get of every command: JSON where it is asked for, errors too; exit status 1 and nothing half-written
+where a disk is full; progress with the time that is left on a terminal, and there alone.   $1 build folder"""
+import json, os, pty, re, resource, select, shutil, signal, struct, subprocess, sys, tempfile
+
+clattn = os.path.abspath(sys.argv[1] + "/clattn")
+data = os.path.abspath("tests/data")
+work = tempfile.mkdtemp()
+os.chdir(work)
+environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "TERM": "xterm"}
+failed = []
+
+
+def check(good, *what):
+    if not good:
+        print("FAIL", *what)
+        failed.append(what)
+
+
+def run(line, **more):
+    return subprocess.run([clattn, *line.split()], capture_output=True, text=True, env=environment, timeout=600, **more)
+
+
+def npy(name, shape):
+    head = repr({"descr": "<f4", "fortran_order": False, "shape": shape})
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    count = 1
+    for n in shape:
+        count *= n
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f", *((i % 7 - 3) / 4 for i in range(count))))
+
+
+npy("x.npy", (1, 2, 16, 8))
+npy("w.npy", (2, 16, 16))
+attend = "attend --q x.npy --k x.npy --v x.npy"
+layer = f"layer --weights {data}/minilm_layer0.safetensors --names bert:encoder.layer.0.attention --heads 12 --x {data}/minilm_layer0_x.npy"
+bench = "bench -n 16 -d 8 --heads 2 --max-ms 1"
+case = "attend-f32-b1-h2-n9-d64-full"
+check(run(bench + " --quiet --save a.json").returncode == 0, "a bench to go on with")
+rows = json.load(open("a.json"))
+many = {**rows, "rows": [{**rows["rows"][0], "case": f"attend-f32-b1-h2-n{n}-d8-full", "samples_ns": [1000 + i for i in range(64)]} for n in range(1, 150)]}
+json.dump(many, open("many.json", "w"))
+
+# JSON of every command, and a field of it.
+for line, key in {"devices --json": "devices", f"{attend} --out o.npy --json": "time_ns", f"{layer} --out o.npy --json": "kernel",
+                  "layer --list-presets --json": "presets", "heatmap w.npy --out w.svg --json": "keys", "heatmap --causal top-left --n 4 --out m.svg --json": "seen",
+                  f"verify --only flash --case {case} --json": "results", f"{bench} --json": "rows", "compare a.json a.json --json": "same",
+                  "report a.json --out r.html --json": "bytes", "completion fish --json": "script", "manual bench --json": "commands",
+                  "--version --json": "clattn", "--help --json": "commands"}.items():
+    done = run(line)
+    try:
+        check(key in json.loads(done.stdout) and not done.stderr and done.returncode == 0, line, done)
+    except ValueError:
+        check(False, line, "no JSON:", done)
+tables = {t["command"]: {o["name"] for o in t["options"]} for t in json.loads(run("manual --json").stdout)["commands"]}
+for command, options in tables.items():
+    check("--json" in options, command, "has no --json")
+check({"--mask-mod", "--vmax", "--n"} <= tables["heatmap"], "options of heatmap:", tables["heatmap"])
+
+# An error is one object on stderr, with the exit status that it has.
+for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FILE"), (f"{attend} --out no/o.npy", 2, "no/o.npy"), (f"{attend} --out o.npy --causal bad", 2, "causal"),
+                           (f"{attend} --out o.npy --unknown", 2, "no such option"), (f"{attend} --out o.npy --score-mod missing", 2, "score_mod:1:1"),
+                           ("layer --x x.npy", 2, "--out"), ("heatmap absent.npy --out h.svg", 2, "No such file"), ("heatmap w.npy", 2, "--out FILE"),
+                           ("verify --case nonsense", 2, "starts with"), ("bench --max-ms no", 2, "max-ms"), ("tune --tuned off", 2, "no effect"),
+                           ("compare a.json", 2, "two files"), ("compare a.json absent.json", 2, "absent.json"), ("report", 2, "a file"), ("manual nonesuch", 2, "no command"),
+                           ("completion tcsh", 2, "must be one of"), ("devices --device nonesuch", 2, "none of"), (f"{attend} --out /dev/full", 1, "No space left"),
+                           (f"{bench} --save /dev/full", 1, "No space left"), ("bench --case attend-f32-b1-h2-n64-d16-full-decode --max-ms 1", 1, "nothing was measured")):
+    done = run(line + " --json")
+    try:
+        # A compiler may have its own words before.
+        told = json.loads(done.stderr.splitlines()[-1])["error"]
+        check(told["status"] == done.returncode == status and word in told["message"], line, done)
+        check(told.get("command") == (None if word == "no command" and line == "nonesuch" else line.split()[0]), line, told)
+        check(len(done.stderr.splitlines()) == 1 or "score-mod" in line, line, "more than an object:", done.stderr)
+        check(status == 1 or not done.stdout, line, "printed", done.stdout)
+    except (ValueError, IndexError, KeyError):
+        check(False, line, "no JSON error:", done)
+
+# A full disk is told by each that writes: exit status 1, one line, no file, and what was there stays.
+outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy", f"{attend} --out /dev/null --scores": "npy",
+           f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy", f"{layer} --out /dev/null --attention-weights": "npy",
+           "heatmap w.npy --out": "svg", "heatmap --causal top-left --n 4 --out": "svg", "report a.json --out": "html", f"{bench} --quiet --save": "json"}
+if run("heatmap w.npy --out h.png").returncode == 0:
+    outputs["heatmap w.npy --out "] = "png"
+
+
+def small_files():
+    signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (40, 40))
+
+
+for line, ending in outputs.items():
+    os.symlink("/dev/full", "full." + ending)
+    done = run(f"{line} full.{ending}")
+    check(done.returncode == 1 and done.stderr.count("\n") == 1 and "No space left" in done.stderr, line, "/dev/full", done)
+    os.remove("full." + ending)
+    open("old." + ending, "w").write("what was there")
+    before = set(os.listdir("."))
+    if line.split()[0] not in ("heatmap", "report") or "--n " in line:
+        continue  # a driver's compiler needs room, too; all write by one function
+    done = run(f"{line} old.{ending}", preexec_fn=small_files)
+    check(done.returncode == 1 and "File too large" in done.stderr, line, "no room", done)
+    check(open("old." + ending).read() == "what was there" and set(os.listdir(".")) <= before, line, "left", set(os.listdir(".")) - before)
+for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy", "manual attend", "completion bash", "report a.json --out r.html --json", "layer --list-presets",
+             "--version --json", f"verify --only flash --case {case} --json"):
+    with open("/dev/full", "w") as full:
+        done = subprocess.run([clattn, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environment, timeout=600)
+    check(done.returncode == 1 and done.stderr.count("\n") == 1 and "standard output" in done.stderr, line, "into a full device", done)
+
+
+# A case that is too long for the time is not begun where the limits tell so, given up where they do not, and keeps no other.
+fma = max(rows["devices"][0]["fma_gflops"], rows["devices"][0]["native_fma_gflops"] or 0)
+n = int((3e8 * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
+open("slow.txt", "w").write("flash :\n")
+done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
+try:
+    got = json.loads(done.stdout)["rows"]
+    check([row["status"] for row in got] == ["unsupported", "unsupported", "ok"] and done.returncode == 0, "too long:", done)
+    check("not begun" in got[0]["why"] and "given up after" in got[1]["why"], "too long:", got)
+except ValueError:
+    check(False, "too long:", done)
+
+
+def on_terminal(line, stop=None, **change):
+    """What it says on a terminal, and its exit status; once it has said `stop`, Ctrl-C."""
+    terminal, its_side = pty.openpty()
+    process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change})
+    os.close(its_side)
+    said = ""
+    while select.select([terminal], [], [], 300)[0]:
+        try:
+            part = os.read(terminal, 4096)
+        except OSError:  # the other side is closed
+            break
+        if not part:
+            break
+        said += part.decode(errors="replace")
+        if stop and stop in said:
+            process.send_signal(signal.SIGINT)
+            stop = None
+    os.close(terminal)
+    return said, process.wait()
+
+
+# To find a row takes half a minute.
+thorough = environment.get("CLATTN_THOROUGH", "off") != "off"
+FOUND = "beside what is shipped" if thorough else " left"
+tune = "tune --case attend-f32-b1-h8-n512-d64-full --quick --keep off --out part.txt"
+for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6), ("verify --only flash", " left", 2), (tune, FOUND, 2), ("compare many.json many.json", None, 2),
+                          ("report many.json many.json --out r.html", None, 2), ("devices", None, 1)):
+    said, status = on_terminal(line, stop)
+    told = [int(x) for x in re.findall(r"clattn \w+: (\d+) %", said)]
+    check(len(told) >= least and told == sorted(told) and told[-1] <= 100, line, "percent:", told)
+    check(" left" in said or line == "devices", line, "tells no time:", said[-300:])
+    check(stop or (status == 0 and said.endswith("\r\033[K")), line, "stays on the screen:", said[-200:], status)
+    check(max(len(x) for x in re.split("\r\033\\[K|\n", said)) < 80, line, "breaks a line")
+    if line.startswith("tune"):  # what was found before Ctrl-C is kept
+        check(status == 1 and ("1 rows were found before" if thorough else "before the first row") in said, line, "interrupted:", status, said[-300:])
+        check(thorough == os.path.exists("part.txt") and (not thorough or "what is shipped" in open("part.txt").read()), line, "part.txt")
+said, status = on_terminal("bench -n 16,24,32,40 -d 8 --heads 2 --max-ms 200 --save part.json --device 0", "-n24-")
+got = len(json.load(open("part.json"))["rows"]) if os.path.exists("part.json") else 0
+check(1 <= got <= 3 and status == 1, "bench, interrupted:", got, status, said[-300:])
+said, status = on_terminal(bench + " --quiet")
+check(status == 0 and not said, "--quiet shows", said)
+said, status = on_terminal(bench, TERM="dumb")
+check(status == 0 and not said, "a dumb terminal is shown", said)
+check(not run(bench).stderr, "no terminal, and something on stderr")
+shutil.rmtree(work)
+print("answers:", "all held" if not failed else f"{len(failed)} did not hold")
+sys.exit(bool(failed))
