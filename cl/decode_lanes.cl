@@ -90,9 +90,9 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], cons
 #pragma unroll
         for (int c = 0; c < pairs; c++) {
             const int at = (column + c) * SPAN;
-            const uint16 none = (uint16)(0), second = load_bits(odd.at, at);
+            const uint16 none = (uint16)(0), second = load_pairs(odd.at, at);
             // A key that is missing has the weight 0, which an infinity would make a NaN.
-            const vec_pair x = zip_values(load_bits(even.at, at), j + 1 < tile->count ? second : none);
+            const vec_pair x = zip_values(load_pairs(even.at, at), j + 1 < tile->count ? second : none);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
                 acc[r][c].a = multiply_add(AS_VEC_UINT(x.a), AS_VEC_UINT((VEC)(pair[r])), acc[r][c].a);

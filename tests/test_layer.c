@@ -46,6 +46,13 @@ START_TEST(shapes) {
     row.batch = 1;
     row.n_q = 1;
     with_projections(&row);
+    // Heads that end within a pair of bfloat16.
+    struct test_case odd = case_layer_base("odd heads");
+    odd.q_type = odd.matrix_type = CLATTN_TYPE_BF16;
+    odd.n_q = odd.n_kv = 40;
+    odd.head_dim = 15;
+    odd.projection = CLATTN_PROJECTION_NATIVE;
+    case_assert(&odd);
 }
 END_TEST
 

@@ -45,6 +45,11 @@ START_TEST(odd_sizes) {
         test.head_dim = sizes[(n * 7 + n / count) % count];
         test.biases = n % 3 == 1;
         with_projections(&test);
+        if (test.n_q < 40) continue;
+        // A product of pairs, where the device has one.
+        test.q_type = test.matrix_type = CLATTN_TYPE_BF16;
+        test.projection = CLATTN_PROJECTION_NATIVE;
+        case_assert(&test);
     }
 }
 END_TEST

@@ -202,6 +202,47 @@ START_TEST(who_projects) {
 }
 END_TEST
 
+// bfloat16's dot product is taken where it was proven and is the faster engine, by lanes that can.
+START_TEST(dot_product) {
+    static const struct {
+        int width, row_tile; // of the device's vectors; REDUCTION_TILE of a row of the caller's
+        clattn_type x, w;
+        bool proven;
+        float fma, dot;
+        bool taken;
+    } cases[] = {{16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true}, // Zen 5
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false}, // Sapphire Rapids
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, 243, 450, false},
+                 {16, 0, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 243, 450, false},
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_F16, true, 243, 450, false},
+                 {16, 96, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true},
+                 {16, 48, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, false},
+                 {8, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clattn_capabilities cpu = wide_cpu;
+        tuned_rows own = {0};
+        linear_choice c;
+        char text[64], why[256];
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        linear_problem p = problem_of(512, 768, 768, cases[i].w);
+        p.type_x = cases[i].x, cpu.float_vector_width = (uint32_t)cases[i].width;
+        in.probes.proven = 1u << PROBE_FMA | (cases[i].proven ? 1u << PROBE_DOT_BF16 : 0);
+        in.probes.rate[PROBE_FMA] = cases[i].fma, in.probes.rate[PROBE_DOT_BF16] = cases[i].dot;
+        snprintf(text, sizeof text, "linear_lanes : REDUCTION_TILE=%d\n", cases[i].row_tile);
+        if (cases[i].row_tile) {
+            ck_assert_msg(cla_tuned_parse(text, &own, why, sizeof why), "%s", why);
+            in.own = &own;
+        }
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_LANES);
+        ck_assert_msg(c.knobs.dot_bf16 == cases[i].taken, "case %zu", i);
+        if (!cases[i].row_tile) ck_assert_int_eq(c.knobs.reduction_tile, cases[i].taken ? 512 : 256);
+        if (cases[i].row_tile) cla_tuned_free(&own);
+        p.rows = 4; // few rows read W: nothing to gain
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.knobs.dot_bf16 == 0);
+    }
+}
+END_TEST
+
 // Heads that RoPE turns in a projection are whole in its tile.
 START_TEST(whole_heads) {
     const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
@@ -233,6 +274,6 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
-                                  alignment,   who_projects,       whole_heads};
+                                  alignment,   who_projects,       dot_product,      whole_heads};
     return PLAN_SUITE_RUN("plan_linear", tests);
 }

@@ -49,15 +49,19 @@ static linear_problem problem_of(const linear *l) {
                             .align_w = l->align_w};
 }
 
-// A matrix engine is probed where the context has asked for it and the projection could gain.
+// Engines are probed where the projection could gain, a matrix engine where the context has asked for it, too.
 static plan_input input_of(clattn_context *context, const linear_problem *p) {
     plan_input in = cla_planner_linear_input(context);
     in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context); // who has lanes never asks
-    if (!(context->engines & CLATTN_ENGINE_AMX) || !cla_family_linear_matrix_can(&in, p)) return in;
-    const unsigned wanted = 1u << PROBE_FMA | 1u << PROBE_AMX;
+    const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
+               dot = cla_family_linear_dot_can(&in, p);
+    if (!tiles && !dot) return in;
+    const unsigned wanted =
+        1u << PROBE_FMA | (tiles ? 1u << PROBE_AMX : 0) | (dot ? 1u << PROBE_DOT_BF16 : 0);
     const probe_results found = cla_probe_results(context, wanted);
     in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
-    in.probes.rate[PROBE_FMA] = found.rate[PROBE_FMA], in.probes.rate[PROBE_AMX] = found.rate[PROBE_AMX];
+    for (int i = 0; i < PROBE_COUNT; i++)
+        if (wanted >> i & 1u) in.probes.rate[i] = found.rate[i];
     return in;
 }
 

@@ -69,7 +69,7 @@ static bool choose_many_rows(const plan_input *in, const linear_problem *p, cons
         knobs k = base;
         int tile = 0;
         k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
-        k.row_panels = 2 - i % 2, k.reduction_tile = 256;
+        k.row_panels = 2 - i % 2, k.reduction_tile = k.dot_bf16 ? 512 : 256; // alike in bytes of x
         cla_knobs_override(&k, row);
         const int block = common_multiple(k.lanes, k.column_block),
                   step = head ? common_multiple(block, head) : block;
@@ -103,12 +103,24 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
+bool cla_family_linear_dot_can(const plan_input *in, const linear_problem *p) {
+    return in->device->is_cpu && in->device->float_vector_width >= 16 && p->type_x == CLATTN_TYPE_BF16 &&
+           p->type_w == CLATTN_TYPE_BF16;
+}
+
+bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
+    return cla_family_linear_dot_can(in, p) && (in->probes.proven >> PROBE_DOT_BF16 & 1u) &&
+           in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
+}
+
 // RoPE joins in where pairs are not cut: heads of an even size.
 static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
                   linear_choice *choice) {
     static const knobs none = {0};
     const int head = p->rope_head % 2 ? 0 : p->rope_head;
     choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
+    choice->knobs.dot_bf16 =
+        choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
     if (head && choose_many_rows(in, p, &row->knobs, head, choice))
         choice->knobs.rope = p->rope_interleaved ? 2 : 1;
     else if (!choose_many_rows(in, p, &row->knobs, 0, choice))

@@ -31,9 +31,9 @@ bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p
     const int products = products_of(p);
     const float reached = products == 1 ? REACHED_BY_ONE : REACHED_BY_SEVERAL;
     if (!cla_family_linear_matrix_can(in, p) || !(in->probes.proven >> PROBE_AMX & 1u)) return false;
+    const float lanes = in->probes.rate[cla_family_linear_dot_wins(in, p) ? PROBE_DOT_BF16 : PROBE_FMA];
     return p->rows >= (p->packed ? FEWEST_ROWS : FEWEST_ROWS_UNPACKED) &&
-           in->probes.rate[PROBE_AMX] * reached / (float)products >
-               in->probes.rate[PROBE_FMA] * REACHED_BY_LANES;
+           in->probes.rate[PROBE_AMX] * reached / (float)products > lanes * REACHED_BY_LANES;
 }
 
 static int64_t divide_up(int64_t n, int64_t by) {
