@@ -6,23 +6,29 @@
 // With splits > 1 out and lse are float32 partial results of a normal form: range s is at split_out * s and
 // split_lse * s. Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
 //
-// Measured on a 2-core Zen 4 with PoCL 3.1, November 2026: 32 query heads on 8 K/V heads, 4096 keys, D = 128.
-// float32 is bound by memory, and what matters is that K and V are read in address order: four keys at once,
-// or half a row of V at a time, cost 30 to 45 %, and asking for memory ahead in software halved the speed
-// (the first-level cache's miss buffers are then the limit; the second level's own prefetcher has more of
-// them). In the third-level cache it is bound by arithmetic. Zen 5, 17 MB of bfloat16: sums that end in one tree, one softmax
-// for the rows of a key, and P V of pairs of keys by the dot product took 0.76 of the time before them, float16 0.85 and float32
-// 0.95 (in processor time). More keys at once are no gain, and with float32 the compiler reads them side by side: 2.7 times
-// the time.
+// Measured with PoCL 3.1: 32 query heads on 8 K/V heads, 4096 keys, D = 128. What matters is that memory is asked for in address
+// order and without a pause: on a Zen 4 four keys at once, or half a row of V at a time, cost float32 30 to 45 %, on a Zen 5
+// up to 180 %, where they were not asked for before. On a Zen 5 (processor time of one core, in turns) asking a tile ahead, line
+// by line as the tile before it is worked on, with each number of V loaded once and no copies of the sums took of the time
+// before, in the third-level cache and from memory: float32 0.80 and 0.99, bfloat16 0.84 and 0.72, float16 (with a conversion
+// of one instruction) 0.49 and 0.57; one query row a head 0.92, 0.81 and 0.52; D = 256 1.02, 0.48 and 0.32. Asking
+// farther ahead, or into the second-level cache, loses from memory (1.1 to 1.3): the first-level cache's miss buffers are the
+// limit there.
 
-// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, whole rows of V, so that the
-// addresses only ever grow by a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query, fewer
-// accumulators. Of pages half a row of V at a time costs nothing, because they are asked for before.
+// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
+// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
 #ifndef KEY_BLOCK
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
 #endif
-#ifndef VALUE_ACCUMULATORS
-#define VALUE_ACCUMULATORS ((TYPE_KV == STORE_F32 || TYPE_KV == STORE_F16) && !PAGED ? 32 : 16)
+// 8 KiB of float32 keys, 16 of others: between two tiles each costs 270 cycles of waiting for the maximum.
+#ifndef KEY_TILE
+#define KEY_TILE                                                                                             \
+    (TYPE_KV != STORE_F32 ? (HEAD_DIM > 256   ? 16                                                           \
+                             : HEAD_DIM > 128 ? 32                                                           \
+                                              : 64)                                                          \
+     : HEAD_DIM > 96      ? 16                                                                               \
+     : HEAD_DIM > 64      ? 32                                                                               \
+                          : 64)
 #endif
 #include "decode_lanes_scores.clh"
 #include "softmax.clh"
@@ -55,10 +61,9 @@ vec_pair load_value(const key_tile *tile, int j, int pair) {
 }
 
 // A pair of value columns of row r without the keys it does not see.
-vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair) {
+vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair, vec_pair o) {
     const float *score = (const float *)rows->score + r;
     const float rescale = ROW_OF(rows->rescale, r);
-    vec_pair o = rows->out[r][pair];
     o.a *= rescale, o.b *= rescale;
     for (int j = 0; j < tile->count; j++) {
         if (!((rows->seen[r] >> j) & 1u)) continue;
@@ -69,23 +74,25 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair)
     return o;
 }
 
-// acc += P V for the tile's keys and rows [first, first + VALUE_ROWS).
+// acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns from `column` on.
 #if DOT_VALUES
-REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], const query_rows *rows,
-                                     const key_tile *tile, int first) {
+REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
+                                     const key_tile *tile, int first, int column, const int pairs) {
     const float *pair = (const float *)rows->pair + first;
+#pragma unroll 1
     for (int j = 0; j < tile->count; j += 2, pair += SLOTS) {
         const kv_row even = TILE_ROW(tile, values, j);
         const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
         if (first == 0) {
-            ask_with_value(tile, j);
-            ask_with_value(tile, j + 1);
+            ask_with_value(tile, j, column);
+            ask_with_value(tile, j + 1, column);
         }
 #pragma unroll
-        for (int c = 0; c < ALL_PAIRS_V; c++) {
-            const uint16 none = (uint16)(0), second = load_pairs(odd.at, c * SPAN);
+        for (int c = 0; c < pairs; c++) {
+            const int at = (column + c) * SPAN;
+            const uint16 none = (uint16)(0), second = load_pairs(odd.at, at);
             // A key that is missing has the weight 0, which an infinity would make a NaN.
-            const vec_pair x = zip_values(load_pairs(even.at, c * SPAN), j + 1 < tile->count ? second : none);
+            const vec_pair x = zip_values(load_pairs(even.at, at), j + 1 < tile->count ? second : none);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
                 acc[r][c].a = multiply_add(AS_VEC_UINT(x.a), AS_VEC_UINT((VEC)(pair[r])), acc[r][c].a);
@@ -95,14 +102,15 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
     }
 }
 #else
-REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], const query_rows *rows,
-                                     const key_tile *tile, int first) {
+REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
+                                     const key_tile *tile, int first, int column, const int pairs) {
     const float *score = (const float *)rows->score + first;
+#pragma unroll 1
     for (int j = 0; j < tile->count; j++, score += SLOTS) {
-        if (first == 0) ask_with_value(tile, j);
+        if (first == 0) ask_with_value(tile, j, column);
 #pragma unroll
-        for (int c = 0; c < ALL_PAIRS_V; c++) {
-            const vec_pair x = load_value(tile, j, c);
+        for (int c = 0; c < pairs; c++) {
+            const vec_pair x = load_value(tile, j, column + c);
 #pragma unroll
             for (int r = 0; r < VALUE_ROWS; r++) {
                 acc[r][c].a = fma((VEC)(score[r]), x.a, acc[r][c].a);
@@ -113,27 +121,45 @@ REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][ALL_PAIRS_V], cons
 }
 #endif
 
-// out = rescale * out + P V for rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0,
-// which is enough unless V holds an infinity or NaN there: then the sum shows it, and is done again with
-// care.
-void add_values(query_rows *rows, const key_tile *tile, int first) {
-    vec_pair acc[VALUE_ROWS][ALL_PAIRS_V];
+// out = rescale * out + P V of a block of rows and columns.
+REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int first, int column,
+                                 const int pairs) {
+    vec_pair acc[VALUE_ROWS][VALUE_PAIRS];
 #pragma unroll
     for (int r = 0; r < VALUE_ROWS; r++) {
         const float rescale = ROW_OF(rows->rescale, first + r);
 #pragma unroll
-        for (int c = 0; c < ALL_PAIRS_V; c++) {
-            acc[r][c].a = rows->out[first + r][c].a * rescale;
-            acc[r][c].b = rows->out[first + r][c].b * rescale;
+        for (int c = 0; c < pairs; c++) {
+            acc[r][c].a = rows->out[first + r][column + c].a * rescale;
+            acc[r][c].b = rows->out[first + r][column + c].b * rescale;
         }
     }
-    multiply_values(acc, rows, tile, first);
-    for (int r = 0; r < VALUE_ROWS; r++) {
+    multiply_values(acc, rows, tile, first, column, pairs);
+#pragma unroll
+    for (int r = 0; r < VALUE_ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < pairs; c++) { // member by member: the compiler copies a struct by parts
+            rows->out[first + r][column + c].a = acc[r][c].a;
+            rows->out[first + r][column + c].b = acc[r][c].b;
+        }
+}
+
+// Rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is enough unless V holds an infinity or
+// NaN there: then the sum shows it, and is done again with care.
+void add_values(query_rows *rows, const key_tile *tile, int first) {
+    vec_pair before[VALUE_ROWS][ALL_PAIRS_V];
+    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++)
+        for (int c = 0; c < ALL_PAIRS_V; c++) before[r][c] = rows->out[first + r][c];
+    for (int c = 0; c + VALUE_PAIRS <= ALL_PAIRS_V; c += VALUE_PAIRS)
+        add_columns(rows, tile, first, c, VALUE_PAIRS);
+    if (ALL_PAIRS_V % VALUE_PAIRS != 0)
+        add_columns(rows, tile, first, ALL_PAIRS_V / VALUE_PAIRS * VALUE_PAIRS, ALL_PAIRS_V % VALUE_PAIRS);
+    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++) {
         VEC all = (VEC)(0.0f);
-        for (int c = 0; c < ALL_PAIRS_V; c++) all += acc[r][c].a + acc[r][c].b;
-        const bool again = rows->hidden && any(isnan(all));
+        for (int c = 0; c < ALL_PAIRS_V; c++) all += rows->out[first + r][c].a + rows->out[first + r][c].b;
+        if (!any(isnan(all))) continue;
         for (int c = 0; c < ALL_PAIRS_V; c++)
-            rows->out[first + r][c] = again ? add_seen(rows, tile, first + r, c) : acc[r][c];
+            rows->out[first + r][c] = add_seen(rows, tile, first + r, c, before[r][c]);
     }
 }
 
@@ -242,7 +268,7 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
     key_tile tile;
     tile.first = begin;
 #else
-    key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0};
+    key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0, 0};
 #endif
 #if PAGED
     kv_tile places[2][2];
@@ -256,8 +282,10 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
         // With blocks the next tile may be anywhere: each is looked up.
         find_tile(&tile, places, (SCORE_OPS & ARGS_BLOCKS) ? 0 : n++, &keys, &values, end);
 #elif PAST
-        tile.count = kv_run(&keys, tile.first, tile.count);
+        tile.left = kv_run(&keys, tile.first, end - tile.first), tile.count = min(tile.left, tile.count);
         kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
+#else
+        tile.left = end - tile.first;
 #endif
         add_tile(&call, &rows, &tile DROPOUT_VALUE);
     }

@@ -131,6 +131,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "memory: create and release: give both or none");
     TRY(cla_opencl_open(&c->log));
     TRY(describe(c));
+    if (c->capabilities.is_cpu) cla_os_cpu_model(c->cpu_model);
     if (c->capabilities.is_cpu && (params->engines & CLATTN_ENGINE_AMX) && cla_os_request_amx())
         c->engines |= CLATTN_ENGINE_AMX;
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others

@@ -118,7 +118,7 @@ refuse -DSHARED_KV=1 -DHEAD_DIM=64 -DHEAD_DIM_V=72 cl/decode_rows.cl
 refuse -DTILE_Q=8192 cl/decode_rows.cl
 refuse -DKEY_BLOCK=3 cl/decode_lanes.cl
 refuse -DROWS=9 cl/decode_lanes.cl
-refuse -DKEY_TILE=64 cl/decode_lanes.cl
+refuse -DKEY_TILE=128 cl/decode_lanes.cl
 refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/flash.cl
 refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/flash_lanes.cl
 refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/flash_lanes.cl

@@ -2,6 +2,7 @@
  * the clock and the dynamic library. No OpenCL; POSIX only. What a user may not do is tested as that user:
  * run it once as root and once not; messages tell what was left out. */
 #define _XOPEN_SOURCE 700
+#define _GNU_SOURCE // sched_setaffinity()
 #include "cache_fixture.h"
 #include "core/os.h"
 
@@ -9,6 +10,7 @@
 
 #include <check.h>
 #include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -212,6 +214,31 @@ START_TEST(tile_registers) {
 }
 END_TEST
 
+// The model of the CPU is the same from whichever core it is asked: an answer kept under it is found again.
+START_TEST(cpu_model) {
+    char first[OS_CPU_MODEL_BYTES], again[OS_CPU_MODEL_BYTES];
+    cla_os_cpu_model(first);
+    ck_assert_uint_lt(strlen(first), sizeof first);
+#ifdef __linux__
+    ck_assert_uint_gt(strlen(first), 8);
+    cpu_set_t before, one;
+    ck_assert_int_eq(sched_getaffinity(0, sizeof before, &before), 0);
+    for (int i = 0; i < CPU_SETSIZE; i++) {
+        if (!CPU_ISSET(i, &before)) continue;
+        CPU_ZERO(&one);
+        CPU_SET(i, &one);
+        ck_assert_int_eq(sched_setaffinity(0, sizeof one, &one), 0);
+        cla_os_cpu_model(again);
+        ck_assert_str_eq(first, again);
+    }
+    ck_assert_int_eq(sched_setaffinity(0, sizeof before, &before), 0);
+#else
+    cla_os_cpu_model(again);
+    ck_assert_str_eq(first, again);
+#endif
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("os");
     TCase *folders = tcase_create("folder"), *rest = tcase_create("rest");
@@ -227,6 +254,7 @@ int main(void) {
     tcase_add_test(rest, time_goes_on);
     tcase_add_test(rest, library);
     tcase_add_test(rest, tile_registers);
+    tcase_add_test(rest, cpu_model);
     suite_add_tcase(suite, folders);
     suite_add_tcase(suite, rest);
     return run_suite(suite, CK_FORK_GETENV);

@@ -58,6 +58,52 @@ START_TEST(answers_are_kept) {
 }
 END_TEST
 
+// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of the folder is taken.
+enum { NAME, VENDOR, DRIVER, VERSION, PLATFORM, CPU, WIDTH, IDENTITY_PARTS };
+
+static void change(clattn_context *c, int part) {
+    clattn_capabilities *of = &c->capabilities;
+    char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
+    if (part < WIDTH)
+        texts[part][0] ^= 1;
+    else // by which FMA's knobs go, and the widths' do not
+        of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
+}
+
+START_TEST(answers_of_another) {
+    const unsigned asked = 1u << PROBE_FMA | 1u << PROBE_TILES | 1u << PROBE_LANES_4;
+    char folder[] = "/tmp/clattn-another-XXXXXX", command[128];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    clattn_context *c = open_context(folder);
+    const unsigned proven = cla_probe_results(c, asked).proven & asked;
+    clattn_context_destroy(c);
+    for (int part = 0; part <= IDENTITY_PARTS; part++) {
+        c = open_context(folder);
+        if (c->capabilities.is_cpu && part == CPU) ck_assert_msg(c->cpu_model[0], "a CPU without a model");
+        if (part < IDENTITY_PARTS) change(c, part);
+        const unsigned kept = cla_probe_results_kept(c, asked).proven & asked;
+        ck_assert_msg(kept == (part < IDENTITY_PARTS ? 0 : proven), "part %d: kept %#x", part, kept);
+        clattn_context_destroy(c);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// And the two that no context can have another of.
+START_TEST(keys) {
+    uint8_t key[4][CACHE_KEY_BYTES];
+    const clattn_context *c = harness()->context;
+    probe fma = cla_probes[PROBE_FMA];
+    for (int i = 0; i < 3; i++) cla_probe_key(c, &fma, i < 2 ? "1.2.3" : "1.2.4", key[i]);
+    fma.kernel = KERNEL_PROBE_LOADS;
+    cla_probe_key(c, &fma, "1.2.3", key[3]);
+    ck_assert_mem_eq(key[0], key[1], CACHE_KEY_BYTES);
+    ck_assert_mem_ne(key[0], key[2], CACHE_KEY_BYTES);
+    ck_assert_mem_ne(key[0], key[3], CACHE_KEY_BYTES);
+}
+END_TEST
+
 // A wrong expectation must not pass: the comparison looks at every lane.
 static void expect_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
     cla_probes[PROBE_FMA].expect(k, out);
@@ -159,6 +205,12 @@ static int planned_lanes(const clattn_context *c) {
     return cla_plan_lanes(&in);
 }
 
+static void check_same_lanes(const probe_results *found, const clattn_context *c) {
+    const probe_results kept = cla_probe_results(c, 0);
+    ck_assert_uint_eq(kept.ran & PROBES_LANES, PROBES_LANES);
+    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) ck_assert(kept.rate[id] == found->rate[id]);
+}
+
 // A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
 // One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
 START_TEST(widths_of_a_device) {
@@ -184,17 +236,19 @@ START_TEST(widths_of_a_device) {
     c->capabilities.float_vector_width = 1;
     ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
     ck_assert_str_eq(choice.kernel_name, "linear_lanes");
-    const probe_results found = cla_probe_results(c, 0);
-    ck_assert_uint_eq(found.ran & PROBES_LANES, PROBES_LANES);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, PROBES_LANES);
     ck_assert_int_ge(planned_lanes(c), 4);
+    clattn_context_destroy(c);
+
+    // Somebody asks, of the width that it reports: another's answers are under another key.
+    c = open_context(folder);
+    const probe_results found = cla_probe_results(c, PROBES_LANES);
     clattn_context_destroy(c);
 
     // The answers of the folder, which nothing measured here.
     c = open_context(folder);
     planned_lanes(c);
-    const probe_results kept = cla_probe_results(c, 0);
-    ck_assert_uint_eq(kept.ran & PROBES_LANES, PROBES_LANES);
-    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) ck_assert(kept.rate[id] == found.rate[id]);
+    check_same_lanes(&found, c);
     ck_assert_int_eq(clattn_context_engines(c, &engine, 1, &count), CLATTN_OK);
     clattn_context_destroy(c);
     c = harness_open((clattn_context_params){.cache_dir = folder, .no_measurements = true});
@@ -328,6 +382,8 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {proven_means_a_rate,
                                   answers_are_kept,
+                                  answers_of_another,
+                                  keys,
                                   wrong_is_not_proven,
                                   tiles,
                                   widths,

@@ -23,6 +23,7 @@ struct clattn_context {
     cl_device_id device;
     bool device_retained;
     clattn_capabilities capabilities;
+    char cpu_model[OS_CPU_MODEL_BYTES]; // cla_os_cpu_model's of a CPU device, else ""
     clattn_log log;
     cache *cache;
 

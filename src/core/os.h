@@ -93,6 +93,11 @@ void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_fil
 /* NULL is allowed. */
 void cla_os_folder_close(os_folder *folder);
 
+/* The model of the CPU that runs this code, with what it and its system can: the same on every core and in every process, as far
+ * as the machine tells; "" where it does not. */
+enum { OS_CPU_MODEL_BYTES = 192 };
+void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]);
+
 /* Whether the CPU that runs this code has x86's bfloat16 dot product (AVX512_BF16), which its operating
  * system also saves. */
 bool cla_os_cpu_has_dot_bf16(void);

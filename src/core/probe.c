@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/identity.h"
 #include "core/lane_widths.h"
 #include "core/program.h"
 #include "core/sha256.h"
@@ -156,20 +157,22 @@ float cla_probe_run(const clattn_context *c, const probe *p, bool *answered) {
     return rate;
 }
 
-static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
+void cla_probe_key(const clattn_context *c, const probe *p, const char *library,
+                   uint8_t key[CACHE_KEY_BYTES]) {
+    static const char what[] = "probe with rate";
     const struct kernel_source *source = &clattn_kernel_sources[p->kernel];
     char options[PROBE_OPTIONS] = "";
     print_options(c, p, options);
-    const char *const parts[] = {"probe with rate",       options,
-                                 c->capabilities.name,    c->capabilities.driver,
-                                 c->capabilities.version, c->capabilities.platform,
-                                 CLATTN_VERSION_STRING};
     sha256_state h;
     cla_sha256_begin(&h);
     cla_sha256_add(&h, source->text, source->bytes);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        cla_sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_sha256_add(&h, options, strlen(options) + 1);
+    cla_identity_add(&h, &c->capabilities, c->cpu_model, library);
     cla_sha256_end(&h, key);
+}
+static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE_KEY_BYTES]) {
+    cla_probe_key(c, p, CLATTN_VERSION_STRING, key);
 }
 
 // An answer of the cache folder.

@@ -39,6 +39,10 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted);
 // The same, but that none runs: what is known here, and what the cache folder keeps of those in `wanted`.
 probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted);
 
+// Under which an answer is kept: another kernel text, option, device, CPU model, driver or version of clattn is another key.
+void cla_probe_key(const clattn_context *context, const probe *p, const char *library,
+                   uint8_t key[CACHE_KEY_BYTES]);
+
 // Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
 // or wrong or refused by its compiler; false where something else failed, which may work the next time.
 float cla_probe_run(const clattn_context *context, const probe *p, bool *answered);

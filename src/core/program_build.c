@@ -1,6 +1,6 @@
 // program_build.c: a program_spec becomes a kernel, through the driver's compiler or the cache of binaries.
-// The key of an entry is everything that could change the binary: source, inserted text, options, device, driver,
-// platform and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
+// The key of an entry is everything that could change the binary: source, inserted text, options, device, CPU model,
+// driver, platform and library version. What the cache returns was checked by digest; a binary that the driver then refuses is
 // rebuilt. No lock is held here: the driver may take seconds.
 #include "core/program_build.h"
 
@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "core/identity.h"
 #include "core/sha256.h"
 
 #define MAX_OPTIONS 1024
@@ -30,12 +31,7 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     add_text(&h, source->name);
     add_text(&h, spec->inserted ? spec->inserted : "");
     add_text(&h, options);
-    add_text(&h, c->capabilities.name);
-    add_text(&h, c->capabilities.vendor);
-    add_text(&h, c->capabilities.driver);
-    add_text(&h, c->capabilities.version);
-    add_text(&h, c->capabilities.platform);
-    add_text(&h, CLATTN_VERSION_STRING);
+    cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
     cla_sha256_end(&h, key);
 }
 

@@ -7,7 +7,7 @@
 
 #include "core/entry.h"
 #include "core/kernels.h"
-#include "core/sha256.h"
+#include "core/identity.h"
 
 #define ROUNDS 7
 #define FEW_ROWS 8
@@ -73,8 +73,7 @@ static void close_trial(trial *t, clattn_context *of) {
 
 static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
-    const char *const parts[] = {"projection rounds", of->name,     of->driver,
-                                 of->version,         of->platform, CLATTN_VERSION_STRING};
+    static const char what[] = "projection rounds";
     const struct kernel_source *sources[] = {
         &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
         &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
@@ -84,8 +83,8 @@ static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     cla_sha256_add(&h, &units, sizeof units);
     for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
         cla_sha256_add(&h, sources[i]->text, sources[i]->bytes);
-    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++)
-        cla_sha256_add(&h, parts[i], strlen(parts[i]) + 1);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_identity_add(&h, of, c->cpu_model, CLATTN_VERSION_STRING);
     cla_sha256_end(&h, key);
 }
 
