@@ -1,0 +1,79 @@
+// test_mpi.c: attention over MPI, run by tests/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
+// which rows.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "harness.h"
+#include "mpi_shard.h"
+
+static clattn_mpi *world;
+static int rank, ranks, checks, failures;
+
+static void check(bool good, const char *what, const char *why) {
+    checks++;
+    failures += !good;
+    if (!good && rank == 0) printf("test_mpi.c:1:F:%d ranks: %s: %s\n", ranks, what, why);
+}
+
+#define Z SHARD_ZIGZAG
+#define B SHARD_BLOCKS
+#define P SHARD_PAGES
+#define R SHARD_RAGGED
+#define L SHARD_LAST
+#define RING CLATTN_MPI_RING
+static const shard_call calls[] = {
+    {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
+    {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
+    {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", L, B, RING, 0, false},
+    {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, Z, RING, 0, false},
+    {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", R, P, RING, 0, false},
+    {"attend-f32-b1-h2-n80-nkv80-d32-causal-windowm1:9-alibi", Z, R, RING, 0, false},
+    {"attend-f32-b1-h2-n80-nkv80-d32-full-window20:3", B, B, RING, 0, false},
+    {"attend-bf16-b2-h4-hkv2-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 0, false},
+    {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, RING, 0, false},
+    {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-headscales-offsets", R, R, RING, 9, false},
+    {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
+    {"attend-f32-b1-h2-n40-nkv20-d32-causal-sinks-devicesinks", Z, B, RING, 0, false},
+    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-sinks", B, P, 0, 0, true},
+    {"decode-f32-b1-h4-hkv2-n3-nkv90-d64-causal-alibi", B, P, 0, 0, true},
+    {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
+};
+
+static void run_calls(void) {
+    char why[256], what[512];
+    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+        clattn_mpi_report report = {0};
+        const bool good = shard_holds(world, &calls[n], &report, why);
+        snprintf(what, sizeof what, "%s, rows %d and %d, way %d", calls[n].name, calls[n].q, calls[n].kv,
+                 calls[n].way);
+        check(good, what, why);
+    }
+}
+
+int main(int argc, char **argv) {
+    int level;
+    (void)argc, (void)argv;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    harness_start();
+    const clattn_mpi_params params = {
+        .comm = MPI_COMM_WORLD, .context = harness()->context, .queue = harness()->queue};
+    const clattn_status status = clattn_mpi_create(&params, &world);
+    if (status != CLATTN_OK) {
+        fprintf(stderr, "clattn_mpi_create: %s\n", clattn_status_name(status));
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    run_calls();
+    clattn_mpi_destroy(world);
+    harness_stop();
+    if (rank == 0)
+        printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", checks ? 100 * (checks - failures) / checks : 0,
+               checks, failures);
+    MPI_Finalize();
+    return failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}
