@@ -66,6 +66,7 @@ typedef struct clattn_mpi_params {
     double link_bytes_per_second; /* of one rank to the next, while all send */
     double link_seconds;          /* latency of a message */
     double flops_per_second;      /* of attention on one rank */
+    double call_seconds;          /* of a call of attention that has next to nothing to do */
 } clattn_mpi_params;
 
 /* Collective.   Returns   INVALID_ARGUMENT  a handle is missing or of another context, the queue is out of order, or MPI is not
@@ -122,7 +123,7 @@ typedef struct clattn_mpi_plan {
     char why[256];                             /* one line */
     double seconds[CLATTN_MPI_WAY_COUNT];      /* of each way; infinity where it cannot be; 0 of AUTO */
     uint64_t sent_bytes[CLATTN_MPI_WAY_COUNT]; /* by the rank that sends most */
-    double link_bytes_per_second, link_seconds, flops_per_second;
+    double link_bytes_per_second, link_seconds, flops_per_second, call_seconds;
     int64_t piece_rows;
     size_t device_bytes, host_bytes; /* scratch memory of this rank, beside the call's tensors */
 } clattn_mpi_plan;

@@ -107,7 +107,9 @@ static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, spa
         total += segments;
     }
     words = malloc((size_t)(total + 1) * sizeof(clattn_mpi_segment));
-    clattn_status status = counts && words ? CLATTN_OK : CLATTN_OUT_OF_MEMORY;
+    clattn_status status = CLATTN_OK;
+    if (!counts || !words) status = cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    if (total) status = cla_mpi_agree(w, status);
     if (status == CLATTN_OK && total)
         status = cla_mpi_try(w,
                              MPI_Allgatherv(mine->segments, counts[w->rank], MPI_BYTE, words, counts, starts,
@@ -174,11 +176,14 @@ static clattn_status check_lengths(job *j) {
     return CLATTN_OK;
 }
 
+size_t cla_mpi_call_bytes(void) {
+    return sizeof(call_words);
+}
+
 clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j) {
-    call_words mine, *all = calloc((size_t)w->ranks, sizeof *all);
+    call_words mine, *all = w->calls;
     *j = (job){.w = w, .p = p, .decode = decode, .mod_slot = -1};
     w->error[0] = '\0';
-    if (!all) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     fill(w, p, decode, &mine);
     const int bytes = (int)sizeof mine;
     clattn_status status =
@@ -196,7 +201,6 @@ clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params 
     if (status == CLATTN_OK) status = learn_rows(j, all);
     if (status == CLATTN_OK) status = check_lengths(j);
     if (status == CLATTN_OK) fill_shift(j);
-    free(all);
     return status;
 }
 

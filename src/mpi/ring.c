@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <time.h>
 
-#define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
-
 typedef struct ring {
     job *j;
     partial result;
@@ -19,80 +17,23 @@ typedef struct ring {
     double computed;      // when the device was seen to be idle in this step
 } ring;
 
-static const span *piece_of(const ring *g, int owner, int c) {
-    return &g->pieces.spans[owner * g->pieces.most + c];
-}
-
 static int owner_at(const ring *g, int step) {
     const clattn_mpi *w = g->j->w;
     return (w->rank - step % w->ranks + w->ranks) % w->ranks;
 }
 
-// Whether this rank has the piece of that step, by its own or from the rank before.
-static bool holds(const ring *g, int c, int step) {
-    const int owner = owner_at(g, step), ranks = g->j->w->ranks;
-    return c < g->pieces.most && step < ranks && piece_of(g, owner, c)->count &&
-           step <= g->pieces.hops[owner * g->pieces.most + c];
+// What this rank has of round c at that step, its own or from the rank before.
+static ring_load load_at(const ring *g, int c, int step) {
+    return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step);
 }
 
-static bool sends(const ring *g, int c, int step) {
-    return holds(g, c, step) && step < g->pieces.hops[owner_at(g, step) * g->pieces.most + c];
+// And of it what goes on to the next rank.
+static ring_load sent_at(const ring *g, int c, int step) {
+    return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step + 1);
 }
 
 static void note(ring *g, clattn_status status) {
     if (g->status == CLATTN_OK) g->status = status;
-}
-
-// The last rank behind the owner that sees it.
-static int hops_of(const job *j, int owner, const span *keys) {
-    const int ranks = j->w->ranks;
-    for (int hop = ranks - 1; hop > 0; hop--) {
-        const span_list *q = &j->q[(owner + hop) % ranks];
-        for (int n = 0; n < q->count; n++)
-            if (cla_mpi_sees(j, &q->spans[n], keys)) return hop;
-    }
-    return 0;
-}
-
-static int64_t cuts_of(const span *s, int64_t rows) {
-    return (s->count + rows - 1) / rows;
-}
-
-clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p) {
-    const int64_t row = (int64_t)cla_mpi_piece_layout(j, 64).bytes / 64 + 1, room = (int64_t)32 << 20;
-    int64_t rows = j->p->piece_rows ? j->p->piece_rows : room / row;
-    if (rows > MOST_BYTES / row) rows = MOST_BYTES / row;
-    if (!j->p->piece_rows && rows > 64) rows -= rows % 64;
-    if (rows < 1) rows = 1;
-    *p = (ring_pieces){.most = 0};
-    for (int r = 0; r < j->w->ranks; r++) {
-        int64_t count = 0;
-        for (int n = 0; n < j->kv[r].count; n++) count += cuts_of(&j->kv[r].spans[n], rows);
-        if (count > p->most) p->most = (int)count;
-    }
-    p->spans = calloc((size_t)p->most * (size_t)j->w->ranks + 1, sizeof *p->spans);
-    p->hops = calloc((size_t)p->most * (size_t)j->w->ranks + 1, sizeof *p->hops);
-    if (!p->spans || !p->hops) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
-    for (int r = 0; r < j->w->ranks; r++) {
-        span *to = p->spans + r * p->most;
-        for (int n = 0; n < j->kv[r].count; n++) {
-            const span *s = &j->kv[r].spans[n];
-            const int64_t cuts = cuts_of(s, rows);
-            for (int64_t x = 0; x < cuts; x++, to++) {
-                const int64_t first = s->count * x / cuts, end = s->count * (x + 1) / cuts;
-                *to = (span){s->start + first, end - first, s->local + first};
-                p->hops[to - p->spans] = hops_of(j, r, to);
-                if (to->count > p->rows) p->rows = to->count;
-            }
-        }
-    }
-    return CLATTN_OK;
-}
-
-void cla_mpi_ring_free(ring_pieces *p) {
-    free(p->spans);
-    free(p->hops);
-    *p = (ring_pieces){0};
 }
 
 // Everything that can fail here alone, before anything large is sent.
@@ -101,24 +42,28 @@ static clattn_status prepare(ring *g) {
     clattn_mpi *w = j->w;
     clattn_tensor views[4];
     bool moves = false, comes = false;
-    TRY(cla_mpi_partial_open(&g->result, j, &j->q[w->rank], g->pieces.most * w->ranks));
+    TRY(cla_mpi_partial_open(&g->result, j, &j->q[w->rank], RING_LANES * g->pieces.most * w->ranks));
     for (int c = 0; c < g->pieces.most; c++)
         for (int step = 0; step < w->ranks; step++) {
-            const span *keys = piece_of(g, owner_at(g, step), c);
-            if (keys->count && !holds(g, c, step)) j->report.pieces_unsent++;
-            if (!holds(g, c, step)) continue;
-            moves = moves || step || sends(g, c, step), comes = comes || step;
-            cla_mpi_own_views(j, keys->local, keys->count, views);
-            TRY(cla_mpi_partial_expect(&g->result, keys, step ? NULL : views));
+            const ring_load load = load_at(g, c, step);
+            moves = moves || (step && load.bytes) || sent_at(g, c, step).bytes;
+            comes = comes || (step && load.bytes);
+            for (int lane = 0; lane < RING_LANES; lane++) {
+                const span *keys = load.lanes[lane];
+                if (!keys) continue;
+                cla_mpi_own_views(j, keys->local, keys->count, views);
+                TRY(cla_mpi_partial_expect(&g->result, keys, step ? NULL : views));
+            }
         }
     TRY(cla_mpi_partial_expect(&g->result, &(span){0, 0, 0}, NULL));
     TRY(cla_mpi_partial_ready(&g->result));
-    const size_t bytes = cla_mpi_piece_layout(j, g->pieces.rows).bytes;
+    const size_t bytes = g->pieces.bytes;
     clattn_status status = CLATTN_OK;
     for (int n = 0; n < 2; n++) {
         if (moves) g->host[n] = cla_mpi_host(w, bytes, &status);
         if (comes && status == CLATTN_OK) status = cla_mpi_buffer(w, bytes, &g->device[n]);
     }
+    j->report.pieces_unsent = g->pieces.unsent[w->rank];
     j->report.plan.piece_rows = g->pieces.rows;
     j->report.plan.device_bytes = g->result.bytes + (comes ? 2 * bytes : 0);
     j->report.plan.host_bytes = moves ? 2 * bytes : 0;
@@ -127,40 +72,54 @@ static clattn_status prepare(ring *g) {
 
 // This rank's own rows, to be sent.
 static void read_own(ring *g, int c, char *host) {
-    const span *keys = piece_of(g, g->j->w->rank, c);
-    const piece_layout layout = cla_mpi_piece_layout(g->j, keys->count);
+    const ring_load load = sent_at(g, c, 0);
     clattn_tensor views[4];
-    cla_mpi_own_views(g->j, keys->local, keys->count, views);
-    for (int part = 0; part < 4 && g->status == CLATTN_OK; part++)
-        if (views[part].rank)
-            note(g, cla_mpi_read(g->j->w, g->j->w->copies, &views[part], host + layout.at[part]));
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        const span *keys = load.lanes[lane];
+        if (!keys) continue;
+        const piece_layout layout = cla_mpi_piece_layout(g->j, keys->count);
+        cla_mpi_own_views(g->j, keys->local, keys->count, views);
+        for (int part = 0; part < 4 && g->status == CLATTN_OK; part++)
+            if (views[part].rank)
+                note(g, cla_mpi_read(g->j->w, g->j->w->copies, &views[part],
+                                     host + load.at[lane] + layout.at[part]));
+    }
 }
 
 static void compute(ring *g, int c, int step, cl_mem device) {
-    const span *keys = piece_of(g, owner_at(g, step), c);
+    const ring_load load = load_at(g, c, step);
     clattn_tensor views[4];
-    if (!holds(g, c, step) || g->status != CLATTN_OK) return;
-    if (step)
-        cla_mpi_piece_views(g->j, device, keys->count, views);
-    else
-        cla_mpi_own_views(g->j, keys->local, keys->count, views);
-    note(g, cla_mpi_partial_add(&g->result, keys, views));
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        const span *keys = load.lanes[lane];
+        if (!keys || g->status != CLATTN_OK) continue;
+        if (step)
+            cla_mpi_piece_views(g->j, device, keys->count, views);
+        else
+            cla_mpi_own_views(g->j, keys->local, keys->count, views);
+        for (int part = 0; part < 4 && step; part++)
+            views[part].offset +=
+                views[part].rank ? (int64_t)(load.at[lane] / clattn_type_size(views[part].type)) : 0;
+        note(g, cla_mpi_partial_add(&g->result, keys, views));
+    }
 }
 
 // A piece that came: of the length that it must have, and on to the device where it is seen.
 static void take(ring *g, int c, int step, MPI_Status *status, const char *host, cl_mem device) {
-    const span *keys = piece_of(g, owner_at(g, step), c);
-    const size_t bytes = cla_mpi_piece_layout(g->j, keys->count).bytes;
+    const ring_load load = load_at(g, c, step);
     clattn_mpi *w = g->j->w;
+    bool seen = false;
     int came = 0;
     MPI_Get_count(status, MPI_BYTE, &came);
-    if ((size_t)came != bytes)
-        note(g, cla_mpi_fail(w, CLATTN_DRIVER, "a piece of %zu bytes from rank %d came with %d", bytes,
+    if ((size_t)came != load.bytes)
+        note(g, cla_mpi_fail(w, CLATTN_DRIVER, "a piece of %zu bytes from rank %d came with %d", load.bytes,
                              status->MPI_SOURCE, came));
     g->j->report.received_bytes += (uint64_t)came;
-    if (g->status != CLATTN_OK || !cla_mpi_partial_sees(&g->result, keys)) return;
-    note(g, cla_mpi_cl(w, clEnqueueWriteBuffer(w->copies, device, CL_FALSE, 0, bytes, host, 0, NULL, NULL),
-                       "clEnqueueWriteBuffer"));
+    for (int lane = 0; lane < RING_LANES; lane++)
+        seen = seen || (load.lanes[lane] && cla_mpi_partial_sees(&g->result, load.lanes[lane]));
+    if (g->status != CLATTN_OK || !seen) return;
+    note(g,
+         cla_mpi_cl(w, clEnqueueWriteBuffer(w->copies, device, CL_FALSE, 0, load.bytes, host, 0, NULL, NULL),
+                    "clEnqueueWriteBuffer"));
     clFlush(w->copies);
 }
 
@@ -197,6 +156,34 @@ static void exchange(ring *g, MPI_Request *in, MPI_Request *out, int c, int step
     }
 }
 
+// What cannot be received is asked for once more, and of what cannot be sent an empty message goes: so that nobody waits for it.
+static void receive(ring *g, char *host, int tag, MPI_Request *in) {
+    clattn_mpi *w = g->j->w;
+    const int before = (w->rank + w->ranks - 1) % w->ranks;
+    for (int tries = 0; tries < 2; tries++) {
+        const int code = MPI_Irecv(host, (int)g->pieces.bytes, MPI_BYTE, before, tag, w->comm, in);
+        if (code == MPI_SUCCESS) return;
+        *in = MPI_REQUEST_NULL;
+        note(g, cla_mpi_try(w, code, "MPI_Irecv"));
+    }
+}
+
+static void send(ring *g, const char *host, int c, int step, int tag, MPI_Request *out) {
+    clattn_mpi *w = g->j->w;
+    const ring_load have = load_at(g, c, step), load = sent_at(g, c, step);
+    size_t first = 0, bytes = load.bytes;
+    for (int lane = RING_LANES - 1; lane >= 0; lane--)
+        if (load.lanes[lane]) first = have.at[lane];
+    for (int tries = 0; tries < 2; tries++, bytes = 0) {
+        const int code =
+            MPI_Isend(host + first, (int)bytes, MPI_BYTE, (w->rank + 1) % w->ranks, tag, w->comm, out);
+        if (code == MPI_SUCCESS) break;
+        *out = MPI_REQUEST_NULL;
+        note(g, cla_mpi_try(w, code, "MPI_Isend"));
+    }
+    g->j->report.sent_bytes += bytes;
+}
+
 // One piece is computed while it is sent on and the next one comes.
 static void tick(ring *g, int c, int step, int at) {
     clattn_mpi *w = g->j->w;
@@ -207,22 +194,10 @@ static void tick(ring *g, int c, int step, int at) {
     const double begin = MPI_Wtime();
     g->computed = 0;
     compute(g, c, step, g->device[at % 2]);
-    if (next_step && holds(g, next_c, next_step)) {
-        const size_t bytes = cla_mpi_piece_layout(g->j, g->pieces.rows).bytes;
-        note(g, cla_mpi_try(w,
-                            MPI_Irecv(g->host[next], (int)bytes, MPI_BYTE, (w->rank + ranks - 1) % ranks, tag,
-                                      w->comm, &in),
-                            "MPI_Irecv"));
-    }
-    if (sends(g, c, step)) {
-        const size_t bytes = cla_mpi_piece_layout(g->j, piece_of(g, owner_at(g, step), c)->count).bytes;
-        note(g, cla_mpi_try(w,
-                            MPI_Isend(g->host[at % 2], (int)bytes, MPI_BYTE, (w->rank + 1) % ranks, tag,
-                                      w->comm, &out),
-                            "MPI_Isend"));
-        report->sent_bytes += bytes;
-    }
-    if (!next_step && sends(g, next_c, 0)) read_own(g, next_c, g->host[next]);
+    if (next_step && load_at(g, next_c, next_step).bytes) receive(g, g->host[next], tag, &in);
+    if (sent_at(g, c, step).bytes) send(g, g->host[at % 2], c, step, tag, &out);
+    if (!next_step && next_c < g->pieces.most && sent_at(g, next_c, 0).bytes)
+        read_own(g, next_c, g->host[next]);
     exchange(g, &in, &out, next_c, next_step, next);
     note(g, cla_mpi_finish(w, w->copies));
     look(g);
@@ -243,7 +218,7 @@ clattn_status cla_mpi_ring_run(job *j) {
     if (status == CLATTN_OK) {
         const double begin = MPI_Wtime();
         note(&g, cla_mpi_finish(w, w->queue));
-        if (sends(&g, 0, 0)) read_own(&g, 0, g.host[0]);
+        if (g.pieces.most && sent_at(&g, 0, 0).bytes) read_own(&g, 0, g.host[0]);
         note(&g, cla_mpi_finish(w, w->copies));
         for (int c = 0, at = 0; c < g.pieces.most; c++)
             for (int step = 0; step < w->ranks; step++, at++) tick(&g, c, step, at);

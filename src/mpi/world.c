@@ -108,9 +108,11 @@ static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "queue: is of another OpenCL context");
     w->copies = clCreateCommandQueue(w->opencl, device, 0, &code);
     TRY(cla_mpi_cl(w, code, "clCreateCommandQueue"));
-    if (p->link_bytes_per_second >= 0 && p->link_seconds >= 0 && p->flops_per_second >= 0) return CLATTN_OK;
+    if (p->link_bytes_per_second >= 0 && p->link_seconds >= 0 && p->flops_per_second >= 0 &&
+        p->call_seconds >= 0)
+        return CLATTN_OK;
     return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
-                        "link_bytes_per_second, link_seconds, flops_per_second: "
+                        "link_bytes_per_second, link_seconds, flops_per_second, call_seconds: "
                         "must be 0 (measured) or more");
 }
 
@@ -131,10 +133,14 @@ clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **wo
     MPI_Comm_rank(w->comm, &w->rank);
     MPI_Comm_size(w->comm, &w->ranks);
     w->words = calloc((size_t)w->ranks, sizeof *w->words);
+    w->calls = calloc((size_t)w->ranks, cla_mpi_call_bytes());
     w->link_bytes = params->link_bytes_per_second, w->link_seconds = params->link_seconds;
-    w->flops = params->flops_per_second;
-    clattn_status status = w->words ? open_device(w, params) : CLATTN_OUT_OF_MEMORY;
-    if (w->words) status = cla_mpi_agree(w, status);
+    w->flops = params->flops_per_second, w->call_seconds = params->call_seconds;
+    int memory = w->words && w->calls, all = 0;
+    clattn_status status = MPI_Allreduce(&memory, &all, 1, MPI_INT, MPI_LAND, w->comm) ? CLATTN_DRIVER
+                           : all                                                       ? CLATTN_OK
+                                                                                       : CLATTN_OUT_OF_MEMORY;
+    if (status == CLATTN_OK) status = cla_mpi_agree(w, open_device(w, params));
     if (status != CLATTN_OK) {
         clattn_mpi_destroy(w);
         return status;
@@ -149,6 +155,7 @@ void clattn_mpi_destroy(clattn_mpi *w) {
     if (w->merge != MPI_OP_NULL) MPI_Op_free(&w->merge);
     MPI_Comm_free(&w->comm);
     free(w->words);
+    free(w->calls);
     free(w);
 }
 

@@ -24,9 +24,10 @@ struct clattn_mpi {
     clattn_context *context;
     cl_context opencl;
     cl_command_queue queue, copies; // the caller's; our own, for pieces that travel while others are computed
-    double link_bytes, link_seconds, flops; // a second; 0: not measured yet
-    world_word *words;                      // [ranks]
-    MPI_Op merge;                           // of decode; MPI_OP_NULL until it is needed
+    double link_bytes, link_seconds, flops, call_seconds; // rates a second; 0: not measured yet
+    world_word *words;                                    // [ranks]
+    void *calls;  // [ranks]: the first exchange of a call, so that it needs no memory
+    MPI_Op merge; // of decode; MPI_OP_NULL until it is needed
     char error[WORLD_LINE + 64];
 };
 
@@ -43,6 +44,7 @@ clattn_status cla_mpi_agree(clattn_mpi *w, clattn_status mine);
 // The first that is not OK of words that were exchanged.
 clattn_status cla_mpi_first_failed(clattn_mpi *w, const world_word *words, size_t stride);
 
+size_t cla_mpi_call_bytes(void); // job.c: of one rank in `calls`
 // A device buffer; NULL for no bytes.
 clattn_status cla_mpi_buffer(clattn_mpi *w, size_t bytes, cl_mem *buffer);
 void cla_mpi_release(cl_mem *buffer);
