@@ -193,3 +193,30 @@ bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *r
     shard_close(&s);
     return all;
 }
+
+bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]) {
+    int rank, ranks;
+    shard s;
+    uint8_t *bits[2] = {NULL, NULL};
+    size_t bytes = 0;
+    bool same = true;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    shard_open(&s, call, rank, ranks);
+    const cl_mem out = s.params.out.buffer;
+    clGetMemObjectInfo(out, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    for (int n = 0; n < 10; n++) {
+        const int at = n > 0;
+        if (!bits[at]) bits[at] = malloc(bytes);
+        const clattn_status status = call->decode ? clattn_mpi_decode_run(world, &s.params, NULL)
+                                                  : clattn_mpi_attention_run(world, &s.params, NULL);
+        harness_expect(clEnqueueReadBuffer(harness()->queue, out, CL_TRUE, 0, bytes, bits[at], 0, NULL, NULL),
+                       "clEnqueueReadBuffer");
+        same = same && status == CLATTN_OK && (n == 0 || memcmp(bits[0], bits[1], bytes) == 0);
+    }
+    snprintf(why, 256, "a repeated call failed or has other bits");
+    free(bits[0]);
+    free(bits[1]);
+    shard_close(&s);
+    return same;
+}

@@ -48,6 +48,8 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks);
 void shard_close(shard *s);
 // Run it on all ranks and compare; false: why[256], the same on all ranks.
 bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]);
+// Run it several times; false: the bits of this rank's outputs were not the same.
+bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]);
 // The whole result on rank 0, NaN where no rank has a row; of a decode this rank's own.
 struct case_result shard_collect(const shard *s, bool decode);
 #endif

@@ -1,5 +1,5 @@
 // test_mpi.c: attention over MPI, run by tests/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
-// which rows.
+// which rows. With a number: as many calls by chance in place of all that.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,6 +38,7 @@ static const shard_call calls[] = {
     {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-headscales-offsets", R, R, RING, 9, false},
     {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
     {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
+    {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
     {"attend-f32-b1-h2-n40-nkv20-d32-causal-sinks-devicesinks", Z, B, RING, 0, false},
     {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, R, GATHER, 0, false},
     {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, GATHER, 0, false},
@@ -67,9 +68,21 @@ static void run_calls(void) {
     }
 }
 
+// The same ranks with the same rows get the same bits.
+static void run_twice(void) {
+    static const shard_call twice[] = {
+        {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
+        {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, R, GATHER, 0, false},
+        {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+    };
+    for (size_t n = 0; n < sizeof twice / sizeof *twice; n++) {
+        char why[256] = "";
+        suite_check(shard_repeats(suite.world, &twice[n], why), twice[n].name, why);
+    }
+}
+
 int main(int argc, char **argv) {
     int level;
-    (void)argc, (void)argv;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
     MPI_Comm_rank(MPI_COMM_WORLD, &suite.rank);
     MPI_Comm_size(MPI_COMM_WORLD, &suite.ranks);
@@ -81,8 +94,14 @@ int main(int argc, char **argv) {
         fprintf(stderr, "clattn_mpi_create: %s\n", clattn_status_name(status));
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    suite_plans();
-    run_calls();
+    if (argc > 1) {
+        suite_random_calls(atoi(argv[1]));
+    } else {
+        suite_plans();
+        suite_faults();
+        run_calls();
+        run_twice();
+    }
     clattn_mpi_destroy(suite.world);
     harness_stop();
     const int mine[2] = {suite.checks, suite.failures};

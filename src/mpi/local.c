@@ -87,6 +87,8 @@ void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *t
     fill_positions(j, c, s, arrays);
     fill_heads(c, s);
     if (c->k.count == 0) { // an empty part: zeros, and the sinks
+        to->kv.k.type = to->kv.v.type = j->p->q.type;
+        to->kv.k_scale = to->kv.v_scale = (clattn_tensor){0};
         s->mask = s->bias = (clattn_tensor){0};
         s->score_mod = s->mask_mod = NULL;
         for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) s->mod_buffers[n] = (clattn_tensor){0};
