@@ -1,5 +1,5 @@
 // test_mpi.c: attention over MPI, run by tests/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
-// which rows. With a number: as many calls by chance in place of all that.
+// which rows.   test_mpi quick | all | N: calls by chance, so many
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,16 @@ void suite_check(bool good, const char *what, const char *why) {
 #define RING CLATTN_MPI_RING
 #define GATHER CLATTN_MPI_ALL_GATHER
 #define HEADS CLATTN_MPI_ALL_TO_ALL
+// The first are few kernels: all that runs where time is short.
 static const shard_call calls[] = {
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", B, R, RING, 16, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", R, Z, GATHER, 0, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, P, HEADS, 0, false},
+    {"attend-f32-b2-h8-hkv2-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
+     RING, 0, false},
+    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+#define QUICK 6
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
     {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
@@ -49,15 +58,14 @@ static const shard_call calls[] = {
     {"attend-f32-b2-h8-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, HEADS, 0, false},
     {"attend-f32-b1-h8-n33-nkv64-d32-full-kvi8-headscales-offsets", R, L, HEADS, 0, false},
     {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, CLATTN_MPI_AUTO, 0, false},
-    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-sinks", B, P, 0, 0, true},
     {"decode-f32-b1-h4-hkv2-n3-nkv90-d64-causal-alibi", B, P, 0, 0, true},
     {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
 };
 
-static void run_calls(void) {
+static void run_calls(size_t count) {
     char why[256], what[512];
-    for (size_t n = 0; n < sizeof calls / sizeof *calls; n++) {
+    for (size_t n = 0; n < count; n++) {
         clattn_mpi_report report = {0};
         shard_call call = calls[n];
         if (call.way == HEADS && 8 % suite.ranks) call.way = CLATTN_MPI_AUTO;
@@ -94,13 +102,14 @@ int main(int argc, char **argv) {
         fprintf(stderr, "clattn_mpi_create: %s\n", clattn_status_name(status));
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
-    if (argc > 1) {
-        suite_random_calls(atoi(argv[1]));
-    } else {
+    const bool quick = argc > 1 && !strcmp(argv[1], "quick"), whole = argc > 1 && !strcmp(argv[1], "all");
+    if (quick || whole) {
         suite_plans();
         suite_faults();
-        run_calls();
-        run_twice();
+        run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
+        if (whole) run_twice();
+    } else {
+        suite_random_calls(argc > 1 ? atoi(argv[1]) : 0);
     }
     clattn_mpi_destroy(suite.world);
     harness_stop();
