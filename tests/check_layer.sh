@@ -12,7 +12,8 @@ imported=$({
     echo "$clblast"
 } | xargs nm -D --undefined-only | sed -n 's/^ *U \(cl[A-Z][A-Za-z0-9]*\)\(@.*\)*$/\1/p' | sort -u)
 # What the library and the program look up by name.
-listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' "$(dirname "$0")/../src/core/opencl_calls.def" "$(dirname "$0")/../src/evidence/opencl_calls.def")
+listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' "$(dirname "$0")/../src/core/opencl_calls.def" "$(dirname "$0")/../src/evidence/opencl_calls.def" \
+    "$(dirname "$0")/../src/mpi/opencl_calls.def")
 imported=$(printf '%s\n%s\n' "$imported" "$listed" | sort -u)
 count=$(echo "$imported" | wc -l)
 [ "$count" -ge 35 ] || { echo "saw only $count entry points: this check looks in the wrong place"; exit 1; }

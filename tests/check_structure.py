@@ -16,6 +16,7 @@ BELOW = {
     "attention": ["core", "plan"],
     "layer": ["core", "plan", "attention"],
     "context.c": ["core", "plan", "attention", "layer"],  # the composition root
+    "mpi": [],
     "evidence": [],
     "tool": ["evidence"],
 }
@@ -28,8 +29,8 @@ faults = []
 def includes_of(path):
     """The project's own files that a file includes, however they are written."""
     found = []
-    for name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*["<]([^">]+)[">]', open(path, encoding="utf-8").read(), re.M):
-        for root in [os.path.dirname(path)] + ROOTS:
+    for mark, name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', open(path, encoding="utf-8").read(), re.M):
+        for root in ([os.path.dirname(path)] if mark == '"' else []) + ROOTS:
             other = os.path.normpath(os.path.join(root, name))
             if os.path.isfile(other):
                 found.append(other)

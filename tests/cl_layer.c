@@ -206,6 +206,16 @@ COMMAND(clEnqueueWriteBuffer,
         (cl_command_queue q, cl_mem m, cl_bool block, size_t offset, size_t size, const void *from, cl_uint n,
          const cl_event *waits, cl_event *event),
         (q, m, block, offset, size, from, n, waits, event))
+COMMAND(clEnqueueReadBufferRect,
+        (cl_command_queue q, cl_mem m, cl_bool block, const size_t *offset, const size_t *host_offset,
+         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice, void *to,
+         cl_uint n, const cl_event *waits, cl_event *event),
+        (q, m, block, offset, host_offset, region, row, slice, host_row, host_slice, to, n, waits, event))
+COMMAND(clEnqueueWriteBufferRect,
+        (cl_command_queue q, cl_mem m, cl_bool block, const size_t *offset, const size_t *host_offset,
+         const size_t *region, size_t row, size_t slice, size_t host_row, size_t host_slice, const void *from,
+         cl_uint n, const cl_event *waits, cl_event *event),
+        (q, m, block, offset, host_offset, region, row, slice, host_row, host_slice, from, n, waits, event))
 COMMAND(clEnqueueCopyBuffer,
         (cl_command_queue q, cl_mem from, cl_mem to, size_t from_offset, size_t to_offset, size_t size,
          cl_uint n, const cl_event *waits, cl_event *event),

@@ -1,0 +1,127 @@
+// check.c: what can be wrong of one rank's arguments before others are asked; what the library itself checks is left to its plan.
+#include "mpi/job.h"
+
+#include <string.h>
+
+#define FAIL(...) cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, __VA_ARGS__)
+
+bool cla_mpi_given(const clattn_tensor *t) {
+    return t->buffer != NULL;
+}
+
+// A tensor without elements needs no buffer.
+static clattn_status check_tensor(clattn_mpi *w, const clattn_tensor *t, const char *name, int rank) {
+    bool empty = false;
+    if (t->rank != rank) return FAIL("%s: has %d axes: must have %d", name, t->rank, rank);
+    for (int axis = 0; axis < rank; axis++) {
+        if (t->shape[axis] < 0) return FAIL("%s: size %lld", name, (long long)t->shape[axis]);
+        empty = empty || t->shape[axis] == 0;
+    }
+    if (!empty && !t->buffer) return FAIL("%s: has no buffer", name);
+    return CLATTN_OK;
+}
+
+static clattn_status check_shape(clattn_mpi *w, const clattn_tensor *t, const char *name, int rank,
+                                 const int64_t *shape) {
+    TRY(check_tensor(w, t, name, rank));
+    for (int axis = 0; axis < rank; axis++)
+        if (t->shape[axis] != shape[axis])
+            return FAIL("%s: size %lld of axis %d: must be %lld", name, (long long)t->shape[axis], axis,
+                        (long long)shape[axis]);
+    return CLATTN_OK;
+}
+
+static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_params *p) {
+    TRY(check_tensor(w, &p->q, "q", 4));
+    TRY(check_tensor(w, &p->k, "k", 4));
+    const int64_t *q = p->q.shape, *k = p->k.shape;
+    const int64_t keys[] = {q[0], k[1], k[2], q[3]};
+    TRY(check_shape(w, &p->k, "k", 4, keys));
+    const int64_t values[] = {q[0], k[1], k[2], p->v.rank == 4 ? p->v.shape[3] : 0};
+    TRY(check_shape(w, &p->v, "v", 4, values));
+    const int64_t out[] = {q[0], q[1], q[2], values[3]};
+    TRY(check_shape(w, &p->out, "out", 4, out));
+    if (p->lse.rank) TRY(check_shape(w, &p->lse, "lse", 3, out));
+    if ((p->k.type == CLATTN_TYPE_I8) != (p->k_scale.rank == 3) || p->k_scale.rank != p->v_scale.rank)
+        return FAIL("k_scale, v_scale: must be given with i8, and only then");
+    if (p->k_scale.rank) TRY(check_shape(w, &p->k_scale, "k_scale", 3, keys));
+    if (p->v_scale.rank) TRY(check_shape(w, &p->v_scale, "v_scale", 3, keys));
+    if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)
+        return FAIL("heads: H = %lld must be a multiple of Hkv = %lld", (long long)q[1], (long long)k[1]);
+    return q[3] && values[3] ? CLATTN_OK : FAIL("head size 0: must be 1 or more");
+}
+
+static clattn_status check_rows(clattn_mpi *w, const clattn_mpi_rows *rows, const char *name, int64_t have) {
+    int64_t all = 0;
+    if (rows->count < 0 || (rows->count && !rows->segments))
+        return FAIL("%s: %d segments%s", name, (int)rows->count, rows->segments ? "" : " at NULL");
+    for (int32_t n = 0; n < rows->count; n++) {
+        const clattn_mpi_segment *s = &rows->segments[n];
+        if (s->start < 0 || s->count < 0 || s->start > INT32_MAX || s->count > INT32_MAX - s->start)
+            return FAIL("%s: segment %d is of rows %lld, %lld of them", name, (int)n, (long long)s->start,
+                        (long long)s->count);
+        all += s->count;
+    }
+    if (rows->count && all != have)
+        return FAIL("%s: segments have %lld rows, the tensor %lld", name, (long long)all, (long long)have);
+    return CLATTN_OK;
+}
+
+clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode) {
+    if (!p) return FAIL("params: is NULL");
+    TRY(check_tensors(w, p));
+    TRY(check_rows(w, &p->kv_rows, "kv_rows", p->k.shape[2]));
+    if (!decode) TRY(check_rows(w, &p->q_rows, "q_rows", p->q.shape[2]));
+    if (decode && (p->q_rows.count || p->way || p->piece_rows))
+        return FAIL("q_rows, way, piece_rows: must be zero, since decode has its query rows on all ranks");
+    if ((unsigned)p->way >= CLATTN_MPI_WAY_COUNT) return FAIL("way: %d is none of CLATTN_MPI_*", (int)p->way);
+    if (p->piece_rows < 0) return FAIL("piece_rows: %lld", (long long)p->piece_rows);
+    if ((unsigned)p->score.alignment >= CLATTN_ALIGN_COUNT)
+        return FAIL("alignment: %d is none of CLATTN_ALIGN_*", (int)p->score.alignment);
+    for (int64_t b = 0; b < p->q.shape[0]; b++) {
+        const clattn_score *s = &p->score;
+        if ((s->q_lengths && s->q_lengths[b] < 0) || (s->kv_lengths && s->kv_lengths[b] < 0))
+            return FAIL("lengths: of batch item %lld: must be 0 or more", (long long)b);
+    }
+    if (p->score.dropout != 0)
+        return cla_mpi_fail(w, CLATTN_UNSUPPORTED, "dropout: is not built for rows that are shared");
+    return CLATTN_OK;
+}
+
+// FNV-1a.
+static void add(uint64_t *hash, const void *bytes, size_t count) {
+    const unsigned char *b = bytes;
+    for (size_t n = 0; n < count; n++) *hash = (*hash ^ b[n]) * 0x100000001b3u;
+}
+
+static void add_array(uint64_t *hash, const void *bytes, size_t count) {
+    const unsigned char there = bytes != NULL;
+    add(hash, &there, 1);
+    if (bytes) add(hash, bytes, count);
+}
+
+uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p) {
+    const clattn_score *s = &p->score;
+    const size_t heads = (size_t)p->q.shape[1] * sizeof(float),
+                 items = (size_t)p->q.shape[0] * sizeof(int32_t);
+    const float numbers[] = {s->scale, s->softcap};
+    const int32_t words[] = {s->causal,      s->alignment,    s->offset,           s->window,
+                             s->window_left, s->window_right, s->mask.rank,        s->bias.rank,
+                             s->bias.type,   p->kernel,       s->sinks_device.rank};
+    uint64_t hash = 0xcbf29ce484222325u;
+    add(&hash, numbers, sizeof numbers);
+    add(&hash, words, sizeof words);
+    add_array(&hash, s->head_scales, heads);
+    add_array(&hash, s->offsets, items);
+    add_array(&hash, s->q_lengths, items);
+    add_array(&hash, s->kv_lengths, items);
+    add_array(&hash, s->alibi_slopes, heads);
+    add_array(&hash, s->sinks, heads);
+    add_array(&hash, s->score_mod, s->score_mod ? strlen(s->score_mod) : 0);
+    add_array(&hash, s->mask_mod, s->mask_mod ? strlen(s->mask_mod) : 0);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const int32_t kind[] = {s->mod_buffers[n].rank, s->mod_buffers[n].rank ? s->mod_buffers[n].type : 0};
+        add(&hash, kind, sizeof kind);
+    }
+    return hash;
+}

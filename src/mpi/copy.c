@@ -1,0 +1,98 @@
+// copy.c: see copy.h.
+#include "mpi/copy.h"
+
+#define ALIGNED 256 // bytes to which the parts of a piece are
+
+size_t cla_mpi_bytes(const clattn_tensor *t) {
+    size_t bytes = clattn_type_size(t->type);
+    for (int axis = 0; axis < t->rank; axis++) bytes *= (size_t)t->shape[axis];
+    return t->rank ? bytes : 0;
+}
+
+// One head's rows: [n, D], or [n] as n rows of one number.
+static cl_int move_head(cl_command_queue queue, const clattn_tensor *t, int64_t at, char *host, bool reads) {
+    const size_t size = clattn_type_size(t->type), width = t->rank == 4 ? (size_t)t->shape[3] * size : size,
+                 rows = (size_t)t->shape[2], pitch = (size_t)t->stride[2] * size;
+    const size_t here[3] = {0, 0, 0}, first = (size_t)at * size;
+    if (rows == 1 || pitch == width) {
+        return reads
+                   ? clEnqueueReadBuffer(queue, t->buffer, CL_FALSE, first, rows * width, host, 0, NULL, NULL)
+                   : clEnqueueWriteBuffer(queue, t->buffer, CL_FALSE, first, rows * width, host, 0, NULL,
+                                          NULL);
+    }
+    if (pitch > width) {
+        const size_t there[3] = {first % pitch, first / pitch, 0}, region[3] = {width, rows, 1};
+        if (there[0] + width <= pitch)
+            return reads ? clEnqueueReadBufferRect(queue, t->buffer, CL_FALSE, there, here, region, pitch, 0,
+                                                   width, 0, host, 0, NULL, NULL)
+                         : clEnqueueWriteBufferRect(queue, t->buffer, CL_FALSE, there, here, region, pitch, 0,
+                                                    width, 0, host, 0, NULL, NULL);
+    }
+    for (size_t n = 0; n < rows; n++) { // rows that repeat, overlap, or cross the pitch
+        const size_t from = first + n * pitch;
+        const cl_int code = reads ? clEnqueueReadBuffer(queue, t->buffer, CL_FALSE, from, width,
+                                                        host + n * width, 0, NULL, NULL)
+                                  : clEnqueueWriteBuffer(queue, t->buffer, CL_FALSE, from, width,
+                                                         host + n * width, 0, NULL, NULL);
+        if (code != CL_SUCCESS) return code;
+    }
+    return CL_SUCCESS;
+}
+
+static clattn_status move(clattn_mpi *w, cl_command_queue queue, const clattn_tensor *t, char *host,
+                          bool reads) {
+    cl_int code = CL_SUCCESS;
+    if (cla_mpi_bytes(t) == 0) return CLATTN_OK;
+    const size_t step = cla_mpi_bytes(t) / (size_t)(t->shape[0] * t->shape[1]);
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1] && code == CL_SUCCESS; h++) {
+            code = move_head(queue, t, t->offset + b * t->stride[0] + h * t->stride[1], host, reads);
+            host += step;
+        }
+    if (code == CL_SUCCESS) code = clFlush(queue);
+    return cla_mpi_cl(w, code, reads ? "reading rows" : "writing rows");
+}
+
+clattn_status cla_mpi_read(clattn_mpi *w, cl_command_queue queue, const clattn_tensor *view, void *host) {
+    return move(w, queue, view, host, true);
+}
+
+clattn_status cla_mpi_write(clattn_mpi *w, cl_command_queue queue, const clattn_tensor *view,
+                            const void *host) {
+    return move(w, queue, view, (char *)(uintptr_t)host, false);
+}
+
+clattn_status cla_mpi_finish(clattn_mpi *w, cl_command_queue queue) {
+    return cla_mpi_cl(w, clFinish(queue), "clFinish");
+}
+
+piece_layout cla_mpi_piece_layout(const job *j, int64_t rows) {
+    const size_t size = clattn_type_size(j->p->k.type), heads = (size_t)(j->batch * j->kv_heads),
+                 n = heads * (size_t)rows, scale = j->p->k_scale.rank ? sizeof(float) : 0;
+    const size_t parts[4] = {n * (size_t)j->head_dim * size, n * (size_t)j->head_dim_v * size, n * scale,
+                             n * scale};
+    piece_layout l = {.bytes = 0};
+    for (int part = 0; part < 4; part++) {
+        l.at[part] = l.bytes;
+        l.bytes += (parts[part] + ALIGNED - 1) / ALIGNED * ALIGNED;
+    }
+    return l;
+}
+
+void cla_mpi_piece_views(const job *j, cl_mem buffer, int64_t rows, clattn_tensor views[4]) {
+    const piece_layout l = cla_mpi_piece_layout(j, rows);
+    const clattn_type type = j->p->k.type;
+    const int64_t dims[4] = {j->head_dim, j->head_dim_v, 1, 1};
+    for (int part = 0; part < 4; part++) {
+        const bool scales = part >= 2;
+        const int64_t shape[4] = {j->batch, j->kv_heads, rows, dims[part]};
+        views[part] = clattn_tensor_dense(buffer, scales ? CLATTN_TYPE_F32 : type, scales ? 3 : 4, shape);
+        views[part].offset = (int64_t)(l.at[part] / clattn_type_size(views[part].type));
+        if (scales && !j->p->k_scale.rank) views[part] = (clattn_tensor){0};
+    }
+}
+
+void cla_mpi_own_views(const job *j, int64_t local, int64_t count, clattn_tensor views[4]) {
+    const clattn_tensor *own[4] = {&j->p->k, &j->p->v, &j->p->k_scale, &j->p->v_scale};
+    for (int part = 0; part < 4; part++) views[part] = cla_mpi_rows_of(*own[part], local, count);
+}

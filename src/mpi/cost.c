@@ -1,0 +1,160 @@
+// cost.c: what each way takes, by bytes over the link's rate and operations over the device's; and the choice. bench/scale.py is the
+// same model for machines that are not here.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "mpi/ways.h"
+
+#define SAMPLES 32 // rows of a part whose keys are counted
+
+// Scores that are computed of a part: pairs of a row and a key that it sees, of all batch items and heads.
+static double pairs(const job *j, const span *q, const span *k) {
+    const clattn_score *s = &j->p->score;
+    double all = 0;
+    for (int64_t b = 0; b < j->batch; b++) {
+        const int64_t rows = s->q_lengths && s->q_lengths[b] < q->start + q->count
+                                 ? s->q_lengths[b] - q->start
+                                 : q->count,
+                      keys = s->kv_lengths && s->kv_lengths[b] < k->start + k->count ? s->kv_lengths[b]
+                                                                                     : k->start + k->count;
+        for (int n = 0; n < SAMPLES && rows > 0; n++) {
+            const int64_t p = q->start + rows * (2 * n + 1) / (2 * SAMPLES) + j->shift[b];
+            int64_t first = k->start, end = keys;
+            if (s->causal && p + 1 < end) end = p + 1;
+            if (s->window && s->window_left >= 0 && p - s->window_left > first) first = p - s->window_left;
+            if (s->window && s->window_right >= 0 && p + s->window_right + 1 < end)
+                end = p + s->window_right + 1;
+            if (end > first) all += (double)(end - first) * (double)rows / SAMPLES;
+        }
+    }
+    return all * (double)j->heads;
+}
+
+static double seconds_of(const job *j, double scores) {
+    return scores * 2 * (double)(j->head_dim + j->head_dim_v) / j->w->flops;
+}
+
+static double rank_pairs(const job *j, int rank, const span *keys) {
+    double all = 0;
+    for (int n = 0; n < j->q[rank].count; n++) all += pairs(j, &j->q[rank].spans[n], keys);
+    return all;
+}
+
+// Calls of a rank on these keys: one a part of its rows that sees any, and of later ones a merge, too.
+static double calls_of(const job *j, int rank, const span *keys) {
+    double calls = 0;
+    for (int n = 0; n < j->q[rank].count; n++) calls += cla_mpi_sees(j, &j->q[rank].spans[n], keys);
+    return j->positional || calls < 1 ? calls : 1;
+}
+
+// What a rank does in a step, and sends in it.
+static double step_cost(const job *j, const ring_pieces *p, int c, int step, int rank, double *sent) {
+    const int owner = (rank - step + j->w->ranks) % j->w->ranks;
+    const ring_load load = cla_mpi_ring_load(j, p, owner, c, step);
+    double computes = 0;
+    *sent = (double)cla_mpi_ring_load(j, p, owner, c, step + 1).bytes;
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        if (!load.lanes[lane]) continue;
+        const double calls = calls_of(j, rank, load.lanes[lane]) * (step || c ? 2 : 1);
+        computes += seconds_of(j, rank_pairs(j, rank, load.lanes[lane])) + calls * j->w->call_seconds;
+    }
+    return fmax(computes, *sent > 0 ? *sent / j->w->link_bytes + j->w->link_seconds : 0);
+}
+
+// A step is as long as the slowest rank's computing, or its transfer.
+static clattn_status ring_cost(job *j) {
+    ring_pieces pieces;
+    const int ranks = j->w->ranks;
+    double seconds = 0, sent, *all = calloc((size_t)ranks, sizeof *all), most = 0;
+    clattn_status status = cla_mpi_ring_lay(j, &pieces);
+    if (!all) status = cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
+    for (int c = 0; status == CLATTN_OK && c < pieces.most; c++)
+        for (int step = 0; step < ranks; step++) {
+            double longest = 0;
+            for (int r = 0; r < ranks; r++) {
+                longest = fmax(longest, step_cost(j, &pieces, c, step, r, &sent));
+                all[r] += sent;
+                most = fmax(most, all[r]);
+            }
+            seconds += longest;
+        }
+    j->plan.piece_rows = pieces.rows;
+    j->plan.seconds[CLATTN_MPI_RING] = seconds;
+    j->plan.sent_bytes[CLATTN_MPI_RING] = (uint64_t)most;
+    cla_mpi_ring_free(&pieces);
+    free(all);
+    return status;
+}
+
+static void other_costs(job *j) {
+    const span whole = {0, j->n_kv, 0}, all_rows = {0, j->n_q, 0};
+    const int ranks = j->w->ranks;
+    const double row = (double)j->batch, q = (double)clattn_type_size(j->p->q.type),
+                 out = (double)clattn_type_size(j->p->out.type);
+    double computes = 0, most_kv = 0, most_rows = 0;
+    for (int r = 0; r < ranks; r++) {
+        computes = fmax(computes, seconds_of(j, rank_pairs(j, r, &whole)) +
+                                      calls_of(j, r, &whole) * j->w->call_seconds);
+        const double kv = (double)cla_mpi_piece_layout(j, j->kv[r].rows).bytes;
+        most_kv = fmax(most_kv, kv);
+        most_rows = fmax(most_rows, kv + row * (double)j->heads * (double)j->q[r].rows *
+                                             ((double)j->head_dim * q + (double)j->head_dim_v * out));
+    }
+    const double gathered = (double)cla_mpi_piece_layout(j, j->n_kv).bytes * (ranks - 1) / ranks,
+                 turned = most_rows * (ranks - 1) / ranks;
+    const clattn_mpi *w = j->w;
+    clattn_mpi_plan *plan = &j->plan;
+    plan->sent_bytes[CLATTN_MPI_ALL_GATHER] = (uint64_t)(most_kv * (ranks - 1));
+    plan->sent_bytes[CLATTN_MPI_ALL_TO_ALL] = (uint64_t)turned;
+    plan->seconds[CLATTN_MPI_ALL_GATHER] =
+        gathered / w->link_bytes + (ranks - 1) * w->link_seconds + computes;
+    plan->seconds[CLATTN_MPI_ALL_TO_ALL] = turned / w->link_bytes + 4 * (ranks - 1) * w->link_seconds +
+                                           w->call_seconds +
+                                           seconds_of(j, pairs(j, &all_rows, &whole) / ranks);
+    if (cla_mpi_gather_refusal(j)) plan->seconds[CLATTN_MPI_ALL_GATHER] = (double)INFINITY;
+    if (cla_mpi_heads_refusal(j)) plan->seconds[CLATTN_MPI_ALL_TO_ALL] = (double)INFINITY;
+}
+
+static void tell(job *j, clattn_mpi_way way) {
+    const double *s = j->plan.seconds;
+    snprintf(j->plan.why, sizeof j->plan.why,
+             "%s%s: ring %.3g ms, all_to_all %.3g ms, all_gather %.3g ms by %.3g GB/s, %.3g GFLOP/s, %.3g ms "
+             "a call",
+             clattn_mpi_way_name(way), j->p->way ? ", as asked" : "", 1e3 * s[CLATTN_MPI_RING],
+             1e3 * s[CLATTN_MPI_ALL_TO_ALL], 1e3 * s[CLATTN_MPI_ALL_GATHER], j->w->link_bytes / 1e9,
+             j->w->flops / 1e9, 1e3 * j->w->call_seconds);
+}
+
+// A way that is asked for needs no rates, and is not held up to measure them.
+clattn_status cla_mpi_choose(job *j) {
+    clattn_mpi *w = j->w;
+    int way = j->p->way;
+    const char *refused = way == CLATTN_MPI_ALL_TO_ALL   ? cla_mpi_heads_refusal(j)
+                          : way == CLATTN_MPI_ALL_GATHER ? cla_mpi_gather_refusal(j)
+                                                         : NULL;
+    if (refused)
+        return cla_mpi_fail(w, CLATTN_UNSUPPORTED, "%s: %s", clattn_mpi_way_name(j->p->way), refused);
+    j->plan.way = j->p->way;
+    snprintf(j->plan.why, sizeof j->plan.why, "%s, as asked", clattn_mpi_way_name(j->p->way));
+    if (way == CLATTN_MPI_AUTO && w->ranks == 1) {
+        j->plan.way = CLATTN_MPI_RING;
+        snprintf(j->plan.why, sizeof j->plan.why, "ring: there is one rank");
+    }
+    if (!cla_mpi_measured(w) && j->plan.way != CLATTN_MPI_AUTO) return CLATTN_OK;
+    TRY(cla_mpi_measure(w));
+    j->plan.link_bytes_per_second = w->link_bytes, j->plan.link_seconds = w->link_seconds;
+    j->plan.flops_per_second = w->flops, j->plan.call_seconds = w->call_seconds;
+    TRY(cla_mpi_agree(w, ring_cost(j)));
+    other_costs(j);
+    if (w->ranks == 1) return CLATTN_OK;
+    way = CLATTN_MPI_RING;
+    for (int n = CLATTN_MPI_RING; n < CLATTN_MPI_WAY_COUNT; n++)
+        if (j->plan.seconds[n] < j->plan.seconds[way]) way = n;
+    if (j->p->way) way = j->p->way;
+    // Rank 0's, since processors may round differently.
+    TRY(cla_mpi_try(w, MPI_Bcast(&way, 1, MPI_INT, 0, w->comm), "MPI_Bcast"));
+    j->plan.way = (clattn_mpi_way)way;
+    tell(j, j->plan.way);
+    return CLATTN_OK;
+}

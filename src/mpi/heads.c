@@ -1,0 +1,213 @@
+// heads.c: heads in place of rows: an all-to-all gives each rank H/P heads of all rows, which it computes as one device would; another
+// gives the rows back [Jacobs et al. 2023, "DeepSpeed Ulysses"].
+#include <stdlib.h>
+#include <string.h>
+
+#include "mpi/ways.h"
+
+// A tensor that goes from rows to heads, or back. Its heads of all rows are dense on device and host, [B, heads / P, N, width].
+enum { TURN_Q, TURN_K, TURN_V, TURN_K_SCALE, TURN_V_SCALE, TURN_OUT, TURN_LSE, TURNS };
+typedef struct turn {
+    clattn_tensor rows;     // this rank's
+    clattn_tensor heads;    // of all rows
+    const span_list *lists; // of its rows, all ranks'
+    int64_t count;          // rows of the whole
+    size_t row;             // bytes of a head's row
+    cl_mem memory;
+    char *of_rows, *of_heads; // on the host: by ranks, one behind the other; and dense
+} turn;
+
+typedef struct heads {
+    job *j;
+    turn turns[TURNS];
+    int *numbers; // [4][ranks]: counts and starts of both directions
+    cl_mem out_rows, lse_rows;
+    int32_t *arrays;
+    clattn_attention_params call;
+} heads;
+
+const char *cla_mpi_heads_refusal(const job *j) {
+    const int64_t ranks = j->w->ranks;
+    if (j->heads % ranks || j->kv_heads % ranks) return "H and Hkv are not multiples of the number of ranks";
+    if (j->p->score.mask.rank || j->p->score.bias.rank) return "a rank has mask and bias of its rows alone";
+    const int64_t rows = j->n_q > j->n_kv ? j->n_q : j->n_kv,
+                  width = j->head_dim > j->head_dim_v ? j->head_dim : j->head_dim_v;
+    const double bytes = (double)j->batch * (double)(j->heads / ranks) * (double)rows * (double)width * 4;
+    if (bytes > (double)j->largest) return "a rank's heads of all rows exceed a device's largest buffer";
+    return bytes > (double)INT32_MAX ? "a rank's heads of all rows exceed 2 GiB" : NULL;
+}
+
+static clattn_status open_turn(heads *g, int which, const clattn_tensor *t, bool of_q) {
+    job *j = g->j;
+    turn *u = &g->turns[which];
+    clattn_status status = CLATTN_OK;
+    if (!t->rank) return CLATTN_OK;
+    u->rows = *t;
+    u->lists = of_q ? j->q : j->kv, u->count = of_q ? j->n_q : j->n_kv;
+    u->row = clattn_type_size(t->type) * (size_t)(t->rank == 4 ? t->shape[3] : 1);
+    const int64_t shape[4] = {t->shape[0], t->shape[1] / j->w->ranks, u->count, t->shape[3]};
+    const size_t whole = (size_t)(shape[0] * shape[1] * shape[2]) * u->row;
+    TRY(cla_mpi_buffer(j->w, whole, &u->memory));
+    u->heads = clattn_tensor_dense(u->memory, t->type, t->rank, shape);
+    u->of_rows = cla_mpi_host(j->w, cla_mpi_bytes(t), &status);
+    u->of_heads = cla_mpi_host(j->w, 2 * whole, &status); // the second half: by ranks
+    j->report.plan.device_bytes += whole;
+    j->report.plan.host_bytes += cla_mpi_bytes(t) + 2 * whole;
+    return status;
+}
+
+// Between [B, H, n, width] and the blocks of ranks [P][B, H / P, n, width], in place of one another.
+static void by_ranks(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
+    const int64_t ranks = g->j->w->ranks, batch = u->rows.shape[0], own = u->heads.shape[1];
+    const size_t part = (size_t)(own * u->rows.shape[2]) * u->row;
+    for (int64_t r = 0; r < ranks; r++)
+        for (int64_t b = 0; b < batch; b++) {
+            char *a = dense + (size_t)(b * ranks + r) * part, *c = blocks + (size_t)(r * batch + b) * part;
+            memcpy(to_blocks ? c : a, to_blocks ? a : c, part);
+        }
+}
+
+// Between the ranks' rows, [P][B, H / P, n of the rank, width], and all rows in their places.
+static void by_places(const heads *g, const turn *u, char *dense, char *blocks, bool to_blocks) {
+    for (int r = 0; r < g->j->w->ranks; r++) {
+        const span_list *list = &u->lists[r];
+        for (int64_t h = 0; h < u->heads.shape[0] * u->heads.shape[1]; h++) {
+            for (int n = 0; n < list->count; n++) {
+                const span *s = &list->spans[n];
+                char *a = dense + (size_t)(h * u->count + s->start) * u->row,
+                     *c = blocks + (size_t)(h * list->rows + s->local) * u->row;
+                memcpy(to_blocks ? c : a, to_blocks ? a : c, (size_t)s->count * u->row);
+            }
+        }
+        blocks += (size_t)(u->heads.shape[0] * u->heads.shape[1] * list->rows) * u->row;
+    }
+}
+
+static clattn_status exchange(heads *g, const turn *u, char *rows, char *of_heads, bool to_heads) {
+    clattn_mpi *w = g->j->w;
+    int *row_counts = g->numbers, *row_starts = row_counts + w->ranks, *counts = row_starts + w->ranks,
+        *starts = counts + w->ranks;
+    const int64_t each = u->heads.shape[0] * u->heads.shape[1];
+    int at = 0, row_at = 0;
+    for (int r = 0; r < w->ranks; r++) {
+        counts[r] = (int)((size_t)(each * u->lists[r].rows) * u->row);
+        row_counts[r] = (int)((size_t)(each * u->lists[w->rank].rows) * u->row);
+        starts[r] = at, row_starts[r] = row_at;
+        at += counts[r], row_at += row_counts[r];
+        if (r == w->rank) continue;
+        g->j->report.sent_bytes += (uint64_t)(to_heads ? row_counts[r] : counts[r]);
+        g->j->report.received_bytes += (uint64_t)(to_heads ? counts[r] : row_counts[r]);
+    }
+    const int code = to_heads ? MPI_Alltoallv(rows, row_counts, row_starts, MPI_BYTE, of_heads, counts,
+                                              starts, MPI_BYTE, w->comm)
+                              : MPI_Alltoallv(of_heads, counts, starts, MPI_BYTE, rows, row_counts,
+                                              row_starts, MPI_BYTE, w->comm);
+    return cla_mpi_try(w, code, "MPI_Alltoallv");
+}
+
+// The upper half of of_heads takes what lies by ranks; rows are read through the lower one.
+static clattn_status to_heads(heads *g, int which, clattn_status status) {
+    turn *u = &g->turns[which];
+    clattn_mpi *w = g->j->w;
+    char *dense = NULL;
+    if (!u->rows.rank) return status;
+    const size_t whole = cla_mpi_bytes(&u->heads), mine = cla_mpi_bytes(&u->rows);
+    dense = cla_mpi_host(w, mine, &status);
+    if (status == CLATTN_OK) status = cla_mpi_read(w, w->queue, &u->rows, dense);
+    if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
+    if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, true);
+    free(dense);
+    const clattn_status moved = exchange(g, u, u->of_rows, u->of_heads + whole, true);
+    TRY(status);
+    TRY(moved);
+    by_places(g, u, u->of_heads, u->of_heads + whole, false);
+    TRY(cla_mpi_write(w, w->queue, &u->heads, u->of_heads));
+    return cla_mpi_finish(w, w->queue);
+}
+
+static clattn_status to_rows(heads *g, int which, clattn_status status, const clattn_tensor *to) {
+    turn *u = &g->turns[which];
+    clattn_mpi *w = g->j->w;
+    if (!u->rows.rank) return status;
+    const size_t whole = cla_mpi_bytes(&u->heads), mine = cla_mpi_bytes(&u->rows);
+    if (status == CLATTN_OK) status = cla_mpi_read(w, w->queue, &u->heads, u->of_heads);
+    if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
+    if (status == CLATTN_OK) by_places(g, u, u->of_heads, u->of_heads + whole, true);
+    const clattn_status moved = exchange(g, u, u->of_rows, u->of_heads + whole, false);
+    TRY(status);
+    TRY(moved);
+    char *dense = cla_mpi_host(w, mine, &status);
+    if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, false);
+    if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, to, dense);
+    const clattn_status done = cla_mpi_finish(w, w->queue);
+    free(dense);
+    return status == CLATTN_OK ? done : status;
+}
+
+static clattn_status prepare(heads *g) {
+    job *j = g->j;
+    clattn_mpi *w = j->w;
+    const clattn_mpi_attention_params *p = j->p;
+    const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
+    const int64_t own = j->heads / w->ranks;
+    g->numbers = calloc(4 * (size_t)w->ranks, sizeof *g->numbers);
+    g->arrays = calloc(3 * (size_t)j->batch + 1, sizeof *g->arrays);
+    if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    const clattn_tensor *tensors[TURNS] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale, &p->out, &p->lse};
+    for (int n = 0; n < TURNS; n++)
+        TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
+    TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
+    TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
+    TRY(cla_mpi_mods_open(j, 1));
+    const turn *t = g->turns;
+    local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
+    c.key_scales = t[TURN_K_SCALE].heads, c.value_scales = t[TURN_V_SCALE].heads;
+    c.out = t[TURN_OUT].heads, c.lse = t[TURN_LSE].heads;
+    c.first_head = own * w->rank, c.heads = own;
+    c.mods = cla_mpi_mods_add(j, &q, &k, c.first_head);
+    cla_mpi_local(j, &c, &g->call, g->arrays);
+    g->call.q = t[TURN_Q].heads;
+    TRY(cla_mpi_mods_upload(j));
+    return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call));
+}
+
+static clattn_status attend(heads *g, clattn_status status) {
+    job *j = g->j;
+    clattn_mpi *w = j->w;
+    const clattn_mpi_attention_params *p = j->p;
+    const double begin = MPI_Wtime();
+    for (int n = TURN_Q; n <= TURN_V_SCALE; n++) status = to_heads(g, n, status);
+    const double there = MPI_Wtime();
+    if (status == CLATTN_OK)
+        status = cla_mpi_library(w, clattn_attention_enqueue(w->context, w->queue, &g->call, 0, NULL, NULL));
+    if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
+    j->report.calls++;
+    const double done = MPI_Wtime();
+    clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
+                  lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
+    status = to_rows(g, TURN_OUT, status, &out);
+    status = to_rows(g, TURN_LSE, status, &lse);
+    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays);
+    if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
+    j->report.compute_seconds = done - there;
+    j->report.seconds = MPI_Wtime() - begin;
+    j->report.transfer_seconds = j->report.exposed_seconds = j->report.seconds - (done - there);
+    return status;
+}
+
+clattn_status cla_mpi_heads_run(job *j) {
+    heads g = {.j = j};
+    clattn_mpi *w = j->w;
+    clattn_status status = cla_mpi_agree(w, prepare(&g));
+    if (status == CLATTN_OK) status = cla_mpi_agree(w, attend(&g, cla_mpi_finish(w, w->queue)));
+    for (int n = 0; n < TURNS; n++) {
+        cla_mpi_release(&g.turns[n].memory);
+        free(g.turns[n].of_rows);
+        free(g.turns[n].of_heads);
+    }
+    cla_mpi_release(&g.out_rows);
+    cla_mpi_release(&g.lse_rows);
+    free(g.numbers);
+    free(g.arrays);
+    return status;
+}

@@ -1,0 +1,216 @@
+// job.c: the first exchange: what each rank has, compared field by field, then its rows; see job.h.
+#include "mpi/job.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// X(field, "what the line calls it"): the same on all ranks.
+#define CALL_FIELDS(X)                                                                                       \
+    X(operation, "the call")                                                                                 \
+    X(batch, "B")                                                                                            \
+    X(heads, "H")                                                                                            \
+    X(kv_heads, "Hkv")                                                                                       \
+    X(head_dim, "D")                                                                                         \
+    X(head_dim_v, "Dv")                                                                                      \
+    X(type_q, "q's type")                                                                                    \
+    X(type_kv, "k's type")                                                                                   \
+    X(type_out, "out's type")                                                                                \
+    X(lse, "lse")                                                                                            \
+    X(way, "way")                                                                                            \
+    X(piece_rows, "piece_rows")                                                                              \
+    X(rows_q, "Nq")                                                                                          \
+    X(score, "score, or what its host arrays hold")
+
+typedef struct call_words {
+    world_word word;
+#define FIELD(name, text) int64_t name;
+    CALL_FIELDS(FIELD)
+#undef FIELD
+    int64_t n_q, n_kv, q_segments, kv_segments, largest;
+} call_words;
+
+static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, call_words *c) {
+    *c = (call_words){.operation = decode};
+    c->word.status = (int32_t)cla_mpi_check(w, p, decode);
+    if (c->word.status != CLATTN_OK) {
+        snprintf(c->word.text, sizeof c->word.text, "%.*s", WORLD_LINE - 1, w->error);
+        return;
+    }
+    c->batch = p->q.shape[0], c->heads = p->q.shape[1], c->head_dim = p->q.shape[3];
+    c->kv_heads = p->k.shape[1], c->head_dim_v = p->v.shape[3];
+    c->type_q = p->q.type, c->type_kv = p->k.type, c->type_out = p->out.type, c->lse = p->lse.rank;
+    c->way = p->way, c->piece_rows = p->piece_rows, c->rows_q = decode ? p->q.shape[2] : 0;
+    c->score = (int64_t)(cla_mpi_score_hash(p) >> 1);
+    c->n_q = p->q.shape[2], c->n_kv = p->k.shape[2];
+    c->q_segments = decode ? 0 : p->q_rows.count, c->kv_segments = p->kv_rows.count;
+    c->largest = (int64_t)clattn_context_capabilities(w->context)->max_allocation_bytes;
+}
+
+// Which ranks differ from rank 0, and how, by the first field in which any does.
+static clattn_status compare(clattn_mpi *w, const call_words *all, const char *name, size_t offset) {
+    char who[160] = "";
+    size_t at = 0;
+    int64_t first, other;
+    memcpy(&first, (const char *)all + offset, sizeof first);
+    for (int r = 1; r < w->ranks; r++) {
+        memcpy(&other, (const char *)&all[r] + offset, sizeof other);
+        if (other == first || at + 40 > sizeof who) continue;
+        at += (size_t)(offset == offsetof(call_words, score)
+                           ? snprintf(who + at, sizeof who - at, ", rank %d", r)
+                           : snprintf(who + at, sizeof who - at, ", rank %d has %lld", r, (long long)other));
+    }
+    if (!at) return CLATTN_OK;
+    if (offset == offsetof(call_words, score))
+        return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "%s: differs from rank 0's on%s: must be the same",
+                            name, who + 1);
+    return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "%s: rank 0 has %lld%s: must be the same", name,
+                        (long long)first, who);
+}
+
+static int by_start(const void *a, const void *b) {
+    const span *x = a, *y = b;
+    return x->start < y->start ? -1 : x->start > y->start;
+}
+
+// Each row of [0, n) once.
+static clattn_status check_cover(clattn_mpi *w, const span *spans, int64_t count, int64_t rows,
+                                 const char *name) {
+    span *sorted = malloc((size_t)(count + 1) * sizeof *sorted);
+    if (!sorted) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    memcpy(sorted, spans, (size_t)count * sizeof *sorted);
+    qsort(sorted, (size_t)count, sizeof *sorted, by_start);
+    int64_t next = 0, bad = -1;
+    for (int64_t n = 0; n < count && bad < 0; n++) {
+        if (sorted[n].count == 0) continue;
+        if (sorted[n].start != next) bad = sorted[n].start < next ? sorted[n].start : next;
+        next = sorted[n].start + sorted[n].count;
+    }
+    free(sorted);
+    if (bad < 0 && next != rows) bad = next;
+    if (bad < 0 && next <= INT32_MAX) return CLATTN_OK;
+    return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
+                        "%s: row %lld is not in one segment of one rank: must be, each below the last", name,
+                        (long long)bad);
+}
+
+// All ranks' segments: of those that gave none, blocks in the order of the ranks.
+static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, span *spans, span_list *lists) {
+    clattn_mpi *w = j->w;
+    const clattn_mpi_rows *mine = of_q ? &j->p->q_rows : &j->p->kv_rows;
+    int *counts = calloc(2 * (size_t)w->ranks, sizeof *counts), *starts = counts + w->ranks;
+    int64_t *words = NULL, total = 0, row = 0;
+    for (int r = 0; r < w->ranks && counts; r++) {
+        const int64_t segments = of_q ? all[r].q_segments : all[r].kv_segments;
+        counts[r] = (int)(segments * (int64_t)sizeof(clattn_mpi_segment)), starts[r] = (int)(total * 16);
+        total += segments;
+    }
+    words = malloc((size_t)(total + 1) * sizeof(clattn_mpi_segment));
+    clattn_status status = CLATTN_OK;
+    if (!counts || !words) status = cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    if (total) status = cla_mpi_agree(w, status);
+    if (status == CLATTN_OK && total)
+        status = cla_mpi_try(w,
+                             MPI_Allgatherv(mine->segments, counts[w->rank], MPI_BYTE, words, counts, starts,
+                                            MPI_BYTE, w->comm),
+                             "MPI_Allgatherv");
+    const clattn_mpi_segment *s = (const clattn_mpi_segment *)words;
+    for (int r = 0, at = 0; status == CLATTN_OK && r < w->ranks; r++) {
+        const int64_t rows = of_q ? all[r].n_q : all[r].n_kv;
+        lists[r] = (span_list){spans + at, total ? counts[r] / 16 : 1, rows};
+        if (!total) spans[at++] = (span){row, rows, 0};
+        for (int64_t n = 0, local = 0; total && n < lists[r].count; n++, s++) {
+            spans[at++] = (span){s->start, s->count, local};
+            local += s->count;
+        }
+        row += rows;
+    }
+    if (of_q)
+        j->n_q = row;
+    else
+        j->n_kv = row;
+    if (status == CLATTN_OK)
+        status = check_cover(w, spans, total ? total : w->ranks, row, of_q ? "q_rows" : "kv_rows");
+    free(words);
+    free(counts);
+    return status;
+}
+
+static void fill_shift(job *j) {
+    const clattn_score *s = &j->p->score;
+    j->positional = s->causal || s->window || s->alibi_slopes || s->score_mod || s->mask_mod || s->q_lengths;
+    for (int64_t b = 0; b < j->batch; b++) {
+        const int64_t rows = s->q_lengths ? s->q_lengths[b] : j->n_q,
+                      keys = s->kv_lengths ? s->kv_lengths[b] : j->n_kv;
+        j->shift[b] = 0;
+        if (s->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) j->shift[b] = keys - rows;
+        if (s->alignment == CLATTN_ALIGN_OFFSET) j->shift[b] = s->offsets ? s->offsets[b] : s->offset;
+    }
+}
+
+static clattn_status learn_rows(job *j, const call_words *all) {
+    clattn_mpi *w = j->w;
+    int64_t q = w->ranks, kv = w->ranks;
+    for (int r = 0; r < w->ranks; r++) q += all[r].q_segments, kv += all[r].kv_segments;
+    j->memory = calloc((size_t)(q + kv), sizeof *j->memory);
+    j->q = calloc(2 * (size_t)w->ranks, sizeof *j->q);
+    j->shift = calloc((size_t)j->batch + 1, sizeof *j->shift);
+    if (!j->memory || !j->q || !j->shift) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    j->kv = j->q + w->ranks;
+    TRY(exchange_rows(j, all, false, j->memory + q, j->kv));
+    if (!j->decode) return exchange_rows(j, all, true, j->memory, j->q);
+    j->n_q = j->p->q.shape[2];
+    j->memory[0] = (span){0, j->n_q, 0};
+    for (int r = 0; r < w->ranks; r++) j->q[r] = (span_list){j->memory, 1, j->n_q};
+    return CLATTN_OK;
+}
+
+static clattn_status check_lengths(job *j) {
+    const clattn_score *s = &j->p->score;
+    for (int64_t b = 0; b < j->batch; b++)
+        if ((s->q_lengths && s->q_lengths[b] > j->n_q) || (s->kv_lengths && s->kv_lengths[b] > j->n_kv))
+            return cla_mpi_fail(j->w, CLATTN_INVALID_ARGUMENT,
+                                "lengths: of batch item %lld: at most Nq = %lld and Nkv = %lld", (long long)b,
+                                (long long)j->n_q, (long long)j->n_kv);
+    return CLATTN_OK;
+}
+
+size_t cla_mpi_call_bytes(void) {
+    return sizeof(call_words);
+}
+
+clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j) {
+    call_words mine, *all = w->calls;
+    *j = (job){.w = w, .p = p, .decode = decode, .mod_slot = -1};
+    w->error[0] = '\0';
+    fill(w, p, decode, &mine);
+    const int bytes = (int)sizeof mine;
+    clattn_status status =
+        cla_mpi_try(w, MPI_Allgather(&mine, bytes, MPI_BYTE, all, bytes, MPI_BYTE, w->comm), "MPI_Allgather");
+    if (status == CLATTN_OK) status = cla_mpi_first_failed(w, &all->word, sizeof *all);
+#define FIELD(name, text)                                                                                    \
+    if (status == CLATTN_OK) status = compare(w, all, text, offsetof(call_words, name));
+    CALL_FIELDS(FIELD)
+#undef FIELD
+    j->batch = mine.batch, j->heads = mine.heads, j->kv_heads = mine.kv_heads;
+    j->head_dim = mine.head_dim, j->head_dim_v = mine.head_dim_v;
+    j->largest = (size_t)mine.largest;
+    for (int r = 0; r < w->ranks; r++)
+        if ((size_t)all[r].largest < j->largest) j->largest = (size_t)all[r].largest;
+    if (status == CLATTN_OK) status = learn_rows(j, all);
+    if (status == CLATTN_OK) status = check_lengths(j);
+    if (status == CLATTN_OK) fill_shift(j);
+    return status;
+}
+
+void cla_mpi_job_close(job *j) {
+    cla_mpi_release(&j->mod_buffer);
+    free(j->mod_rows);
+    free(j->score_mod);
+    free(j->mask_mod);
+    free(j->memory);
+    free(j->q);
+    free(j->shift);
+    *j = (job){0};
+}

@@ -1,0 +1,69 @@
+// job.h: one shared call after its first exchange: what all ranks have, as every rank knows it, and the local calls that it is made
+// of: some query rows and some keys, whose positions are those of the whole. Leaves out how keys travel.
+#ifndef CLATTN_MPI_JOB_H
+#define CLATTN_MPI_JOB_H
+#include "mpi/world.h"
+
+// Rows [start, start + count) of the whole, which are rows [local, local + count) of whose they are.
+typedef struct span {
+    int64_t start, count, local;
+} span;
+typedef struct span_list {
+    span *spans;
+    int32_t count;
+    int64_t rows; // of the rank, in all
+} span_list;
+
+typedef struct job {
+    clattn_mpi *w;
+    const clattn_mpi_attention_params *p;
+    bool decode;
+    int64_t batch, heads, kv_heads, head_dim, head_dim_v;
+    int64_t n_q, n_kv; // of the whole
+    span_list *q, *kv; // [ranks]; of decode q is one list, every rank's
+    span *memory;      // of all lists
+    int64_t *shift;    // [B]: query row i stands at i + shift
+    bool positional;   // results depend on where rows and keys stand
+    size_t largest;    // the least of all ranks' largest buffers
+    clattn_mpi_plan plan;
+    clattn_mpi_report report;
+    // What score_mod and mask_mod become, and a row of numbers for each local call: see mods.c.
+    char *score_mod, *mask_mod;
+    int mod_slot;
+    int32_t *mod_rows; // [mod_most, mod_width]
+    int mod_width, mod_count, mod_most;
+    cl_mem mod_buffer;
+} job;
+
+// Check this rank's call, compare it with the others', and learn their rows. All ranks return alike.
+clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j);
+void cla_mpi_job_close(job *j);
+// check.c: what can be wrong of one rank's arguments.
+clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode);
+// Of what all ranks must have alike in host arrays and texts.
+uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p);
+
+// Rows and keys of one local call, and the tensors that hold them.
+typedef struct local_call {
+    span q, k;
+    clattn_tensor keys, values, key_scales, value_scales, out, lse;
+    int64_t first_head, heads; // of the whole: of all-to-all alone some
+    bool sinks;                // they are one key more, which is this call's
+    int mods;                  // its row of numbers; -1: none
+} local_call;
+
+// Whether any row of q sees any key of k, by causality, window and lengths.
+bool cla_mpi_sees(const job *j, const span *q, const span *k);
+// The call; `arrays` [3 * B] is of what the call points to.
+void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays);
+
+// mods.c: texts in which names are of the whole. Rows of numbers are added before cla_mpi_mods_upload.
+clattn_status cla_mpi_mods_open(job *j, int most);
+int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head); // its row; -1: no mods
+clattn_status cla_mpi_mods_upload(job *j);
+clattn_tensor cla_mpi_mods_view(const job *j, int row);
+
+// Elements of views: rows [first, first + count) of axis 2.
+clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count);
+bool cla_mpi_given(const clattn_tensor *t);
+#endif

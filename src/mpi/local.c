@@ -1,0 +1,100 @@
+// local.c: what one local call sees, and its arguments: positions and lengths are told by offsets and lengths of the part, since
+// only the difference of a row's position and a key's matters to them.
+#include "mpi/job.h"
+
+static int64_t clamp(int64_t x, int64_t most) {
+    return x < 0 ? 0 : x > most ? most : x;
+}
+
+bool cla_mpi_sees(const job *j, const span *q, const span *k) {
+    const clattn_score *s = &j->p->score;
+    for (int64_t b = 0; b < j->batch; b++) {
+        const int64_t rows = clamp((s->q_lengths ? s->q_lengths[b] : j->n_q) - q->start, q->count),
+                      keys = clamp((s->kv_lengths ? s->kv_lengths[b] : j->n_kv) - k->start, k->count);
+        const int64_t first = q->start + j->shift[b], last = first + rows - 1;
+        if (rows == 0 || keys == 0) continue;
+        if (s->causal && k->start > last) continue;
+        if (s->window && s->window_left >= 0 && k->start + keys - 1 < first - s->window_left) continue;
+        if (s->window && s->window_right >= 0 && k->start > last + s->window_right) continue;
+        return j->heads > 0;
+    }
+    return false;
+}
+
+clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count) {
+    if (t.rank < 3) return t;
+    t.offset += count ? first * t.stride[2] : 0;
+    t.shape[2] = count;
+    return t;
+}
+
+// The part of a mask or bias; an axis of 1 repeats.
+static clattn_tensor map_of(clattn_tensor t, const local_call *c) {
+    if (t.rank >= 1 && t.shape[t.rank - 1] != 1) {
+        t.offset += c->k.count ? c->k.start * t.stride[t.rank - 1] : 0;
+        t.shape[t.rank - 1] = c->k.count;
+    }
+    if (t.rank >= 2 && t.shape[t.rank - 2] != 1) {
+        t.offset += c->q.count ? c->q.local * t.stride[t.rank - 2] : 0;
+        t.shape[t.rank - 2] = c->q.count;
+    }
+    return t;
+}
+
+static void fill_positions(const job *j, const local_call *c, clattn_score *s, int32_t *arrays) {
+    const clattn_score *whole = &j->p->score;
+    int32_t *offsets = arrays, *rows = arrays + j->batch, *keys = rows + j->batch;
+    bool alike = true;
+    for (int64_t b = 0; b < j->batch; b++) {
+        const int64_t shift = j->shift[b] + c->q.start - c->k.start;
+        offsets[b] = (int32_t)(shift < INT32_MIN / 2   ? INT32_MIN / 2
+                               : shift > INT32_MAX / 2 ? INT32_MAX / 2
+                                                       : shift);
+        alike = alike && offsets[b] == offsets[0];
+        rows[b] = (int32_t)(whole->q_lengths ? clamp(whole->q_lengths[b] - c->q.start, c->q.count) : 0);
+        keys[b] = (int32_t)(whole->kv_lengths ? clamp(whole->kv_lengths[b] - c->k.start, c->k.count) : 0);
+    }
+    s->alignment = CLATTN_ALIGN_OFFSET;
+    s->offset = alike && j->batch ? offsets[0] : 0;
+    s->offsets = alike ? NULL : offsets;
+    s->q_lengths = whole->q_lengths ? rows : NULL;
+    s->kv_lengths = whole->kv_lengths ? keys : NULL;
+}
+
+// Arrays [H], of whose heads this call has some.
+static void fill_heads(const local_call *c, clattn_score *s) {
+    if (s->head_scales) s->head_scales += c->first_head;
+    if (s->alibi_slopes) s->alibi_slopes += c->first_head;
+    if (s->sinks) s->sinks += c->first_head;
+    if (s->sinks_device.rank) {
+        s->sinks_device.offset += c->first_head * s->sinks_device.stride[0];
+        s->sinks_device.shape[0] = c->heads;
+    }
+    if (c->sinks) return;
+    s->sinks = NULL;
+    s->sinks_device = (clattn_tensor){0};
+}
+
+void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays) {
+    *to = (clattn_attention_params){.score = j->p->score, .kernel = j->p->kernel};
+    to->q = cla_mpi_rows_of(j->p->q, c->q.local, c->q.count);
+    to->kv.k = c->keys, to->kv.v = c->values;
+    to->kv.k_scale = c->key_scales, to->kv.v_scale = c->value_scales;
+    to->out = c->out, to->lse = c->lse;
+    clattn_score *s = &to->score;
+    s->block_mask = (clattn_tensor){0};
+    s->mask = map_of(s->mask, c), s->bias = map_of(s->bias, c);
+    fill_positions(j, c, s, arrays);
+    fill_heads(c, s);
+    if (c->k.count == 0) { // an empty part: zeros, and the sinks
+        to->kv.k.type = to->kv.v.type = j->p->q.type;
+        to->kv.k_scale = to->kv.v_scale = (clattn_tensor){0};
+        s->mask = s->bias = (clattn_tensor){0};
+        s->score_mod = s->mask_mod = NULL;
+        for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) s->mod_buffers[n] = (clattn_tensor){0};
+    }
+    if (c->mods < 0 || c->k.count == 0) return;
+    if (s->score_mod) s->score_mod = j->score_mod;
+    if (s->mask_mod) s->mask_mod = j->mask_mod;
+    s->mod_buffers[j->mod_slot] = cla_mpi_mods_view(j, c->mods);
+}

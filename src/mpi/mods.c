@@ -1,0 +1,107 @@
+// mods.c: score_mod and mask_mod know positions, and a local call counts its own rows, keys and heads from 0: so in their text
+// each name becomes one of the whole, by numbers that the call reads from one more buffer. The text is the same for all calls, so that
+// it is compiled once.
+//   j -> (j+bufferN(0))   i likewise   row -> (row+bufferN(1))   h -> (h+bufferN(2))
+//   q_length -> bufferN(3+b)   kv_length -> bufferN(3+B+b)
+#include "mpi/job.h"
+
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { FIRST_KEY, FIRST_ROW, FIRST_HEAD, LENGTHS };
+#define LONGEST_NAME 64 // of what a name becomes
+
+static bool is_word(char c) {
+    return isalnum((unsigned char)c) || c == '_';
+}
+
+// What the name becomes, or NULL: it stays.
+static const char *whole_name(const job *j, const char *name, size_t size, char text[LONGEST_NAME]) {
+    static const struct {
+        const char *name;
+        int number;
+    } names[] = {{"j", FIRST_KEY}, {"i", FIRST_KEY}, {"row", FIRST_ROW}, {"h", FIRST_HEAD}};
+    for (size_t n = 0; n < sizeof names / sizeof *names; n++) {
+        if (size != strlen(names[n].name) || memcmp(name, names[n].name, size)) continue;
+        snprintf(text, LONGEST_NAME, "(%s+buffer%d(%d))", names[n].name, j->mod_slot, names[n].number);
+        return text;
+    }
+    const bool of_q = size == 8 && !memcmp(name, "q_length", size),
+               of_kv = size == 9 && !memcmp(name, "kv_length", size);
+    if (!of_q && !of_kv) return NULL;
+    snprintf(text, LONGEST_NAME, "buffer%d(%lld+b)", j->mod_slot,
+             LENGTHS + (of_kv ? (long long)j->batch : 0));
+    return text;
+}
+
+// Numbers, such as 1e5f, are words that begin with a digit, and members follow a point: both stay.
+static char *rewrite(const job *j, const char *from) {
+    const size_t length = strlen(from);
+    char *to = malloc(length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to, text[LONGEST_NAME];
+    for (size_t n = 0; to && n < length;) {
+        size_t size = 0;
+        while (is_word(from[n + size])) size++;
+        const bool names = size && !isdigit((unsigned char)from[n]) && (n == 0 || from[n - 1] != '.');
+        const char *name = names ? whole_name(j, from + n, size, text) : NULL;
+        if (!name) {
+            size = size ? size : 1;
+            memcpy(at, from + n, size);
+            at += size;
+        } else {
+            memcpy(at, name, strlen(name));
+            at += strlen(name);
+        }
+        n += size;
+    }
+    if (to) *at = '\0';
+    return to;
+}
+
+clattn_status cla_mpi_mods_open(job *j, int most) {
+    const clattn_score *s = &j->p->score;
+    if (!s->score_mod && !s->mask_mod) return CLATTN_OK;
+    for (int n = CLATTN_MOD_BUFFERS - 1; n >= 0; n--)
+        if (!cla_mpi_given(&s->mod_buffers[n])) j->mod_slot = n;
+    if (j->mod_slot < 0)
+        return cla_mpi_fail(j->w, CLATTN_UNSUPPORTED, "mod_buffers: all %d are taken, and one must be free",
+                            CLATTN_MOD_BUFFERS);
+    j->mod_width = LENGTHS + 2 * (int)j->batch;
+    j->mod_most = most;
+    j->mod_rows = calloc((size_t)most + 1, (size_t)j->mod_width * sizeof *j->mod_rows);
+    j->score_mod = s->score_mod ? rewrite(j, s->score_mod) : NULL;
+    j->mask_mod = s->mask_mod ? rewrite(j, s->mask_mod) : NULL;
+    if (!j->mod_rows || (s->score_mod && !j->score_mod) || (s->mask_mod && !j->mask_mod))
+        return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
+    return cla_mpi_buffer(j->w, ((size_t)most + 1) * (size_t)j->mod_width * sizeof *j->mod_rows,
+                          &j->mod_buffer);
+}
+
+int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head) {
+    const clattn_score *s = &j->p->score;
+    if (j->mod_slot < 0 || j->mod_count == j->mod_most) return -1;
+    int32_t *row = j->mod_rows + (size_t)j->mod_count * (size_t)j->mod_width;
+    row[FIRST_KEY] = (int32_t)k->start, row[FIRST_ROW] = (int32_t)q->start;
+    row[FIRST_HEAD] = (int32_t)first_head;
+    for (int64_t b = 0; b < j->batch; b++) {
+        row[LENGTHS + b] = s->q_lengths ? s->q_lengths[b] : (int32_t)j->n_q;
+        row[LENGTHS + j->batch + b] = s->kv_lengths ? s->kv_lengths[b] : (int32_t)j->n_kv;
+    }
+    return j->mod_count++;
+}
+
+clattn_status cla_mpi_mods_upload(job *j) {
+    if (!j->mod_count) return CLATTN_OK;
+    const size_t bytes = (size_t)j->mod_count * (size_t)j->mod_width * sizeof *j->mod_rows;
+    return cla_mpi_cl(
+        j->w, clEnqueueWriteBuffer(j->w->queue, j->mod_buffer, CL_TRUE, 0, bytes, j->mod_rows, 0, NULL, NULL),
+        "clEnqueueWriteBuffer");
+}
+
+clattn_tensor cla_mpi_mods_view(const job *j, int row) {
+    const int64_t width = j->mod_width;
+    clattn_tensor t = clattn_tensor_dense(j->mod_buffer, CLATTN_TYPE_I32, 1, &width);
+    t.offset = row * width;
+    return t;
+}

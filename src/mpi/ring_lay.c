@@ -1,0 +1,107 @@
+// ring_lay.c: how keys are cut into pieces. A rank's keys that lie apart, as the two chunks of a causal sequence that is balanced, go
+// in pairs from both ends, so that each round is as much work for all ranks as the whole is; see ring.h.
+#include <stdlib.h>
+
+#include "mpi/ring.h"
+
+#define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
+
+// The last rank behind the owner that sees it.
+static int hops_of(const job *j, int owner, const span *keys) {
+    const int ranks = j->w->ranks;
+    for (int hop = ranks - 1; hop > 0; hop--) {
+        const span_list *q = &j->q[(owner + hop) % ranks];
+        for (int n = 0; n < q->count; n++)
+            if (cla_mpi_sees(j, &q->spans[n], keys)) return hop;
+    }
+    return 0;
+}
+
+static int64_t cuts_of(const span_list *list, int64_t rows) {
+    int64_t cuts = 0;
+    for (int n = 0; n < list->count; n++) cuts += (list->spans[n].count + rows - 1) / rows;
+    return cuts;
+}
+
+// How long cuts of a rank are, and how many lie in a piece.
+static int64_t cut_rows(const span_list *list, int64_t rows, int *lanes) {
+    *lanes = list->count > 1 && rows > 1 ? RING_LANES : 1;
+    return rows / *lanes;
+}
+
+// The n-th of a rank's cuts goes to its place: the first half of them in lane 0, the others from behind in lane 1.
+static void put(ring_pieces *p, int owner, int64_t n, int64_t cuts, int lanes, span cut) {
+    const int64_t first = (cuts + lanes - 1) / lanes, c = n < first ? n : cuts - 1 - n;
+    p->spans[(owner * p->most + c) * RING_LANES + (n >= first)] = cut;
+}
+
+static void cut_rank(const job *j, ring_pieces *p, int owner, int64_t rows) {
+    const span_list *list = &j->kv[owner];
+    int lanes;
+    const int64_t most = cut_rows(list, rows, &lanes), all = cuts_of(list, most);
+    int64_t at = 0;
+    for (int n = 0; n < list->count; n++) {
+        const span *s = &list->spans[n];
+        const int64_t cuts = (s->count + most - 1) / most;
+        for (int64_t x = 0; x < cuts; x++, at++) {
+            const int64_t first = s->count * x / cuts, end = s->count * (x + 1) / cuts;
+            put(p, owner, at, all, lanes, (span){s->start + first, end - first, s->local + first});
+        }
+    }
+}
+
+clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p) {
+    const int64_t row = (int64_t)cla_mpi_piece_layout(j, 64).bytes / 64 + 1, room = (int64_t)32 << 20;
+    const int ranks = j->w->ranks;
+    int64_t rows = j->p->piece_rows ? j->p->piece_rows : room / row;
+    if (rows > MOST_BYTES / row) rows = MOST_BYTES / row;
+    if (!j->p->piece_rows && rows > 128) rows -= rows % 128;
+    if (rows < 1) rows = 1;
+    *p = (ring_pieces){.most = 0};
+    for (int r = 0; r < ranks; r++) {
+        int lanes;
+        const int64_t cuts = cuts_of(&j->kv[r], cut_rows(&j->kv[r], rows, &lanes));
+        if ((cuts + lanes - 1) / lanes > p->most) p->most = (int)((cuts + lanes - 1) / lanes);
+    }
+    const size_t count = (size_t)p->most * (size_t)ranks * RING_LANES + 1;
+    p->spans = calloc(count, sizeof *p->spans);
+    p->hops = calloc(count, sizeof *p->hops);
+    p->unsent = calloc((size_t)ranks, sizeof *p->unsent);
+    if (!p->spans || !p->hops || !p->unsent) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
+    for (int r = 0; r < ranks; r++) cut_rank(j, p, r, rows);
+    for (int r = 0; r < ranks; r++)
+        for (int n = 0; n < p->most * RING_LANES; n++) {
+            const int at = r * p->most * RING_LANES + n;
+            if (p->spans[at].count) p->hops[at] = hops_of(j, r, &p->spans[at]);
+            for (int hop = p->hops[at]; p->spans[at].count && hop < ranks - 1; hop++)
+                p->unsent[(r + hop) % ranks]++;
+        }
+    for (int r = 0; r < ranks; r++)
+        for (int c = 0; c < p->most; c++) {
+            const ring_load load = cla_mpi_ring_load(j, p, r, c, 0);
+            if (load.rows > p->rows) p->rows = load.rows;
+            if (load.bytes > p->bytes) p->bytes = load.bytes;
+        }
+    return CLATTN_OK;
+}
+
+ring_load cla_mpi_ring_load(const job *j, const ring_pieces *p, int owner, int c, int step) {
+    ring_load load = {.bytes = 0};
+    if (c >= p->most || step >= j->w->ranks) return load;
+    for (int lane = 0; lane < RING_LANES; lane++) {
+        const int at = (owner * p->most + c) * RING_LANES + lane;
+        if (!p->spans[at].count || step > p->hops[at]) continue;
+        load.lanes[lane] = &p->spans[at];
+        load.at[lane] = load.bytes;
+        load.bytes += cla_mpi_piece_layout(j, p->spans[at].count).bytes;
+        load.rows += p->spans[at].count;
+    }
+    return load;
+}
+
+void cla_mpi_ring_free(ring_pieces *p) {
+    free(p->spans);
+    free(p->hops);
+    free(p->unsent);
+    *p = (ring_pieces){0};
+}

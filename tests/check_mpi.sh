@@ -1,0 +1,23 @@
+#!/bin/sh
+# A program under mpirun with several numbers of ranks, one after the other, so that kernels are compiled once.
+#   $1 program, $2 its argument, $3... numbers of ranks; "mixed": two ranks on the driver at hand and two on Intel's CPU runtime, where
+#   INTEL, a folder as build/intel, has it
+set -u
+program=$1 argument=$2
+shift 2
+export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
+export OMPI_MCA_mpi_yield_when_idle=1
+# Open MPI's shared memory between processes that may not look into one another asks for no rights so.
+export OMPI_MCA_btl_vader_single_copy_mechanism=none
+command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
+status=0
+for ranks in "$@"; do
+    if [ "$ranks" = mixed ]; then
+        [ -s "${INTEL:-build/intel}/intel.icd" ] || { echo "no Intel CPU runtime in ${INTEL:-build/intel}"; [ $# = 1 ] && exit 77; continue; }
+        mpirun --oversubscribe -n 2 "$program" "$argument" : -n 2 env "OCL_ICD_VENDORS=${INTEL:-build/intel}/intel.icd" \
+            "LD_LIBRARY_PATH=${INTEL:-build/intel}/libraries" CL_CONFIG_CPU_TBB_NUM_WORKERS=1 "$program" "$argument" || status=$?
+    else
+        mpirun --oversubscribe -n "$ranks" "$program" "$argument" || status=$?
+    fi
+done
+exit $status

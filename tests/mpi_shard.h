@@ -1,0 +1,55 @@
+// mpi_shard.h: a case of src/evidence whose rows are shared among ranks: every rank makes the same case, keeps its rows of it, runs its
+// part of the call, and rank 0 compares the whole result with the reference in double precision.
+#ifndef CLATTN_TESTS_MPI_SHARD_H
+#define CLATTN_TESTS_MPI_SHARD_H
+
+#include <clattn/mpi.h>
+
+#include "evidence/case_check.h"
+
+#define SHARD_SEGMENTS 4096
+
+typedef enum shard_way {
+    SHARD_BLOCKS,
+    SHARD_ZIGZAG,
+    SHARD_PAGES,
+    SHARD_RAGGED,
+    SHARD_LAST,
+    SHARD_WAYS
+} shard_way;
+
+typedef struct shard_rows {
+    clattn_mpi_segment segments[SHARD_SEGMENTS];
+    clattn_mpi_rows rows;
+    int64_t count;
+} shard_rows;
+// Rows of a rank: blocks, zigzag, pages of 5, sizes by chance (some none), or all on the last rank.
+void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to);
+
+typedef struct shard_call {
+    const char *name; // of the case
+    shard_way q, kv;
+    clattn_mpi_way way;
+    int64_t piece_rows;
+    bool decode;
+} shard_call;
+
+typedef struct shard {
+    struct case_data *data;
+    struct case_arrays whole;
+    shard_rows q, kv;
+    cl_mem memory[8];
+    int count;
+    clattn_mpi_attention_params params;
+} shard;
+
+// What this rank has; its outputs hold nothing yet.
+void shard_open(shard *s, const shard_call *call, int rank, int ranks);
+void shard_close(shard *s);
+// Run it on all ranks and compare; false: why[256], the same on all ranks.
+bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]);
+// Run it several times; false: the bits of this rank's outputs were not the same.
+bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]);
+// The whole result on rank 0, NaN where no rank has a row; of a decode this rank's own.
+struct case_result shard_collect(const shard *s, bool decode);
+#endif
