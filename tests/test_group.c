@@ -1,5 +1,6 @@
-// test_group.c: a group of devices gives what one gives, for every option and however the work is dealt; and what it promises of
-// shares, memory, refusals and reports. Leaves out the planner alone (test_group_deal.c) and failures (test_group_faults.c).
+// test_group.c: a group of devices gives what one gives, for every option and however the work is dealt; by two platforms where there
+// are two. Leaves out the planner alone (test_group_deal.c), what the header promises besides (test_group_promises.c), and failures
+// (test_group_faults.c).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,7 +29,7 @@ static bool in_share(int n) {
 
 START_TEST(pairs_agree) {
     const struct test_case test = pairs_case(&array, chosen[_i]);
-    group_assert_deals(group_two(), &test);
+    group_assert_deals(group_of(2), &test);
 }
 END_TEST
 
@@ -43,7 +44,7 @@ static bool open_array(void) {
 // A hard case each, of attention.
 START_TEST(hard_cases_agree) {
     const struct test_case test = hard_case(_i);
-    if (!case_projects(&test)) group_assert_deals(group_two(), &test);
+    if (!case_projects(&test)) group_assert_deals(group_of(2), &test);
 }
 END_TEST
 

@@ -30,7 +30,7 @@ typedef struct clattn_group_params {
     clattn_log log; /* why a call failed, and at CLATTN_LOG_INFO what went to other devices */
 } clattn_group_params;
 
-/* Create a group: three command queues for each member, for copies to and from the device and for its kernels.
+/* Create a group: three command queues for each member, so that a piece of a call is copied while another is computed.
  * Lifetime  destroy it with clattn_group_destroy, before its contexts.
  * Threads   any.
  * Returns   INVALID_ARGUMENT  no members or more than 64, a NULL context

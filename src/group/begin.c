@@ -72,25 +72,21 @@ static clattn_status check_members(group_call *c) {
     return found ? CLATTN_OK : worst;
 }
 
+// Of the keys from `key` on, so many: all of a row's together cost what a row does that sees none.
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
     const clattn_attention_params *p = &c->host;
-    const double each = 2.0 * (double)(p->q.shape[3] + p->kv.v.shape[3]), heads = (double)b->size[BOX_HEADS];
+    const double each = 2.0 * (double)(p->q.shape[3] + p->kv.v.shape[3]) * (double)b->size[BOX_HEADS];
     const int first = (int)b->at[BOX_ITEMS], items = (int)b->size[BOX_ITEMS], row = (int)b->at[BOX_ROWS],
               rows = (int)b->size[BOX_ROWS];
-    double seen = (double)items * rows; // what a row costs that sees nothing
-    if (c->ragged) return heads * each * (seen + cla_call_seen(&c->whole, 0, (int)p->q.shape[2]));
-    const bool alike = !(c->whole.args.flags & ARGS_BATCH_ROWS),
-               all = cla_deal_is_whole(&c->problem, b, BOX_KEYS);
-    for (int n = 0; n < items; n++) {
-        const double times = alike ? items : 1.0;
-        const double length =
-            p->score.kv_lengths ? p->score.kv_lengths[first + n] : (double)c->problem.size[BOX_KEYS];
-        const double keys = fmin(fmax(length - (double)b->at[BOX_KEYS], 0.0), (double)b->size[BOX_KEYS]);
-        seen += times * (all ? cla_call_seen_of(&c->whole, first + n, row, rows) : keys * rows);
-        if (alike) break;
-    }
-    return heads * each * seen;
+    const double key = (double)b->at[BOX_KEYS], end = key + (double)b->size[BOX_KEYS];
+    const double all = (double)c->problem.size[BOX_KEYS], part = all > 0.0 ? (end - key) / all : 1.0;
+    double seen = (double)items * rows * part;
+    if (c->ragged) return each * (seen + cla_call_seen(&c->whole, 0, (int)p->q.shape[2]));
+    const bool alike = !(c->whole.args.flags & ARGS_BATCH_ROWS);
+    for (int n = 0; n < (alike ? 1 : items); n++)
+        seen += (alike ? items : 1) * cla_call_seen_in(&c->whole, first + n, row, rows, key, end);
+    return each * seen;
 }
 
 static unsigned what_can(const group_call *c) {

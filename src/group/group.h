@@ -7,15 +7,15 @@
 #include "group/deal.h"
 
 #define GROUP_MOST_MEMBERS 64
-#define GROUP_SLOTS 4 // pieces that a device holds at once
+#define GROUP_SLOTS 3 // pieces that a device holds at once: one comes, one is computed, one goes
 #define GROUP_PARTS 32
 #define GROUP_KINDS (2 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type
 
 typedef struct group_member {
     clattn_context *context;
-    uint64_t max_bytes, largest; // of all buffers, of one
-    cl_command_queue up, compute, down;
-    cl_mem arena[GROUP_SLOTS]; // kept for the next call
+    uint64_t max_bytes, largest;         // of all buffers, of one
+    cl_command_queue queue[GROUP_SLOTS]; // in order: a piece's copies and kernels need no events to wait for
+    cl_mem arena[GROUP_SLOTS];           // kept for the next call
     uint64_t arena_bytes[GROUP_SLOTS];
     double rate[GROUP_KINDS]; // operations a second; 0: not known
     // Of the call that runs:
@@ -68,7 +68,8 @@ typedef struct piece {
     int32_t *arrays;  // owned, as all below
     float *out, *lse; // [b, h, i, Dv] and [b, h, i] of its box
     char *staging;
-    cl_event first, up, ran, down;
+    cl_event events[2 * GROUP_PARTS + 1]; // of its copies to the device, its kernels, and its copies back
+    int event_count;
 } piece;
 
 typedef struct group_call {

@@ -26,7 +26,7 @@ typedef struct merging {
 } merging;
 
 static clattn_status copy(const merging *g, int n, float *host, bool to_host) {
-    cl_command_queue queue = g->member->compute;
+    cl_command_queue queue = g->member->queue[0];
     const cl_int code =
         to_host ? clEnqueueReadBuffer(queue, g->buffer, CL_TRUE, g->at[n], g->bytes[n], host, 0, NULL, NULL)
                 : clEnqueueWriteBuffer(queue, g->buffer, CL_TRUE, g->at[n], g->bytes[n], host, 0, NULL, NULL);
@@ -62,7 +62,7 @@ static clattn_status merge_all(merging *g, piece *const *pieces, int count, floa
     for (int n = 1; n < count; n++) {
         TRY(copy(g, 2, pieces[n]->out, false));
         TRY(copy(g, 3, pieces[n]->lse, false));
-        TRY(clattn_merge_enqueue(context, g->member->compute, &g->params, 0, NULL, NULL));
+        TRY(clattn_merge_enqueue(context, g->member->queue[0], &g->params, 0, NULL, NULL));
     }
     TRY(copy(g, 0, out, true));
     return copy(g, 1, lse, true);
@@ -87,7 +87,7 @@ static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) 
         status = open_merging(&g, pieces[0], dv);
         if (status == CLATTN_OK) status = merge_all(&g, pieces, count, out, lse);
         if (g.buffer) {
-            if (status != CLATTN_OK) clFinish(g.member->compute);
+            if (status != CLATTN_OK) clFinish(g.member->queue[0]);
             clReleaseMemObject(g.buffer);
         }
         if (status == CLATTN_OK) continue;

@@ -1,16 +1,16 @@
-// run.c: pieces on their devices: copies to them and back on queues of their own beside the kernels', everything enqueued before
-// anything is waited for. A member that fails is drained, so that nothing writes to the caller's memory any more.
+// run.c: pieces on their devices: each goes through one of a member's queues, copies and kernels in order, so that one piece is copied
+// while another is computed; everything is enqueued before anything is waited for. No command waits for another's event: some drivers
+// never start what waits for a command that failed. A member that fails is drained, so that nothing writes to host memory any more.
 #include <stdlib.h>
 
 #include "group/group.h"
 
 clattn_status cla_run_open(group_member *m) {
-    cl_command_queue *const queues[] = {&m->up, &m->compute, &m->down};
-    for (int n = 0; n < 3; n++) {
+    for (int n = 0; n < GROUP_SLOTS; n++) {
         cl_int code = CL_SUCCESS;
-        *queues[n] =
+        m->queue[n] =
             clCreateCommandQueue(m->context->opencl, m->context->device, CL_QUEUE_PROFILING_ENABLE, &code);
-        if (!*queues[n]) return cla_context_fail_opencl(m->context, code, "clCreateCommandQueue");
+        if (!m->queue[n]) return cla_context_fail_opencl(m->context, code, "clCreateCommandQueue");
     }
     return CLATTN_OK;
 }
@@ -23,20 +23,16 @@ static void release_arenas(group_member *m) {
 }
 
 void cla_run_close(group_member *m) {
-    cl_command_queue *const queues[] = {&m->up, &m->compute, &m->down};
     release_arenas(m);
-    for (int n = 0; n < 3; n++) {
-        if (*queues[n]) clReleaseCommandQueue(*queues[n]);
-        *queues[n] = NULL;
+    for (int n = 0; n < GROUP_SLOTS; n++) {
+        if (m->queue[n]) clReleaseCommandQueue(m->queue[n]);
+        m->queue[n] = NULL;
     }
 }
 
 static void release_events(piece *p) {
-    cl_event *const events[] = {&p->first, &p->up, &p->ran, &p->down};
-    for (int n = 0; n < 4; n++) {
-        if (*events[n]) clReleaseEvent(*events[n]);
-        *events[n] = NULL;
-    }
+    for (int n = 0; n < p->event_count; n++) clReleaseEvent(p->events[n]);
+    p->event_count = 0;
 }
 
 void cla_piece_forget(piece *p) {
@@ -55,9 +51,7 @@ void cla_piece_free(piece *p) {
 }
 
 static void stop(group_member *m, clattn_status status) {
-    clFinish(m->up);
-    clFinish(m->compute);
-    clFinish(m->down);
+    for (int n = 0; n < GROUP_SLOTS; n++) clFinish(m->queue[n]);
     m->status = status;
     release_arenas(m);
 }
@@ -98,8 +92,8 @@ static clattn_status prepare(group_call *c, int d) {
         pieces++;
     }
     for (m->slots = 1; m->slots < GROUP_SLOTS && m->slots < pieces; m->slots++)
-        if (workspace + arena * (uint64_t)(m->slots + 1) > m->max_bytes) break;
-    const uint64_t held = workspace + arena * (uint64_t)m->slots;
+        if ((workspace + arena) * (uint64_t)(m->slots + 1) > m->max_bytes) break;
+    const uint64_t held = (workspace + arena) * (uint64_t)m->slots;
     if (held > m->share.device_bytes) m->share.device_bytes = held;
     for (int n = 0; n < GROUP_SLOTS; n++) { // those that are kept must not stand in the way of what is needed
         if (m->arena[n] && (n >= m->slots || m->arena_bytes[n] < arena || m->arena_bytes[n] > 2 * arena)) {
@@ -115,60 +109,35 @@ static clattn_status prepare(group_call *c, int d) {
     return CLATTN_OK;
 }
 
-static clattn_status write_parts(group_member *m, piece *p, cl_mem arena, const piece *before) {
+static clattn_status copy_parts(group_member *m, piece *p, int slot, bool to_host) {
     for (int n = 0; n < p->part_count; n++) {
         const group_part *x = &p->parts[n];
-        const bool waits = before && !p->up;
-        cl_event event = NULL;
-        if (!x->in || !x->bytes) continue;
-        const cl_int code =
-            clEnqueueWriteBuffer(m->up, arena, CL_FALSE, x->at, x->bytes, x->direct ? x->host : x->staged,
-                                 waits, waits ? &before->down : NULL, &event);
-        if (code != CL_SUCCESS) return cla_context_fail_opencl(m->context, code, "clEnqueueWriteBuffer");
-        if (!p->first)
-            p->first = event;
-        else if (p->up)
-            clReleaseEvent(p->up);
-        p->up = event;
-        if (p->first == event) clRetainEvent(event);
+        char *const host = x->direct ? x->host : x->staged;
+        cl_event *const event = &p->events[p->event_count];
+        if (!(to_host ? x->out : x->in) || !x->bytes) continue;
+        const cl_int code = to_host ? clEnqueueReadBuffer(m->queue[slot], m->arena[slot], CL_FALSE, x->at,
+                                                          x->bytes, host, 0, NULL, event)
+                                    : clEnqueueWriteBuffer(m->queue[slot], m->arena[slot], CL_FALSE, x->at,
+                                                           x->bytes, host, 0, NULL, event);
+        if (code != CL_SUCCESS)
+            return cla_context_fail_opencl(m->context, code,
+                                           to_host ? "clEnqueueReadBuffer" : "clEnqueueWriteBuffer");
+        p->event_count++;
     }
     return CLATTN_OK;
 }
 
-static clattn_status read_parts(group_member *m, piece *p, cl_mem arena) {
-    for (int n = 0; n < p->part_count; n++) {
-        const group_part *x = &p->parts[n];
-        const bool waits = !p->down;
-        cl_event event = NULL;
-        if (!x->out || !x->bytes) continue;
-        const cl_int code =
-            clEnqueueReadBuffer(m->down, arena, CL_FALSE, x->at, x->bytes, x->direct ? x->host : x->staged,
-                                waits, waits ? &p->ran : NULL, &event);
-        if (code != CL_SUCCESS) return cla_context_fail_opencl(m->context, code, "clEnqueueReadBuffer");
-        if (p->down) clReleaseEvent(p->down);
-        p->down = event;
-    }
-    return CLATTN_OK;
-}
-
-static clattn_status flush(group_member *m) {
-    const cl_command_queue queues[] = {m->up, m->compute, m->down};
-    for (int n = 0; n < 3; n++) {
-        const cl_int code = clFlush(queues[n]);
-        if (code != CL_SUCCESS) return cla_context_fail_opencl(m->context, code, "clFlush");
-    }
-    return CLATTN_OK;
-}
-
-// before: the piece that has the slot until it is read.
-static clattn_status enqueue(group_member *m, piece *p, int slot, const piece *before) {
+static clattn_status enqueue(group_member *m, piece *p, int slot) {
     cla_slice_pack(p);
     cla_slice_bind(p, m->arena[slot]);
-    TRY(write_parts(m, p, m->arena[slot], before));
-    TRY(clattn_attention_enqueue(m->context, m->compute, &p->params, 1, &p->up, &p->ran));
-    TRY(read_parts(m, p, m->arena[slot]));
+    TRY(copy_parts(m, p, slot, false));
+    TRY(clattn_attention_enqueue(m->context, m->queue[slot], &p->params, 0, NULL,
+                                 &p->events[p->event_count]));
+    p->event_count++;
+    TRY(copy_parts(m, p, slot, true));
     m->share.pieces++;
-    return flush(m);
+    const cl_int code = clFlush(m->queue[slot]);
+    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(m->context, code, "clFlush");
 }
 
 // The nth piece of a member that waits, from `first` on; -1: there is none.
@@ -184,8 +153,8 @@ static cl_ulong time_of(cl_event event, cl_profiling_info what) {
 }
 
 static void keep_times(group_member *m, const piece *p) {
-    const uint64_t start = time_of(p->first, CL_PROFILING_COMMAND_START),
-                   end = time_of(p->down, CL_PROFILING_COMMAND_END);
+    const uint64_t start = time_of(p->events[0], CL_PROFILING_COMMAND_START),
+                   end = time_of(p->events[p->event_count - 1], CL_PROFILING_COMMAND_END);
     if (!start || end <= start) return;
     if (!m->first_ns || start < m->first_ns) m->first_ns = start;
     if (end > m->last_ns) m->last_ns = end;
@@ -194,12 +163,11 @@ static void keep_times(group_member *m, const piece *p) {
 
 // A driver may run what waits for a command that failed: each is asked.
 static clattn_status wait_for(group_member *m, piece *p) {
-    const cl_event events[] = {p->first, p->up, p->ran, p->down};
-    cl_int code = clWaitForEvents(1, &p->down);
-    for (int n = 0; n < 4; n++) {
+    cl_int code = clWaitForEvents((cl_uint)p->event_count, p->events);
+    for (int n = 0; n < p->event_count; n++) {
         cl_int done = CL_COMPLETE;
         const cl_int asked =
-            clGetEventInfo(events[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof done, &done, NULL);
+            clGetEventInfo(p->events[n], CL_EVENT_COMMAND_EXECUTION_STATUS, sizeof done, &done, NULL);
         if (code == CL_SUCCESS) code = asked != CL_SUCCESS ? asked : done < 0 ? done : CL_SUCCESS;
     }
     return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(m->context, code, "clWaitForEvents");
@@ -230,9 +198,7 @@ static void enqueue_all(group_call *c) {
         for (int d = 0; d < c->group->count; d++) {
             const int n = members[d].status == CLATTN_OK ? nth_of(c, d, nth) : -1;
             if (n < 0) continue;
-            const int slots = members[d].slots;
-            const piece *before = nth >= slots ? c->pieces[nth_of(c, d, nth - slots)] : NULL;
-            const clattn_status status = enqueue(&members[d], c->pieces[n], nth % slots, before);
+            const clattn_status status = enqueue(&members[d], c->pieces[n], nth % members[d].slots);
             if (status != CLATTN_OK) stop(&members[d], status);
             left++;
         }
