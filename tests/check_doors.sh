@@ -5,14 +5,14 @@
 set -eu
 bad=0
 # A pattern that matches no file complains of nothing.
-for folder in src/core src/plan src/attention src/layer src/mpi src/evidence src/tool cl bench tests; do
+for folder in src/core src/plan src/attention src/group src/layer src/mpi src/evidence src/tool cl bench tests; do
     [ "$(ls "$folder"/*.[ch] | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
 done
 complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
-complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
+complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/group/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
 # A function beside the table is one that the linker looks for.
 for door in src/core src/mpi src/evidence; do
-    case $door in src/core) files=$(ls src/*.c src/core/*.c src/plan/*.c src/attention/*.c src/layer/*.c) ;; src/mpi) files=$(ls src/mpi/*.c) ;; *) files=$(ls src/evidence/*.c src/tool/*.c) ;; esac
+    case $door in src/core) files=$(ls src/*.c src/core/*.c src/plan/*.c src/attention/*.c src/group/*.c src/layer/*.c) ;; src/mpi) files=$(ls src/mpi/*.c) ;; *) files=$(ls src/evidence/*.c src/tool/*.c) ;; esac
     called=$(echo "$files" | xargs cat | sed -e 's,//.*,,' -e 's/"[^"]*"//g' | grep -oE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait|Compile|Link|Unload)[A-Za-z]* *\(' | tr -d ' (' | sort -u)
     listed=$(sed -n 's/^OPENCL_CALL(\(.*\))/\1/p' $door/opencl_calls.def | sort -u)
     [ "$called" = "$listed" ] || complain "called, or listed in $door/opencl_calls.def, alone" "$(printf '%s\n%s\n' "$called" "$listed" | sort | uniq -u | tr '\n' ' ')"
@@ -23,7 +23,7 @@ for door in src/core src/mpi src/evidence; do
     done
 done
 complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/clblast_module|tool/bench_baseline).c\$" | tr '\n' ' ')"
-complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
+complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' src/*.c src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/group/*.[ch] src/layer/*.[ch] | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
 # Numbers in text are read strictly, by few: strtol takes spaces and signs, stops at the first letter, and saturates.
 complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(evidence/(number|case_name)|tool/heatmap_weights).c$' | tr '\n' ' ')"
@@ -35,6 +35,6 @@ complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
 complain "includes more than evidence/ and tool/" "$(own_only src/tool '"(evidence/|tool/|[a-z_]*\.h")')"
 complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"
 complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' src/evidence/*.[ch] | tr '\n' ' ')"
-complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
+complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/group/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
 complain "a suite's header includes tool/" "$(grep -lE '#include "(tool/|.*src/tool)' tests/*.h tests/case_assert.c tests/harness.c | tr '\n' ' ')"
 exit $bad

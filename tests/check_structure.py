@@ -15,6 +15,7 @@ BELOW = {
     "plan": ["core"],
     "attention": ["core", "plan"],
     "layer": ["core", "plan", "attention"],
+    "group": ["core", "plan", "attention"],
     "context.c": ["core", "plan", "attention", "layer"],  # the composition root
     "mpi": [],
     "evidence": [],

@@ -1,7 +1,7 @@
 /* clattn.h: transformer attention on any OpenCL 1.2 device.
  *
  * Read from top to bottom: opencl.h (where OpenCL comes from), runtime.h (status, log, devices, context), tensor.h (views of buffers),
- * rope.h, append.h, attention.h (scores, keys and values, attention, merge), layer.h (layer, linear).
+ * rope.h, append.h, attention.h (scores, keys and values, attention, merge), group.h (several devices), layer.h (layer, linear).
  *
  * The letters, everywhere in this header:
  *   B batch   H query heads   Hkv key/value heads (H % Hkv == 0; query head h reads h / (H/Hkv))
@@ -39,6 +39,7 @@
 
 #include "append.h"
 #include "attention.h"
+#include "group.h"
 #include "mods.h"
 #include "opencl.h"
 #include "layer.h"

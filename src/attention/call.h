@@ -102,6 +102,8 @@ void cla_score_fill(const call *c, attention_args *a);
 // batch items, together, in one head; and of a row that sees the most, at most.
 double cla_call_seen(const call *c, int first, int rows);
 double cla_call_seen_of(const call *c, int b, int first, int rows); // in one of them
+// The same of the keys from first_key to before end_key.
+double cla_call_seen_in(const call *c, int b, int first, int rows, double first_key, double end_key);
 double cla_call_row_keys(const call *c);
 
 // Keys and values (kv.c): their checks, what kernels see of them, and their buffers as arguments, in the order of kv.clh.

@@ -178,15 +178,25 @@ static double held_sum(double n, double at, double most) {
     return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
 }
 
-// What the rows of one batch item see, as mask.clh has it.
-double cla_call_seen_of(const call *c, int b, int first, int rows) {
+// What the rows of one batch item see of its first keys, as mask.clh has it.
+static double seen_of(const call *c, int b, int first, int rows, double keys) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;
-    const double keys = keys_of(c, b), last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
+    const double last = s->q_lengths ? s->q_lengths[b] : c->problem.n_q,
                  n = fmin(fmax(last - first, 0.0), rows), at = (double)cla_call_shift(c, b) + first;
     const double ends = a->window_right < 0 ? n * keys : held_sum(n, at + a->window_right + 1.0, keys),
                  begins = a->window_left < 0 ? 0.0 : held_sum(n, at - a->window_left, keys);
     return fmax(ends - begins, 0.0);
+}
+
+double cla_call_seen_of(const call *c, int b, int first, int rows) {
+    return seen_of(c, b, first, rows, keys_of(c, b));
+}
+
+double cla_call_seen_in(const call *c, int b, int first, int rows, double first_key, double end_key) {
+    const double keys = keys_of(c, b);
+    return seen_of(c, b, first, rows, fmin(keys, end_key)) -
+           seen_of(c, b, first, rows, fmin(keys, first_key));
 }
 
 double cla_call_seen(const call *c, int first, int rows) {

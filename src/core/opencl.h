@@ -43,6 +43,7 @@ extern opencl_calls cla_opencl;
 #define clEnqueueReadBuffer cla_opencl.clEnqueueReadBuffer
 #define clEnqueueWriteBuffer cla_opencl.clEnqueueWriteBuffer
 #define clFinish cla_opencl.clFinish
+#define clFlush cla_opencl.clFlush
 #define clGetCommandQueueInfo cla_opencl.clGetCommandQueueInfo
 #define clGetContextInfo cla_opencl.clGetContextInfo
 #define clGetDeviceIDs cla_opencl.clGetDeviceIDs

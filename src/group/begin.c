@@ -1,0 +1,148 @@
+// begin.c: a group's call before anything is dealt: checked as a call of one device by every member, and described to the planner.
+#include <math.h>
+
+#include "group/group.h"
+
+#define FEW_ROWS 8 // what decodes has a rate of its own
+
+// Absent views have no rank; where nothing will run, views have one without memory.
+static void take_views(group_call *c, bool planning) {
+    clattn_attention_params *p = &c->host;
+    *p = c->params->attention;
+    clattn_tensor *const optional[] = {&p->lse,
+                                       &p->weights,
+                                       &p->scores,
+                                       &p->kv.k_scale,
+                                       &p->kv.v_scale,
+                                       &p->kv.past_k,
+                                       &p->kv.past_v,
+                                       &p->kv.past_k_scale,
+                                       &p->kv.past_v_scale,
+                                       &p->kv.block_table,
+                                       &p->kv.k_new,
+                                       &p->kv.v_new,
+                                       &p->kv.cu_seqlens_kv_device,
+                                       &p->kv.kv_lengths_device,
+                                       &p->cu_seqlens_q_device,
+                                       &p->score.mask,
+                                       &p->score.bias,
+                                       &p->score.sinks_device,
+                                       &p->score.mod_buffers[0],
+                                       &p->score.mod_buffers[1],
+                                       &p->score.mod_buffers[2],
+                                       &p->score.mod_buffers[3],
+                                       &p->score.block_mask,
+                                       &p->rope.positions,
+                                       &p->rope.k_positions};
+    for (size_t n = 0; n < sizeof optional / sizeof optional[0]; n++)
+        if (!optional[n]->buffer && (!planning || !optional[n]->rank)) *optional[n] = (clattn_tensor){0};
+}
+
+static clattn_status check_given(const group_call *c) {
+    static const char *const names[] = {"q", "k", "v", "out"};
+    const clattn_attention_params *p = &c->host;
+    const clattn_tensor *const given[] = {&p->q, &p->kv.k, &p->kv.v, &p->out};
+    for (int n = 0; n < 4; n++)
+        if (!given[n]->buffer && cla_tensor_count(given[n]) > 0)
+            return cla_group_fail(c->group, CLATTN_INVALID_ARGUMENT, "%s: its memory is NULL", names[n]);
+    return CLATTN_OK;
+}
+
+// Every member checks and plans the call, without memory: a wrong one is refused by the first that looks.
+static clattn_status check_members(group_call *c) {
+    clattn_status worst = CLATTN_OK;
+    bool found = false;
+    for (int d = 0; d < c->group->count; d++) {
+        group_member *m = &c->group->members[d];
+        clattn_attention_params p = c->host;
+        call other, *to = found ? &other : &c->whole;
+        cla_slice_unbind(&p);
+        m->status = cla_context_check(m->context);
+        if (m->status != CLATTN_OK) continue;
+        m->status = cla_call_check(m->context, &p, ENTRY_PLAN, 0, to);
+        if (m->status == CLATTN_OK && !found)
+            found = true;
+        else
+            cla_call_release(to);
+        if (m->status == CLATTN_INVALID_ARGUMENT) return cla_group_fail_as(c->group, m->status, m->context);
+    }
+    for (int d = 0; d < c->group->count && !found; d++)
+        if (worst == CLATTN_OK)
+            worst = cla_group_fail_as(c->group, c->group->members[d].status, c->group->members[d].context);
+    return found ? CLATTN_OK : worst;
+}
+
+// Of the keys from `key` on, so many: all of a row's together cost what a row does that sees none.
+static double work_of(void *user, const box *b) {
+    const group_call *c = user;
+    const clattn_attention_params *p = &c->host;
+    const double each = 2.0 * (double)(p->q.shape[3] + p->kv.v.shape[3]) * (double)b->size[BOX_HEADS];
+    const int first = (int)b->at[BOX_ITEMS], items = (int)b->size[BOX_ITEMS], row = (int)b->at[BOX_ROWS],
+              rows = (int)b->size[BOX_ROWS];
+    const double key = (double)b->at[BOX_KEYS], end = key + (double)b->size[BOX_KEYS];
+    const double all = (double)c->problem.size[BOX_KEYS], part = all > 0.0 ? (end - key) / all : 1.0;
+    double seen = (double)items * rows * part;
+    if (c->ragged) return each * (seen + cla_call_seen(&c->whole, 0, (int)p->q.shape[2]));
+    const bool alike = !(c->whole.args.flags & ARGS_BATCH_ROWS);
+    for (int n = 0; n < (alike ? 1 : items); n++)
+        seen += (alike ? items : 1) * cla_call_seen_in(&c->whole, first + n, row, rows, key, end);
+    return each * seen;
+}
+
+static unsigned what_can(const group_call *c) {
+    const clattn_attention_params *p = &c->host;
+    const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv);
+    if (p->score.dropout > 0.0f || p->score.score_mod || p->score.mask_mod) return 0;
+    unsigned can = DEAL_CAN_GROUPS;
+    if (!appends) can |= DEAL_CAN_HEADS;
+    if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= DEAL_CAN_ITEMS;
+    if (c->ragged || appends) return can;
+    can |= DEAL_CAN_ROWS;
+    if (!paged && !cla_kv_has_past(&p->kv) && !p->weights.rank && !p->scores.rank) can |= DEAL_CAN_KEYS;
+    return can;
+}
+
+static void describe(group_call *c) {
+    const clattn_attention_params *p = &c->host;
+    c->ragged = cla_ragged_given(p);
+    c->keeps = c->ragged || p->score.q_lengths;
+    c->problem = (deal_problem){.size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
+                                .group = p->q.shape[1] / p->kv.k.shape[1],
+                                .rows = p->score.block_mask.rank ? CLATTN_BLOCK_ROWS : DEAL_ROWS,
+                                .can = what_can(c),
+                                .work = work_of,
+                                .user = c};
+    if (c->ragged) c->problem.size[BOX_KEYS] = c->whole.problem.n_kv;
+    const box all = cla_deal_whole(&c->problem);
+    c->work = work_of(c, &all);
+    c->kind = (int)p->kv.k.type + (c->whole.problem.n_q <= FEW_ROWS ? 0 : CLATTN_TYPE_COUNT);
+}
+
+clattn_status cla_group_begin(group_call *c, bool planning) {
+    clattn_group *g = c->group;
+    if ((unsigned)c->params->deal >= CLATTN_DEAL_COUNT)
+        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "deal: %d is none of CLATTN_DEAL_*",
+                              (int)c->params->deal);
+    if (c->params->attention.workspace)
+        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "workspace: a group has its own: leave it NULL");
+    double sum = 0.0;
+    for (int d = 0; c->params->shares && d < g->count; d++) {
+        const double x = c->params->shares[d];
+        if (!isfinite(x) || x < 0.0)
+            return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "shares: item %d is %g: must be 0 or more", d,
+                                  x);
+        sum += x;
+    }
+    if (c->params->shares && sum <= 0.0)
+        return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "shares: all are 0: one must be more");
+    take_views(c, planning);
+    TRY(check_members(c));
+    if (!planning) TRY(check_given(c));
+    if (!planning) TRY(cla_slice_check(c));
+    if (!c->whole.empty) describe(c);
+    return CLATTN_OK;
+}
+
+double cla_group_work(group_call *c, const box *b) {
+    return work_of(c, b);
+}

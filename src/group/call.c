@@ -1,0 +1,308 @@
+// call.c: one call of a group: checked as a call of one device, dealt, run, and what failed dealt again.
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "group/group.h"
+
+#define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known
+#define OVERLAP_BYTES 16e6 // a share of more is cut, so that it is copied while it is computed
+#define OVERLAP_PIECES 4
+
+static bool is_up(const group_member *m) {
+    return m->status == CLATTN_OK;
+}
+
+// Before a device has shown a rate: what it says of itself.
+static double guess(const group_member *m) {
+    const clattn_capabilities *can = &m->context->capabilities;
+    const double lanes = can->is_gpu ? 64.0 : can->float_vector_width;
+    return lanes * (can->compute_units ? can->compute_units : 1) * (can->clock_mhz ? can->clock_mhz : 1000);
+}
+
+// What each member is to be given in proportion to. True: all of it is known.
+static bool take_rates(const group_call *c, double *rates) {
+    const clattn_group *g = c->group;
+    double all = 0.0;
+    bool known = true;
+    for (int d = 0; d < g->count; d++)
+        known = known && (!is_up(&g->members[d]) || g->members[d].rate[c->kind] > 0.0);
+    for (int d = 0; d < g->count; d++) {
+        const group_member *m = &g->members[d];
+        const double rate = c->params->shares ? c->params->shares[d] : known ? m->rate[c->kind] : guess(m);
+        rates[d] = is_up(m) ? rate : 0.0;
+        all += rates[d];
+    }
+    for (int d = 0; d < g->count && all <= 0.0; d++) rates[d] = is_up(&g->members[d]) ? 1.0 : 0.0;
+    return known || c->params->shares;
+}
+
+static int count_up(const clattn_group *g) {
+    int count = 0;
+    for (int d = 0; d < g->count; d++) count += is_up(&g->members[d]);
+    return count;
+}
+
+static piece *new_piece(group_call *c, const box *b, int member) {
+    if (c->count == c->room) {
+        const int room = c->room ? 2 * c->room : 16;
+        piece **more = realloc(c->pieces, (size_t)room * sizeof *more);
+        if (!more) return NULL;
+        c->pieces = more, c->room = room;
+    }
+    piece *p = calloc(1, sizeof *p);
+    if (!p) return NULL;
+    p->box = *b, p->member = member;
+    p->work = cla_group_work(c, b);
+    c->pieces[c->count++] = p;
+    return p;
+}
+
+// A box for a member: cut until it fits, and until copies overlap. What a member cannot take at all, it has failed.
+static clattn_status place(group_call *c, const box *b, int member, uint64_t soft) {
+    group_member *m = &c->group->members[member];
+    piece *p = new_piece(c, b, member);
+    clattn_status status = p ? cla_slice_make(c, p) : CLATTN_OUT_OF_MEMORY;
+    if (status != CLATTN_OK) return cla_group_fail(c->group, status, "group: no host memory for a piece");
+    size_t workspace = 0;
+    if (is_up(m)) status = clattn_attention_workspace(m->context, &p->params, &workspace);
+    if (!is_up(m) || status != CLATTN_OK) {
+        if (is_up(m)) m->status = status;
+        return CLATTN_OK;
+    }
+    p->workspace_bytes = workspace;
+    const uint64_t need = p->bytes + workspace;
+    if (!soft) soft = (double)p->bytes > OVERLAP_BYTES ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
+    const bool large = need > m->max_bytes || p->bytes > m->largest;
+    const unsigned all = p->partial ? c->problem.can & DEAL_CAN_KEYS : c->problem.can,
+                   can = large             ? all
+                         : p->bytes > soft ? all & (DEAL_CAN_ITEMS | DEAL_CAN_GROUPS)
+                                           : 0;
+    box half = *b, second;
+    if (can && cla_deal_halve(&c->problem, can, &half, &second)) {
+        cla_piece_free(p);
+        c->count--;
+        TRY(place(c, &half, member, soft));
+        return place(c, &second, member, soft);
+    }
+    if (large)
+        m->status =
+            cla_context_fail(m->context, CLATTN_OUT_OF_MEMORY,
+                             "group: a piece needs %llu bytes of the device, %llu are allowed, and it "
+                             "cannot be cut smaller",
+                             (unsigned long long)need, (unsigned long long)m->max_bytes);
+    return CLATTN_OK;
+}
+
+static clattn_status deal_units(group_call *c, int64_t first, int64_t last, const double *rates) {
+    int64_t cuts[GROUP_MOST_MEMBERS + 1];
+    box boxes[DEAL_MOST_BOXES];
+    double one[GROUP_MOST_MEMBERS] = {0.0};
+    int best = 0;
+    for (int d = 0; d < c->group->count; d++)
+        if (rates[d] > rates[best]) best = d;
+    one[best] = 1.0;
+    if (!cla_deal_cut(&c->problem, &c->axis, first, last, c->axis.deal == CLATTN_DEAL_WHOLE ? one : rates,
+                      c->group->count, cuts))
+        return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal a call");
+    for (int d = 0; d < c->group->count; d++) {
+        const int count = cla_deal_boxes(&c->problem, &c->axis, cuts[d], cuts[d + 1], boxes);
+        for (int n = 0; n < count; n++) TRY(place(c, &boxes[n], d, 0));
+    }
+    return CLATTN_OK;
+}
+
+static void keep_rates(group_call *c) {
+    for (int d = 0; d < c->group->count; d++) {
+        group_member *m = &c->group->members[d];
+        double *rate = &m->rate[c->kind];
+        if (!m->timed_work || !is_up(m)) continue;
+        const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
+        *rate = *rate > 0.0 ? (*rate + now) / 2.0 : now;
+        m->share.gflops = now * 1e-9;
+        m->share.time_ns += m->last_ns - m->first_ns;
+        m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
+    }
+}
+
+// The member that would be ready first with one piece more.
+static int least_busy(const group_call *c, const double *rates, const double *loads, double work) {
+    int best = -1;
+    for (int d = 0; d < c->group->count; d++) {
+        if (!is_up(&c->group->members[d])) continue;
+        const double rate = rates[d] > 0.0 ? rates[d] : 1e-9;
+        if (best < 0 ||
+            (loads[d] + work) / rate < (loads[best] + work) / (rates[best] > 0.0 ? rates[best] : 1e-9))
+            best = d;
+    }
+    return best;
+}
+
+// What failed members left goes to the others, in halves where it is less than one each.
+static clattn_status hand_over(group_call *c, piece **left, int count) {
+    double rates[GROUP_MOST_MEMBERS], loads[GROUP_MOST_MEMBERS] = {0.0};
+    take_rates(c, rates);
+    const int up = count_up(c->group);
+    for (int n = 0; n < count; n++) {
+        const unsigned can = left[n]->partial ? c->problem.can & DEAL_CAN_KEYS : c->problem.can;
+        box boxes[2] = {left[n]->box};
+        const int parts = count < up && cla_deal_halve(&c->problem, can, &boxes[0], &boxes[1]) ? 2 : 1;
+        for (int i = 0; i < parts; i++) {
+            const double work = cla_group_work(c, &boxes[i]);
+            const int d = least_busy(c, rates, loads, work);
+            loads[d] += work;
+            TRY(place(c, &boxes[i], d, 0));
+        }
+        c->handed++;
+    }
+    return CLATTN_OK;
+}
+
+// Take the pieces that are not done out of the list.
+static int take_left(group_call *c, piece **left) {
+    int kept = 0, count = 0;
+    for (int n = 0; n < c->count; n++) {
+        piece *p = c->pieces[n];
+        if (p->done)
+            c->pieces[kept++] = p;
+        else
+            left[count++] = p;
+    }
+    c->count = kept;
+    return count;
+}
+
+static clattn_status all_failed(group_call *c) {
+    group_member *m = &c->group->members[0];
+    for (int d = 0; d < c->group->count; d++)
+        if (c->group->members[d].share.status == CLATTN_OK) m = &c->group->members[d];
+    return cla_group_fail_as(c->group, m->status, m->context);
+}
+
+// Run what is dealt, and hand over what is left until nothing is. Each turn has one device less.
+static clattn_status run_rounds(group_call *c) {
+    for (;;) {
+        TRY(cla_run_pieces(c));
+        keep_rates(c);
+        piece **left = calloc((size_t)c->count + 1, sizeof *left);
+        if (!left) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory");
+        const int count = take_left(c, left);
+        clattn_status status = CLATTN_OK;
+        if (count && !count_up(c->group)) status = all_failed(c);
+        for (int d = 0; d < c->group->count && status == CLATTN_OK; d++) {
+            group_member *m = &c->group->members[d];
+            if (!is_up(m) && m->share.status == CLATTN_OK) cla_group_tell(c->group, d);
+            m->share.status = m->status;
+        }
+        if (count && status == CLATTN_OK) status = hand_over(c, left, count);
+        for (int n = 0; n < count; n++) cla_piece_free(left[n]);
+        free(left);
+        if (!count || status != CLATTN_OK) return status;
+    }
+}
+
+static clattn_status choose(group_call *c, double *rates, bool *known) {
+    static const char why[] = "deal: this call cannot be dealt by %s: %s";
+    *known = take_rates(c, rates);
+    if (cla_deal_choose(&c->problem, c->params->deal, rates, c->group->count, &c->axis, &c->busy))
+        return CLATTN_OK;
+    const clattn_attention_params *p = &c->host;
+    return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_deal_name(c->params->deal),
+                          !c->problem.can          ? "dropout and mods count items, heads and rows of a call"
+                          : c->ragged              ? "of a ragged batch heads are"
+                          : cla_kv_appends(&p->kv) ? "with k_new heads are"
+                          : p->weights.rank || p->scores.rank ? "weights and scores need all keys of a row"
+                                                              : "past keys and pages are whole");
+}
+
+// An eighth evenly where rates are not known, which then are.
+static clattn_status run_call(group_call *c) {
+    double rates[GROUP_MOST_MEMBERS], even[GROUP_MOST_MEMBERS];
+    bool known = false;
+    TRY(choose(c, rates, &known));
+    int64_t first = 0;
+    const int up = count_up(c->group);
+    for (int d = 0; d < c->group->count; d++) even[d] = is_up(&c->group->members[d]) ? 1.0 : 0.0;
+    if (!known && up > 1) first = cla_deal_first(&c->problem, &c->axis, FIRST_PART, up);
+    if (2 * first > c->axis.units) first = 0;
+    if (first) {
+        TRY(deal_units(c, 0, first, even));
+        TRY(run_rounds(c));
+        take_rates(c, rates);
+    }
+    TRY(deal_units(c, first, c->axis.units, rates));
+    TRY(run_rounds(c));
+    TRY(cla_merge_pieces(c));
+    cla_slice_store_all(c);
+    return CLATTN_OK;
+}
+
+static clattn_status plan_call(group_call *c) {
+    double rates[GROUP_MOST_MEMBERS];
+    bool known = false;
+    TRY(choose(c, rates, &known));
+    TRY(deal_units(c, 0, c->axis.units, rates));
+    for (int n = 0; n < c->count; n++) {
+        clattn_group_share *s = &c->group->members[c->pieces[n]->member].share;
+        s->share += c->pieces[n]->work / c->work;
+        s->bytes_in += c->pieces[n]->bytes_in, s->bytes_out += c->pieces[n]->bytes_out;
+        s->pieces++;
+    }
+    return CLATTN_OK;
+}
+
+static void report_on(const group_call *c, clattn_group_report *report, clattn_group_share *shares) {
+    const clattn_group *g = c->group;
+    clattn_group_report r = {.deal = c->axis.deal, .handed = c->handed, .merged = c->merged, .busy = c->busy};
+    for (int d = 0; d < g->count; d++) {
+        r.pieces += g->members[d].share.pieces;
+        if (shares) shares[d] = g->members[d].share, shares[d].status = g->members[d].status;
+    }
+    snprintf(r.why, sizeof r.why,
+             "%s dealt to %d of %d devices: %d pieces, predicted to keep them %.0f %% busy",
+             c->axis.deal == CLATTN_DEAL_WHOLE ? "not" : clattn_deal_name(c->axis.deal), count_up(g),
+             g->count, r.pieces, 100.0 * c->busy);
+    if (report) *report = r;
+}
+
+static clattn_status work(clattn_group *g, const clattn_group_attention_params *params, bool planning,
+                          clattn_group_report *report, clattn_group_share *shares) {
+    group_call c = {.group = g, .params = params};
+    for (int d = 0; d < g->count; d++) {
+        group_member *m = &g->members[d];
+        m->share = (clattn_group_share){.status = CLATTN_OK};
+        m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
+    }
+    clattn_status status = cla_group_begin(&c, planning);
+    if (status == CLATTN_OK && !c.whole.empty) status = planning ? plan_call(&c) : run_call(&c);
+    report_on(&c, report, shares);
+    for (int n = 0; n < c.count; n++) cla_piece_free(c.pieces[n]);
+    free(c.pieces);
+    cla_call_release(&c.whole);
+    const clattn_progress *progress = params->attention.progress;
+    if (status == CLATTN_OK && !planning && !c.whole.empty && progress && progress->fn)
+        progress->fn(progress->user, 1.0);
+    return status;
+}
+
+static clattn_status enter(clattn_group *g, const clattn_group_attention_params *params, bool planning,
+                           clattn_group_report *report, clattn_group_share *shares) {
+    if (report) *report = (clattn_group_report){.deal = CLATTN_DEAL_WHOLE};
+    if (!g) return CLATTN_INVALID_ARGUMENT;
+    if (!params) return cla_group_fail(g, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    cla_os_mutex_lock(&g->lock);
+    const clattn_status status = work(g, params, planning, report, shares);
+    cla_os_mutex_unlock(&g->lock);
+    return status;
+}
+
+clattn_status clattn_group_attention(clattn_group *group, const clattn_group_attention_params *params,
+                                     clattn_group_report *report, clattn_group_share *shares) {
+    return enter(group, params, false, report, shares);
+}
+
+clattn_status clattn_group_plan(clattn_group *group, const clattn_group_attention_params *params,
+                                clattn_group_report *report, clattn_group_share *shares) {
+    return enter(group, params, true, report, shares);
+}

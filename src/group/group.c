@@ -1,0 +1,108 @@
+// group.c: creating and destroying a group, and how a call on it fails. What it does is call.c's.
+#include "group/group.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static clattn_status keep_line(clattn_group *g, clattn_status status, const char *line) {
+    cla_os_mutex_lock(&g->error_lock);
+    snprintf(g->last_error, sizeof g->last_error, "%s", line);
+    cla_os_mutex_unlock(&g->error_lock);
+    cla_log_send(&g->log, CLATTN_LOG_ERROR, "%s", line);
+    return status;
+}
+
+clattn_status cla_group_fail(clattn_group *g, clattn_status status, const char *format, ...) {
+    char line[sizeof g->last_error];
+    va_list list;
+    va_start(list, format);
+    vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    return keep_line(g, status, line);
+}
+
+clattn_status cla_group_fail_as(clattn_group *g, clattn_status status, clattn_context *context) {
+    char line[sizeof g->last_error];
+    clattn_context_last_error(context, line, sizeof line);
+    return keep_line(g, status, line);
+}
+
+void cla_group_tell(const clattn_group *g, int d) {
+    const group_member *m = &g->members[d];
+    char line[sizeof g->last_error];
+    clattn_context_last_error(m->context, line, sizeof line);
+    cla_log_send(&g->log, CLATTN_LOG_INFO, "group: device %d (%s) failed, its work goes to others: %s: %s", d,
+                 m->context->capabilities.name, clattn_status_name(m->status), line);
+}
+
+static clattn_status refuse(const clattn_log *log, clattn_status status, const char *why) {
+    cla_log_send(log, CLATTN_LOG_ERROR, "group: %s", why);
+    return status;
+}
+
+static clattn_status check(const clattn_group_params *p) {
+    if (!p->members || p->count < 1 || p->count > GROUP_MOST_MEMBERS)
+        return refuse(&p->log, CLATTN_INVALID_ARGUMENT, "members: 1 to 64 are needed");
+    for (size_t n = 0; n < p->count; n++)
+        if (!p->members[n].context)
+            return refuse(&p->log, CLATTN_INVALID_ARGUMENT, "members: a context is NULL");
+    return CLATTN_OK;
+}
+
+static clattn_status open_member(clattn_group *g, const clattn_group_member *from) {
+    group_member *m = &g->members[g->count++];
+    const clattn_capabilities *can = &from->context->capabilities;
+    m->context = from->context;
+    m->max_bytes = from->max_bytes ? from->max_bytes : can->global_memory_bytes / 4 * 3;
+    m->largest = can->max_allocation_bytes;
+    TRY(cla_context_check(m->context));
+    return cla_run_open(m);
+}
+
+clattn_status clattn_group_create(const clattn_group_params *params, clattn_group **group) {
+    if (group) *group = NULL;
+    if (!params) return CLATTN_INVALID_ARGUMENT;
+    if (!group) return refuse(&params->log, CLATTN_INVALID_ARGUMENT, "the result pointer is NULL");
+    TRY(check(params));
+    clattn_group *g = calloc(1, sizeof *g);
+    if (!g) return refuse(&params->log, CLATTN_OUT_OF_MEMORY, "no host memory");
+    g->log = params->log;
+    clattn_status status = CLATTN_OK;
+    g->locks_ready = cla_os_mutex_init_two(&g->lock, &g->error_lock);
+    if (!g->locks_ready) status = refuse(&g->log, CLATTN_OUT_OF_MEMORY, "no memory for its locks");
+    for (size_t n = 0; n < params->count && status == CLATTN_OK; n++) {
+        status = open_member(g, &params->members[n]);
+        if (status != CLATTN_OK) cla_group_fail_as(g, status, params->members[n].context);
+    }
+    if (status == CLATTN_OK)
+        *group = g;
+    else
+        clattn_group_destroy(g);
+    return status;
+}
+
+void clattn_group_destroy(clattn_group *g) {
+    if (!g) return;
+    for (int n = 0; n < g->count; n++) cla_run_close(&g->members[n]);
+    if (g->locks_ready) {
+        cla_os_mutex_destroy(&g->lock);
+        cla_os_mutex_destroy(&g->error_lock);
+    }
+    free(g);
+}
+
+size_t clattn_group_last_error(clattn_group *g, char *text, size_t size) {
+    if (!g) return 0;
+    cla_os_mutex_lock(&g->error_lock);
+    const size_t length = strlen(g->last_error);
+    if (text && size) snprintf(text, size, "%s", g->last_error);
+    cla_os_mutex_unlock(&g->error_lock);
+    return length;
+}
+
+const char *clattn_deal_name(clattn_deal deal) {
+    static const char *const names[] = {"auto", "heads", "rows", "keys", "whole"};
+    return (unsigned)deal < CLATTN_DEAL_COUNT ? names[deal] : "(unknown)";
+}

@@ -1,0 +1,341 @@
+// slice.c: a piece of a call as a call of its own: which box of each tensor it needs, where that lies in the caller's memory and
+// on the device, and what becomes of positions and lengths that count from the first row or key.
+#include <stdlib.h>
+#include <string.h>
+
+#include "group/group.h"
+
+// What the last axes of a view count: b items, h query heads, g key/value heads, i rows, j keys, I and J blocks of a block mask.
+// Axes of '.', and those that are of one element where the call has more, are whole in every piece.
+typedef struct slice_rule {
+    size_t field;
+    const char *axes;
+    bool output, paged; // paged: of pages neither items nor keys are axes
+} slice_rule;
+
+#define FIELD(name) offsetof(clattn_attention_params, name)
+static const slice_rule rules[] = {
+    {FIELD(q), "bhi.", false, false},
+    {FIELD(kv.k), "bgj.", false, true},
+    {FIELD(kv.v), "bgj.", false, true},
+    {FIELD(kv.k_scale), ".bgj", false, true},
+    {FIELD(kv.v_scale), ".bgj", false, true},
+    {FIELD(kv.past_k), "bg..", false, false},
+    {FIELD(kv.past_v), "bg..", false, false},
+    {FIELD(kv.past_k_scale), ".bg.", false, false},
+    {FIELD(kv.past_v_scale), ".bg.", false, false},
+    {FIELD(kv.block_table), "..b.", false, false},
+    {FIELD(kv.k_new), "bg..", false, false},
+    {FIELD(kv.v_new), "bg..", false, false},
+    {FIELD(kv.cu_seqlens_kv_device), "....", false, false},
+    {FIELD(kv.kv_lengths_device), "....", false, false},
+    {FIELD(cu_seqlens_q_device), "....", false, false},
+    {FIELD(score.mask), "bhij", false, false},
+    {FIELD(score.bias), "bhij", false, false},
+    {FIELD(score.sinks_device), "...h", false, false},
+    {FIELD(score.mod_buffers[0]), "....", false, false},
+    {FIELD(score.mod_buffers[1]), "....", false, false},
+    {FIELD(score.mod_buffers[2]), "....", false, false},
+    {FIELD(score.mod_buffers[3]), "....", false, false},
+    {FIELD(score.block_mask), "bhIJ", false, false},
+    {FIELD(rope.positions), "..bi", false, false},
+    {FIELD(rope.k_positions), "..bj", false, false},
+    {FIELD(out), "bhi.", true, false},
+    {FIELD(lse), ".bhi", true, false},
+    {FIELD(weights), "bhij", true, false},
+    {FIELD(scores), "bhij", true, false},
+};
+#define RULES (sizeof rules / sizeof rules[0])
+_Static_assert(RULES <= GROUP_PARTS, "a piece has room for every tensor");
+
+static clattn_tensor *view_at(clattn_attention_params *p, size_t field) {
+    return (clattn_tensor *)((char *)p + field);
+}
+
+static bool is_known(const call *c, const clattn_tensor *t) {
+    for (size_t n = 0; n < RULES; n++)
+        if (t == view_at((clattn_attention_params *)&c->params, rules[n].field)) return true;
+    return false;
+}
+
+// The views of the call with the caller's memory: what it writes lies apart from all else.
+clattn_status cla_slice_check(group_call *c) {
+    call_views v;
+    c->whole.params = c->host;
+    cla_views_begin(&v, c->whole.context);
+    cla_call_views(&c->whole, &v);
+    for (int i = 0; i < v.count; i++) {
+        call_view *x = &v.view[i];
+        if (!is_known(&c->whole, x->tensor))
+            return cla_group_fail(c->group, CLATTN_UNSUPPORTED, "%s: a group does not deal it", x->name);
+        x->bytes = cla_byte_view(x->tensor, (uint64_t)(uintptr_t)x->tensor->buffer);
+    }
+    for (int i = 0; i < v.count; i++)
+        for (int j = 0; v.view[i].use & VIEW_WRITE && j < v.count; j++)
+            if (j != i && cla_overlap(&v.view[i].bytes, &v.view[j].bytes) != OVERLAP_NONE)
+                return cla_group_fail(
+                    c->group, CLATTN_INVALID_ARGUMENT,
+                    "%s: overlaps %s in memory: what a call writes must lie apart from all else",
+                    v.view[i].name, v.view[j].name);
+    return CLATTN_OK;
+}
+
+typedef struct range {
+    int64_t at, size; // size -1: the whole axis
+} range;
+
+static range range_of(const group_call *c, const box *b, char letter) {
+    static const char letters[] = "bhijg.JI";
+    static const int axes[] = {BOX_ITEMS, BOX_HEADS, BOX_ROWS, BOX_KEYS, BOX_HEADS, -1, BOX_KEYS, BOX_ROWS};
+    const int axis = axes[strchr(letters, letter) - letters];
+    if (axis < 0 || cla_deal_is_whole(&c->problem, b, axis)) return (range){0, -1};
+    const int64_t at = b->at[axis], size = b->size[axis];
+    const int64_t unit = letter == 'g'   ? c->problem.group
+                         : letter == 'I' ? CLATTN_BLOCK_ROWS
+                         : letter == 'J' ? CLATTN_BLOCK_KEYS
+                                         : 1;
+    return (range){at / unit, (at + size + unit - 1) / unit - at / unit};
+}
+
+// The part of a view that the box needs; its place on the device comes later.
+static void take_part(const group_call *c, const box *b, const slice_rule *rule, const clattn_tensor *t,
+                      group_part *to) {
+    *to = (group_part){.field = rule->field, .rank = t->rank, .element = clattn_type_size(t->type)};
+    int64_t at = t->offset, step = 1;
+    const bool paged = rule->paged && cla_kv_is_paged(&c->host.kv);
+    for (int a = 0; a < t->rank; a++) {
+        char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
+        if (paged && letter != 'g') letter = '.';
+        range r = range_of(c, b, letter);
+        if (t->shape[a] <= 1 || r.size < 0) r = (range){0, t->shape[a]};
+        at += r.at * t->stride[a];
+        to->shape[a] = r.size;
+        to->host_stride[a] = t->stride[a];
+    }
+    to->direct = true;
+    for (int a = t->rank - 1; a >= 0; a--) {
+        const bool repeats = to->host_stride[a] == 0 && to->shape[a] > 1 && !rule->output;
+        to->stride[a] = repeats ? 0 : step;
+        if (!repeats && to->shape[a] > 1 && to->host_stride[a] != step) to->direct = false;
+        if (!repeats) step *= to->shape[a];
+    }
+    to->host = (char *)t->buffer + at * (int64_t)to->element;
+    to->bytes = (uint64_t)step * to->element;
+    to->in = !rule->output || c->keeps;
+    to->out = rule->output || (rule->paged && cla_kv_appends(&c->host.kv));
+    if (to->out) to->direct = false; // the caller's memory is written when all is done
+}
+
+// Values that are the first columns of their keys lie with them on the device, too.
+static const group_part *same_memory(const piece *p, const group_part *x) {
+    for (int n = 0; n < p->part_count; n++) {
+        const group_part *k = &p->parts[n];
+        bool same = k->host == x->host && k->rank == x->rank && k->element == x->element &&
+                    k->out == x->out && x->shape[x->rank - 1] <= k->shape[x->rank - 1];
+        for (int a = 0; a < x->rank; a++)
+            same = same && k->host_stride[a] == x->host_stride[a] &&
+                   (a == x->rank - 1 || k->shape[a] == x->shape[a]);
+        if (same) return k;
+    }
+    return NULL;
+}
+
+static void add_part(piece *p, group_part *x) {
+    clattn_tensor *view = view_at(&p->params, x->field);
+    const group_part *k = same_memory(p, x);
+    if (k) memcpy(x->stride, k->stride, sizeof x->stride);
+    x->at = k ? k->at : p->bytes;
+    if (!k) p->bytes += (x->bytes + 255) / 256 * 256;
+    if (x->in && !k) p->bytes_in += x->bytes;
+    if (x->out && !k) p->bytes_out += x->bytes;
+    view->buffer = NULL;
+    view->offset = (int64_t)(x->at / x->element);
+    for (int a = 0; a < x->rank; a++) view->shape[a] = x->shape[a], view->stride[a] = x->stride[a];
+    if (!k) p->parts[p->part_count++] = *x;
+}
+
+// A dense view of memory of the piece's own, in place of the caller's.
+static bool own_result(clattn_tensor *view, int rank, const int64_t *shape, float **memory) {
+    size_t count = 1;
+    for (int a = 0; a < rank; a++) count *= (size_t)shape[a];
+    *memory = calloc(count ? count : 1, sizeof **memory);
+    *view = clattn_tensor_dense(CLATTN_HOST(*memory), CLATTN_TYPE_F32, rank, shape);
+    return *memory != NULL;
+}
+
+static void add_own(const group_call *c, piece *p, size_t field) {
+    static const slice_rule own = {0, "....", true, false};
+    group_part x;
+    take_part(c, &p->box, &own, view_at(&p->params, field), &x);
+    x.field = field, x.in = false, x.direct = true;
+    add_part(p, &x);
+}
+
+static int64_t least(int64_t a, int64_t b) {
+    return a < b ? a : b;
+}
+static int32_t within(int64_t x, int64_t most) {
+    return (int32_t)(x < 0 ? 0 : least(x, most));
+}
+
+// Arrays of heads and items begin with those of the box; what counts rows or keys counts them from its first.
+static bool take_arrays(const group_call *c, piece *p) {
+    clattn_score *s = &p->params.score;
+    const clattn_score *of = &c->host.score;
+    const box *b = &p->box;
+    const int64_t first = b->at[BOX_ITEMS], items = b->size[BOX_ITEMS], row = b->at[BOX_ROWS],
+                  key = b->at[BOX_KEYS];
+    if (of->alibi_slopes) s->alibi_slopes += b->at[BOX_HEADS];
+    if (of->head_scales) s->head_scales += b->at[BOX_HEADS];
+    if (of->sinks) s->sinks = key > 0 ? NULL : of->sinks + b->at[BOX_HEADS];
+    if (key > 0) s->sinks_device = (clattn_tensor){0};
+    if (c->ragged) return true;
+    if (of->offsets) s->offsets += first;
+    if (of->q_lengths) s->q_lengths += first;
+    if (of->kv_lengths) s->kv_lengths += first;
+    if (p->params.kv.past_lengths) p->params.kv.past_lengths += first;
+    const bool all_rows = cla_deal_is_whole(&c->problem, b, BOX_ROWS),
+               all_keys = cla_deal_is_whole(&c->problem, b, BOX_KEYS);
+    if (all_rows && all_keys) return true;
+    int32_t *words = p->arrays = calloc((size_t)items * 3, sizeof *words);
+    if (!words) return false;
+    for (int64_t n = 0; n < items; n++) {
+        words[n] = (int32_t)(cla_call_shift(&c->whole, (int)(first + n)) + row - key);
+        if (of->q_lengths) words[items + n] = within(of->q_lengths[first + n] - row, b->size[BOX_ROWS]);
+        if (of->kv_lengths) words[2 * items + n] = within(of->kv_lengths[first + n] - key, b->size[BOX_KEYS]);
+    }
+    s->alignment = CLATTN_ALIGN_OFFSET, s->offset = 0, s->offsets = words;
+    if (of->q_lengths) s->q_lengths = words + items;
+    if (of->kv_lengths) s->kv_lengths = words + 2 * items;
+    clattn_rope *rope = &p->params.rope;
+    if (rope->layout != CLATTN_ROPE_NONE && !rope->positions.rank) rope->position += key;
+    return true;
+}
+
+clattn_status cla_slice_make(const group_call *c, piece *p) {
+    const box *b = &p->box;
+    const int64_t shape[4] = {b->size[0], b->size[1], b->size[2], c->host.kv.v.shape[3]};
+    p->params = c->host;
+    p->params.workspace = NULL, p->params.progress = NULL;
+    p->partial = !cla_deal_is_whole(&c->problem, b, BOX_KEYS);
+    p->bytes = p->bytes_in = p->bytes_out = 0;
+    p->part_count = 0;
+    cla_piece_forget(p);
+    clattn_tensor *const k_positions = &p->params.rope.k_positions;
+    const bool alone = !cla_deal_is_whole(&c->problem, b, BOX_ROWS) || p->partial;
+    if (alone && !cla_kv_is_paged(&c->host.kv) && !k_positions->rank)
+        *k_positions = p->params.rope.positions; // which the keys have then, all of them
+    if (!take_arrays(c, p)) return CLATTN_OUT_OF_MEMORY;
+    if (p->partial &&
+        (!own_result(&p->params.out, 4, shape, &p->out) || !own_result(&p->params.lse, 3, shape, &p->lse)))
+        return CLATTN_OUT_OF_MEMORY;
+    for (size_t n = 0; n < RULES; n++) {
+        const clattn_tensor *t = view_at(&p->params, rules[n].field);
+        const bool own = p->partial && (rules[n].field == FIELD(out) || rules[n].field == FIELD(lse));
+        group_part x;
+        if (!t->rank || own) continue;
+        take_part(c, b, &rules[n], t, &x);
+        add_part(p, &x);
+    }
+    if (p->partial) add_own(c, p, FIELD(out)), add_own(c, p, FIELD(lse));
+    return CLATTN_OK;
+}
+
+// Copy a part between the caller's memory and dense memory of the piece's.
+static void copy_part(const group_part *x, char *dense, bool to_host) {
+    int64_t run = 1; // elements of the last axes that lie alike in both
+    int axes = x->rank;
+    while (axes > 0 && (x->shape[axes - 1] == 1 || x->stride[axes - 1] == 0 ||
+                        (x->host_stride[axes - 1] == run && x->stride[axes - 1] == run))) {
+        if (x->stride[axes - 1]) run *= x->shape[axes - 1];
+        axes--;
+    }
+    int64_t index[CLATTN_MAX_RANK] = {0}, count = x->bytes ? (int64_t)(x->bytes / x->element) / run : 0;
+    for (int64_t n = 0; n < count; n++) {
+        int64_t from = 0, to = 0;
+        for (int a = 0; a < axes; a++) from += index[a] * x->host_stride[a], to += index[a] * x->stride[a];
+        char *const host = x->host + from * (int64_t)x->element, *const own =
+                                                                     dense + to * (int64_t)x->element;
+        memcpy(to_host ? host : own, to_host ? own : host, (size_t)run * x->element);
+        for (int a = axes - 1; a >= 0; a--) {
+            if (x->stride[a] == 0) continue;
+            if (++index[a] < x->shape[a]) break;
+            index[a] = 0;
+        }
+    }
+}
+
+void cla_slice_pack(piece *p) {
+    for (int n = 0; n < p->part_count; n++)
+        if (p->parts[n].in && !p->parts[n].direct) copy_part(&p->parts[n], p->parts[n].staged, false);
+}
+
+static void unpack(piece *p) {
+    for (int n = 0; n < p->part_count; n++)
+        if (p->parts[n].out && !p->parts[n].direct) copy_part(&p->parts[n], p->parts[n].staged, true);
+}
+
+void cla_slice_unbind(clattn_attention_params *p) {
+    for (size_t n = 0; n < RULES; n++) view_at(p, rules[n].field)->buffer = NULL;
+}
+
+void cla_slice_bind(piece *p, cl_mem buffer) {
+    for (size_t n = 0; n < RULES; n++) {
+        clattn_tensor *t = view_at(&p->params, rules[n].field);
+        if (t->rank) t->buffer = buffer;
+    }
+}
+
+static uint16_t narrow(float x, clattn_type type) {
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    const uint32_t size = bits & 0x7FFFFFFF, sign = bits >> 31 << 15;
+    if (size > 0x7F800000) return (uint16_t)(type == CLATTN_TYPE_BF16 ? bits >> 16 | 0x40 : sign | 0x7E00);
+    if (type == CLATTN_TYPE_BF16) return (uint16_t)((bits + 0x7FFF + (bits >> 16 & 1)) >> 16);
+    if (size >= 0x47800000) return (uint16_t)(sign | 0x7C00); // 65536 and more
+    if (size < 0x38800000) {                                  // a subnormal half: units of 2^-24
+        float magnitude;
+        memcpy(&magnitude, &size, sizeof magnitude);
+        const float shifted = magnitude + 0.5f; // whose last place is 2^-24
+        memcpy(&bits, &shifted, sizeof bits);
+        return (uint16_t)(sign | (bits - 0x3F000000));
+    }
+    const uint32_t rebased = size - 0x38000000;
+    return (uint16_t)(sign | (rebased + 0xFFF + (rebased >> 13 & 1)) >> 13);
+}
+
+static void store_row(const clattn_tensor *t, const int64_t at[3], const float *row) {
+    const int64_t first = t->offset + at[0] * t->stride[0] + at[1] * t->stride[1] + at[2] * t->stride[2];
+    for (int64_t d = 0; d < t->shape[3]; d++) {
+        const int64_t i = first + d * t->stride[3];
+        if (t->type == CLATTN_TYPE_F32)
+            ((float *)(void *)t->buffer)[i] = row[d];
+        else
+            ((uint16_t *)(void *)t->buffer)[i] = narrow(row[d], t->type);
+    }
+}
+
+// Merged results.
+static void store(const group_call *c, const piece *p) {
+    const box *b = &p->box;
+    const float *out = p->out, *lse = p->lse;
+    const int64_t *n = b->size, dv = c->host.kv.v.shape[3], rows = n[0] * n[1] * n[2];
+    const clattn_tensor *l = &c->host.lse;
+    for (int64_t r = 0; r < rows; r++) {
+        const int64_t at[3] = {b->at[0] + r / (n[1] * n[2]), b->at[1] + r / n[2] % n[1], b->at[2] + r % n[2]};
+        if (c->host.score.q_lengths && at[2] >= c->host.score.q_lengths[at[0]]) continue;
+        store_row(&c->host.out, at, out + r * dv);
+        if (!l->rank) continue;
+        ((float *)(void *)
+             l->buffer)[l->offset + at[0] * l->stride[0] + at[1] * l->stride[1] + at[2] * l->stride[2]] =
+            lse[r];
+    }
+}
+
+void cla_slice_store_all(const group_call *c) {
+    for (int n = 0; n < c->count; n++) {
+        piece *p = c->pieces[n];
+        if (!p->partial) unpack(p);
+        if (p->merged) store(c, p);
+    }
+}
