@@ -220,6 +220,21 @@ typedef struct clattn_memory {
     void *user;
 } clattn_memory;
 
+/* Host memory that a context takes: for itself, its tables, texts and compiled kernels on their way, in creating it, in calls and until
+ * it is destroyed. Nothing is taken for good, and none is handed to the application. Not asked: functions without a context
+ * (clattn_device_list, clattn_device_describe, clattn_cache_clean), which use the C library; nor what the C library itself, OpenCL's
+ * drivers and CLBlast take.
+ * allocate  so many bytes, 1 at least, aligned as malloc does (for any type of C); their content does not matter. NULL: there are
+ *           none, and the call is OUT_OF_MEMORY with nothing left behind, or does without (the cache)
+ * release   what allocate gave, once each, never NULL; from any thread, whoever allocated it
+ * Both are called on the threads of calls, from several at once, must not call back into the same context, and are needed until
+ * clattn_context_destroy returns. */
+typedef struct clattn_host_memory {
+    void *(*allocate)(void *user, size_t bytes); /* NULL, with release: malloc and free */
+    void (*release)(void *user, void *memory);
+    void *user;
+} clattn_host_memory;
+
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context
@@ -251,6 +266,7 @@ typedef struct clattn_context_params {
     const char *clblast_path;
     clattn_cache cache;   /* asked after cache_dir, and given what that is given; either may be missing */
     clattn_memory memory; /* of what calls borrow */
+    clattn_host_memory host_memory;
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -261,7 +277,7 @@ typedef struct clattn_context_params {
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, engines has a bit that is none of
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, host_memory one of allocate and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
  *                             cannot do; the log has the number of the line
  *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not little-endian, or takes fewer than

@@ -1,11 +1,11 @@
 // append_call.c: clattn_append_enqueue: new rows of keys and values into a cache.
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/append.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
+#include "core/host.h"
 
 typedef struct append_job {
     clattn_context *context;
@@ -52,7 +52,9 @@ static clattn_status check_position(const append_job *job, int64_t start, int64_
 static clattn_status take_starts(append_job *job, bool copy) {
     const clattn_append_params *p = &job->params;
     const int64_t batch = batch_of(&job->append), n = rows_of(&job->append);
-    if (copy) job->words = calloc((size_t)batch * APPEND_ITEM_WORDS + 1, sizeof *job->words);
+    if (copy)
+        job->words = cla_host_take_zeroed(&job->context->host, (size_t)batch * APPEND_ITEM_WORDS + 1,
+                                          sizeof *job->words);
     if (copy && !job->words)
         return cla_context_fail(job->context, CLATTN_OUT_OF_MEMORY, "append: no host memory for its starts");
     for (int64_t b = 0; b < batch; b++) {
@@ -166,7 +168,7 @@ static clattn_status run(void *from, chain *steps) {
 
 static void release(void *from) {
     append_job *job = from;
-    free(job->words);
+    cla_host_release(&job->context->host, job->words);
     job->words = NULL;
 }
 

@@ -4,11 +4,11 @@
 #include "attention/call.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/cascade.h"
 #include "attention/mods.h"
 #include "core/bytes.h"
+#include "core/host.h"
 #include "core/workspace.h"
 #include "plan/family.h"
 #include "plan/planner.h"
@@ -231,8 +231,8 @@ void cla_call_leave_rope(call *c) {
 }
 
 void cla_call_release(call *c) {
-    free(c->arrays);
-    free(c->ragged.words);
+    cla_host_release(&c->context->host, c->arrays);
+    cla_host_release(&c->context->host, c->ragged.words);
     c->ragged.words = NULL, c->ragged.limits = NULL;
     c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;

@@ -1,12 +1,12 @@
 // rope_call.c: clattn_rope_enqueue: rotary embedding of one tensor, out of place or in place, with positions, and cosines and
 // sines, of the caller's where given.
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/rope.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
+#include "core/host.h"
 
 #define MOST_ROWS (INT32_MAX - 65536)
 
@@ -69,7 +69,9 @@ static clattn_status check_counted(const rope_job *job, int64_t offset, int64_t 
 static clattn_status take_offsets(rope_job *job, int64_t least, int64_t most, bool copy) {
     const clattn_rope_params *p = &job->params;
     const int64_t batch = p->x.shape[0];
-    if (copy) job->table = calloc((size_t)batch * ARGS_ITEM_WORDS + 1, sizeof *job->table);
+    if (copy)
+        job->table = cla_host_take_zeroed(&job->context->host, (size_t)batch * ARGS_ITEM_WORDS + 1,
+                                          sizeof *job->table);
     if (copy && !job->table)
         return cla_context_fail(job->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its offsets");
     for (int64_t b = 0; b < batch; b++) {
@@ -204,7 +206,7 @@ static clattn_status run(void *from, chain *steps) {
 
 static void release(void *from) {
     rope_job *job = from;
-    free(job->table);
+    cla_host_release(&job->context->host, job->table);
     job->table = NULL;
 }
 

@@ -24,6 +24,7 @@ struct clattn_context {
     bool device_retained;
     clattn_capabilities capabilities;
     clattn_log log;
+    clattn_host_memory host; // core/host.h
     cache *cache;
 
     os_mutex error_lock; // guards the next three
@@ -74,8 +75,8 @@ typedef struct device_failure {
     cl_uint what;
     cl_int code;
 } device_failure;
-clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *capabilities,
-                                  device_failure *failure);
+clattn_status cla_device_describe(const clattn_host_memory *host, cl_device_id device,
+                                  clattn_capabilities *capabilities, device_failure *failure);
 
 // What an OpenCL code means where there is no context yet: out of memory or driver.
 clattn_status cla_opencl_status(cl_int code);
