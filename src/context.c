@@ -5,6 +5,7 @@
 #include "attention/mods.h"
 #include "core/chain.h"
 #include "core/host.h"
+#include "core/pointer.h"
 #include "core/probe.h"
 #include "core/program.h"
 #include "core/text.h"
@@ -136,6 +137,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
+    cla_pointers_find(c);
     bool copied = true;
     c->clblast_path = cla_text_copy(&c->host, params->clblast_path, &copied);
     if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c, &params->memory) ||
@@ -227,6 +229,7 @@ clattn_status clattn_features_get(clattn_context *context, clattn_features *feat
 #endif
     if (context) features->clblast_found = cla_clblast_available(context);
     if (context) features->engines = context->engines;
+    if (context) features->svm = context->pointers.set_svm, features->usm = context->pointers.set_usm;
     return CLATTN_OK;
 }
 

@@ -152,6 +152,9 @@ typedef struct clattn_capabilities {
     uint32_t
         subgroup_sizes; /* work-items of the sub-groups that a kernel may ask for (4, 8, 16, ...), or-ed: from
                                 CL_DEVICE_SUB_GROUP_SIZES_INTEL; 0: it cannot ask */
+    uint32_t
+        svm; /* CL_DEVICE_SVM_CAPABILITIES: 1 coarse-grained, 2 fine-grained, 4 of the system, 8 atomics, or-ed */
+    bool usm; /* cl_intel_unified_shared_memory */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
@@ -330,10 +333,11 @@ typedef struct clattn_features {
     bool clblast;       /* it was built with CLBlast: linked, or as a module */
     bool clblast_found; /* that module is there; looked for now, where nothing asked for it before */
     unsigned
-        engines; /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
+        engines;   /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
+    bool svm, usm; /* tensors may be such addresses (tensor.h): device and OpenCL have what it takes */
 } clattn_features;
 
-/* Ask for them; without a context (NULL) the last two are none.   Threads: any.   Blocking: may load CLBlast.
+/* Ask for them; without a context (NULL) clblast_found and what follows it are none.   Threads: any.   Blocking: may load CLBlast.
  * Returns   INVALID_ARGUMENT  features is NULL */
 CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_features *features);
 

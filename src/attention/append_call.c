@@ -6,6 +6,7 @@
 #include "core/bytes.h"
 #include "core/entry.h"
 #include "core/host.h"
+#include "core/pointer.h"
 
 typedef struct append_job {
     clattn_context *context;
@@ -110,11 +111,13 @@ static clattn_status check_memory(const append_job *job) {
     return cla_views_check(&v);
 }
 
-static void drop_absent(clattn_append_params *p) {
+static void take_views(const clattn_context *context, clattn_append_params *p, bool planning) {
     clattn_tensor *const optional[] = {
         &p->k_new,          &p->v_new,           &p->k, &p->v, &p->k_scale, &p->v_scale,
         &p->rope.positions, &p->rope.k_positions};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
+    const int count = (int)(sizeof optional / sizeof optional[0]);
+    cla_pointers_take(context, optional, count, false);
+    if (!planning) cla_tensor_drop_absent(optional, count);
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
@@ -125,7 +128,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_append_params *p = &job->params;
     append *a = &job->append;
-    if (!planning) drop_absent(p);
+    take_views(context, p, planning);
     TRY(take_side(context, &a->k, &p->k_new, &p->k, &p->k_scale, "k"));
     TRY(take_side(context, &a->v, &p->v_new, &p->v, &p->v_scale, "v"));
     if (!a->k.rows && !a->v.rows)

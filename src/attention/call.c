@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "attention/cascade.h"
+#include "attention/given.h"
 #include "attention/mods.h"
 #include "core/bytes.h"
 #include "core/host.h"
@@ -356,6 +357,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
+    cla_given_attention(context, &c->params, parts);
     if (!planning) drop_absent(&c->params, parts);
     const clattn_attention_params *p = &c->params;
     TRY(cla_kv_check_unbuilt(context, p, turned));

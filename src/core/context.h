@@ -18,11 +18,21 @@ struct probe_state;
 struct planner;
 struct projector;
 
+// Functions for tensors that are addresses; NULL where the device has no such memory, or its OpenCL lacks them.
+typedef struct pointer_calls {
+    cl_int(CL_API_CALL *set_svm)(cl_kernel kernel, cl_uint index, const void *address);
+    cl_int(CL_API_CALL *set_usm)(cl_kernel kernel, cl_uint index, const void *address);
+    cl_int(CL_API_CALL *ask_usm)(cl_context context, const void *address, cl_uint what, size_t size, void *to,
+                                 size_t *bytes);
+    bool usm_of_system; // any memory of the host's is usm
+} pointer_calls;
+
 struct clattn_context {
     cl_context opencl;
     cl_device_id device;
     bool device_retained;
     clattn_capabilities capabilities;
+    pointer_calls pointers; // core/pointer.h
     clattn_log log;
     clattn_host_memory host; // core/host.h
     cache *cache;

@@ -166,6 +166,9 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     if (!list) return;
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
+    if (strncmp(c->version, "OpenCL 1", 8) != 0)
+        c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
+    c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
     cla_host_release(q->host, list);
 }
