@@ -2,10 +2,10 @@
 // core/context.h.
 #include "core/context.h"
 
-#include <stdlib.h>
-
 #include "attention/mods.h"
 #include "core/chain.h"
+#include "core/host.h"
+#include "core/pointer.h"
 #include "core/probe.h"
 #include "core/program.h"
 #include "core/text.h"
@@ -27,15 +27,16 @@ static clattn_status refuse_opencl(const clattn_log *log, const char *what, cl_i
     return cla_opencl_status(code);
 }
 
-static cl_int context_lists_device(cl_context context, cl_device_id device, bool *holds) {
+static cl_int context_lists_device(const clattn_host_memory *host, cl_context context, cl_device_id device,
+                                   bool *holds) {
     size_t bytes = 0;
     cl_int code = clGetContextInfo(context, CL_CONTEXT_DEVICES, 0, NULL, &bytes);
     if (code != CL_SUCCESS || !bytes) return code;
-    cl_device_id *devices = malloc(bytes);
+    cl_device_id *devices = cla_host_take(host, bytes);
     code =
         devices ? clGetContextInfo(context, CL_CONTEXT_DEVICES, bytes, devices, NULL) : CL_OUT_OF_HOST_MEMORY;
     for (size_t i = 0; code == CL_SUCCESS && i < bytes / sizeof *devices; i++) *holds |= devices[i] == device;
-    free(devices);
+    cla_host_release(host, devices);
     return code;
 }
 
@@ -53,7 +54,7 @@ static bool context_holds_part(cl_context context, cl_device_id device) {
 
 static clattn_status take_opencl(clattn_context *c, cl_context given) {
     bool holds = false;
-    cl_int code = context_lists_device(given, c->device, &holds);
+    cl_int code = context_lists_device(&c->host, given, c->device, &holds);
     if (code == CL_INVALID_CONTEXT)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "the driver does not know the given cl_context");
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clGetContextInfo", code);
@@ -100,7 +101,7 @@ static void tell_of_cache(void *context, const char *line) {
 
 static clattn_status describe(clattn_context *c) {
     device_failure failure;
-    const clattn_status status = cla_device_describe(c->device, &c->capabilities, &failure);
+    const clattn_status status = cla_device_describe(&c->host, c->device, &c->capabilities, &failure);
     if (status == CLATTN_INVALID_ARGUMENT) return refuse(&c->log, status, unknown_device);
     if (status != CLATTN_OK) {
         cla_log_send(&c->log, CLATTN_LOG_ERROR,
@@ -137,8 +138,9 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     const cl_int code = clRetainDevice(c->device); // which PoCL's contexts leave to others
     if (code != CL_SUCCESS) return refuse_opencl(&c->log, "clRetainDevice", code);
     c->device_retained = true;
+    cla_pointers_find(c);
     bool copied = true;
-    c->clblast_path = cla_text_copy(params->clblast_path, &copied);
+    c->clblast_path = cla_text_copy(&c->host, params->clblast_path, &copied);
     if (!init_locks(c) || !cla_pace_create(c) || !cla_pool_create(c, &params->memory) ||
         !cla_probe_state_create(c) || !cla_projector_create(c) || !copied)
         return refuse(&c->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
@@ -149,6 +151,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
                                               .store = params->cache.store,
                                               .own = params->cache.user,
                                               .tell = tell_of_cache,
+                                              .host = &c->host,
                                               .user = c});
     return open_opencl(c, params);
 }
@@ -160,8 +163,12 @@ clattn_status clattn_context_create(const clattn_context_params *params, clattn_
     if (!params->device)
         return refuse(&params->log, CLATTN_INVALID_ARGUMENT,
                       "device is NULL: take one from clattn_device_list()");
-    clattn_context *c = calloc(1, sizeof *c);
+    if (!params->host_memory.allocate != !params->host_memory.release)
+        return refuse(&params->log, CLATTN_INVALID_ARGUMENT,
+                      "host_memory: allocate and release: give both or none");
+    clattn_context *c = cla_host_take_zeroed(&params->host_memory, 1, sizeof *c);
     if (!c) return refuse(&params->log, CLATTN_OUT_OF_MEMORY, "no memory for the context");
+    c->host = params->host_memory;
     const clattn_status status = context_open(c, params);
     if (status == CLATTN_OK)
         *context = c;
@@ -188,8 +195,9 @@ void clattn_context_destroy(clattn_context *context) {
         cla_os_mutex_destroy(&context->program_lock);
         cla_os_mutex_destroy(&context->error_lock);
     }
-    free(context->clblast_path);
-    free(context);
+    const clattn_host_memory host = context->host;
+    cla_host_release(&host, context->clblast_path);
+    cla_host_release(&host, context);
 }
 
 cl_context clattn_context_opencl(const clattn_context *context) {
@@ -222,6 +230,7 @@ clattn_status clattn_features_get(clattn_context *context, clattn_features *feat
 #endif
     if (context) features->clblast_found = cla_clblast_available(context);
     if (context) features->engines = context->engines;
+    if (context) features->svm = context->pointers.set_svm, features->usm = context->pointers.set_usm;
     return CLATTN_OK;
 }
 

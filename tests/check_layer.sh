@@ -5,16 +5,17 @@
 #   check_layer.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
-wrapped=$(sed -n 's/^WRAPPED(\(.*\))$/\1/p' "$(dirname "$0")/cl_layer_calls.def" | sort -u)
+wrapped=$(sed -n 's/^WRAPPED(\(.*\))$/\1/p; s/^ *EXTENSION(\(cl[A-Z].*\))$/\1/p' "$(dirname "$0")/cl_layer_calls.def" "$(dirname "$0")/cl_layer_extensions.c" | sort -u)
 clblast=$(ldd "$build"/libclattn-clblast-*.so | sed -n 's/.*libclblast[^ ]* => \([^ ]*\).*/\1/p')
 imported=$({
     find "$build/tests" -maxdepth 1 -type f -name 'test_*'
     echo "$clblast"
 } | xargs nm -D --undefined-only | sed -n 's/^ *U \(cl[A-Z][A-Za-z0-9]*\)\(@.*\)*$/\1/p' | sort -u)
-# What the library and the program look up by name.
+# What the library and the program look up by name, those of extensions among it.
 listed=$(sed -n 's/^OPENCL_CALL(\(.*\))$/\1/p' "$(dirname "$0")/../src/core/opencl_calls.def" "$(dirname "$0")/../src/evidence/opencl_calls.def" \
     "$(dirname "$0")/../src/mpi/opencl_calls.def")
-imported=$(printf '%s\n%s\n' "$imported" "$listed" | sort -u)
+named=$(grep -rhoE '(clattn_opencl_function|find)\((platform, )?"cl[A-Z][A-Za-z0-9]*"\)' "$(dirname "$0")/../src" | sed 's/.*"\(.*\)".*/\1/')
+imported=$(printf '%s\n%s\n%s\n' "$imported" "$listed" "$named" | sort -u)
 count=$(echo "$imported" | wc -l)
 [ "$count" -ge 35 ] || { echo "saw only $count entry points: this check looks in the wrong place"; exit 1; }
 for call in $imported; do

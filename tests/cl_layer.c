@@ -187,6 +187,12 @@ static cl_int CL_API_CALL layer_clSetKernelArg(cl_kernel k, cl_uint i, size_t si
     return code != 0 ? code : next->clSetKernelArg(k, i, size, value);
 }
 
+static cl_int CL_API_CALL layer_clSetKernelArgSVMPointer(cl_kernel k, cl_uint i, const void *address) {
+    const int code = layer_fault("clSetKernelArgSVMPointer", false);
+    if (!layer_object_used(LAYER_KERNEL, k, "clSetKernelArgSVMPointer")) return CL_INVALID_KERNEL;
+    return code != 0 ? code : next->clSetKernelArgSVMPointer(k, i, address);
+}
+
 static cl_int CL_API_CALL layer_clWaitForEvents(cl_uint n, const cl_event *events) {
     const int code = layer_fault("clWaitForEvents", false);
     if (!use_waits(n, events, "clWaitForEvents")) return CL_INVALID_EVENT;
@@ -300,7 +306,7 @@ static cl_int CL_API_CALL layer_clReleaseDevice(cl_device_id d) {
 static void *CL_API_CALL layer_clGetExtensionFunctionAddressForPlatform(cl_platform_id platform,
                                                                         const char *name) {
     if (layer_fault("clGetExtensionFunctionAddressForPlatform", false) != 0) return NULL;
-    return next->clGetExtensionFunctionAddressForPlatform(platform, name);
+    return layer_extension(next->clGetExtensionFunctionAddressForPlatform(platform, name), name);
 }
 
 RETAINS(LAYER_CONTEXT, cl_context, clRetainContext)

@@ -24,4 +24,7 @@ void layer_fault_arm(int nth, int code);
 struct layer_armed layer_fault_disarm(void);
 const char *layer_fault_call(int nth);
 
+// cl_layer_extensions.c: what a driver gave by this name, or the layer's own function before it.
+void *layer_extension(void *found, const char *name);
+
 #endif

@@ -40,8 +40,9 @@ clattn_status operands_enqueue(struct operands *o, cl_event *event);
 size_t operands_workspace(struct operands *o);
 // One past a view's last byte, from the start of its buffer.
 int64_t operands_end(const clattn_tensor *view);
-// Run the call; what it wrote, all outputs one after another. The caller frees it.
+// Run the call; what it wrote, all outputs one after another. The caller frees it. The second does not run it.
 unsigned char *operands_results(struct operands *o, size_t *bytes);
+unsigned char *operands_written(const struct operands *o, size_t *bytes);
 
 cl_mem operands_buffer(cl_mem_flags flags, size_t bytes);
 

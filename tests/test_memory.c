@@ -290,10 +290,19 @@ START_TEST(packed_output) {
     for (int n = 0; n < 2; n++) {
         cl_mem all = operands_buffer(CL_MEM_READ_WRITE, sizeof got[0]);
         cl_mem apart = n ? operands_buffer(CL_MEM_READ_WRITE, sizeof got[0]) : all;
-        clattn_tensor q = {all, 0, CLATTN_TYPE_F32, 4, {B, H, N, D}, {N * ROW, D, ROW, 1}};
+        clattn_tensor q = {.buffer = all,
+                           .type = CLATTN_TYPE_F32,
+                           .rank = 4,
+                           .shape = {B, H, N, D},
+                           .stride = {N * ROW, D, ROW, 1}};
         clattn_attention_params p = {.q = q, .kv = {.k = q, .v = q}, .out = q};
         p.kv.k.offset = H * D, p.kv.v.offset = 2 * H * D, p.out.offset = 3 * H * D;
-        p.lse = (clattn_tensor){apart, 4 * H * D, CLATTN_TYPE_F32, 3, {B, H, N}, {N * ROW, 3, ROW}};
+        p.lse = (clattn_tensor){.buffer = apart,
+                                .offset = 4 * H * D,
+                                .type = CLATTN_TYPE_F32,
+                                .rank = 3,
+                                .shape = {B, H, N},
+                                .stride = {N * ROW, 3, ROW}};
         p.out.buffer = apart;
         ck_assert_int_eq(clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
                          CLATTN_OK);

@@ -125,7 +125,7 @@ END_TEST
 /* The bound is the last size that is read; a file of no bytes is one. */
 START_TEST(read_bound) {
     const char *why;
-    os_folder *f = cla_os_folder_open(root, &why);
+    os_folder *f = cla_os_folder_open(root, NULL, &why);
     unsigned char *bytes = NULL;
     size_t count = 0;
     ck_assert_ptr_nonnull(f);

@@ -152,6 +152,9 @@ typedef struct clattn_capabilities {
     uint32_t
         subgroup_sizes; /* work-items of the sub-groups that a kernel may ask for (4, 8, 16, ...), or-ed: from
                                 CL_DEVICE_SUB_GROUP_SIZES_INTEL; 0: it cannot ask */
+    uint32_t
+        svm; /* CL_DEVICE_SVM_CAPABILITIES: 1 coarse-grained, 2 fine-grained, 4 of the system, 8 atomics, or-ed */
+    bool usm; /* cl_intel_unified_shared_memory */
 } clattn_capabilities;
 
 /* List the devices of all platforms, in the order of the OpenCL loader, which is found first (opencl.h).
@@ -220,6 +223,21 @@ typedef struct clattn_memory {
     void *user;
 } clattn_memory;
 
+/* Host memory that a context takes: for itself, its tables, texts and compiled kernels on their way, in creating it, in calls and until
+ * it is destroyed. Nothing is taken for good, and none is handed to the application. Not asked: functions without a context
+ * (clattn_device_list, clattn_device_describe, clattn_cache_clean), which use the C library; nor what the C library itself, OpenCL's
+ * drivers and CLBlast take.
+ * allocate  so many bytes, 1 at least, aligned as malloc does (for any type of C); their content does not matter. NULL: there are
+ *           none, and the call is OUT_OF_MEMORY with nothing left behind, or does without (the cache)
+ * release   what allocate gave, once each, never NULL; from any thread, whoever allocated it
+ * Both are called on the threads of calls, from several at once, must not call back into the same context, and are needed until
+ * clattn_context_destroy returns. */
+typedef struct clattn_host_memory {
+    void *(*allocate)(void *user, size_t bytes); /* NULL, with release: malloc and free */
+    void (*release)(void *user, void *memory);
+    void *user;
+} clattn_host_memory;
+
 typedef struct clattn_context_params {
     cl_device_id device; /* required; a device or a part of one (clCreateSubDevices); retained */
     cl_context
@@ -251,6 +269,7 @@ typedef struct clattn_context_params {
     const char *clblast_path;
     clattn_cache cache;   /* asked after cache_dir, and given what that is given; either may be missing */
     clattn_memory memory; /* of what calls borrow */
+    clattn_host_memory host_memory;
 } clattn_context_params;
 
 /* Create a context. Kernels are compiled on first use, or by the prepare functions; with a cache_dir their
@@ -261,7 +280,7 @@ typedef struct clattn_context_params {
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, engines has a bit that is none of
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, host_memory one of allocate and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
  *                             cannot do; the log has the number of the line
  *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not little-endian, or takes fewer than
@@ -314,10 +333,11 @@ typedef struct clattn_features {
     bool clblast;       /* it was built with CLBlast: linked, or as a module */
     bool clblast_found; /* that module is there; looked for now, where nothing asked for it before */
     unsigned
-        engines; /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
+        engines;   /* CLATTN_ENGINE_..., or-ed: asked for and granted; clattn_context_engines proves them */
+    bool svm, usm; /* tensors may be such addresses (tensor.h): device and OpenCL have what it takes */
 } clattn_features;
 
-/* Ask for them; without a context (NULL) the last two are none.   Threads: any.   Blocking: may load CLBlast.
+/* Ask for them; without a context (NULL) clblast_found and what follows it are none.   Threads: any.   Blocking: may load CLBlast.
  * Returns   INVALID_ARGUMENT  features is NULL */
 CLATTN_API clattn_status clattn_features_get(clattn_context *context, clattn_features *features);
 

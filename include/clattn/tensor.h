@@ -38,14 +38,29 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
  * buffer, of sub-buffers of one buffer, and of buffers on one host pointer (CL_MEM_USE_HOST_PTR) are compared by the
  * bytes of their elements, so that they may interleave: q, k, v and out packed as [B, N, 4, H, D], lse in the padding of
  * out. Strides so irregular that the comparison would take thousands of steps are refused, too. Other ways to share
- * memory (external memory, for one) are not seen. Inputs may overlap. */
+ * memory (external memory, for one) are not seen. Inputs may overlap.
+ *
+ * In place of a buffer a view may have an address, where the device has such memory (clattn_features, svm and usm; else the call is
+ * UNSUPPORTED), in every call that takes tensors:
+ *   svm  OpenCL 2.0's shared virtual memory: of clSVMAlloc, or inside it, and with CL_DEVICE_SVM_FINE_GRAIN_SYSTEM of malloc
+ *   usm  unified shared memory of Intel's extension: of clHostMemAllocINTEL, clDeviceMemAllocINTEL or clSharedMemAllocINTEL
+ * of the context's cl_context; a multiple of the element's size. A call takes it as an argument of its kernels and does nothing else
+ * with it: of coarse-grained memory the caller unmaps what the host wrote before, and maps it after (clEnqueueSVMMap). All of a
+ * view must lie in one allocation. How large that is OpenCL tells of usm alone, so that of svm a view that is too large is not
+ * refused but undefined, as is an address that is none. What is shared is compared by addresses, also with
+ * CL_MEM_USE_HOST_PTR. Workspaces and packed weights stay buffers. CLBlast takes buffers alone: what a projection gives it is
+ * copied through the workspace, whose size is then to be asked for with the addresses in place.
+ * Returns   UNSUPPORTED       the device, or the OpenCL that was found, has no such memory
+ *           INVALID_ARGUMENT  two of buffer, svm and usm; an address between elements; usm that is none of the context's, or too small
+ * Source    OpenCL 2.0 specification, section 5.6; cl_intel_unified_shared_memory 1.0 */
 typedef struct clattn_tensor {
-    cl_mem buffer;
+    cl_mem buffer;  /* NULL where svm or usm is given */
     int64_t offset; /* elements */
     clattn_type type;
     int rank;
     int64_t shape[CLATTN_MAX_RANK];
     int64_t stride[CLATTN_MAX_RANK]; /* elements */
+    void *svm, *usm;                 /* in place of the buffer, see above; NULL: none */
 } clattn_tensor;
 
 /* A dense row-major view of the first `rank` sizes of `shape`. rank is 1 to CLATTN_MAX_RANK. */

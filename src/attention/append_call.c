@@ -1,11 +1,12 @@
 // append_call.c: clattn_append_enqueue: new rows of keys and values into a cache.
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/append.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
+#include "core/host.h"
+#include "core/pointer.h"
 
 typedef struct append_job {
     clattn_context *context;
@@ -52,7 +53,9 @@ static clattn_status check_position(const append_job *job, int64_t start, int64_
 static clattn_status take_starts(append_job *job, bool copy) {
     const clattn_append_params *p = &job->params;
     const int64_t batch = batch_of(&job->append), n = rows_of(&job->append);
-    if (copy) job->words = calloc((size_t)batch * APPEND_ITEM_WORDS + 1, sizeof *job->words);
+    if (copy)
+        job->words = cla_host_take_zeroed(&job->context->host, (size_t)batch * APPEND_ITEM_WORDS + 1,
+                                          sizeof *job->words);
     if (copy && !job->words)
         return cla_context_fail(job->context, CLATTN_OUT_OF_MEMORY, "append: no host memory for its starts");
     for (int64_t b = 0; b < batch; b++) {
@@ -108,11 +111,13 @@ static clattn_status check_memory(const append_job *job) {
     return cla_views_check(&v);
 }
 
-static void drop_absent(clattn_append_params *p) {
+static void take_views(const clattn_context *context, clattn_append_params *p, bool planning) {
     clattn_tensor *const optional[] = {
         &p->k_new,          &p->v_new,           &p->k, &p->v, &p->k_scale, &p->v_scale,
         &p->rope.positions, &p->rope.k_positions};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
+    const int count = (int)(sizeof optional / sizeof optional[0]);
+    cla_pointers_take(context, optional, count, false);
+    if (!planning) cla_tensor_drop_absent(optional, count);
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
@@ -123,7 +128,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_append_params *p = &job->params;
     append *a = &job->append;
-    if (!planning) drop_absent(p);
+    take_views(context, p, planning);
     TRY(take_side(context, &a->k, &p->k_new, &p->k, &p->k_scale, "k"));
     TRY(take_side(context, &a->v, &p->v_new, &p->v, &p->v_scale, "v"));
     if (!a->k.rows && !a->v.rows)
@@ -166,7 +171,7 @@ static clattn_status run(void *from, chain *steps) {
 
 static void release(void *from) {
     append_job *job = from;
-    free(job->words);
+    cla_host_release(&job->context->host, job->words);
     job->words = NULL;
 }
 

@@ -13,8 +13,8 @@ _Static_assert(CLATTN_BLOCK_ROWS == ARGS_BLOCK_ROWS && CLATTN_BLOCK_KEYS == ARGS
 static void take_masks(clattn_attention_params *p) {
     clattn_tensor *const sizes[] = {&p->q, &p->kv.k, &p->kv.v, &p->kv.past_k, &p->kv.past_v, &p->out};
     for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        sizes[i]->buffer = NULL, sizes[i]->type = CLATTN_TYPE_F32;
-    p->kv.block_table.buffer = NULL;
+        sizes[i]->buffer = NULL, sizes[i]->svm = sizes[i]->usm = NULL, sizes[i]->type = CLATTN_TYPE_F32;
+    p->kv.block_table.buffer = NULL, p->kv.block_table.svm = p->kv.block_table.usm = NULL;
     p->kv.past_k_scale = p->kv.past_v_scale = (clattn_tensor){0};
     p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
         (clattn_tensor){0};

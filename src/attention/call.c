@@ -4,11 +4,12 @@
 #include "attention/call.h"
 
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/cascade.h"
+#include "attention/given.h"
 #include "attention/mods.h"
 #include "core/bytes.h"
+#include "core/host.h"
 #include "core/workspace.h"
 #include "plan/family.h"
 #include "plan/planner.h"
@@ -231,8 +232,8 @@ void cla_call_leave_rope(call *c) {
 }
 
 void cla_call_release(call *c) {
-    free(c->arrays);
-    free(c->ragged.words);
+    cla_host_release(&c->context->host, c->arrays);
+    cla_host_release(&c->context->host, c->ragged.words);
     c->ragged.words = NULL, c->ragged.limits = NULL;
     c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;
@@ -356,6 +357,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
+    cla_given_attention(context, &c->params, parts);
     if (!planning) drop_absent(&c->params, parts);
     const clattn_attention_params *p = &c->params;
     TRY(cla_kv_check_unbuilt(context, p, turned));

@@ -4,6 +4,7 @@
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
+#include "core/pointer.h"
 
 #define KEY_FLOPS 50.0 // of a key of the mask, about: a quarter of ten rounds
 
@@ -47,6 +48,7 @@ static clattn_status check(clattn_context *c, const void *params, entry_purpose 
     call_views v;
     (void)purpose; // there is only the enqueue
     *job = (mask_job){c, *(const clattn_dropout_mask_params *)params};
+    cla_pointers_take(c, (clattn_tensor *const[]){&job->params.mask}, 1, false);
     TRY(cla_tensor_check(c, &job->params.mask, 4, &rule));
     TRY(check_sizes(job));
     TRY(cla_dropout_check(c, job->params.dropout));

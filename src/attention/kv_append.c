@@ -1,6 +1,7 @@
 // kv_append.c: k_new and v_new of an attention call: rows appended to its caches before it looks at them. They end where the
 // call's keys end, so that its lengths say where they go.
-#include <stdlib.h>
+
+#include "core/host.h"
 
 #include "attention/call.h"
 
@@ -88,7 +89,7 @@ double cla_kv_append_flops(const call *c) {
 clattn_status cla_kv_append_table(call *c, chain *steps) {
     const size_t count = (size_t)c->problem.batch * APPEND_ITEM_WORDS;
     if (!c->append.table || c->ragged.given) return CLATTN_OK;
-    int32_t *words = calloc(count, sizeof *words);
+    int32_t *words = cla_host_take_zeroed(&c->context->host, count, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "k_new: no host memory for its places");
     for (int b = 0; b < c->problem.batch; b++) {
@@ -97,7 +98,7 @@ clattn_status cla_kv_append_table(call *c, chain *steps) {
         words[APPEND_ITEM_WORDS * b + 1] = (int32_t)rows.count;
     }
     const clattn_status status = cla_chain_table(steps, words, count * sizeof *words, &c->append_table);
-    free(words);
+    cla_host_release(&c->context->host, words);
     return status;
 }
 

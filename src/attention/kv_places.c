@@ -1,6 +1,7 @@
 // kv_places.c: keys and values that lie elsewhere than in one pair of views: past rows before the new ones, and pages that a
 // block table names. Their checks, what kernels see of them, and how many keys that makes. The device's half is cl/kv.clh.
-#include <stdlib.h>
+
+#include "core/host.h"
 
 #include "attention/call.h"
 
@@ -141,13 +142,13 @@ void cla_kv_fill_past(const call *c, int32_t *words) {
 clattn_status cla_kv_past_table(call *c, chain *steps) {
     const size_t count = ARGS_ITEM_WORDS * (size_t)c->problem.batch;
     if (!c->params.kv.past_lengths || c->ragged.packed_keys || c->past_table || count == 0) return CLATTN_OK;
-    int32_t *words = calloc(count, sizeof *words);
+    int32_t *words = cla_host_take_zeroed(&c->context->host, count, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for past_lengths");
     for (int b = 0; b < c->problem.batch; b++)
         words[ARGS_ITEM_WORDS * (size_t)b] = c->params.kv.past_lengths[b];
     const clattn_status status = cla_chain_table(steps, words, count * sizeof *words, &c->past_table);
-    free(words);
+    cla_host_release(&c->context->host, words);
     return status;
 }
 

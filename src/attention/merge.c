@@ -2,6 +2,7 @@
 #include "attention/tensor.h"
 #include "attention/views.h"
 #include "core/entry.h"
+#include "core/pointer.h"
 
 typedef struct merge_job {
     clattn_context *context;
@@ -35,7 +36,8 @@ static clattn_status check(clattn_context *c, const void *params, entry_purpose 
     merge_job *job = to;
     (void)purpose; // there is only the enqueue
     *job = (merge_job){c, *(const clattn_merge_params *)params};
-    const clattn_merge_params *p = &job->params;
+    clattn_merge_params *const p = &job->params;
+    cla_pointers_take(c, (clattn_tensor *const[]){&p->out_a, &p->lse_a, &p->out_b, &p->lse_b}, 4, false);
     TRY(check_views(c, p));
     if (p->out_a.type != p->out_b.type)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,

@@ -3,10 +3,10 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attention/tensor.h"
+#include "core/host.h"
 #include "core/text.h"
 
 // A text and what was written for it. The rank of a buffer that is not there is 0.
@@ -20,18 +20,18 @@ typedef struct mod_text {
     char *inserted;
 } mod_text;
 
-static void release_text(mod_text *t) {
-    free(t->score);
-    free(t->mask);
-    free(t->inserted);
-    free(t);
+static void release_text(const clattn_context *c, mod_text *t) {
+    cla_host_release(&c->host, t->score);
+    cla_host_release(&c->host, t->mask);
+    cla_host_release(&c->host, t->inserted);
+    cla_host_release(&c->host, t);
 }
 
 void cla_mods_release(clattn_context *context) {
     while (context->mods) {
         mod_text *t = context->mods;
         context->mods = t->next;
-        release_text(t);
+        release_text(context, t);
     }
 }
 
@@ -128,24 +128,24 @@ static void write_text(const mod_text *t, writer *w) {
     put(w, "#line 1 \"mods.clh\"\n");
 }
 
-static mod_text *create(const clattn_score *s) {
+static mod_text *create(const clattn_context *c, const clattn_score *s) {
     bool ok = true;
-    mod_text *t = calloc(1, sizeof *t);
+    mod_text *t = cla_host_take_zeroed(&c->host, 1, sizeof *t);
     if (!t) return NULL;
-    t->score = cla_text_copy(s->score_mod, &ok);
-    t->mask = cla_text_copy(s->mask_mod, &ok);
+    t->score = cla_text_copy(&c->host, s->score_mod, &ok);
+    t->mask = cla_text_copy(&c->host, s->mask_mod, &ok);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         if (!cla_tensor_given(&s->mod_buffers[n])) continue;
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
     writer w = {.room = 8192 + (t->score ? strlen(t->score) : 0) + (t->mask ? strlen(t->mask) : 0)};
-    w.at = t->inserted = malloc(w.room);
+    w.at = t->inserted = cla_host_take(&c->host, w.room);
     if (ok && w.at) {
         write_text(t, &w);
         return t;
     }
-    release_text(t);
+    release_text(c, t);
     return NULL;
 }
 
@@ -158,7 +158,7 @@ clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, 
     if (!t) {
         if (score->score_mod) TRY(cla_mods_check_text(context, "score_mod", score->score_mod));
         if (score->mask_mod) TRY(cla_mods_check_text(context, "mask_mod", score->mask_mod));
-        t = create(score);
+        t = create(context, score);
         if (!t)
             return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
         cla_os_mutex_lock(&context->program_lock);

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "attention/call.h"
+#include "core/host.h"
 #include "plan/family.h"
 
 #define MOST_ORDERED 4096 // sequences that the device orders: it compares each with all
@@ -118,7 +119,7 @@ static clattn_status copy_arrays(call *c) {
     clattn_attention_params *p = &c->params;
     ragged_batch *r = &c->ragged;
     const size_t n = (size_t)r->sequences, cu = n + 1;
-    int32_t *to = r->words = malloc((2 * cu + 4 * n + 2) * sizeof *to);
+    int32_t *to = r->words = cla_host_take(&c->context->host, (2 * cu + 4 * n + 2) * sizeof *to);
     if (!to)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY,
                                 "cu_seqlens_q: no host memory for its copy");
@@ -273,7 +274,7 @@ clattn_status cla_ragged_order(call *c) {
     ragged_batch *r = &c->ragged;
     int64_t before = 0;
     if (!r->given || r->on_device || r->sequences == 0) return CLATTN_OK;
-    sequence_cost *costs = malloc((size_t)r->sequences * sizeof *costs);
+    sequence_cost *costs = cla_host_take(&c->context->host, (size_t)r->sequences * sizeof *costs);
     if (!costs)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY,
                                 "cu_seqlens_q: no host memory for its order");
@@ -286,7 +287,7 @@ clattn_status cla_ragged_order(call *c) {
         before += units_of(c, r->q_length[costs[n].b]);
     }
     r->before[r->working] = (int32_t)before; // below 2^31: the planner saw that the groups are
-    free(costs);
+    cla_host_release(&c->context->host, costs);
     return CLATTN_OK;
 }
 

@@ -4,9 +4,9 @@
 #include "attention/rope.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 #include "attention/call.h"
+#include "core/host.h"
 
 int cla_rope_width(const clattn_rope *r, int head_dim) {
     return r->rotary_dim ? r->rotary_dim : head_dim;
@@ -75,12 +75,12 @@ double cla_rope_amplitude(const clattn_rope *r) {
 clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r, int head_dim, chain *steps,
                                         cl_mem *frequencies) {
     const int width = cla_rope_width(r, head_dim);
-    cl_ulong *words = calloc((size_t)width / 2, sizeof *words);
+    cl_ulong *words = cla_host_take_zeroed(&c->host, (size_t)width / 2, sizeof *words);
     if (!words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
     for (int d = 0; d < width / 2; d++) words[d] = pair_turns(r, width, d);
     const clattn_status status =
         cla_chain_table(steps, words, (size_t)width / 2 * sizeof *words, frequencies);
-    free(words);
+    cla_host_release(&c->host, words);
     return status;
 }
 

@@ -1,12 +1,13 @@
 // rope_call.c: clattn_rope_enqueue: rotary embedding of one tensor, out of place or in place, with positions, and cosines and
 // sines, of the caller's where given.
 #include <stddef.h>
-#include <stdlib.h>
 
 #include "attention/rope.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
+#include "core/host.h"
+#include "core/pointer.h"
 
 #define MOST_ROWS (INT32_MAX - 65536)
 
@@ -69,7 +70,9 @@ static clattn_status check_counted(const rope_job *job, int64_t offset, int64_t 
 static clattn_status take_offsets(rope_job *job, int64_t least, int64_t most, bool copy) {
     const clattn_rope_params *p = &job->params;
     const int64_t batch = p->x.shape[0];
-    if (copy) job->table = calloc((size_t)batch * ARGS_ITEM_WORDS + 1, sizeof *job->table);
+    if (copy)
+        job->table = cla_host_take_zeroed(&job->context->host, (size_t)batch * ARGS_ITEM_WORDS + 1,
+                                          sizeof *job->table);
     if (copy && !job->table)
         return cla_context_fail(job->context, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its offsets");
     for (int64_t b = 0; b < batch; b++) {
@@ -170,6 +173,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_rope_params *p = &job->params;
     clattn_tensor *const optional[] = {&p->rope.positions, &p->rope.k_positions, &p->cos, &p->sin};
+    cla_pointers_take(context, (clattn_tensor *const[]){&p->x, &p->y}, 2, false);
+    cla_pointers_take(context, optional, 4, false);
     if (!planning) cla_tensor_drop_absent(optional, 4);
     TRY(check_tensors(job, planning));
     TRY(cla_rope_check_numbers(context, &p->rope, (int)p->x.shape[3]));
@@ -204,7 +209,7 @@ static clattn_status run(void *from, chain *steps) {
 
 static void release(void *from) {
     rope_job *job = from;
-    free(job->table);
+    cla_host_release(&job->context->host, job->table);
     job->table = NULL;
 }
 

@@ -2,11 +2,11 @@
 // turned into kernel arguments. A new option has its check, its flag and its place in the arguments here.
 #include <math.h>
 #include <stddef.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "attention/call.h"
 #include "attention/dropout.h"
+#include "core/host.h"
 
 clattn_status cla_score_check(clattn_context *c, const clattn_score *s) {
     TRY(cla_dropout_check(c, s->dropout));
@@ -111,7 +111,7 @@ static clattn_status copy_arrays(call *c) {
         if (array_of(c, &array_rules[i]))
             words += (size_t)(array_rules[i].heads ? c->problem.heads : c->problem.batch);
     if (words == 0) return CLATTN_OK;
-    int32_t *to = c->arrays = malloc(words * sizeof *to);
+    int32_t *to = c->arrays = cla_host_take(&c->context->host, words * sizeof *to);
     if (!to)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     for (size_t i = 0; i < ARRAY_RULES; i++) {
@@ -250,13 +250,13 @@ call_words cla_call_words(const call *c) {
 clattn_status cla_call_table_of(const call *c, chain *steps, int first, int rows, cl_mem *table) {
     const call_words w = cla_call_words(c);
     if (w.all == 0) return CLATTN_OK;
-    int32_t *words = calloc(w.all, sizeof *words);
+    int32_t *words = cla_host_take_zeroed(&c->context->host, w.all, sizeof *words);
     if (!words)
         return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "attention: no host memory for lengths");
     fill_table(c, words, &w, first, rows);
     cla_kv_fill_past(c, words);
     const clattn_status status = cla_chain_table(steps, words, w.all * sizeof *words, table);
-    free(words);
+    cla_host_release(&c->context->host, words);
     return status;
 }
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+#include "core/pointer.h"
+
 clattn_tensor clattn_tensor_dense(cl_mem buffer, clattn_type type, int rank, const int64_t *shape) {
     clattn_tensor t = {.buffer = buffer, .type = type, .rank = rank};
     int64_t stride = 1;
@@ -31,12 +33,12 @@ clattn_tensor clattn_tensor_bshd(cl_mem buffer, clattn_type type, int64_t b, int
 }
 
 bool cla_tensor_given(const clattn_tensor *t) {
-    return t->rank != 0 || t->buffer != NULL;
+    return t->rank != 0 || t->buffer != NULL || t->svm != NULL || t->usm != NULL;
 }
 
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count) {
     for (int i = 0; i < count; i++)
-        if (!views[i]->buffer) views[i]->rank = 0;
+        if (!views[i]->buffer && !cla_pointer_is_left(views[i])) views[i]->rank = 0;
 }
 
 static bool has_no_elements(const clattn_tensor *t) {
@@ -156,6 +158,7 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: elements of an output must not overlap: its strides step on each other",
                                 rule->name);
+    if (cla_pointer_is_left(t)) return cla_pointer_refuse(c, t, rule->name);
     if (t->buffer || rule->planning) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
 }

@@ -18,7 +18,7 @@ typedef struct tensor_rule {
     bool planning;           // a NULL buffer is fine
 } tensor_rule;
 
-// A view counts as given when it has a rank or a buffer.
+// A view counts as given when it has a rank, a buffer or an address.
 bool cla_tensor_given(const clattn_tensor *t);
 // Where buffers are needed, a view without one is absent, whatever its rank: so it counts as not given.
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count);

@@ -2,6 +2,7 @@
 #include "attention/views.h"
 
 #include "attention/tensor.h"
+#include "core/pointer.h"
 
 void cla_views_begin(call_views *v, clattn_context *context) {
     v->context = context;
@@ -56,9 +57,9 @@ static clattn_status refuse_buffer(clattn_context *c, const char *name, cl_int c
 }
 
 cl_int cla_buffer_alignment(cl_mem buffer, size_t size, int *elements) {
-    void *host = NULL;
+    const void *host = cla_pointer_kind(buffer) ? cla_pointer_address(buffer) : NULL;
     *elements = 16;
-    const cl_int code = buffer ? ask(buffer, CL_MEM_HOST_PTR, &host, sizeof host) : CL_SUCCESS;
+    const cl_int code = buffer && !host ? ask(buffer, CL_MEM_HOST_PTR, &host, sizeof host) : CL_SUCCESS;
     if (code != CL_SUCCESS) *elements = 1;
     while (*elements > 1 && (uintptr_t)host % (size * (size_t)*elements)) *elements /= 2;
     return code;
@@ -70,10 +71,19 @@ clattn_status cla_views_alignment(clattn_context *c, const char *name, cl_mem bu
     return code == CL_SUCCESS ? CLATTN_OK : refuse_buffer(c, name, code);
 }
 
+// Memory that is an address: nothing tells how it may be used, and of svm how far it reaches.
+static clattn_status describe_pointer(clattn_context *c, const char *name, cl_mem buffer, view_memory *m) {
+    *m = (view_memory){.buffer = buffer,
+                       .start = (uint64_t)(uintptr_t)cla_pointer_address(buffer),
+                       .access = CL_MEM_READ_WRITE};
+    return cla_pointer_bytes(c, name, buffer, &m->bytes);
+}
+
 static clattn_status describe(clattn_context *c, const char *name, cl_mem buffer, view_memory *m) {
     cl_mem_object_type type = 0;
     cl_context of = NULL;
     size_t bytes = 0;
+    if (cla_pointer_kind(buffer)) return describe_pointer(c, name, buffer, m);
     m->buffer = buffer;
     cl_int code = ask(buffer, CL_MEM_TYPE, &type, sizeof type);
     if (code == CL_SUCCESS) code = ask(buffer, CL_MEM_CONTEXT, &of, sizeof of);
@@ -119,6 +129,9 @@ static clattn_status place(call_views *v, call_view *x) {
     }
     x->bytes = cla_byte_view(x->tensor, x->memory->start);
     const uint64_t needed = x->bytes.end - x->memory->start;
+    if (cla_pointer_kind(x->tensor->buffer) && needed > v->context->capabilities.max_allocation_bytes &&
+        needed >> 32)
+        atomic_store(&v->context->large_buffers, true);
     if (needed > x->memory->bytes)
         return cla_context_fail(v->context, CLATTN_INVALID_ARGUMENT,
                                 "%s: its last element ends at byte %llu of a buffer of %llu bytes", x->name,
@@ -153,6 +166,7 @@ clattn_status cla_views_check_workspace(call_views *v, cl_mem workspace, uint64_
     clattn_context *c = v->context;
     view_memory *m = &v->memory[v->memories];
     if (!workspace) return CLATTN_OK;
+    if (cla_pointer_kind(workspace)) return refuse_buffer(c, "workspace", CL_INVALID_MEM_OBJECT);
     TRY(describe(c, "workspace", workspace, m));
     TRY(check_access(c, "workspace", VIEW_BOTH, m));
     if (m->bytes < bytes)

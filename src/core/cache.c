@@ -12,6 +12,7 @@
  *   88      payload, to the end of the file */
 #include "cache.h"
 
+#include "host.h"
 #include "os.h"
 #include "sha256.h"
 
@@ -84,6 +85,7 @@ typedef struct entries {
     os_file *files;
     size_t count, capacity;
     uint64_t bytes;
+    const struct clattn_host_memory *host;
 } entries;
 
 /* One that finds no memory is counted, and stays for now. */
@@ -93,7 +95,8 @@ static void collect(void *user, const os_file *file) {
     all->bytes += file->bytes;
     if (all->count == all->capacity) {
         const size_t capacity = all->capacity ? 2 * all->capacity : 64;
-        os_file *more = realloc(all->files, capacity * sizeof *more);
+        os_file *more =
+            cla_host_grow(all->host, all->files, all->count * sizeof *more, capacity * sizeof *more);
         if (!more) return;
         all->files = more, all->capacity = capacity;
     }
@@ -107,7 +110,7 @@ static int by_age(const void *a, const void *b) {
 
 /* Keep to a size, oldest first; `stays` has just been stored. */
 static void make_room(const cache *c, const char *stays, uint64_t most) {
-    entries all = {0};
+    entries all = {.host = c->params.host};
     size_t gone = 0;
     cla_os_folder_visit(c->folder, collect, &all);
     if (all.bytes > most) qsort(all.files, all.count, sizeof *all.files, by_age);
@@ -117,7 +120,7 @@ static void make_room(const cache *c, const char *stays, uint64_t most) {
         all.bytes -= all.files[i].bytes;
         gone++;
     }
-    free(all.files);
+    cla_host_release(all.host, all.files);
     if (gone)
         tell(&c->params, "cache: %zu entries unused for longest were removed: at most %llu MiB are kept",
              gone, (unsigned long long)(most >> 20));
@@ -133,8 +136,8 @@ cache *cla_cache_open(const cache_params *params) {
     const char *why = "";
     const bool own = params->load || params->store;
     if (!params->dir && !own) return NULL;
-    os_folder *folder = params->dir ? cla_os_folder_open(params->dir, &why) : NULL;
-    cache *c = folder || own ? malloc(sizeof *c) : NULL;
+    os_folder *folder = params->dir ? cla_os_folder_open(params->dir, params->host, &why) : NULL;
+    cache *c = folder || own ? cla_host_take(params->host, sizeof *c) : NULL;
     if (params->dir && (!folder || !c))
         tell(params, "cache: the folder %s is not used, kernels are compiled anew: %s", params->dir,
              folder ? "no memory" : why);
@@ -151,15 +154,16 @@ cache *cla_cache_open(const cache_params *params) {
 
 void cla_cache_close(cache *c) {
     if (!c) return;
+    const struct clattn_host_memory *host = c->params.host;
     cla_os_folder_close(c->folder);
-    free(c);
+    cla_host_release(host, c);
 }
 
 void cla_cache_trim(cache *c, uint64_t max_bytes) {
     if (c && c->folder) make_room(c, "", max_bytes);
 }
 
-/* A whole entry of the folder's, which the caller frees; NULL: there is none. */
+/* A whole entry of the folder's, which cla_host_release takes back; NULL: there is none. */
 static unsigned char *load_file(const cache *c, const char *name, const uint8_t *key, size_t *size) {
     unsigned char *entry = NULL;
     if (!c->folder || !cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, size)) return NULL;
@@ -169,7 +173,7 @@ static unsigned char *load_file(const cache *c, const char *name, const uint8_t 
     }
     /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
     cla_os_folder_remove(c->folder, name);
-    free(entry);
+    cla_host_release(c->params.host, entry);
     tell(&c->params, "cache: the damaged entry %s was removed", name);
     return NULL;
 }
@@ -179,10 +183,10 @@ static unsigned char *load_own(const cache *c, const char *name, const uint8_t *
     const cache_params *p = &c->params;
     *size = p->load ? p->load(p->own, name, NULL, 0) : 0;
     if (*size == 0 || *size > CACHE_ENTRY_MAX_BYTES) return NULL;
-    unsigned char *entry = malloc(*size);
+    unsigned char *entry = cla_host_take(p->host, *size);
     if (!entry) return NULL;
     if (p->load(p->own, name, entry, *size) == *size && is_whole(entry, *size, key)) return entry;
-    free(entry);
+    cla_host_release(p->host, entry);
     tell(p, "cache: the entry %s that the application gave is damaged", name);
     return NULL;
 }
@@ -211,13 +215,13 @@ static bool store_file(const cache *c, const char *name, const void *entry, size
 
 static bool store(const cache *c, const char *name, const uint8_t *key, const void *bytes, size_t count) {
     if (count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES) return false;
-    unsigned char *entry = malloc(HEADER_BYTES + count);
+    unsigned char *entry = cla_host_take(c->params.host, HEADER_BYTES + count);
     if (!entry) return false;
     make_header(entry, key, bytes, count);
     if (count) memcpy(entry + HEADER_BYTES, bytes, count);
     const bool done = store_file(c, name, entry, HEADER_BYTES + count);
     if (c->params.store) c->params.store(c->params.own, name, entry, HEADER_BYTES + count);
-    free(entry);
+    cla_host_release(c->params.host, entry);
     return done;
 }
 

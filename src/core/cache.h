@@ -30,13 +30,14 @@ typedef struct cache_params {
      * thread of the call. NULL: nobody is told. */
     void (*tell)(void *user, const char *line);
     void *user;
+    const struct clattn_host_memory *host; /* host.h; it outlives the cache */
 } cache_params;
 
 /* Open a folder; it is created where missing, its parent is not. What a killed process left of a store an hour ago or
  * longer is removed. NULL without a cache: neither load nor store, and dir is NULL, or a folder that os_folder_open refuses. */
 cache *cla_cache_open(const cache_params *params);
 
-/* Find an entry and check it. On true the caller frees *bytes, which is a pointer for an empty payload too;
+/* Find an entry and check it. On true *bytes goes back through cla_host_release; it is a pointer for an empty payload too;
  * on false both are untouched. A damaged entry is a miss and is removed; one that may not even be read (a
  * link, another user's) is a miss and the next store replaces it. */
 bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count);

@@ -34,6 +34,7 @@ typedef struct launch {
     struct {
         size_t bytes;
         const void *value;
+        cl_mem pointer; // an address in place of the value (pointer.h)
     } args[LAUNCH_MAX_ARGS];
     size_t global[3], local[3]; // work-items of all and of a group
     double flops;               // operations of all; 0: too few to count

@@ -18,13 +18,24 @@ struct probe_state;
 struct planner;
 struct projector;
 
+// Functions for tensors that are addresses; NULL where the device has no such memory, or its OpenCL lacks them.
+typedef struct pointer_calls {
+    cl_int(CL_API_CALL *set_svm)(cl_kernel kernel, cl_uint index, const void *address);
+    cl_int(CL_API_CALL *set_usm)(cl_kernel kernel, cl_uint index, const void *address);
+    cl_int(CL_API_CALL *ask_usm)(cl_context context, const void *address, cl_uint what, size_t size, void *to,
+                                 size_t *bytes);
+    bool usm_of_system; // any memory of the host's is usm
+} pointer_calls;
+
 struct clattn_context {
     cl_context opencl;
     cl_device_id device;
     bool device_retained;
     clattn_capabilities capabilities;
     char cpu_model[OS_CPU_MODEL_BYTES]; // cla_os_cpu_model's of a CPU device, else ""
+    pointer_calls pointers; // core/pointer.h
     clattn_log log;
+    clattn_host_memory host; // core/host.h
     cache *cache;
 
     os_mutex error_lock; // guards the next three
@@ -75,8 +86,8 @@ typedef struct device_failure {
     cl_uint what;
     cl_int code;
 } device_failure;
-clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *capabilities,
-                                  device_failure *failure);
+clattn_status cla_device_describe(const clattn_host_memory *host, cl_device_id device,
+                                  clattn_capabilities *capabilities, device_failure *failure);
 
 // What an OpenCL code means where there is no context yet: out of memory or driver.
 clattn_status cla_opencl_status(cl_int code);

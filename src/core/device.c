@@ -1,9 +1,9 @@
 // device.c: which devices there are and what they can do. No vendor's name decides anything here.
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/context.h"
+#include "core/host.h"
 
 #define MAX_PLATFORMS 64
 
@@ -12,12 +12,12 @@ static cl_int list_platform(cl_platform_id platform, clattn_device *devices, siz
     cl_uint n = 0;
     cl_int code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, 0, NULL, &n);
     if (code != CL_SUCCESS || n == 0) return code == CL_DEVICE_NOT_FOUND ? CL_SUCCESS : code;
-    cl_device_id *ids = calloc(n, sizeof *ids);
+    cl_device_id *ids = cla_host_take_zeroed(NULL, n, sizeof *ids);
     if (!ids) return CL_OUT_OF_HOST_MEMORY;
     code = clGetDeviceIDs(platform, CL_DEVICE_TYPE_ALL, n, ids, NULL);
     for (cl_uint i = 0; code == CL_SUCCESS && i < n; i++, (*count)++)
         if (*count < capacity) devices[*count] = (clattn_device){platform, ids[i]};
-    free(ids);
+    cla_host_release(NULL, ids);
     return code;
 }
 
@@ -74,6 +74,7 @@ typedef struct inquiry {
     cl_device_id device;
     cl_platform_id platform;
     device_failure *failure;
+    const clattn_host_memory *host;
 } inquiry;
 
 static bool ask(inquiry *q, cl_device_info what, size_t size, void *to, size_t *bytes) {
@@ -92,15 +93,15 @@ static bool ask_platform(inquiry *q, cl_platform_info what, size_t size, void *t
 
 typedef bool (*question)(inquiry *q, cl_uint what, size_t size, void *to, size_t *bytes);
 
-// A text of any length, on the heap; NULL where the driver or the host failed.
+// A text of any length, which cla_host_release takes back; NULL where the driver or the host failed.
 static char *whole_text(inquiry *q, question put, cl_uint what) {
     size_t bytes = 0;
     if (!put(q, what, 0, NULL, &bytes)) return NULL;
-    char *all = calloc(bytes + 1, 1);
+    char *all = cla_host_take_zeroed(q->host, bytes + 1, 1);
     if (!all && q->failure->code == CL_SUCCESS)
-        *q->failure = (device_failure){"calloc", what, CL_OUT_OF_HOST_MEMORY};
+        *q->failure = (device_failure){"host memory", what, CL_OUT_OF_HOST_MEMORY};
     if (all && (bytes == 0 || put(q, what, bytes, all, NULL))) return all;
-    free(all);
+    cla_host_release(q->host, all);
     return NULL;
 }
 
@@ -109,7 +110,7 @@ static void get_text(inquiry *q, question put, cl_uint what, char *text, size_t 
     char *all = whole_text(q, put, what);
     snprintf(text, size, "%s", all ? all + strspn(all, " ") : "");
     for (size_t n = strlen(text); n && text[n - 1] == ' '; n--) text[n - 1] = '\0';
-    free(all);
+    cla_host_release(q->host, all);
 }
 
 static uint64_t get_number(inquiry *q, cl_device_info what) {
@@ -165,8 +166,11 @@ static void describe_extensions(inquiry *q, clattn_capabilities *c) {
     if (!list) return;
     c->half_arithmetic = has_word(list, "cl_khr_fp16");
     c->double_arithmetic = has_word(list, "cl_khr_fp64");
+    if (strncmp(c->version, "OpenCL 1", 8) != 0)
+        c->svm = (uint32_t)get_number(q, OPENCL_DEVICE_SVM_CAPABILITIES);
+    c->usm = has_word(list, "cl_intel_unified_shared_memory");
     describe_subgroups(q, c, list);
-    free(list);
+    cla_host_release(q->host, list);
 }
 
 static void describe_texts(inquiry *q, clattn_capabilities *c) {
@@ -197,8 +201,9 @@ static void describe_limits(inquiry *q, clattn_capabilities *c) {
     c->max_argument_bytes = get_number(q, CL_DEVICE_MAX_PARAMETER_SIZE);
 }
 
-clattn_status cla_device_describe(cl_device_id device, clattn_capabilities *c, device_failure *failure) {
-    inquiry q = {.device = device, .failure = failure};
+clattn_status cla_device_describe(const clattn_host_memory *host, cl_device_id device, clattn_capabilities *c,
+                                  device_failure *failure) {
+    inquiry q = {.device = device, .failure = failure, .host = host};
     cl_device_type type = 0;
     *failure = (device_failure){"", 0, CL_SUCCESS};
     *c = (clattn_capabilities){0};
@@ -225,5 +230,5 @@ clattn_status clattn_device_describe(cl_device_id device, clattn_capabilities *c
     if (!device || !capabilities) return CLATTN_INVALID_ARGUMENT;
     *capabilities = (clattn_capabilities){0};
     TRY(cla_opencl_open(NULL));
-    return cla_device_describe(device, capabilities, &failure);
+    return cla_device_describe(NULL, device, capabilities, &failure);
 }

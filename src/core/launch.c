@@ -2,14 +2,17 @@
 #include <math.h>
 
 #include "core/chain.h"
+#include "core/pointer.h"
 
 void cla_launch_value(launch *l, const void *value, size_t bytes) {
     l->args[l->count].bytes = bytes;
+    l->args[l->count].pointer = NULL;
     l->args[l->count++].value = value;
 }
 
 void cla_launch_buffer(launch *l, const cl_mem *buffer) {
     l->args[l->count].bytes = sizeof *buffer;
+    l->args[l->count].pointer = cla_pointer_kind(*buffer) ? *buffer : NULL;
     l->args[l->count++].value = *buffer ? buffer : NULL;
 }
 
@@ -24,7 +27,9 @@ static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const
     cla_chain_waits(c, &wait_count, &wait_list);
     *call = "clSetKernelArg";
     for (int i = 0; i < l->count; i++) {
-        const cl_int code = clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
+        const cl_mem pointer = l->args[i].pointer;
+        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, call)
+                                    : clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
         if (code != CL_SUCCESS) return code;
     }
     *call = "clEnqueueNDRangeKernel";

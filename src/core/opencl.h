@@ -10,6 +10,7 @@
 #define OPENCL_ILLEGAL_ACCESS (-9999)
 
 #define OPENCL_DEVICE_MAX_NUM_SUB_GROUPS 0x105C // OpenCL 2.1
+#define OPENCL_DEVICE_SVM_CAPABILITIES 0x1053   // OpenCL 2.0
 #define OPENCL_DEVICE_SUB_GROUP_SIZES 0x4108    // cl_intel_required_subgroup_size
 
 // The name of an OpenCL error code, such as "CL_OUT_OF_RESOURCES"; "unknown" otherwise.

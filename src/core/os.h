@@ -53,14 +53,15 @@ void cla_os_condition_destroy(os_condition *condition);
 /* A folder that nobody but this user can change, held open: a rename or a symbolic link put in its place
  * later changes nothing. `name` is one path component made by the caller, never text from outside. */
 typedef struct os_folder os_folder;
+struct clattn_host_memory;
 
 /* Open a folder; a missing last component is created for this user alone.
  * Returns NULL when it is a symbolic link or not a folder, belongs to another user, is writable by group or
  * others, when the parent is missing, or without memory. Windows: see os_windows.c for what stands in for
- * owner and mode. *why then says which, in words that last. */
-os_folder *cla_os_folder_open(const char *path, const char **why);
+ * owner and mode. *why then says which, in words that last. `host` is where the folder takes its memory from (host.h), and outlives it. */
+os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory *host, const char **why);
 
-/* Read a whole file into memory that the caller frees; an empty file gives a pointer too.
+/* Read a whole file into memory of the folder's host, which cla_host_release takes back; an empty file gives a pointer too.
  *   max_bytes  below SIZE_MAX
  * Returns false, and touches nothing, when the file is missing, larger than max_bytes, not a plain file of
  * this user alone (see os_folder_open), or changes size while it is read. Never waits on a pipe. */
@@ -113,8 +114,8 @@ void *cla_os_library_open(const char *name);
 void *cla_os_library_symbol(void *library, const char *name);
 void cla_os_library_close(void *library);
 
-/* The path of a file in the folder of the library, or the program, that holds this code; NULL where the system does not tell. The
- * caller frees it. */
-char *cla_os_beside_library(const char *file);
+/* The path of a file in the folder of the library, or the program, that holds this code; NULL where the system does not tell. It goes
+ * back through cla_host_release. */
+char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file);
 
 #endif

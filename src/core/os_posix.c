@@ -6,6 +6,8 @@
 #define _DARWIN_C_SOURCE /* dladdr() */
 #include "os.h"
 
+#include "host.h"
+
 #include <dirent.h>
 #include <dlfcn.h>
 #include <errno.h>
@@ -13,7 +15,6 @@
 #include <pthread.h>
 #include <stdalign.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -77,6 +78,7 @@ void cla_os_condition_destroy(os_condition *condition) {
 
 struct os_folder {
     int fd;
+    const struct clattn_host_memory *host;
 };
 
 static bool ours_alone(const struct stat *info) {
@@ -85,9 +87,11 @@ static bool ours_alone(const struct stat *info) {
 
 /* A copy without the trailing "/" and "/." through which the system would follow a link in the last
  * component. */
-static char *without_trailing_slashes(const char *path) {
-    char *copy = strdup(path);
-    size_t length = copy ? strlen(copy) : 0;
+static char *without_trailing_slashes(const struct clattn_host_memory *host, const char *path) {
+    size_t length = strlen(path);
+    char *copy = cla_host_take(host, length + 1);
+    if (!copy) return NULL;
+    memcpy(copy, path, length + 1);
     while (length > 1 &&
            (copy[length - 1] == '/' || (length > 2 && copy[length - 1] == '.' && copy[length - 2] == '/')))
         copy[--length] = '\0';
@@ -122,20 +126,20 @@ static const char *why_not_open(int code) {
     }
 }
 
-os_folder *cla_os_folder_open(const char *path, const char **why) {
-    char *bare = without_trailing_slashes(path);
+os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory *host, const char **why) {
+    char *bare = without_trailing_slashes(host, path);
     struct stat info = {0};
     *why = "no memory";
     if (!bare) return NULL;
     const int fd = open_or_make_directory(bare);
     if (fd < 0) *why = why_not_open(errno);
-    free(bare);
+    cla_host_release(host, bare);
     if (fd < 0) return NULL;
     const bool ours = fstat(fd, &info) == 0 && ours_alone(&info);
-    os_folder *folder = ours ? malloc(sizeof *folder) : NULL;
+    os_folder *folder = ours ? cla_host_take(host, sizeof *folder) : NULL;
     if (!ours) *why = "it belongs to another user, or group or others may write it";
     if (folder)
-        folder->fd = fd;
+        *folder = (os_folder){.fd = fd, .host = host};
     else
         (void)close(fd);
     return folder;
@@ -144,7 +148,7 @@ os_folder *cla_os_folder_open(const char *path, const char **why) {
 void cla_os_folder_close(os_folder *folder) {
     if (!folder) return;
     (void)close(folder->fd);
-    free(folder);
+    cla_host_release(folder->host, folder);
 }
 
 /* Read up to `capacity` bytes, fewer only at the end of the file; -1 on an error. */
@@ -160,16 +164,17 @@ static ssize_t read_up_to(int fd, unsigned char *bytes, size_t capacity) {
     return (ssize_t)done;
 }
 
-static bool read_open_file(int fd, size_t max_bytes, unsigned char **bytes, size_t *count) {
+static bool read_open_file(const struct clattn_host_memory *host, int fd, size_t max_bytes,
+                           unsigned char **bytes, size_t *count) {
     struct stat info;
     if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !ours_alone(&info)) return false;
     if (info.st_size < 0 || (uint64_t)info.st_size > max_bytes) return false;
     const size_t size = (size_t)info.st_size;
     /* One byte more than the size seen: a file that has grown since is told from a whole one. */
-    unsigned char *buffer = malloc(size + 1);
+    unsigned char *buffer = cla_host_take(host, size + 1);
     if (!buffer) return false;
     if (read_up_to(fd, buffer, size + 1) != (ssize_t)size) {
-        free(buffer);
+        cla_host_release(host, buffer);
         return false;
     }
     *bytes = buffer;
@@ -182,7 +187,7 @@ bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, u
     /* O_NONBLOCK: opening a pipe that was put there would wait for a writer. */
     const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
     if (fd < 0) return false;
-    const bool done = read_open_file(fd, max_bytes, bytes, count);
+    const bool done = read_open_file(folder->host, fd, max_bytes, bytes, count);
     (void)close(fd);
     return done;
 }
@@ -315,16 +320,16 @@ void cla_os_library_close(void *library) {
     if (library) (void)dlclose(library);
 }
 
-char *cla_os_beside_library(const char *file) {
+char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file) {
     /* A function's address as an object's: ISO C has no cast between the two. */
-    char *(*const here)(const char *) = cla_os_beside_library;
+    char *(*const here)(const struct clattn_host_memory *, const char *) = cla_os_beside_library;
     void *address = NULL;
     Dl_info info = {0};
     memcpy(&address, &here, sizeof address);
     const char *slash = dladdr(address, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
     if (!slash) return NULL; /* a program's name as it was typed: the system's search is for it */
     const size_t folder = (size_t)(slash - info.dli_fname) + 1, name = strlen(file) + 1;
-    char *path = malloc(folder + name);
+    char *path = cla_host_take(host, folder + name);
     if (!path) return NULL;
     memcpy(path, info.dli_fname, folder);
     memcpy(path + folder, file, name);

@@ -7,9 +7,10 @@
 #define UNICODE
 #include "os.h"
 
+#include "host.h"
+
 #include <windows.h>
 #include <stdalign.h>
-#include <stdlib.h>
 #include <string.h>
 
 uint64_t cla_os_time_ns(void) {
@@ -66,26 +67,27 @@ void cla_os_condition_destroy(os_condition *condition) {
 struct os_folder {
     HANDLE handle; /* open without FILE_SHARE_DELETE, so that the path keeps naming this folder */
     wchar_t *path; /* absolute: the current directory may change */
+    const struct clattn_host_memory *host;
 };
 
-static wchar_t *wide_of(const char *utf8) {
+static wchar_t *wide_of(const struct clattn_host_memory *host, const char *utf8) {
     const int count = MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, NULL, 0);
-    wchar_t *wide = count > 0 ? malloc((size_t)count * sizeof *wide) : NULL;
+    wchar_t *wide = count > 0 ? cla_host_take(host, (size_t)count * sizeof *wide) : NULL;
     if (wide) (void)MultiByteToWideChar(CP_UTF8, MB_ERR_INVALID_CHARS, utf8, -1, wide, count);
     return wide;
 }
 
 /* In the form that has no limit of 260 characters: \\?\C:\folder, \\?\UNC\server\share. One that has such a prefix stays. */
-static wchar_t *absolute_path(const char *utf8) {
+static wchar_t *absolute_path(const struct clattn_host_memory *host, const char *utf8) {
     static const wchar_t drive[] = L"\\\\?\\", server[] = L"\\\\?\\UNC";
-    wchar_t *wide = wide_of(utf8), *path = NULL;
+    wchar_t *wide = wide_of(host, utf8), *path = NULL;
     const DWORD count = wide ? GetFullPathNameW(wide, 0, NULL, NULL) : 0;
     const size_t room = sizeof server / sizeof *server;
-    if (count) path = malloc((count + room) * sizeof *path);
+    if (count) path = cla_host_take(host, (count + room) * sizeof *path);
     const DWORD length = path ? GetFullPathNameW(wide, count, path + room, NULL) : 0;
-    free(wide);
+    cla_host_release(host, wide);
     if (!length || length >= count) {
-        free(path);
+        cla_host_release(host, path);
         return NULL;
     }
     const bool shared = path[room] == L'\\' && path[room + 1] == L'\\';
@@ -99,15 +101,15 @@ static wchar_t *absolute_path(const char *utf8) {
 }
 
 static wchar_t *path_of_file(const os_folder *folder, const char *name) {
-    wchar_t *wide = wide_of(name);
+    wchar_t *wide = wide_of(folder->host, name);
     const size_t head = wcslen(folder->path), tail = wide ? wcslen(wide) : 0;
-    wchar_t *path = wide ? malloc((head + tail + 2) * sizeof *path) : NULL;
+    wchar_t *path = wide ? cla_host_take(folder->host, (head + tail + 2) * sizeof *path) : NULL;
     if (path) {
         memcpy(path, folder->path, head * sizeof *path);
         path[head] = L'\\';
         memcpy(path + head + 1, wide, (tail + 1) * sizeof *path);
     }
-    free(wide);
+    cla_host_release(folder->host, wide);
     return path;
 }
 
@@ -125,13 +127,13 @@ static HANDLE open_directory(const wchar_t *path) {
                        FILE_FLAG_BACKUP_SEMANTICS | FILE_FLAG_OPEN_REPARSE_POINT, NULL);
 }
 
-os_folder *cla_os_folder_open(const char *path, const char **why) {
-    os_folder *folder = malloc(sizeof *folder);
+os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory *host, const char **why) {
+    os_folder *folder = cla_host_take(host, sizeof *folder);
     *why = "no memory";
     if (!folder) return NULL;
     *why = "it is no folder, a link, or cannot be opened or created";
-    folder->handle = INVALID_HANDLE_VALUE;
-    folder->path = absolute_path(path);
+    *folder = (os_folder){.handle = INVALID_HANDLE_VALUE, .host = host};
+    folder->path = absolute_path(host, path);
     if (folder->path) {
         /* A folder that exists already, or a missing parent, is seen by opening it. */
         (void)CreateDirectoryW(folder->path, NULL);
@@ -146,8 +148,8 @@ os_folder *cla_os_folder_open(const char *path, const char **why) {
 void cla_os_folder_close(os_folder *folder) {
     if (!folder) return;
     if (folder->handle != INVALID_HANDLE_VALUE) (void)CloseHandle(folder->handle);
-    free(folder->path);
-    free(folder);
+    cla_host_release(folder->host, folder->path);
+    cla_host_release(folder->host, folder);
 }
 
 static DWORD chunk_of(size_t count) {
@@ -163,14 +165,15 @@ static size_t read_up_to(HANDLE file, unsigned char *bytes, size_t capacity) {
     return done;
 }
 
-static bool read_open_file(HANDLE file, size_t max_bytes, unsigned char **bytes, size_t *count) {
+static bool read_open_file(const struct clattn_host_memory *host, HANDLE file, size_t max_bytes,
+                           unsigned char **bytes, size_t *count) {
     uint64_t size = 0;
     if (!is_plain(file, 0, &size) || size > max_bytes) return false;
     /* One byte more than the size seen: a file that has grown since is told from a whole one. */
-    unsigned char *buffer = malloc((size_t)size + 1);
+    unsigned char *buffer = cla_host_take(host, (size_t)size + 1);
     if (!buffer) return false;
     if (read_up_to(file, buffer, (size_t)size + 1) != size) {
-        free(buffer);
+        cla_host_release(host, buffer);
         return false;
     }
     *bytes = buffer;
@@ -185,9 +188,9 @@ bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, u
     const HANDLE file =
         CreateFileW(path, GENERIC_READ, FILE_SHARE_READ | FILE_SHARE_WRITE | FILE_SHARE_DELETE, NULL,
                     OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL);
-    free(path);
+    cla_host_release(folder->host, path);
     if (file == INVALID_HANDLE_VALUE) return false;
-    const bool done = read_open_file(file, max_bytes, bytes, count);
+    const bool done = read_open_file(folder->host, file, max_bytes, bytes, count);
     (void)CloseHandle(file);
     return done;
 }
@@ -231,15 +234,15 @@ bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes,
     if (done && !MoveFileExW(temporary, path, MOVEFILE_REPLACE_EXISTING))
         done = RemoveDirectoryW(path) && MoveFileExW(temporary, path, 0);
     if (!done && temporary) (void)DeleteFileW(temporary);
-    free(path);
-    free(temporary);
+    cla_host_release(folder->host, path);
+    cla_host_release(folder->host, temporary);
     return done;
 }
 
 void cla_os_folder_remove(os_folder *folder, const char *name) {
     wchar_t *path = path_of_file(folder, name);
     if (path) (void)DeleteFileW(path);
-    free(path);
+    cla_host_release(folder->host, path);
 }
 
 void cla_os_folder_touch(os_folder *folder, const char *name) {
@@ -249,7 +252,7 @@ void cla_os_folder_touch(os_folder *folder, const char *name) {
                                            OPEN_EXISTING, FILE_FLAG_OPEN_REPARSE_POINT, NULL)
                              : INVALID_HANDLE_VALUE;
     FILETIME now;
-    free(path);
+    cla_host_release(folder->host, path);
     if (file == INVALID_HANDLE_VALUE) return;
     GetSystemTimeAsFileTime(&now);
     (void)SetFileTime(file, NULL, NULL, &now);
@@ -275,7 +278,7 @@ void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_fil
     FILETIME now;
     wchar_t *pattern = path_of_file(folder, "*");
     const HANDLE search = pattern ? FindFirstFileW(pattern, &found) : INVALID_HANDLE_VALUE;
-    free(pattern);
+    cla_host_release(folder->host, pattern);
     if (search == INVALID_HANDLE_VALUE) return;
     GetSystemTimeAsFileTime(&now);
     do {
@@ -301,11 +304,11 @@ bool cla_os_request_amx(void) {
 void *cla_os_library_open(const char *name) {
     HMODULE process = NULL;
     if (!name) return GetModuleHandleExW(0, NULL, &process) ? (void *)process : NULL;
-    wchar_t *wide = wide_of(name);
+    wchar_t *wide = wide_of(NULL, name);
     /* Not LoadLibraryW: it also searches the current directory, where anyone may have put a file of that
      * name. */
     void *library = wide ? (void *)LoadLibraryExW(wide, NULL, LOAD_LIBRARY_SEARCH_DEFAULT_DIRS) : NULL;
-    free(wide);
+    cla_host_release(NULL, wide);
     return library;
 }
 
@@ -321,22 +324,22 @@ void cla_os_library_close(void *library) {
     if (library) (void)FreeLibrary((HMODULE)library);
 }
 
-char *cla_os_beside_library(const char *file) {
+char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file) {
     const DWORD flags = GET_MODULE_HANDLE_EX_FLAG_FROM_ADDRESS | GET_MODULE_HANDLE_EX_FLAG_UNCHANGED_REFCOUNT;
     enum { MOST = 32768 }; /* of any path */
-    char *(*const here)(const char *) = cla_os_beside_library;
+    char *(*const here)(const struct clattn_host_memory *, const char *) = cla_os_beside_library;
     HMODULE module = NULL;
     LPCWSTR address = NULL;
     memcpy(&address, &here, sizeof address);
-    wchar_t *wide = malloc(MOST * sizeof *wide);
+    wchar_t *wide = cla_host_take(host, MOST * sizeof *wide);
     if (wide && (!GetModuleHandleExW(flags, address, &module) || !GetModuleFileNameW(module, wide, MOST)))
         wide[0] = L'\0';
     wchar_t *slash = wide ? wcsrchr(wide, L'\\') : NULL;
     if (slash) slash[1] = L'\0';
     const int folder = slash ? WideCharToMultiByte(CP_UTF8, 0, wide, -1, NULL, 0, NULL, NULL) : 0;
-    char *path = folder > 0 ? malloc((size_t)folder + strlen(file)) : NULL;
+    char *path = folder > 0 ? cla_host_take(host, (size_t)folder + strlen(file)) : NULL;
     if (path && WideCharToMultiByte(CP_UTF8, 0, wide, -1, path, folder, NULL, NULL) > 0)
         memcpy(path + folder - 1, file, strlen(file) + 1);
-    free(wide);
+    cla_host_release(host, wide);
     return path;
 }

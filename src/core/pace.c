@@ -2,12 +2,13 @@
 #include "core/pace.h"
 
 #include <math.h>
-#include <stdlib.h>
+
+#include "core/host.h"
 
 bool cla_pace_create(clattn_context *context) {
-    struct pace *p = calloc(1, sizeof *p);
+    struct pace *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);
     if (!p || !cla_os_mutex_init(&p->lock)) {
-        free(p);
+        cla_host_release(&context->host, p);
         return false;
     }
     p->seconds = PACE_SECONDS;
@@ -20,7 +21,7 @@ void cla_pace_destroy(clattn_context *context) {
     if (!p) return;
     if (p->timed.event) clReleaseEvent(p->timed.event);
     cla_os_mutex_destroy(&p->lock);
-    free(p);
+    cla_host_release(&context->host, p);
     context->pace = NULL;
 }
 

@@ -2,8 +2,9 @@
 // a slot that is held is its borrower's alone, and others look at nothing of it but that.
 #include "core/pool.h"
 
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/host.h"
 
 typedef struct shelf {
     pool_slot *slots;
@@ -16,15 +17,16 @@ struct pool {
     uint64_t clock;
     uint64_t bytes; // of all buffers, those of one call among them
     clattn_memory memory;
+    const clattn_host_memory *host;
     shelf tables, scratches;
     pool_slot slots[POOL_TABLES + POOL_SCRATCHES];
 };
 
 bool cla_pool_create(clattn_context *context, const clattn_memory *memory) {
     const uint64_t share = context->capabilities.global_memory_bytes / 8;
-    struct pool *p = calloc(1, sizeof *p);
+    struct pool *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);
     if (!p || !cla_os_mutex_init(&p->lock)) {
-        free(p);
+        cla_host_release(&context->host, p);
         return false;
     }
     p->tables = (shelf){.slots = p->slots, .count = POOL_TABLES, .most_bytes = POOL_TABLE_BYTES};
@@ -32,6 +34,7 @@ bool cla_pool_create(clattn_context *context, const clattn_memory *memory) {
                            .count = POOL_SCRATCHES,
                            .most_bytes = share < POOL_SCRATCH_BYTES ? share : POOL_SCRATCH_BYTES};
     p->memory = *memory;
+    p->host = &context->host;
     context->pool = p;
     return true;
 }
@@ -45,7 +48,7 @@ static void empty(struct pool *p, pool_slot *s) {
     p->bytes -= s->bytes;
     if (s->written) clReleaseEvent(s->written);
     if (s->last) clReleaseEvent(s->last);
-    free(s->words);
+    cla_host_release(p->host, s->words);
     *s = (pool_slot){.buffer = NULL};
 }
 
@@ -54,7 +57,7 @@ void cla_pool_destroy(clattn_context *context) {
     if (!p) return;
     for (int i = 0; i < POOL_TABLES + POOL_SCRATCHES; i++) empty(p, &p->slots[i]);
     cla_os_mutex_destroy(&p->lock);
-    free(p);
+    cla_host_release(&context->host, p);
     context->pool = NULL;
 }
 
@@ -120,7 +123,7 @@ static pool_slot *reserve(struct pool *p, shelf *on, uint64_t bytes) {
         place = old;
     }
     if (!place || bytes > on->most_bytes || on->bytes > on->most_bytes - bytes) {
-        place = calloc(1, sizeof *place);
+        place = cla_host_take_zeroed(p->host, 1, sizeof *place);
         if (place) *place = (pool_slot){.bytes = bytes, .held = true, .spare = true};
         if (place) p->bytes += bytes;
         return place;
@@ -139,7 +142,7 @@ static void cancel(struct pool *p, shelf *on, pool_slot *s) {
     const bool spare = s->spare;
     empty(p, s);
     cla_os_mutex_unlock(&p->lock);
-    if (spare) free(s);
+    if (spare) cla_host_release(p->host, s);
 }
 
 static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const void *words) {
@@ -147,7 +150,7 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
     // A kernel may count in a table, and leaves it as it was.
     const cl_mem_flags flags = CL_MEM_READ_WRITE | (words ? CL_MEM_COPY_HOST_PTR : 0);
     if (words && !s->spare) {
-        s->words = malloc((size_t)bytes);
+        s->words = cla_host_take(&c->host, (size_t)bytes);
         if (!s->words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "table: no host memory");
         memcpy(s->words, words, (size_t)bytes);
         s->word_bytes = (size_t)bytes;
@@ -266,7 +269,7 @@ void cla_pool_return(const pool_user *user, pool_slot *s, bool ran, cl_event las
     if (s->spare) {
         empty(p, s);
         cla_os_mutex_unlock(&p->lock);
-        free(s);
+        cla_host_release(p->host, s);
         return;
     }
     if (ran) {

@@ -2,10 +2,10 @@
 #include "core/probe.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/identity.h"
+#include "core/host.h"
 #include "core/lane_widths.h"
 #include "core/program.h"
 #include "core/sha256.h"
@@ -23,12 +23,12 @@ struct probe_state {
 };
 
 bool cla_probe_state_create(clattn_context *context) {
-    struct probe_state *s = calloc(1, sizeof *s);
+    struct probe_state *s = cla_host_take_zeroed(&context->host, 1, sizeof *s);
     if (s && cla_os_mutex_init_two(&s->lock, &s->running)) {
         context->probes = s;
         return true;
     }
-    free(s);
+    cla_host_release(&context->host, s);
     return false;
 }
 
@@ -36,7 +36,7 @@ void cla_probe_state_destroy(clattn_context *context) {
     if (!context->probes) return;
     cla_os_mutex_destroy(&context->probes->lock);
     cla_os_mutex_destroy(&context->probes->running);
-    free(context->probes);
+    cla_host_release(&context->host, context->probes);
     context->probes = NULL;
 }
 
@@ -182,7 +182,7 @@ static bool load_rate(const clattn_context *c, const uint8_t key[CACHE_KEY_BYTES
     if (!cla_cache_load(c->cache, key, &kept, &count)) return false;
     const bool whole = count == sizeof *rate;
     if (whole) memcpy(rate, kept, sizeof *rate);
-    free(kept);
+    cla_host_release(&c->host, kept);
     return whole && *rate >= 0.0f && *rate < 1e9f;
 }
 

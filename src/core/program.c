@@ -1,19 +1,19 @@
 // program.c: the programs of a context: found by their spec, or built by the thread that asks first.
 #include "core/program.h"
 
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "core/program_build.h"
 #include "core/text.h"
 
-static void program_release(program *p) {
+static void program_release(const clattn_context *c, program *p) {
     while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
     if (p->program) clReleaseProgram(p->program);
     cla_os_mutex_destroy(&p->lock);
-    free((char *)p->spec.options);
-    free((char *)p->spec.inserted);
-    free(p);
+    cla_host_release(&c->host, (char *)p->spec.options);
+    cla_host_release(&c->host, (char *)p->spec.inserted);
+    cla_host_release(&c->host, p);
 }
 
 static bool same_spec(const program_spec *a, const program_spec *b) {
@@ -21,18 +21,18 @@ static bool same_spec(const program_spec *a, const program_spec *b) {
            cla_text_equal(a->options, b->options) && cla_text_equal(a->inserted, b->inserted);
 }
 
-static program *program_create(const program_spec *spec) {
-    program *p = calloc(1, sizeof *p);
+static program *program_create(const clattn_context *c, const program_spec *spec) {
+    program *p = cla_host_take_zeroed(&c->host, 1, sizeof *p);
     bool ok = true;
     if (!p || !cla_os_mutex_init(&p->lock)) {
-        free(p);
+        cla_host_release(&c->host, p);
         return NULL;
     }
     p->spec = *spec;
-    p->spec.options = cla_text_copy(spec->options, &ok);
-    p->spec.inserted = cla_text_copy(spec->inserted, &ok);
+    p->spec.options = cla_text_copy(&c->host, spec->options, &ok);
+    p->spec.inserted = cla_text_copy(&c->host, spec->inserted, &ok);
     if (ok) return p;
-    program_release(p);
+    program_release(c, p);
     return NULL;
 }
 
@@ -67,7 +67,7 @@ static clattn_status build_listed(clattn_context *c, program *p) {
     }
     cla_os_condition_wake_all(&c->program_built);
     cla_os_mutex_unlock(&c->program_lock);
-    if (status != CLATTN_OK) program_release(p);
+    if (status != CLATTN_OK) program_release(c, p);
     return status;
 }
 
@@ -84,7 +84,7 @@ clattn_status cla_program_get_spec(clattn_context *context, const program_spec *
         cla_os_condition_wait(&context->program_built, &context->program_lock);
         p = find(context, spec);
     }
-    program *mine = p ? NULL : program_create(spec);
+    program *mine = p ? NULL : program_create(context, spec);
     if (mine) {
         mine->building = true;
         mine->next = context->programs;
@@ -142,6 +142,6 @@ void cla_programs_release(clattn_context *context) {
     while (context->programs) {
         program *p = context->programs;
         context->programs = p->next;
-        program_release(p);
+        program_release(context, p);
     }
 }

@@ -5,10 +5,10 @@
 #include "core/program_build.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/identity.h"
+#include "core/host.h"
 #include "core/sha256.h"
 
 #define MAX_OPTIONS 1024
@@ -35,17 +35,17 @@ static void cache_key(const clattn_context *c, const program_spec *spec, const c
     cla_sha256_end(&h, key);
 }
 
-// The build log, which may be long, whole; the caller frees it. NULL where there is none.
+// The build log, which may be long, whole; which cla_host_release takes back; NULL where there is none.
 static char *build_log(const clattn_context *c, cl_program built) {
     size_t bytes = 0;
     if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
         bytes < 2)
         return NULL;
-    char *text = calloc(bytes + 1, 1);
+    char *text = cla_host_take_zeroed(&c->host, bytes + 1, 1);
     if (text &&
         clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
         return text;
-    free(text);
+    cla_host_release(&c->host, text);
     return NULL;
 }
 
@@ -81,7 +81,7 @@ static clattn_status refuse_source(clattn_context *c, const program_spec *spec, 
             "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
             "to the log callback",
             name, (int)code, cla_opencl_error_name(code), options);
-    free(log);
+    cla_host_release(&c->host, log);
     return status;
 }
 
@@ -93,7 +93,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
     cl_int each = CL_SUCCESS, code = CL_SUCCESS;
     const unsigned char *binary = bytes;
     cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
-    free(bytes);
+    cla_host_release(&c->host, bytes);
     if (built && code == CL_SUCCESS && each == CL_SUCCESS &&
         clBuildProgram(built, 1, &c->device, options, NULL, NULL) == CL_SUCCESS)
         return built;
@@ -108,9 +108,9 @@ void cla_program_store(clattn_context *c, cl_program built, const uint8_t key[32
         clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
         !devices)
         return;
-    cl_device_id *ids = calloc(devices, sizeof *ids);
-    size_t *sizes = calloc(devices, sizeof *sizes);
-    unsigned char **binaries = calloc(devices, sizeof *binaries);
+    cl_device_id *ids = cla_host_take_zeroed(&c->host, devices, sizeof *ids);
+    size_t *sizes = cla_host_take_zeroed(&c->host, devices, sizeof *sizes);
+    unsigned char **binaries = cla_host_take_zeroed(&c->host, devices, sizeof *binaries);
     cl_uint mine = devices;
     if (ids && sizes && binaries &&
         clGetProgramInfo(built, CL_PROGRAM_DEVICES, devices * sizeof *ids, ids, NULL) == CL_SUCCESS &&
@@ -118,14 +118,14 @@ void cla_program_store(clattn_context *c, cl_program built, const uint8_t key[32
         for (cl_uint i = 0; i < devices; i++)
             if (ids[i] == c->device) mine = i;
     // A NULL entry asks for no binary of that device.
-    if (mine < devices && sizes[mine] && (binaries[mine] = malloc(sizes[mine])) &&
+    if (mine < devices && sizes[mine] && (binaries[mine] = cla_host_take(&c->host, sizes[mine])) &&
         clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
             CL_SUCCESS)
         cla_cache_store(c->cache, key, binaries[mine], sizes[mine]);
-    if (binaries && mine < devices) free(binaries[mine]);
-    free(binaries);
-    free(sizes);
-    free(ids);
+    if (binaries && mine < devices) cla_host_release(&c->host, binaries[mine]);
+    cla_host_release(&c->host, binaries);
+    cla_host_release(&c->host, sizes);
+    cla_host_release(&c->host, ids);
 }
 
 // Bytes of a source before PROGRAM_INSERTED, or 0 where it has none: what is inserted then stands in front.

@@ -78,13 +78,13 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
                  (double)s->softcap);
         s->softcap = 0.0f;
     }
-    if (a->bias.view.buffer) {
+    if (guarded_given(&a->bias.view)) {
         s->mod_buffers[buffers] = s->bias;
         s->bias = (clattn_tensor){0};
         add(a->score_mod, " + buffer%d(%s)", buffers++, of_map(t->bias.rank));
     }
     if (s->alibi_slopes) bind_slopes(data, place, a, s, &buffers);
-    if (a->mask.view.buffer) {
+    if (guarded_given(&a->mask.view)) {
         s->mod_buffers[buffers] = s->mask;
         s->mask = (clattn_tensor){0};
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));

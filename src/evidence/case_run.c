@@ -176,7 +176,7 @@ clattn_status case_enqueue(clattn_context *context, cl_command_queue queue, cons
 
 static double *collect(const struct guarded *tensor, cl_command_queue queue, const struct case_sample *sample,
                        int64_t width, bool *intact) {
-    if (tensor->view.buffer == NULL) return NULL;
+    if (!guarded_given(&tensor->view)) return NULL;
     double *values = reference_alloc(sample != NULL ? sample->count * width : guarded_count(&tensor->view));
     if (sample == NULL) *intact = guarded_read(tensor, queue, values) && *intact;
     for (int64_t n = 0; sample != NULL && n < sample->count; n++)
@@ -199,10 +199,11 @@ struct case_result case_collect(const struct case_arrays *a, cl_command_queue qu
     }
     if (sample == NULL) result.intact = case_layer_intact(a, queue) && result.intact;
     for (int n = 0; n <= CASE_PACKED && sample == NULL; n++)
-        if (a->all[n].view.buffer != NULL) result.intact = guarded_intact(&a->all[n], queue) && result.intact;
+        if (guarded_given(&a->all[n].view))
+            result.intact = guarded_intact(&a->all[n], queue) && result.intact;
     for (int n = 0; n < 2 && sample == NULL; n++) {
         free(collect(&a->caches[n], queue, NULL, 0, &result.intact)); // nothing around a cache changes
-        if (a->new_rows[n].view.buffer != NULL)
+        if (guarded_given(&a->new_rows[n].view))
             result.intact = guarded_intact(&a->new_rows[n], queue) && result.intact;
     }
     return result;

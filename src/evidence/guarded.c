@@ -58,11 +58,14 @@ static struct guarded prepare(struct place *place, const struct guarded_shape *s
     return tensor;
 }
 
-// The place's own memory is the buffer's.
+// The place's own memory is the buffer's, or there is none.
 static struct guarded use_memory(struct guarded tensor) {
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     tensor.memory = tensor.place->memory(tensor.bytes);
-    if (tensor.memory != NULL) {
+    if (tensor.memory != NULL && tensor.place->copy != NULL) {
+        code = tensor.place->copy(tensor.memory, tensor.image, tensor.bytes);
+        *(tensor.place->usm ? &tensor.view.usm : &tensor.view.svm) = tensor.memory;
+    } else if (tensor.memory != NULL) {
         memcpy(tensor.memory, tensor.image, tensor.bytes);
         tensor.view.buffer = clCreateBuffer(tensor.place->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR,
                                             tensor.bytes, tensor.memory, &code);
@@ -138,12 +141,19 @@ struct guarded guarded_output(struct place *place, const struct guarded_shape *s
     return upload(tensor);
 }
 
+// To the host, when all that was enqueued is done.
+static cl_int read_bytes(const struct guarded *tensor, cl_command_queue queue, size_t first, size_t bytes,
+                         void *to) {
+    if (tensor->view.buffer != NULL)
+        return clEnqueueReadBuffer(queue, tensor->view.buffer, CL_TRUE, first, bytes, to, 0, NULL, NULL);
+    const cl_int code = tensor->place->copy ? clFinish(queue) : CL_INVALID_MEM_OBJECT;
+    return code == CL_SUCCESS ? tensor->place->copy(to, (const char *)tensor->memory + first, bytes) : code;
+}
+
 uint8_t *guarded_bytes(const struct guarded *tensor, cl_command_queue queue) {
     uint8_t *bytes = malloc(tensor->bytes);
     cl_int code = bytes != NULL ? clFinish(queue) : CL_OUT_OF_HOST_MEMORY;
-    if (code == CL_SUCCESS)
-        code =
-            clEnqueueReadBuffer(queue, tensor->view.buffer, CL_TRUE, 0, tensor->bytes, bytes, 0, NULL, NULL);
+    if (code == CL_SUCCESS) code = read_bytes(tensor, queue, 0, tensor->bytes, bytes);
     if (code == CL_SUCCESS) return bytes;
     place_broken(tensor->place, "reading a buffer", code);
     free(bytes);
@@ -170,9 +180,8 @@ void guarded_read_row(const struct guarded *tensor, cl_command_queue queue, int6
     void *stored = malloc((size_t)count * size);
     cl_int code = CL_OUT_OF_HOST_MEMORY;
     if (stored != NULL)
-        code = clEnqueueReadBuffer(queue, tensor->view.buffer, CL_TRUE,
-                                   (size_t)element(&tensor->view, first) * size, (size_t)count * size, stored,
-                                   0, NULL, NULL);
+        code = read_bytes(tensor, queue, (size_t)element(&tensor->view, first) * size, (size_t)count * size,
+                          stored);
     if (code != CL_SUCCESS) place_broken(tensor->place, "reading a buffer", code);
     for (int64_t n = 0; code == CL_SUCCESS && n < count; n++)
         values[n] = storage_load(tensor->view.type, stored, n);

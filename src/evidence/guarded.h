@@ -18,7 +18,7 @@ struct guarded {
     clattn_tensor view;
     struct place *place;
     size_t bytes;   // of the buffer
-    void *memory;   // the place's, where it has some
+    void *memory;   // the place's, where it has some: the buffer's, or in place of one
     uint8_t *image; // what the buffer held when it was made; NULL in a bare place
 };
 
@@ -54,6 +54,10 @@ bool guarded_intact(const struct guarded *tensor, cl_command_queue queue);
 // The raw bytes of the buffer; the caller frees them. NULL: the device failed.
 uint8_t *guarded_bytes(const struct guarded *tensor, cl_command_queue queue);
 
+// Whether a view has a buffer or an address.
+static inline bool guarded_given(const clattn_tensor *view) {
+    return view->buffer || view->svm || view->usm;
+}
 int64_t guarded_count(const clattn_tensor *view);
 int64_t guarded_shape_count(const struct guarded_shape *shape);
 void guarded_release(struct guarded *tensor);

@@ -15,6 +15,10 @@ struct place {
     // Memory for the buffers of cases where the caller wants it to lie; NULL: the driver's own.
     void *(*memory)(size_t bytes);
     void (*release_memory)(void *memory);
+    // Where that memory is no host's but an address for a view (clattn_tensor.svm, or usm): how its bytes are copied from and to
+    // the host. NULL: it becomes a buffer.
+    cl_int (*copy)(void *to, const void *from, size_t bytes);
+    bool usm;
     void (*broken)(const char *what, cl_int code); // NULL: the line is kept, the rest is skipped
     char error[256];                               // of the first call that failed, else ""
 };

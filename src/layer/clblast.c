@@ -4,9 +4,9 @@
 #include "layer/clblast.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "plan/planner.h"
 
 #if !defined(CLATTN_HAVE_CLBLAST)
@@ -37,9 +37,9 @@ static const clblast_calls *open_module(clattn_context *context, const char *pat
 // Where the caller says; else beside the library, and by its name where the system looks for libraries.
 static const clblast_calls *look_for(clattn_context *context) {
     if (context->clblast_path) return open_module(context, context->clblast_path);
-    char *beside = cla_os_beside_library(CLATTN_CLBLAST_MODULE);
+    char *beside = cla_os_beside_library(&context->host, CLATTN_CLBLAST_MODULE);
     const clblast_calls *calls = beside ? open_module(context, beside) : NULL;
-    free(beside);
+    cla_host_release(&context->host, beside);
     return calls ? calls : open_module(context, CLATTN_CLBLAST_MODULE);
 }
 #endif

@@ -5,9 +5,37 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/given.h"
 #include "core/bytes.h"
+#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/projector.h"
+
+static void take_addresses(const clattn_context *context, clattn_layer_params *p) {
+    clattn_tensor *const own[] = {&p->x,
+                                  &p->y,
+                                  &p->out,
+                                  &p->wq,
+                                  &p->wk,
+                                  &p->wv,
+                                  &p->wo,
+                                  &p->bq,
+                                  &p->bk,
+                                  &p->bv,
+                                  &p->bo,
+                                  &p->lse,
+                                  &p->weights,
+                                  &p->scores,
+                                  &p->q_norm,
+                                  &p->k_norm,
+                                  &p->w_gate,
+                                  &p->b_gate,
+                                  &p->cu_seqlens_q_device};
+    cla_pointers_take(context, own, (int)(sizeof own / sizeof own[0]), false);
+    cla_given_kv(context, &p->kv, false);
+    cla_given_score(context, &p->score, false);
+    cla_given_rope(context, &p->rope, false);
+}
 
 static void drop_absent(clattn_layer_params *p) {
     clattn_tensor *const optional[] = {&p->y,
@@ -35,6 +63,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     l->purpose = purpose;
     l->call.arrays = l->call.ragged.words = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
+    take_addresses(context, &l->params);
     if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return cla_layer_plan(l);

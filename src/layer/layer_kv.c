@@ -1,7 +1,9 @@
 // layer_kv.c: keys and values of a layer alone, into the caller's tensors: two projections, norm and RoPE of the keys.
 #include <stddef.h>
 
+#include "attention/given.h"
 #include "core/bytes.h"
+#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/heads.h"
 #include "layer/linear.h"
@@ -125,6 +127,9 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_layer_kv_params *p = &job->params;
     job->context = context;
+    clattn_tensor *const own[] = {&p->y, &p->wk, &p->wv, &p->bk, &p->bv, &p->k, &p->v, &p->k_norm};
+    cla_pointers_take(context, own, (int)(sizeof own / sizeof own[0]), false);
+    cla_given_rope(context, &p->rope, false);
     cla_tensor_drop_absent((clattn_tensor *const[]){&p->bk, &p->bv, &p->k_norm}, 3);
     TRY(check_tensors(job));
     TRY(check_matrices(job));

@@ -3,6 +3,7 @@
 // matrix is converted in scratch memory.
 #include "layer/linear.h"
 
+#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/packed.h"
 #include "layer/projector.h"
@@ -16,9 +17,9 @@ clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
     return r;
 }
 
-// One float32 matrix with rows a stride apart: heads are neighbours, batch items follow one another.
+// One float32 matrix in a buffer, with rows a stride apart: heads are neighbours, batch items follow one another.
 static bool is_plain(const clattn_tensor *t) {
-    if (t->type != CLATTN_TYPE_F32) return false;
+    if (t->type != CLATTN_TYPE_F32 || cla_pointer_kind(t->buffer)) return false;
     if (t->rank == 2) return t->stride[0] >= t->shape[1];
     return (t->shape[1] == 1 || t->stride[1] == t->shape[3]) && t->stride[2] >= t->shape[1] * t->shape[3] &&
            (t->shape[0] <= 1 || t->stride[0] == t->shape[2] * t->stride[2]);

@@ -3,6 +3,7 @@
 #include <stdio.h>
 
 #include "core/entry.h"
+#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/packed.h"
 #include "layer/projector.h"
@@ -86,6 +87,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     linear *l = &job->linear;
     call_views v;
     cla_views_begin(&v, context);
+    cla_pointers_take(context, (clattn_tensor *const[]){&p.x, &p.out, &p.w, &p.b}, 4, false);
     if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
     *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));

@@ -2,10 +2,10 @@
 // rows are bound by reading W, many by arithmetic.
 #include "layer/measure.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/entry.h"
+#include "core/host.h"
 #include "core/kernels.h"
 #include "core/identity.h"
 
@@ -197,6 +197,6 @@ projection_answer cla_measure_kept(clattn_context *context) {
         for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)kept[i];
         answer.sure = kept[PLAN_MEASURES] != 0;
     }
-    free(kept);
+    cla_host_release(&context->host, kept);
     return answer;
 }

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "core/entry.h"
+#include "core/pointer.h"
 #include "core/workspace.h"
 #include "linear_args.h"
 
@@ -136,9 +137,10 @@ static clattn_status check_weights(clattn_context *c, const clattn_pack_params *
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
-    const clattn_pack_params p = *(const clattn_pack_params *)params;
+    clattn_pack_params p = *(const clattn_pack_params *)params;
     pack_job *job = to;
     call_views v;
+    cla_pointers_take(context, (clattn_tensor *const[]){&p.w}, 1, false);
     *job = (pack_job){.context = context, .w = p.w};
     TRY(check_weights(context, &p, purpose != ENTRY_ENQUEUE));
     if (!cla_linear_would_take_packed(context, &p.w, p.precision == CLATTN_PRECISION_SPLIT)) return CLATTN_OK;
@@ -147,6 +149,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     TRY(cla_workspace_fits(context, p.buffer, job->bytes));
     if (purpose != ENTRY_ENQUEUE) return CLATTN_OK;
     if (!p.buffer) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "buffer: is NULL");
+    if (cla_pointer_kind(p.buffer))
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "buffer: is not a memory object");
     cla_views_begin(&v, context);
     cla_views_add(&v, "w", &job->w, VIEW_READ);
     cla_views_add(&v, "buffer", &job->packed, VIEW_WRITE);

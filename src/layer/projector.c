@@ -1,8 +1,7 @@
 // projector.c: see projector.h.
 #include "layer/projector.h"
 
-#include <stdlib.h>
-
+#include "core/host.h"
 #include "core/probe.h"
 #include "layer/measure.h"
 
@@ -15,12 +14,12 @@ struct projector {
 };
 
 bool cla_projector_create(clattn_context *context) {
-    struct projector *p = calloc(1, sizeof *p);
+    struct projector *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);
     if (p && cla_os_mutex_init_two(&p->lock, &p->measuring)) {
         context->projector = p;
         return true;
     }
-    free(p);
+    cla_host_release(&context->host, p);
     return false;
 }
 
@@ -29,7 +28,7 @@ void cla_projector_destroy(clattn_context *context) {
     if (!context->projector) return;
     cla_os_mutex_destroy(&context->projector->lock);
     cla_os_mutex_destroy(&context->projector->measuring);
-    free(context->projector);
+    cla_host_release(&context->host, context->projector);
     context->projector = NULL;
 }
 

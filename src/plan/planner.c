@@ -1,19 +1,20 @@
 // planner.c: see planner.h.
 #include "plan/planner.h"
 
-#include <stdlib.h>
-
+#include "core/host.h"
 #include "core/lane_widths.h"
 #include "core/subgroups.h"
 #include "plan/family.h"
 
 clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]) {
-    struct planner *p = calloc(1, sizeof *p);
+    struct planner *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);
     why[0] = '\0';
     context->planner = p;
     if (!p) return CLATTN_OUT_OF_MEMORY;
-    if (own_rows && !cla_tuned_parse(own_rows, &p->own, why, 256)) return CLATTN_INVALID_ARGUMENT;
-    if (!cla_tuned_parse(clattn_tuned_rows_text, &p->shipped, why, 256)) return CLATTN_OUT_OF_MEMORY;
+    if (own_rows && !cla_tuned_parse_in(&context->host, own_rows, &p->own, why, 256))
+        return p->own.no_memory ? CLATTN_OUT_OF_MEMORY : CLATTN_INVALID_ARGUMENT;
+    if (!cla_tuned_parse_in(&context->host, clattn_tuned_rows_text, &p->shipped, why, 256))
+        return CLATTN_OUT_OF_MEMORY;
     p->input = (plan_input){.device = &context->capabilities, .own = &p->own, .shipped = &p->shipped};
     return CLATTN_OK;
 }
@@ -22,7 +23,7 @@ void cla_planner_destroy(clattn_context *context) {
     if (!context->planner) return;
     cla_tuned_free(&context->planner->own);
     cla_tuned_free(&context->planner->shipped);
-    free(context->planner);
+    cla_host_release(&context->host, context->planner);
     context->planner = NULL;
 }
 

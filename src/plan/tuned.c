@@ -1,9 +1,9 @@
 // tuned.c: parsing tuned rows; see tuned.h. What a kernel can run is its family's to say.
+#include "core/host.h"
 #include "plan/family.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define MAX_LINE 512
@@ -167,8 +167,9 @@ static int parse_line(char *line, tuned_row *row, const char **why) {
     return refusal ? -1 : 1;
 }
 
-bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
-    *rows = (tuned_rows){0};
+bool cla_tuned_parse_in(const struct clattn_host_memory *host, const char *text, tuned_rows *rows, char *why,
+                        size_t size) {
+    *rows = (tuned_rows){.host = host};
     for (int number = 1; *text; number++) {
         char line[MAX_LINE];
         const size_t n = strcspn(text, "\n");
@@ -179,11 +180,13 @@ bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size)
         line[fits ? n : 0] = '\0';
         text += n + (text[n] == '\n');
         const int kind = fits ? parse_line(line, &row, &wrong) : -1;
-        tuned_row *grown =
-            kind == 1 ? realloc(rows->rows, (size_t)(rows->count + 1) * sizeof *grown) : rows->rows;
+        tuned_row *grown = kind == 1 ? cla_host_grow(host, rows->rows, (size_t)rows->count * sizeof *grown,
+                                                     (size_t)(rows->count + 1) * sizeof *grown)
+                                     : rows->rows;
         if (kind < 0 || (kind == 1 && !grown)) {
             snprintf(why, size, "tuned rows: line %d %s", number, kind < 0 ? wrong : "finds no memory");
             cla_tuned_free(rows);
+            rows->no_memory = kind > 0;
             return false;
         }
         rows->rows = grown;
@@ -193,6 +196,6 @@ bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size)
 }
 
 void cla_tuned_free(tuned_rows *rows) {
-    free(rows->rows);
+    cla_host_release(rows->host, rows->rows);
     *rows = (tuned_rows){0};
 }

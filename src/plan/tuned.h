@@ -43,6 +43,8 @@ typedef struct tuned_row {
 typedef struct tuned_rows {
     tuned_row *rows;
     int count;
+    bool no_memory;
+    const struct clattn_host_memory *host; // where they lie (core/host.h)
 } tuned_rows;
 
 // What a row's conditions are compared with.
@@ -52,9 +54,13 @@ typedef struct tuned_key {
 #undef CONDITION
 } tuned_key;
 
-// Parse a text. False: why[size] has one line with the number of the bad row and what is wrong with it; no memory
-// counts as such.
-bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size);
+// Parse a text into memory of a host (core/host.h; NULL: the C library's). False: why[size] has one line with the number of the
+// bad row and what is wrong with it, or that there was no memory, which rows->no_memory then says.
+bool cla_tuned_parse_in(const struct clattn_host_memory *host, const char *text, tuned_rows *rows, char *why,
+                        size_t size);
+static inline bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
+    return cla_tuned_parse_in(NULL, text, rows, why, size);
+}
 void cla_tuned_free(tuned_rows *rows);
 
 // A kernel, or a word in its place, as a bit.

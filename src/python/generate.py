@@ -54,7 +54,7 @@ class Header:
     def fields(self, struct, line):
         """(name, ctypes type, what a caller gives: the header's word) of a declaration, which may name several."""
         line = " ".join(line.split())
-        function = re.fullmatch(r"\w+ \(\*(\w+)\)\(.*\)", line)
+        function = re.fullmatch(r"\w+ \*?\(\*(\w+)\)\(.*\)", line)
         if function:
             return [(function.group(1), "c_void_p", "function")]
         base = re.match(r"(const )?(?:struct )?(\w+)\b", line)
