@@ -12,7 +12,6 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
          "rope of i8 keys"},
-        {cla_kv_appends(kv) && cla_kv_has_past(kv), "k_new beside past_k"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)

@@ -63,7 +63,6 @@ _Static_assert(sizeof pairs_factors / sizeof pairs_factors[0] <= PAIRS_MOST_FACT
 
 const struct pairs_refused pairs_refused[] = {
     {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
-    {"append", "past", "k_new beside past_k", CLATTN_UNSUPPORTED},
     {"ragged", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT}, // queries alone may be
     {"ragged", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
