@@ -181,7 +181,8 @@ typedef struct clattn_kv {
      * the cache of what comes behind it: kv_lengths and positions count past rows first, as everywhere, new key j goes to row
      * j - past_length[b] of k, and the past is read alone: an item has n keys or more behind it. Converted, quantised and
      * turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
-     * turned when they came (rope.k_positions are those of the new rows). */
+     * turned when they came (rope.k_positions are those of the new rows). Where v is a view of k, v_new is the same view of
+     * k_new, and the rows are turned before. */
     clattn_tensor k_new, v_new;
 
     /* Ragged batches: see clattn_attention_params. */

@@ -39,6 +39,18 @@ static clattn_status check_batch(const call *c) {
                             (long long)s[2], c->ragged.total_q);
 }
 
+// The values of a latent lie in its keys' rows, so that those of new rows come with them, and may be no others.
+static clattn_status check_latent(const call *c) {
+    const clattn_kv *kv = &c->params.kv;
+    if (!cla_kv_is_view(&kv->k_new, &kv->v_new))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "v_new: v is a view of k, and v_new is then the same view of k_new");
+    if (c->params.rope.layout == CLATTN_ROPE_NONE) return CLATTN_OK;
+    return cla_context_fail(
+        c->context, CLATTN_INVALID_ARGUMENT,
+        "rope: turns new keys, and v, which is a view of k, with them: turn k_new before");
+}
+
 clattn_status cla_kv_check_new(call *c, bool planning) {
     const clattn_kv *kv = &c->params.kv;
     append *a = &c->append;
@@ -55,6 +67,10 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
     a->behind_past = cla_kv_has_past(kv);
     a->capacity = (int)(a->behind_past ? kv->k.shape[2] : cla_kv_count(kv));
     TRY(cla_append_check_tensors(c->context, a, planning));
+    if (cla_kv_is_latent_cache(kv)) {
+        TRY(check_latent(c));
+        a->v = (append_side){0};
+    }
     TRY(check_batch(c));
     for (int b = 0; !c->ragged.on_device && b < c->problem.batch; b++) {
         const new_rows rows = rows_of(c, b);

@@ -87,16 +87,22 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     return to;
 }
 
+// A latent's values are the first columns of its keys, in the cache and in the new rows.
 void case_append_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
     clattn_tensor *const views[] = {&kv->k, &kv->v}, *const rows[] = {&kv->k_new, &kv->v_new},
                          *const scales[] = {&kv->k_scale, &kv->v_scale};
+    const bool latent = data->test.latent;
     for (int n = 0; n < 2; n++) {
-        a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
-        a->new_rows[n] = bind_rows(data, place, CASE_K + n);
-        *views[n] = a->caches[n].view;
-        *rows[n] = a->new_rows[n].view;
-        *scales[n] = a->kv_scales[n].view;
+        const int from = latent ? 0 : n;
+        if (n == from) {
+            a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
+            a->new_rows[n] = bind_rows(data, place, CASE_K + n);
+        }
+        *views[n] = a->caches[from].view;
+        *rows[n] = a->new_rows[from].view;
+        *scales[n] = a->kv_scales[from].view;
     }
+    if (latent) kv->v.shape[3] = kv->v_new.shape[3] = data->test.head_dim_v;
     case_kv_bind_past(data, place, a);
 }
