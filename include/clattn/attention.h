@@ -335,7 +335,7 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
  *                             here: 0 no row of the block sees any of its keys, 1 some do, 2 all see all. On an axis of 1
  *                             it holds what is so for every batch item or head.
  *   params->q, kv, out        give sizes; their buffers and types are not looked at
- *   params->score             is checked as for the call; lse, weights, scores, rope, kernel and splits are not looked at
+ *   params->score             is checked as for the call; lse, weights, scores, rope, kernel, splits and cascade are not looked at
  * Lifetime, threads, blocking, returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_command_queue queue,
                                                    const clattn_attention_params *params, cl_uint wait_count,

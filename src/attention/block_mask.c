@@ -19,7 +19,7 @@ static void take_masks(clattn_attention_params *p) {
     p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
         (clattn_tensor){0};
     p->rope = (clattn_rope){0};
-    p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0;
+    p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0, p->cascade = CLATTN_CASCADE_NEVER;
     p->workspace = NULL, p->progress = NULL;
 }
 
