@@ -6,6 +6,10 @@
 #include "ragged.clh"
 #endif
 
+#if PAST && PAGED
+#error "pages have no past"
+#endif
+
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
 #error "WORK_GROUP is a power of two"
 #endif
@@ -92,7 +96,15 @@ typedef struct append_place {
     long position; // among the item's keys
 } append_place;
 
-append_place place_of(const append_args *a, __global const int *table, int b, int n) {
+#if PAST
+#define PAST_PARAMETER , const append_past_args *past
+#define PAST_ARGUMENT , &past
+#else
+#define PAST_PARAMETER
+#define PAST_ARGUMENT
+#endif
+
+append_place place_of(const append_args *a, __global const int *table, int b, int n PAST_PARAMETER) {
     append_place p;
 #if RAGGED // what there is on the device may say anything
     const ragged_row own = ragged_row_of(table, a->sequences, RAGGED_START_Q, n);
@@ -107,6 +119,10 @@ append_place place_of(const append_args *a, __global const int *table, int b, in
     p.exists = n < (tabled ? table[APPEND_ITEM_WORDS * (long)b + 1] : a->n);
 #endif
     p.row = a->circular ? p.position % a->capacity : p.position;
+#if PAST // it is not written, whatever lengths on the device say
+    p.row -= past->word < 0 ? past->rows : table[past->word + p.b];
+    p.exists = p.exists && p.row >= 0;
+#endif
     return p;
 }
 
@@ -139,6 +155,10 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
        __global const int *block_table, const page_args pages,
 #endif
        const append_args args
+#if PAST
+       ,
+       const append_past_args past
+#endif
 #if POSITIONS
        ,
        const rope_source_args source
@@ -147,7 +167,7 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     const int n = (int)(get_global_id(0) / WORK_GROUP), lane = (int)get_local_id(0);
     const int b = UNIFORM_ID(1) / args.heads, h = UNIFORM_ID(1) % args.heads;
     const bool is_key = UNIFORM_ID(2) + args.first_side == 0;
-    append_place place = place_of(&args, table, b, n);
+    append_place place = place_of(&args, table, b, n PAST_ARGUMENT);
 #if PAGED
     take_page(&place, block_table, &pages);
 #endif

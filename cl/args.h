@@ -255,6 +255,13 @@ typedef struct append_args {
 } append_args;
 ARGS_SIZE(append_args, 304);
 
+// Of keys that have a past in front of the cache (knob PAST): its rows, or where in the table an item's number of them begins; -1:
+// all have `rows`. A row's place and position count them, its row of the cache does not.
+typedef struct append_past_args {
+    args_i32 rows, word;
+} append_past_args;
+ARGS_SIZE(append_past_args, 8);
+
 // y[b,r,c] = x[b,r,c] + bias[c], converting storage types; the bias is optional (ARGS_BIAS).
 typedef struct convert_args {
     args_i64 x_offset, x_batch, x_row, y_offset, y_batch, y_row, bias_offset;

@@ -262,7 +262,7 @@ void fuzz_score_signature(const clattn_score *s, const clattn_rope *r, int64_t t
                              s->alibi_slopes != NULL,
                              s->causal,
                              s->window,
-                             s->sinks != NULL,
+                             s->sinks_device.rank ? 2 + (int64_t)s->sinks_device.type : s->sinks != NULL,
                              r->layout,
                              s->head_scales != NULL,
                              s->dropout > 0.0f,

@@ -72,8 +72,10 @@ bool fuzz_end(const fuzz_fields *f, const fuzz_launch *at, clattn_status status,
 
 /* One call each. True: it was taken. */
 bool fuzz_attention(fuzz_bytes *b);
+bool fuzz_attention_also(fuzz_bytes *b);
 bool fuzz_block_mask(fuzz_bytes *b);
 bool fuzz_layer(fuzz_bytes *b);
+bool fuzz_layer_also(fuzz_bytes *b);
 bool fuzz_layer_kv(fuzz_bytes *b);
 bool fuzz_linear(fuzz_bytes *b);
 bool fuzz_merge(fuzz_bytes *b);

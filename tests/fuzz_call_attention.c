@@ -6,13 +6,16 @@
 /* Options beyond those of `with`, a bit each; the last two say how much. */
 enum { PAST = 1, PAGES = 2, APPEND = 4, RAGGED = 8, ON_DEVICE = 16, POSITIONS = 32, TEXTS = 64, MORE = 128 };
 
+/* And beyond these, of the calls that have a byte for them: sinks and key lengths in buffers, two bits of cascade, v as a view of k. */
+enum { SINKS = 1, LENGTHS = 2, CASCADE = 4, LATENT = 16 };
+
 /* A call in the making. */
 typedef struct attention_call {
     clattn_attention_params p;
     fuzz_fields f;
     fuzz_launch at;
     fuzz_sizes l;
-    unsigned with, more;
+    unsigned with, more, also;
 } attention_call;
 
 static int64_t saturated(int64_t a, int64_t b) {
@@ -42,7 +45,8 @@ static bool may_run(const attention_call *c, const clattn_plan *plan) {
             {p->q.type, p->kv.k.type, p->out.type, p->q.shape[3], p->kv.v.shape[3], plan->tile_q,
              plan->tile_kv, plan->splits > 1, p->weights.rank ? 1 + (int64_t)p->weights.type : 0,
              p->kv.past_k.rank, p->kv.block_table.rank, p->kv.k_new.rank ? 1 + (int64_t)p->kv.k_new.type : 0,
-             p->cu_seqlens_q != NULL, p->cu_seqlens_q_device.rank}};
+             p->cu_seqlens_q != NULL, p->cu_seqlens_q_device.rank,
+             (int64_t)p->cascade * 2 + (p->kv.v.buffer == p->kv.k.buffer)}};
     memcpy(of.name, plan->kernel_name, sizeof of.name);
     fuzz_score_signature(&p->score, &p->rope, of.of_score);
     return fuzz_work(&p->q, keys_of(p), saturated(p->q.shape[3], p->kv.v.shape[3])) <= FUZZ_MOST_WORK &&
@@ -73,12 +77,21 @@ static bool run(attention_call *c) {
 /* q, k, v and out: of a ragged batch packed ones, of pages pools. */
 static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
-    const bool packed = c->more & RAGGED, pages = c->more & PAGES;
-    const int64_t batch = packed ? 1 : l->batch, pool = pages ? 3 : batch, rows = pages ? 4 : l->n_kv;
+    const bool packed = c->more & RAGGED, pages = c->more & PAGES, keys = packed && c->more & MORE;
+    const int64_t batch = packed ? 1 : l->batch,
+                  pool = pages  ? 3
+                         : keys ? 1
+                                : l->batch,
+                  rows = pages ? 4 : l->n_kv;
     fuzz_add_view(&c->f, &c->p.q, q, 4, (int64_t[]){batch, l->heads, l->n_q, l->d});
     fuzz_add_view(&c->f, &c->p.kv.k, kv, 4, (int64_t[]){pool, l->kv_heads, rows, l->d});
     fuzz_add_view(&c->f, &c->p.kv.v, kv, 4, (int64_t[]){pool, l->kv_heads, rows, l->dv});
     fuzz_add_view(&c->f, &c->p.out, q, 4, (int64_t[]){batch, l->heads, l->n_q, l->dv});
+    if (c->also & LATENT && !(c->more & APPEND)) {
+        c->p.kv.v = c->p.kv.k;
+        c->p.kv.v.shape[3] = l->dv < l->d ? l->dv : l->d;
+        c->p.out.shape[3] = c->p.kv.v.shape[3];
+    }
     if (l->repeats) fuzz_repeat(&c->f, &c->p.out);
     const int64_t scales[3] = {pool, l->kv_heads, rows};
     fuzz_add_optional(&c->f, kv == CLATTN_TYPE_I8, &c->p.kv.k_scale, CLATTN_TYPE_F32, 3, scales);
@@ -88,8 +101,10 @@ static void add_main(attention_call *c, clattn_type q, clattn_type kv) {
 static void add_places(attention_call *c, clattn_type q, clattn_type kv) {
     const fuzz_sizes *l = &c->l;
     const bool past = c->more & PAST, i8 = kv == CLATTN_TYPE_I8, append = c->more & APPEND;
+    const bool packed = c->more & RAGGED;
     const int64_t batch = c->more & MORE ? 1 : l->batch, rows = 3, pages[2] = {l->batch, 2},
-                  new_rows = c->more & MORE ? l->n_q : 1, scales[3] = {batch, l->kv_heads, rows};
+                  items = packed ? 1 : l->batch, new_rows = packed || c->more & MORE ? l->n_q : 1,
+                  scales[3] = {batch, l->kv_heads, rows};
     fuzz_fields *f = &c->f;
     clattn_kv *k = &c->p.kv;
     fuzz_add_optional(f, past, &k->past_k, kv, 4, (int64_t[]){batch, l->kv_heads, rows, l->d});
@@ -98,8 +113,8 @@ static void add_places(attention_call *c, clattn_type q, clattn_type kv) {
     fuzz_add_optional(f, past && i8, &k->past_v_scale, CLATTN_TYPE_F32, 3, scales);
     fuzz_add_optional(f, c->more & PAGES, &k->block_table, CLATTN_TYPE_I32, 2, pages);
     if (c->more & PAGES) k->page_size = 4;
-    fuzz_add_optional(f, append, &k->k_new, q, 4, (int64_t[]){l->batch, l->kv_heads, new_rows, l->d});
-    fuzz_add_optional(f, append, &k->v_new, q, 4, (int64_t[]){l->batch, l->kv_heads, new_rows, l->dv});
+    fuzz_add_optional(f, append, &k->k_new, q, 4, (int64_t[]){items, l->kv_heads, new_rows, l->d});
+    fuzz_add_optional(f, append, &k->v_new, q, 4, (int64_t[]){items, l->kv_heads, new_rows, l->dv});
     fuzz_add_int(f, &k->page_size);
 }
 
@@ -114,6 +129,12 @@ static void add_sequences(attention_call *c) {
     if (on_device) c->p.max_q = (int32_t)(uint64_t)c->l.n_q;
     if (on_device && c->more & MORE) c->p.max_kv = (int32_t)(uint64_t)c->l.n_kv;
     fuzz_add_int(f, &c->p.sequences), fuzz_add_int(f, &c->p.max_q), fuzz_add_int(f, &c->p.max_kv);
+    if (!c->also) return;
+    fuzz_add_optional(f, on_device && c->also & LENGTHS, &c->p.kv.kv_lengths_device, CLATTN_TYPE_I32, 1,
+                      &c->l.batch);
+    fuzz_add_optional(f, c->also & SINKS, &c->p.score.sinks_device, c->p.q.type, 1, &c->l.heads);
+    c->p.cascade = (clattn_cascade)(c->also / CASCADE % 4);
+    fuzz_add_int(f, &c->p.cascade);
 }
 
 static void add_score(attention_call *c, clattn_type q) {
@@ -136,8 +157,8 @@ static void add_score(attention_call *c, clattn_type q) {
 }
 
 /* The call without changes. */
-static void begin(attention_call *c, fuzz_bytes *b) {
-    *c = (attention_call){.l = fuzz_letters(b)};
+static void begin(attention_call *c, fuzz_bytes *b, unsigned also) {
+    *c = (attention_call){.l = fuzz_letters(b), .also = also};
     const clattn_type q = fuzz_float_type(b), kv = fuzz_below(b, 8) ? q : CLATTN_TYPE_I8;
     c->with = fuzz_byte(b) & fuzz_byte(b);
     c->p.kernel = (clattn_kernel)(fuzz_below(b, 8) % CLATTN_KERNEL_COUNT);
@@ -170,6 +191,7 @@ static void give(attention_call *c, fuzz_bytes *b) {
     if (c->more & PAGES) fuzz_fill(&p->kv.block_table, b, false);
     if (ragged && !on_host)
         fuzz_fill(&p->cu_seqlens_q_device, b, true), fuzz_fill(&p->kv.cu_seqlens_kv_device, b, true);
+    if (c->also & LENGTHS) fuzz_fill(&p->kv.kv_lengths_device, b, false);
     if (c->more & POSITIONS)
         fuzz_fill(&p->rope.positions, b, false), fuzz_fill(&p->rope.k_positions, b, false);
     /* New rows are written into the caches, and their scales. */
@@ -180,9 +202,9 @@ static void give(attention_call *c, fuzz_bytes *b) {
                 c->f.written |= UINT64_C(1) << i;
 }
 
-bool fuzz_attention(fuzz_bytes *b) {
+static bool attend(fuzz_bytes *b, unsigned also) {
     attention_call c;
-    begin(&c, b);
+    begin(&c, b, also);
     fuzz_change_all(&c.f, b);
     give(&c, b);
     const bool done = run(&c);
@@ -190,10 +212,17 @@ bool fuzz_attention(fuzz_bytes *b) {
     return done;
 }
 
+bool fuzz_attention(fuzz_bytes *b) {
+    return attend(b, 0);
+}
+bool fuzz_attention_also(fuzz_bytes *b) {
+    return attend(b, fuzz_byte(b));
+}
+
 /* Of q, keys and out the sizes alone count: what is wrong with their buffers is not looked at. */
 bool fuzz_block_mask(fuzz_bytes *b) {
     attention_call c;
-    begin(&c, b);
+    begin(&c, b, 0);
     if (!c.p.score.block_mask.rank) {
         const int64_t blocks[4] = {c.l.batch, 1, c.l.n_q > 0 ? (c.l.n_q - 1) / CLATTN_BLOCK_ROWS + 1 : 0,
                                    c.l.n_kv > 0 ? (c.l.n_kv - 1) / CLATTN_BLOCK_KEYS + 1 : 0};

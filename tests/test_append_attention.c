@@ -68,8 +68,91 @@ START_TEST(turned) {
 }
 END_TEST
 
+// Behind a past of all items or of each, and what lies there stays: rows go to the cache, which begins with the first key that is
+// not in it; lengths and positions count from the past's first.
+START_TEST(behind_a_past) {
+    static const int32_t kv_lengths[] = {31, 20}, q_lengths[] = {1, 3};
+    static const double pasts[] = {24, 9};
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = base("past");
+        test.has_past = true;
+        test.past = 24, test.past_shared = n < 2;
+        test.layout = (enum layout)(n % 4);
+        test.seed = (uint64_t)n;
+        if (n > 2) test.past_count = 2, test.past_length[0] = pasts[0], test.past_length[1] = pasts[1];
+        if (n > 3) case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths), test.contents = CASE_HIDDEN_NAN;
+        if (n == 4) case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
+        if (n % 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = 1000;
+        if (n == 3) test.positions = true, test.rope.position = 0;
+        if (n == 2) test.kv_type = CLATTN_TYPE_I8;
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+// Lengths that would put a new row into the past.
+START_TEST(not_into_a_past) {
+    static const int32_t too_few[] = {41, 26};
+    struct test_case test = base("short");
+    struct case_arrays arrays;
+    clattn_plan plan;
+    test.has_past = true;
+    test.past = 24;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &arrays.params, &plan), CLATTN_OK);
+    arrays.params.score.kv_lengths = too_few;
+    harness_log_clear();
+    harness_assert_refused("short", clattn_attention_plan(harness()->context, &arrays.params, &plan),
+                           CLATTN_INVALID_ARGUMENT,
+                           "k_new: 3 rows of item 1 are not all behind its past of 24: it has 26 keys");
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// Latents: a new row of k holds its value, which is a view of it as the cache's is.
+START_TEST(latent) {
+    static const int32_t kv_lengths[] = {17, 41};
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = base("latent");
+        test.latent = true, test.kv_heads = 1, test.head_dim_v = n == 1 ? 32 : 16;
+        if (n == 1) test.has_past = true, test.past = 24;
+        if (n == 2) test.kv_type = CLATTN_TYPE_I8, case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        if (n == 3) test.page_size = 7, test.n_kv = 42;
+        case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+// Values of another tensor, and keys that the call turns, are none of a latent's cache.
+START_TEST(no_latent) {
+    struct test_case test = base("latent");
+    struct case_arrays arrays;
+    clattn_plan plan;
+    test.latent = true, test.head_dim_v = 16;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    const clattn_tensor right = arrays.params.kv.v_new;
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &arrays.params, &plan), CLATTN_OK);
+    harness_log_clear();
+    arrays.params.kv.v_new.offset += 16;
+    harness_assert_refused("v_new", clattn_attention_plan(harness()->context, &arrays.params, &plan),
+                           CLATTN_INVALID_ARGUMENT,
+                           "v_new: v is a view of k, and v_new is then the same view of k_new");
+    harness_log_clear();
+    arrays.params.kv.v_new = right;
+    arrays.params.rope.layout = CLATTN_ROPE_HALF;
+    harness_assert_refused("rope", clattn_attention_plan(harness()->context, &arrays.params, &plan),
+                           CLATTN_INVALID_ARGUMENT, "rope: turns new keys, and v, which is a view of k");
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {every_kernel, lengths, storage_types, turned, NULL};
+    const TTest *const tests[] = {every_kernel,    lengths, storage_types, turned, behind_a_past,
+                                  not_into_a_past, latent,  no_latent,     NULL};
     Suite *suite = suite_create("append_attention");
     harness_add(suite, "append", tests);
     return harness_run(suite);

@@ -22,6 +22,18 @@ START_TEST(with_block_masks) {
 }
 END_TEST
 
+// Of keys behind a past and in pages, whose sizes the masks take, too.
+START_TEST(of_other_places) {
+    struct test_case test = base("block mask of a past");
+    test.mask.rank = 3, test.blocks = true;
+    if (_i == 0)
+        test.has_past = true, test.past = 200;
+    else
+        test.page_size = 9, test.ragged = CASE_RAGGED_CACHE;
+    case_assert(&test);
+}
+END_TEST
+
 // Few rows: heads that share keys and whose blocks differ or not, splits of the keys to which visible blocks are dealt, some of
 // them none; a NaN in every key that is hidden.
 START_TEST(decode_with_block_masks) {
@@ -180,6 +192,7 @@ int main(void) {
                     (const TTest *const[]){block_masks_themselves, decode_passes_over,
                                            decode_of_heads_that_differ, block_masks_are_refused, NULL});
     tcase_add_loop_test(all, with_block_masks, 0, 2);
+    tcase_add_loop_test(all, of_other_places, 0, 2);
     tcase_add_loop_test(all, decode_with_block_masks, 0, 4);
     return harness_run(suite);
 }

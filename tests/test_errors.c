@@ -196,8 +196,7 @@ static clattn_tensor five(const clattn_attention_params *p) {
 
 // Places that are kept for what is not built yet; the message has the option's name.
 #define UNSUPPORTED_OPTIONS(X)                                                                               \
-    X(past_append, "k_new beside past_k",                                                                    \
-      (p->kv.past_k = p->kv.past_v = p->kv.k, p->kv.k_new = p->kv.v_new = p->kv.k))
+    X(turned_i8, "rope of i8 keys", (half(p), p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8))
 
 REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)

@@ -115,6 +115,35 @@ START_TEST(past_before_made_keys) {
 }
 END_TEST
 
+// The first rows lie in a past, the others in a cache behind it, to which the layer appends.
+START_TEST(appends_behind_a_past) {
+    struct test_case test = base("append behind a past", CLATTN_TYPE_F32);
+    const int64_t first = PAST - 5;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    struct guarded k = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   v = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   k_cache = memory(test.q_type, BATCH, KV_HEADS, ROWS - first, SIZE),
+                   v_cache = memory(test.q_type, BATCH, KV_HEADS, ROWS - first, SIZE),
+                   out = memory(test.q_type, BATCH, REST, 48, 0);
+    clattn_layer_params of_cache = a.layer;
+    make_keys(&a.layer, PAST, k.view, v.view);
+    of_cache.x = rows_of(of_cache.x, 1, first, PAST - first), of_cache.rope.position += first;
+    make_keys(&of_cache, PAST - first, k_cache.view, v_cache.view);
+    clattn_layer_params p = a.layer;
+    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view;
+    p.kv.past_k = k.view, p.kv.past_v = v.view;
+    p.kv.past_k.shape[2] = p.kv.past_v.shape[2] = first;
+    p.kv.k = k_cache.view, p.kv.v = v_cache.view, p.append = true;
+    run_layer(&p);
+    assert_rest(&a, &out, limit_of(test.q_type));
+    guarded_release(&k), guarded_release(&v), guarded_release(&k_cache), guarded_release(&v_cache);
+    guarded_release(&out);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
 // Rows of the layer's own go to the cache, behind those that were made before; again with a norm, and by CLBlast's layout.
 START_TEST(appends_what_it_makes) {
     static const int32_t lengths[] = {ROWS, ROWS};
@@ -263,7 +292,7 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("layer_cache");
-    TCase *results = harness_add(suite, "results", (const TTest *const[]){NULL});
+    TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
     tcase_add_loop_test(results, past_before_made_keys, 0, 3);
     tcase_add_loop_test(results, appends_what_it_makes, 0, 2);
     tcase_add_loop_test(results, appends_to_pages, 0, 2);

@@ -112,6 +112,7 @@ START_TEST(sequences_of_caches) {
         if (n < 2) test.page_size = 6, test.append = 9, test.positions = n == 1;
         if (n >= 2) test.has_past = true, test.past = 12, test.past_count = 3;
         test.past_length[0] = 12, test.past_length[2] = 8, test.rope.layout = CLATTN_ROPE_HALF;
+        if (n == 2) test.append = 9, test.past = 9, test.past_length[0] = 9; // behind it
         test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
         test.hosts |= CASE_HOST_BIT(CASE_SINKS), test.device_sinks = true;
         case_give(&test, CASE_Q_LENGTHS, 3, rows), case_give(&test, CASE_KV_LENGTHS, 3, keys);

@@ -104,6 +104,24 @@ START_TEST(appended) {
 }
 END_TEST
 
+// The past is that of all, or each sequence's own, and stays as it is.
+START_TEST(appended_behind_a_past) {
+    static const double lengths[] = {80, 60, 0, 19, 61};
+    struct test_case test = base("behind a past", _i & 1 ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE);
+    test.append = (int32_t)test.n_q;
+    test.has_past = true, test.past = _i & 2 ? 80 : 9, test.past_shared = !(_i & 2);
+    if (_i & 2) {
+        test.past_count = SEQUENCES;
+        for (int b = 0; b < SEQUENCES; b++) test.past_length[b] = lengths[b];
+        test.n_kv = 80 + 96;
+    }
+    if (_i & 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = 3;
+    static const int32_t keys[] = {120, 60, 17, 20, 96}, more[] = {120, 60, 26, 20, 96};
+    case_give(&test, CASE_KV_LENGTHS, SEQUENCES, _i & 2 ? keys : more);
+    case_assert_kernels(&test);
+}
+END_TEST
+
 // Dense batches append to pages, too.
 START_TEST(appended_to_pages) {
     static const int32_t keys[] = {60, 9, 33}, rows[] = {7, 9, 0};
@@ -275,6 +293,7 @@ int main(void) {
     tcase_add_loop_test(results, past_of_i8, 1, 2);
     tcase_add_loop_test(results, positions, 0, 3);
     tcase_add_loop_test(results, appended, 0, 6);
+    tcase_add_loop_test(results, appended_behind_a_past, 0, 4);
     tcase_add_loop_test(results, appended_to_pages, 0, 2);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     harness_add(suite, "refusals",

@@ -177,9 +177,12 @@ typedef struct clattn_kv {
      * the call looks at them: the last n of the keys that it has, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are
      * given and n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. In pages they go where
      * block_table says, and nowhere where it names no page; no row may be that of two items. Of a ragged batch they are
-     * packed as q's rows, [1, Hkv, T, D], as many of each sequence. Not beside past_k: UNSUPPORTED. Converted, quantised and
+     * packed as q's rows, [1, Hkv, T, D], as many of each sequence. Beside past_k, such as a prefix that all items share, k and v are
+     * the cache of what comes behind it: kv_lengths and positions count past rows first, as everywhere, new key j goes to row
+     * j - past_length[b] of k, and the past is read alone: an item has n keys or more behind it. Converted, quantised and
      * turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
-     * turned when they came (rope.k_positions are those of the new rows). */
+     * turned when they came (rope.k_positions are those of the new rows). Where v is a view of k, v_new is the same view of
+     * k_new, and the rows are turned before. */
     clattn_tensor k_new, v_new;
 
     /* Ragged batches: see clattn_attention_params. */
@@ -332,7 +335,7 @@ CLATTN_API clattn_status clattn_attention_enqueue(clattn_context *context, cl_co
  *                             here: 0 no row of the block sees any of its keys, 1 some do, 2 all see all. On an axis of 1
  *                             it holds what is so for every batch item or head.
  *   params->q, kv, out        give sizes; their buffers and types are not looked at
- *   params->score             is checked as for the call; lse, weights, scores, rope, kernel and splits are not looked at
+ *   params->score             is checked as for the call; lse, weights, scores, rope, kernel, splits and cascade are not looked at
  * Lifetime, threads, blocking, returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_command_queue queue,
                                                    const clattn_attention_params *params, cl_uint wait_count,

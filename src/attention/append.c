@@ -14,7 +14,8 @@ static knobs knobs_of(const clattn_context *c, const append *a) {
                .type_kv = (int)side->cache->type,
                .work_group = 1,
                .ragged = a->sequences > 0,
-               .paged = a->pages != NULL};
+               .paged = a->pages != NULL,
+               .past = a->behind_past};
     while (!c->capabilities.is_cpu && k.work_group < GROUP && (uint64_t)k.work_group * 2 <= most)
         k.work_group *= 2;
     if (!a->rope || !a->k.rows) return k;
@@ -98,6 +99,7 @@ clattn_status cla_append_enqueue(chain *steps, const append *a) {
     cla_launch_buffer(&l, a->table ? a->table : &none);
     if (a->pages) cla_launch_buffer(&l, a->block_table), cla_launch_value(&l, a->pages, sizeof *a->pages);
     cla_launch_value(&l, &args, sizeof args);
+    if (k.past) cla_launch_value(&l, &a->past, sizeof a->past);
     if (k.positions) cla_launch_value(&l, &source, sizeof source);
     l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
     l.global[0] = (size_t)args.n * l.local[0];

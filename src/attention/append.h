@@ -18,6 +18,8 @@ typedef struct append {
     int sequences; // of a ragged batch, whose rows are packed; `table` is the call's then; 0: it is none
     const page_args *pages; // of caches in pages; NULL: they are not
     const cl_mem *block_table;
+    bool behind_past; // the caches are, which `past` then counts; `table` is there where it has a word
+    append_past_args past;
     int capacity; // rows of an item's cache; 0: those of the view
 } append;
 

@@ -19,7 +19,7 @@ static void take_masks(clattn_attention_params *p) {
     p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
         (clattn_tensor){0};
     p->rope = (clattn_rope){0};
-    p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0;
+    p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0, p->cascade = CLATTN_CASCADE_NEVER;
     p->workspace = NULL, p->progress = NULL;
 }
 
@@ -30,7 +30,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     clattn_attention_params p;
     cla_bytes_copy(&p, params, sizeof p);
     take_masks(&p);
-    TRY(cla_call_check(context, &p, purpose, CALL_PARTS, c));
+    TRY(cla_call_check(context, &p, purpose, CALL_PARTS | CALL_SIZES, c));
     const clattn_tensor *to = &c->params.score.block_mask;
     if (!cla_tensor_given(to))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,

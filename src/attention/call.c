@@ -294,8 +294,9 @@ static clattn_status plan(call *c, bool keys_turned) {
     return CLATTN_OK;
 }
 
-// Of the caller's copy; what a layer makes itself has no buffer yet.
-static void drop_absent(clattn_attention_params *p, bool parts) {
+// Of the caller's copy; what a layer makes itself has no buffer yet, and where sizes alone are asked for nothing has.
+static void drop_absent(clattn_attention_params *p, unsigned how) {
+    const int kept = how & CALL_SIZES ? 5 : how & CALL_PARTS ? 2 : 0;
     clattn_tensor *const optional[] = {&p->lse,
                                        &p->weights,
                                        &p->scores,
@@ -303,9 +304,6 @@ static void drop_absent(clattn_attention_params *p, bool parts) {
                                        &p->score.bias,
                                        &p->kv.k_scale,
                                        &p->kv.v_scale,
-                                       &p->kv.past_k,
-                                       &p->kv.past_v,
-                                       &p->kv.block_table,
                                        &p->kv.past_k_scale,
                                        &p->kv.past_v_scale,
                                        &p->score.mod_buffers[0],
@@ -319,9 +317,12 @@ static void drop_absent(clattn_attention_params *p, bool parts) {
                                        &p->cu_seqlens_q_device,
                                        &p->kv.cu_seqlens_kv_device,
                                        &p->kv.kv_lengths_device,
+                                       &p->kv.past_k,
+                                       &p->kv.past_v,
+                                       &p->kv.block_table,
                                        &p->kv.k_new,
                                        &p->kv.v_new};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]) - (parts ? 2 : 0));
+    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]) - kept);
 }
 
 void cla_call_mask_views(const clattn_score *s, call_views *v) {
@@ -358,7 +359,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
     cla_given_attention(context, &c->params, parts);
-    if (!planning) drop_absent(&c->params, parts);
+    if (!planning) drop_absent(&c->params, how);
     const clattn_attention_params *p = &c->params;
     TRY(cla_kv_check_unbuilt(context, p, turned));
     TRY(cla_score_check(context, &p->score));

@@ -59,6 +59,7 @@ typedef struct call {
 // was refused or not.
 #define CALL_PARTS 1
 #define CALL_KEYS_TURNED 2 // RoPE is of q alone
+#define CALL_SIZES 4       // buffers of keys are not looked at: views with axes are there
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, unsigned how, call *c);
 // The caller's memory that a checked call reads and writes.
@@ -114,6 +115,7 @@ clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t
                                  const tensor_rule *rule);
 void cla_kv_fill(call *c);
 bool cla_kv_is_shared(const clattn_kv *kv);
+bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v); // v is a part of k's rows
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones
 void cla_kv_place_arguments(const call *c, launch *l);
@@ -135,6 +137,7 @@ void cla_kv_views(const call *c, call_views *v);
 // New rows of keys and values (kv_append.c), which go to the caches before anything else: their checks, what the launch
 // needs, its table, which is borrowed before the first command, and the launch. Nothing where there are none.
 bool cla_kv_appends(const clattn_kv *kv);
+bool cla_kv_is_latent_cache(const clattn_kv *kv); // they do, and v is a view of k: so are those of v
 clattn_status cla_kv_check_new(call *c, bool planning);
 void cla_kv_fill_new(call *c);
 clattn_status cla_kv_append_prepare(const call *c);

@@ -75,8 +75,8 @@ static const char *options_refusal(const call *c, int prefix) {
     if (m->score_ops & ARGS_BLOCKS) return "a block mask has blocks of an item's rows";
     if (m->dropout) return "dropout differs from item to item";
     if (c->ragged.given) return "the items' rows are packed (cu_seqlens)";
-    if (cla_tensor_given(&c->params.score.sinks_device)) return "sinks lie on the device";
-    if (own == 0 && c->params.score.sinks) return "sinks belong to the items' own keys, and there are none";
+    if (own == 0 && (c->params.score.sinks || cla_tensor_given(&c->params.score.sinks_device)))
+        return "sinks belong to the items' own keys, and there are none";
     return hidden_keys(c, prefix);
 }
 
@@ -159,7 +159,7 @@ static void begin_part(const call *c, const variant *v, int range, call *part) {
     part->cascade.on = false;
     part->partial = partials_of(c, range);
     part->variant_workspace = c->variant_workspace + (c->cascade.partial_bytes + 255) / 256 * 256;
-    part->table = NULL;
+    part->table = part->with_sinks = NULL;
 }
 
 static args_view rows_view(const args_rows *rows) {
@@ -193,6 +193,7 @@ static void begin_prefix(const call *c, call *part) {
     clattn_score *s = &part->params.score;
     s->alignment = CLATTN_ALIGN_TOP_LEFT;
     s->q_lengths = s->kv_lengths = s->offsets = NULL;
+    s->sinks = NULL, s->sinks_device = (clattn_tensor){0};
     prefix_arguments(c, part);
 }
 
@@ -242,12 +243,13 @@ clattn_status cla_cascade_begin(const call *c, call *own, chain *steps) {
 
 clattn_status cla_cascade_enqueue(const call *c, call *own, chain *steps) {
     call part;
-    cl_mem const table = own->table;
+    cl_mem const table = own->table, with_sinks = own->with_sinks;
     begin_prefix(c, &part); // of what RoPE has turned
     TRY(cla_flash_enqueue(&part, steps));
     if (c->cascade.has_suffix) {
         begin_own(c, own);
         own->table = table;
+        TRY(cla_sinks_enqueue(own, steps, with_sinks, &own->table));
         TRY(cla_flash_enqueue(own, steps));
     }
     part = *c;

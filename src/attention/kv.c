@@ -12,7 +12,6 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
          "rope of i8 keys"},
-        {cla_kv_appends(kv) && cla_kv_has_past(kv), "k_new beside past_k"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -62,14 +61,38 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     return cla_kv_check_places(x, kv, items, planning);
 }
 
+static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes) {
+    bool same = a->buffer == b->buffer && a->offset == b->offset;
+    for (int i = 0; i < axes; i++) same = same && (a->stride[i] == b->stride[i] || a->shape[i] <= 1);
+    return same;
+}
+
+// Where buffers are not known yet, sizes that differ say that the strides are one tensor's.
+bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
+    const int64_t d = k->shape[3], dv = v->shape[3];
+    return dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
+}
+
+static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
+                      const clattn_tensor *v_scale) {
+    return cla_kv_is_view(k, v) && (k->type != CLATTN_TYPE_I8 || same_place(k_scale, v_scale, 3));
+}
+
+// New rows go to a cache whose values are a view of its keys.
+bool cla_kv_is_latent_cache(const clattn_kv *kv) {
+    return cla_kv_appends(kv) && kv->k.buffer && is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale);
+}
+
 // The caller's memory that keys and values are read from.
 void cla_kv_views(const call *c, call_views *v) {
     const clattn_kv *kv = &c->params.kv;
     const view_use kept = cla_kv_appends(kv) ? VIEW_BOTH : VIEW_READ;
     cla_views_add(v, "k", &kv->k, kept);
-    cla_views_add(v, "v", &kv->v, kept);
     cla_views_add(v, "k_scale", &kv->k_scale, kept);
-    cla_views_add(v, "v_scale", &kv->v_scale, kept);
+    if (!cla_kv_is_latent_cache(kv)) { // else they are those of the keys
+        cla_views_add(v, "v", &kv->v, kept);
+        cla_views_add(v, "v_scale", &kv->v_scale, kept);
+    }
     cla_views_add(v, "k_new", &kv->k_new, VIEW_READ);
     cla_views_add(v, "v_new", &kv->v_new, VIEW_READ);
     cla_views_add(v, "past_k", &kv->past_k, VIEW_READ);
@@ -79,21 +102,7 @@ void cla_kv_views(const call *c, call_views *v) {
     cla_views_add(v, "block_table", &kv->block_table, VIEW_READ);
 }
 
-static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes) {
-    bool same = a->buffer == b->buffer && a->offset == b->offset;
-    for (int i = 0; i < axes; i++) same = same && (a->stride[i] == b->stride[i] || a->shape[i] <= 1);
-    return same;
-}
-
-static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
-                      const clattn_tensor *v_scale) {
-    const int64_t d = k->shape[3], dv = v->shape[3];
-    return dv <= d && (k->buffer || dv < d) && same_place(k, v, 3) &&
-           (k->type != CLATTN_TYPE_I8 || same_place(k_scale, v_scale, 3));
-}
-
-// Whether a value is the first numbers of its key's row, as in latent attention, in the past, too. Where buffers are not known
-// yet, sizes that differ say that the strides are one tensor's.
+// Whether a value is the first numbers of its key's row, as in latent attention, in the past, too.
 bool cla_kv_is_shared(const clattn_kv *kv) {
     return is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale) &&
            (!cla_kv_has_past(kv) ||

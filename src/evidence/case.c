@@ -100,7 +100,9 @@ bool case_valid(const struct test_case *t, char why[256]) {
     else if (t->blocks && t->mask.rank == 0 && !t->mods)
         return refuse(why, "blocks: needs a mask, such as maskqk, or mods");
     else if (t->append && (t->append > t->n_kv || t->packed || elements > GUARDED_PERIOD))
-        return refuse(why, "append: at most all keys, of up to a million elements, which are not packed");
+        return refuse(why, "append: at most all keys, of up to a million elements, not packed");
+    else if (t->append && t->latent && t->rope.layout != CLATTN_ROPE_NONE)
+        return refuse(why, "append: new rows of a latent are turned before");
     else if (t->append && t->kv_type == CLATTN_TYPE_I8 && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: keys that are turned are not i8 here: the cache's rounding would show");
     else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))

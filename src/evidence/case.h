@@ -24,6 +24,7 @@
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k
 //   pastN pastN:N:... sharedpast   the first N of nkv keys lie in tensors of their own, of an item its number of them; one for all
 //   cascadenever cascadealways     whether a past of all is read once for all items; default the planner's choice
+//   cascadetry                     it is where the call allows it
 //   pagesN                         keys lie in pages of N rows; nkv is whole pages
 //   latent                         v is no tensor of its own but the first dv columns of k, as in multi-head latent attention
 //   alibi sinks headscales qlen kvlen offsets   [H] or [B] numbers made from the seed, or given: kvlen9:33:0
@@ -155,6 +156,7 @@ struct test_case {
     uint64_t seed;
 };
 
+#define CASE_CASCADE_TRY ((clattn_cascade)CLATTN_CASCADE_COUNT)
 #define CASE_NAME_SIZE 768
 
 // The case with its defaults filled in.

@@ -17,8 +17,7 @@ int64_t case_append_count(const struct case_data *data, int64_t b) {
 }
 
 int64_t case_append_start(const struct case_data *data, int64_t b) {
-    const clattn_score *s = &data->test.score;
-    return (s->kv_lengths ? s->kv_lengths[b] : data->test.n_kv) - case_append_count(data, b);
+    return case_places_keys(data, b) - case_append_count(data, b);
 }
 
 static struct guarded bind_rows(const struct case_data *data, struct place *place, int tensor) {
@@ -57,9 +56,10 @@ static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_
     }
     if (tensor != CASE_K || t->rope.layout == CLATTN_ROPE_NONE) return;
     double position[3];
+    const int64_t rows = t->page_size > 0 ? t->n_kv : case_kv_rows(t);
     for (int axis = 0; axis < 3; axis++) position[axis] = (double)(t->rope.position + j);
     for (int axis = 0; data->positions[1] && axis < (reference_has_sections(&t->rope) ? 3 : 1); axis++)
-        position[axis] = data->positions[1][(axis * t->batch + b) * t->n_kv + j];
+        position[axis] = data->positions[1][(axis * t->batch + b) * rows + j - case_places_past(data, b)];
     reference_rope(&t->rope, row, t->head_dim, position);
     for (int64_t d = 0; d < size; d++) row[d] = storage_round(t->kv_type, row[d]);
 }
@@ -74,6 +74,7 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
     for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
         const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;
+        if (j < case_places_past(data, b)) continue; // it lies as in any case
         const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
         if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }
@@ -86,16 +87,22 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     return to;
 }
 
+// A latent's values are the first columns of its keys, in the cache and in the new rows.
 void case_append_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
     clattn_tensor *const views[] = {&kv->k, &kv->v}, *const rows[] = {&kv->k_new, &kv->v_new},
                          *const scales[] = {&kv->k_scale, &kv->v_scale};
+    const bool latent = data->test.latent;
     for (int n = 0; n < 2; n++) {
-        a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
-        a->new_rows[n] = bind_rows(data, place, CASE_K + n);
-        *views[n] = a->caches[n].view;
-        *rows[n] = a->new_rows[n].view;
-        *scales[n] = a->kv_scales[n].view;
+        const int from = latent ? 0 : n;
+        if (n == from) {
+            a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
+            a->new_rows[n] = bind_rows(data, place, CASE_K + n);
+        }
+        *views[n] = a->caches[from].view;
+        *rows[n] = a->new_rows[from].view;
+        *scales[n] = a->kv_scales[from].view;
     }
-    case_places_bind(data, place, a);
+    if (latent) kv->v.shape[3] = kv->v_new.shape[3] = data->test.head_dim_v;
+    case_kv_bind_past(data, place, a);
 }

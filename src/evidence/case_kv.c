@@ -100,6 +100,11 @@ void case_kv_bind(const struct case_data *data, const struct case_data *keys, st
     clattn_kv *kv = &a->params.kv;
     bind_pair(keys, place, CASE_K, a, a->kv_scales,
               (clattn_tensor *[]){&kv->k, &kv->v, &kv->k_scale, &kv->v_scale});
+    case_kv_bind_past(data, place, a);
+}
+
+void case_kv_bind_past(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    clattn_kv *kv = &a->params.kv;
     if (data->test.has_past)
         bind_pair(data, place, CASE_PAST_K, a, a->kv_scales + 2,
                   (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale});

@@ -16,5 +16,7 @@ float case_kv_integers(double *row, int64_t size);
 // Put k and v, and what stands beside them, on the device and into the call; k and v are those of `keys`.
 void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
                   struct case_arrays *arrays);
+// Of those the past alone, and where keys lie besides.
+void case_kv_bind_past(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 
 #endif

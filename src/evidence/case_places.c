@@ -25,6 +25,19 @@ int64_t case_past_batch(const struct test_case *t) {
     return t->past_shared ? 1 : t->batch;
 }
 
+// Of lengths that are given: those of the past, of keys, and of rows, of which as many are new.
+static bool past_leaves_room(const struct test_case *t) {
+    bool fits = true;
+    for (int b = 0; b < t->given[CASE_KV_LENGTHS].count; b++) {
+        const double past = t->past_count > 0 ? t->past_length[b] : (double)t->past,
+                     rows = t->append == t->n_q && t->given[CASE_Q_LENGTHS].count > b
+                                ? t->given[CASE_Q_LENGTHS].x[b]
+                                : t->append;
+        fits = fits && t->given[CASE_KV_LENGTHS].x[b] >= past + rows;
+    }
+    return fits;
+}
+
 bool case_places_valid(const struct test_case *t, char why[256]) {
     bool fits = true;
     for (int b = 0; b < t->past_count; b++) fits = fits && t->past_length[b] <= t->past;
@@ -37,6 +50,10 @@ bool case_places_valid(const struct test_case *t, char why[256]) {
         snprintf(why, 256, "past: not with pages");
     else if (t->past_shared && !t->has_past)
         snprintf(why, 256, "sharedpast: needs past, such as past64");
+    else if (t->has_past && t->append > t->n_kv - t->past)
+        snprintf(why, 256, "append: goes behind past rows: at most nkv without them");
+    else if (t->has_past && t->append && !past_leaves_room(t))
+        snprintf(why, 256, "kvlen: counts past rows and those of append, which are its last");
     else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
         snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
     else if (case_has_places(t) && t->packed)
@@ -46,13 +63,17 @@ bool case_places_valid(const struct test_case *t, char why[256]) {
     return false;
 }
 
-static int64_t past_length(const struct case_data *data, int64_t b) {
+int64_t case_places_past(const struct case_data *data, int64_t b) {
     return data->past_lengths ? data->past_lengths[b] : data->test.past;
 }
 // Keys of an item at most.
 static int64_t most_keys(const struct case_data *data, int64_t b) {
     const struct test_case *t = &data->test;
-    return t->has_past ? past_length(data, b) + case_kv_rows(t) : t->n_kv;
+    return t->has_past ? case_places_past(data, b) + case_kv_rows(t) : t->n_kv;
+}
+int64_t case_places_keys(const struct case_data *data, int64_t b) {
+    const int32_t *lengths = data->test.score.kv_lengths;
+    return lengths ? lengths[b] : most_keys(data, b);
 }
 
 struct reference_places case_places_of(const struct case_data *data) {
@@ -70,7 +91,7 @@ struct reference_places case_places_of(const struct case_data *data) {
 
 double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t h, int64_t j) {
     const struct test_case *t = &data->test;
-    const int64_t size = value ? t->head_dim_v : t->head_dim, past = past_length(data, b);
+    const int64_t size = value ? t->head_dim_v : t->head_dim, past = case_places_past(data, b);
     double *at = value ? data->v : data->k;
     if (at == NULL) return NULL; // the values are those of the keys
     if (t->page_size > 0) {
@@ -106,16 +127,24 @@ static void make_blocks(struct case_data *data, struct random *random) {
     free(order);
 }
 
+// Random ones into what an item has: its past and the rows behind it, those that are appended among them.
+static void fit_lengths(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    int32_t *lengths = data->integers[CASE_KV_LENGTHS];
+    for (int64_t b = 0; lengths != NULL && t->given[CASE_KV_LENGTHS].count == 0 && b < t->batch; b++) {
+        const int64_t least = t->append ? case_places_past(data, b) + t->append : 0;
+        if (lengths[b] > most_keys(data, b)) lengths[b] = (int32_t)most_keys(data, b);
+        if (lengths[b] < least) lengths[b] = (int32_t)least;
+    }
+}
+
 void case_places_make(struct case_data *data) {
     const struct test_case *t = &data->test;
     struct random random = {t->seed + 77};
+    if (t->past_count > 0) data->past_lengths = evidence_zeros((size_t)t->batch, sizeof *data->past_lengths);
+    for (int64_t b = 0; b < t->past_count; b++) data->past_lengths[b] = (int32_t)t->past_length[b];
+    fit_lengths(data);
     if (t->page_size > 0) make_blocks(data, &random);
-    if (t->past_count == 0) return;
-    data->past_lengths = evidence_zeros((size_t)t->batch, sizeof *data->past_lengths);
-    for (int64_t b = 0; b < t->batch; b++) data->past_lengths[b] = (int32_t)t->past_length[b];
-    int32_t *lengths = data->integers[CASE_KV_LENGTHS];
-    for (int64_t b = 0; lengths != NULL && t->given[CASE_KV_LENGTHS].count == 0 && b < t->batch; b++)
-        if (lengths[b] > most_keys(data, b)) lengths[b] = (int32_t)most_keys(data, b);
 }
 
 // A table that repeats has no rows of its own.
@@ -138,7 +167,7 @@ static void hide(struct case_data *data, bool value) {
         for (int64_t i = 0; copy[n] && i < count[n]; i++) data->input[tensors[n]][i] = (double)NAN;
     }
     for (int64_t b = 0; b < t->batch; b++) {
-        const int64_t keys = t->score.kv_lengths ? t->score.kv_lengths[b] : most_keys(data, b);
+        const int64_t keys = case_places_keys(data, b);
         for (int64_t h = 0; h < t->kv_heads; h++)
             for (int64_t j = 0; j < keys && j < t->n_kv; j++) {
                 double *row = case_kv_row(data, value, b, h, j);

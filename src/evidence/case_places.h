@@ -24,6 +24,10 @@ void case_places_free(struct case_data *data);
 // What the reference needs of them.
 struct reference_places case_places_of(const struct case_data *data);
 
+// How many keys of an item are past ones; and how many it has.
+int64_t case_places_past(const struct case_data *data, int64_t b);
+int64_t case_places_keys(const struct case_data *data, int64_t b);
+
 // The row of key j, or with `value` of its value, or NULL where there is none.
 double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t h, int64_t j);
 

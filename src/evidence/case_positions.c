@@ -81,7 +81,9 @@ static clattn_tensor bind(const struct case_data *data, struct place *place, int
                   batch = is_shared(t) ? 1 : t->batch;
     double *values = reference_alloc(axes * batch * n);
     for (int64_t c = 0; c < axes * batch * n; c++) {
-        const int64_t b = c / n % batch, row = c % n + (of && t->append ? case_append_start(data, b) : 0);
+        const int64_t b = c / n % batch,
+                      row = c % n +
+                            (of && t->append ? case_append_start(data, b) - case_places_past(data, b) : 0);
         values[c] = row < all ? data->positions[of][(c / (batch * n) * t->batch + b) * all + row] : 0;
     }
     if (case_ragged_has(t, of ? CASE_K : CASE_Q) || (of && t->ragged && t->append))

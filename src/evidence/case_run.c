@@ -45,7 +45,7 @@ static void fill_attention(const struct test_case *t, struct case_arrays *a) {
     p->rope = t->rope;
     p->kernel = t->kernel;
     p->splits = t->splits;
-    p->cascade = t->cascade;
+    p->cascade = t->cascade == CASE_CASCADE_TRY ? CLATTN_CASCADE_AUTO : t->cascade;
     p->scores_at = t->scores_at;
     p->out = a->out.view;
     p->lse = a->lse.view;
@@ -106,6 +106,14 @@ static void pack_weights(const struct test_case *t, struct place *place, struct 
     clFinish(place->queue);
 }
 
+// CASE_CASCADE_TRY: asked for where the library takes it.
+static void try_cascade(const struct place *place, clattn_attention_params *p) {
+    clattn_plan plan;
+    p->cascade = CLATTN_CASCADE_ALWAYS;
+    if (clattn_attention_plan(place->context, p, &plan) == CLATTN_UNSUPPORTED)
+        p->cascade = CLATTN_CASCADE_AUTO;
+}
+
 void case_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     const struct case_data *packed = case_ragged_pack(data);
@@ -145,6 +153,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
     if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
+    if (t->cascade == CASE_CASCADE_TRY) try_cascade(place, &a->params);
 }
 
 void case_unbind(struct case_arrays *a) {

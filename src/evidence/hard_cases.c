@@ -42,6 +42,8 @@ const struct hard_case hard_cases[] = {
      "sectionsmixed"},
     {"append", "attend-f32-b2-h4-hkv2-n9-nkv33-d64-causal-lse-kvlen33:9-ropehalf-append9"},
     {"append-i8", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvi8-lse-kvlen300:17-append1-hiddennan"},
+    {"append-past",
+     "attend-f32-b2-h4-hkv2-n9-nkv65-d64-causal-lse-past32:32:20-kvlen50:29-ropehalf-ropepos3-append9"},
     {"rope-part", "attend-f32-b1-h2-n9-nkv33-d40-causal-lse-ropeinterleaved-rotary24"},
     {"bshd", "attend-f32-b2-h3-n9-nkv33-d40-full-bshd-lse"},
     {"padded", "attend-f32-b2-h3-n9-nkv33-d40-full-padded-lse"},

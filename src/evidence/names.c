@@ -6,7 +6,7 @@
 
 const char *const names_types[] = {"f32", "f16", "bf16", NULL};
 const char *const names_kernels[] = {"auto", "unfused", "flash", "decode", NULL};
-const char *const names_cascades[] = {"auto", "never", "always", NULL};
+const char *const names_cascades[] = {"auto", "never", "always", "try", NULL};
 const char *const names_projections[] = {"auto", "clblast", "native", NULL};
 const char *const names_precisions[] = {"exact", "split", NULL};
 const char *const names_taps[] = {"raw", "softcap", "masked", "softmax", NULL};

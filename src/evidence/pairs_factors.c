@@ -5,6 +5,7 @@
 #include <string.h>
 
 #define RUN false, false
+#define RUN_LAID false, true
 #define COMPILED true, false
 #define COMPILED_LAID true, true
 
@@ -31,7 +32,7 @@ const struct pairs_factor pairs_factors[] = {
     {"bias", COMPILED, {"", "biasqk", "bias1hqk:f16", "biasb1qk:bf16", "biask", "biasqk-infbias"}},
     {"mask", COMPILED, {"", "maskqk", "maskbhqk", "maskb11k", "maskhqk-blocks"}},
     {"alibi", COMPILED, {"", "alibi"}},
-    {"sinks", RUN, {"", "sinks"}},
+    {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"scale", COMPILED, {"", "scalem0.3", "headscales"}},
     {"expressions", COMPILED, {"", "mods", "mods-blocks"}},
     {"layout", COMPILED, {"", "bshd", "padded", "spaced", "packed"}},
@@ -49,7 +50,9 @@ const struct pairs_factor pairs_factors[] = {
     {"splits", RUN, {"", "splits1", "splits3", "splits7"}},
     {"keys lie",
      COMPILED_LAID,
-     {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "append", "append-many", "latent"}},
+     {"", "pages16", "pages7", "past", "past-lengths", "past-shared", "past-cascade"}},
+    {"values", COMPILED_LAID, {"", "latent"}},
+    {"new rows", RUN_LAID, {"", "append1", "appendall"}}, // where the others have put the keys
     {"ragged",
      COMPILED,
      {"", "raggedhost", "raggeddevice", "raggedgaps", "raggedgapsdevice", "raggedcache",
@@ -63,9 +66,13 @@ _Static_assert(sizeof pairs_factors / sizeof pairs_factors[0] <= PAIRS_MOST_FACT
 
 const struct pairs_refused pairs_refused[] = {
     {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
-    {"append", "past", "k_new beside past_k", CLATTN_UNSUPPORTED},
-    {"ragged", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT}, // queries alone may be
-    {"ragged", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
+    // Keys that are packed; of a cache queries alone are.
+    {"raggedhost", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
+    {"raggeddevice", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
+    {"raggedgaps", "pages", "keys lie in pages, not packed", CLATTN_INVALID_ARGUMENT},
+    {"raggedhost", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
+    {"raggeddevice", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
+    {"raggedgaps", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
@@ -81,10 +88,7 @@ static const char *const apart[][2] = {
     {"packed", "append"},
     {"packed", "latent"},
     {"packed", "ragged"},
-    {"ragged", "latent"},
-    {"ragged", "past"}, // cases of their own: test_ragged_places.c
-    {"ragged", "positions"},
-    {"append", "pages"},
+    {"ragged", "append1"},  // new rows are as many as query rows
     {"ropehalf", "d33"},    // pairs of an odd number
     {"infbias", "seennan"}, // one kind of contents a case
     {"infbias", "unseennan"},
@@ -102,7 +106,8 @@ static const char *const apart[][2] = {
 
 const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix", "decode", "rows", NULL};
 enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, FAMILIES };
-#define ALL_BUT(family) (((1u << FAMILIES) - 1) & ~(1u << (family)))
+#define ALL ((1u << FAMILIES) - 1)
+#define ALL_BUT(family) (ALL & ~(1u << (family)))
 #define DECODES (1u << DECODE | 1u << ROWS)
 
 // Tokens of which these families, a bit for each, take none; and of which they take some, by the option.
@@ -137,6 +142,7 @@ static const struct {
     const char *token[3];
 } thirds[] = {
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
+    {ALL, {"rope", "latent", "append"}},                             // values would be turned with their keys
 };
 
 // Whether one of the tokens of a level begins so.

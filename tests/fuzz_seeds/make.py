@@ -180,6 +180,17 @@ def make_api():
         write(f"api/texts_{texts}", plain + bytes([64, 64, texts]))
     write("api/good_text", plain + bytes([64, 64, 2]))
     write("api/block_mask", bytes([13]) + plain[1:] + bytes([64, 64, 4]))
+    # Sinks and lengths on the device, cascades, latents; a layer's caches: a byte behind the entry.
+    def also(bits, more=0):
+        return bytes([1, bits]) + types[1:] + bytes([0, 0, 0, 0, more, more])
+    for name, bits, more_bits in (("sinks", 1, 0), ("lengths", 2, 8 | 16), ("cascade", 4, 1 | 128), ("cascade_always", 8, 1 | 128), ("latent", 16, 0),
+                                  ("latent_past", 16, 1), ("sinks_ragged", 1, 8), ("append_past", 1, 1 | 4), ("append_pages", 1, 2 | 4),
+                                  ("append_ragged_lengths", 2, 4 | 8 | 16), ("pages_lengths", 2, 2 | 8 | 16)):
+        write(f"api/also_{name}", also(bits, more_bits))
+    write("api/good_also_sinks", also(1))
+    write("api/good_also_latent", also(16))
+    for bits in (1, 3, 5, 8, 24, 9, 13, 11, 33, 25):
+        write(f"api/layer_also_{bits}", bytes([4, bits, 0, 0, 1, 3, 3, 0, 1, 0, 1, 0, 0, 0, 0, 0]))
     # A table of pages and first rows on the device that leave everything.
     write("api/pages_anywhere", plain + bytes([2, 2, 1, 0] + [240 + n for n in range(16)] * 2))
     write("api/sequences_anywhere", plain + bytes([8 | 16 | 128] * 2) + bytes([1, 0]) + bytes([255, 30, 254, 40, 253, 60] * 8))
