@@ -195,6 +195,7 @@ void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows
         ((float *)rows->sum)[x] = sink == -INFINITY || x != r ? 0.0f : 1.0f;
     }
     for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
+    begin_mods(call, rows, r);
 }
 
 float sum_of_row(const query_rows *rows, int r) {

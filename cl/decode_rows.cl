@@ -324,6 +324,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void decode_rows(FUSED_A
         t->i0 = first + n * LANE_ROWS, t->rows = min(LANE_ROWS, rows - n * LANE_ROWS);
         t->scale = args.scale;
         heads_find_rows(t, h_kv);
+        tile_begin_mods(t);
         tile_find_intervals(t, &bounds, begin, end);
         start_tile(&all[n], &g, q, table, split == 0);
     }

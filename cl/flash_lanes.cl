@@ -118,6 +118,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     t.place = &place;
 #endif
     if (t.rows <= 0) return;
+    tile_begin_mods(&t);
     const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
                begin = split * span;
     tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));

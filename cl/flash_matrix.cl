@@ -188,6 +188,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     t.place = &place;
 #endif
     if (t.rows <= 0) return;
+    tile_begin_mods(&t);
     const long all = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : all,
                begin = split * span;
     tile_find_intervals(&t, &bounds, (int)min(begin, all), (int)min(begin + span, all));

@@ -5,6 +5,7 @@
 
 #include "plan_suite.h"
 
+#include <stdio.h>
 #include <string.h>
 
 static problem latent(int heads, int n_q, int n_kv) {
@@ -82,7 +83,7 @@ START_TEST(many_units) {
 }
 END_TEST
 
-// A plan says that the caller's expressions run lane by lane, where its kernel has lanes.
+// A plan says how the caller's expressions run, where its kernel has lanes: as vectors, or why lane by lane.
 START_TEST(expressions) {
     static const clattn_capabilities no_cpu = {
         .max_work_group = 256, .local_memory_bytes = 32768, .compute_units = 8};
@@ -93,15 +94,23 @@ START_TEST(expressions) {
         char why[256];
         p.score_ops = ops & ARGS_SCORE_OPS;
         variant v = plan(&in, &p);
-        cla_variant_explain(&in, &p, &v, why);
-        ck_assert_msg((strstr(why, "score_mod lane by lane") != NULL) == (ops == ARGS_SCORE_MOD), "%s", why);
-        ck_assert_msg((strstr(why, "mask_mod lane by lane") != NULL) == (ops == ARGS_MASK_MOD), "%s", why);
+        for (int scalar = 0; scalar < 2; scalar++) {
+            p.lane_by_lane[0] = p.lane_by_lane[1] = scalar ? "not known in vectors: 'fma'" : NULL;
+            const char *const how = scalar ? "lane by lane (not known in vectors: 'fma'), " : "in vectors, ";
+            char words[2][96];
+            snprintf(words[0], sizeof words[0], "score_mod %s", how);
+            snprintf(words[1], sizeof words[1], "mask_mod %s", how);
+            cla_variant_explain(&in, &p, &v, why);
+            ck_assert_msg((strstr(why, words[0]) != NULL) == (ops == ARGS_SCORE_MOD), "%s", why);
+            ck_assert_msg((strstr(why, words[1]) != NULL) == (ops == ARGS_MASK_MOD), "%s", why);
+        }
         p = (problem){
             .batch = 1, .heads = 2, .kv_heads = 2, .n_q = 64, .n_kv = 64, .head_dim = 64, .head_dim_v = 64};
         p.score_ops = ops & ARGS_SCORE_OPS;
+        p.lane_by_lane[0] = p.lane_by_lane[1] = "some reason";
         v = plan(&other, &p);
         cla_variant_explain(&other, &p, &v, why);
-        ck_assert_msg(strstr(why, "lane by lane") == NULL, "%s", why);
+        ck_assert_msg(strstr(why, "_mod") == NULL, "%s", why);
     }
 }
 END_TEST

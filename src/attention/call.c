@@ -160,7 +160,7 @@ static clattn_status check_mods(call *c, bool planning) {
                                     "%s: has no elements: each axis must have 1 or more",
                                     mod_buffer_names[n]);
     }
-    return cla_mods_find(c->context, s, &c->inserted);
+    return cla_mods_find(c->context, s, &c->inserted, c->problem.lane_by_lane);
 }
 
 // [B or 1, H or 1, row blocks, key blocks], dense or not.

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mod_vector.h"
 #include "attention/tensor.h"
 #include "core/host.h"
 #include "core/text.h"
@@ -18,6 +19,8 @@ typedef struct mod_text {
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
     char *inserted;
+    // Of score_mod and mask_mod why they run lane by lane; empty: as vectors.
+    char why[2][MOD_WHY];
 } mod_text;
 
 static void release_text(const clattn_context *c, mod_text *t) {
@@ -68,13 +71,15 @@ static void put(writer *w, const char *format, ...) {
 
 static const struct {
     const char *element, *result, *load; // load is a format with the buffer's number
+    const char *vector, *loads;          // a vector of neighbours
 } types[CLATTN_TYPE_COUNT] = {
-    [CLATTN_TYPE_F32] = {"ELEMENT(0)", "float", "LOAD(0, m->b%d, at)"},
-    [CLATTN_TYPE_F16] = {"ELEMENT(1)", "float", "LOAD(1, m->b%d, at)"},
-    [CLATTN_TYPE_BF16] = {"ELEMENT(2)", "float", "LOAD(2, m->b%d, at)"},
-    [CLATTN_TYPE_BOOL] = {"uchar", "int", "m->b%d[at] != 0"},
-    [CLATTN_TYPE_I8] = {"char", "int", "m->b%d[at]"},
-    [CLATTN_TYPE_I32] = {"int", "int", "m->b%d[at]"},
+    [CLATTN_TYPE_F32] = {"ELEMENT(0)", "float", "LOAD(0, m->b%d, at)", "VEC", "LOAD_LANES(0, m->b%d, at)"},
+    [CLATTN_TYPE_F16] = {"ELEMENT(1)", "float", "LOAD(1, m->b%d, at)", "VEC", "LOAD_LANES(1, m->b%d, at)"},
+    [CLATTN_TYPE_BF16] = {"ELEMENT(2)", "float", "LOAD(2, m->b%d, at)", "VEC", "LOAD_LANES(2, m->b%d, at)"},
+    [CLATTN_TYPE_BOOL] = {"uchar", "int", "m->b%d[at] != 0", "VEC_INT",
+                          "-(TO_VEC_INT(VLOAD(0, m->b%d + at)) != (VEC_INT)(0))"},
+    [CLATTN_TYPE_I8] = {"char", "int", "m->b%d[at]", "VEC_INT", "TO_VEC_INT(VLOAD(0, m->b%d + at))"},
+    [CLATTN_TYPE_I32] = {"int", "int", "m->b%d[at]", "VEC_INT", "VLOAD(0, m->b%d + at)"},
 };
 
 // The types of the buffers, as arguments of a kernel and as what a call has of them.
@@ -100,10 +105,49 @@ static void put_reader(writer *w, const mod_text *t, int n) {
     if (!rank) return;
     put(w, "%s mod_read%d(const mod_call *m, int x0, int x1, int x2, int x3) {\n",
         types[t->buffers[n].type].result, n);
-    put(w, "    const long at = mod_element(&m->args->buffer[%d], x0, x1, x2, x3);\n    return ", n);
+    put(w, "    const long at = mod_element%d(&m->args->buffer[%d], x0, x1, x2, x3);\n    return ", rank, n);
     put(w, types[t->buffers[n].type].load, n);
     put(w, ";\n}\n#define buffer%d(%s) mod_read%d(clattn_call, %s)\n", n, taken[rank - 1], n,
         given[rank - 1]);
+}
+
+// mod_runN: of neighbours along an axis; mod_gatherN: of anything.
+static void put_vector_reader(writer *w, const mod_text *t, int n) {
+    const int rank = t->buffers[n].rank;
+    if (!rank) return;
+    const char *const vector = types[t->buffers[n].type].vector;
+    put(w, "%s mod_gather%d(const mod_call *m, VEC_INT x0, VEC_INT x1, VEC_INT x2, VEC_INT x3) {\n", vector,
+        n);
+    put(w,
+        "    MOD_EACH_LANE(%s, mod_read%d(m, MOD_LANE(x0), MOD_LANE(x1), MOD_LANE(x2), MOD_LANE(x3)))\n}\n",
+        types[t->buffers[n].type].result, n);
+    put(w, "%s mod_run%d(const mod_call *m, int x0, int x1, int x2, int x3, const int axis) {\n", vector, n);
+    put(w,
+        "    if (mod_is_run(&m->args->buffer[%d], axis, axis == 0 ? x0 : axis == 1 ? x1 : axis == 2 ? x2 : "
+        "x3)) {\n",
+        n);
+    put(w, "        const long at = mod_element%d(&m->args->buffer[%d], x0, x1, x2, x3);\n        return ",
+        rank, n);
+    put(w, types[t->buffers[n].type].loads, n);
+    put(w, ";\n    }\n    const VEC_INT y = lane_numbers(), none = (VEC_INT)(0);\n    return mod_gather%d(m",
+        n);
+    for (int x = 0; x < 4; x++) put(w, ", x%d + (axis == %d ? y : none)", x, x);
+    put(w, ");\n}\n");
+}
+
+// What a kernel that defines MOD_LANES takes in place of the functions of numbers.
+static void put_vectors(writer *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
+    if (!forms[0][0] && !forms[1][0]) return;
+    put(w, "#if MOD_LANES && !" PROGRAM_PLAIN "\n");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_vector_reader(w, t, n);
+    for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) {
+        put(w, "#if MOD_LANES == %d\n", lanes);
+        for (int is_mask = 0; is_mask < 2; is_mask++)
+            if (forms[is_mask][lanes - 1])
+                put(w, "#define MOD_%s_LANES 1\n%s", is_mask ? "MASK" : "SCORE", forms[is_mask][lanes - 1]);
+        put(w, "#endif\n");
+    }
+    put(w, "#endif\n");
 }
 
 // The text begins in the first column of its first line, under its name.
@@ -111,7 +155,9 @@ static void put_function(writer *w, const char *type, const char *name, const ch
                          const char *without) {
     put(w, "%s own_%s(%sint b, int h, int i, int j, int row, int q_length, int kv_length,\n", type, name,
         first);
-    put(w, "    const mod_call *clattn_call) {\n    return (%s)(\n", type);
+    // A product and a sum stay two roundings, in numbers as in vectors; where fma is not OpenCL's own (lanes.clh) it needs them as one.
+    put(w, "    const mod_call *clattn_call) {\n%s    return (%s)(\n",
+        text && strstr(text, "fma") ? "" : "#pragma OPENCL FP_CONTRACT OFF\n", type);
     if (text)
         put(w, "#line 1 \"%s\"\n%s\n", name, text);
     else
@@ -119,13 +165,29 @@ static void put_function(writer *w, const char *type, const char *name, const ch
     put(w, ");\n}\n");
 }
 
-static void write_text(const mod_text *t, writer *w) {
+static void write_text(const mod_text *t, writer *w, char *forms[2][MOD_LANES_MOST]) {
     put_arguments(w, t);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
     put_function(w, "float", "score_mod", "float score, ", t->score, "score");
     put_function(w, "bool", "mask_mod", "", t->mask, "true");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put(w, "#undef buffer%d\n", n);
     put(w, "#line 1 \"mods.clh\"\n");
+    put_vectors(w, t, forms);
+}
+
+// The vector forms of a text, for each kind of lanes or for none; false: no memory.
+static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char *forms[MOD_LANES_MOST]) {
+    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask};
+    if (!s.text) return true;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
+    for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[is_mask][0]; lanes++) {
+        forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[is_mask]);
+        if (!forms[lanes - 1] && !t->why[is_mask][0]) return false;
+    }
+    for (int lanes = 0; t->why[is_mask][0] && lanes < MOD_LANES_MOST; lanes++)
+        cla_host_release(&c->host, forms[lanes]), forms[lanes] = NULL;
+    return true;
 }
 
 static mod_text *create(const clattn_context *c, const clattn_score *s) {
@@ -139,17 +201,23 @@ static mod_text *create(const clattn_context *c, const clattn_score *s) {
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
-    writer w = {.room = 8192 + (t->score ? strlen(t->score) : 0) + (t->mask ? strlen(t->mask) : 0)};
-    w.at = t->inserted = cla_host_take(&c->host, w.room);
-    if (ok && w.at) {
-        write_text(t, &w);
-        return t;
-    }
+    char *forms[2][MOD_LANES_MOST] = {{NULL}};
+    writer w = {.room = 16384 + (t->score ? strlen(t->score) : 0) + (t->mask ? strlen(t->mask) : 0)};
+    for (int is_mask = 0; ok && is_mask < 2; is_mask++) ok = make_forms(c, t, is_mask, forms[is_mask]);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        if (forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST])
+            w.room += strlen(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
+    if (w.at) write_text(t, &w, forms);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    if (w.at) return t;
     release_text(c, t);
     return NULL;
 }
 
-clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted) {
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted,
+                            const char *lane_by_lane[2]) {
     *inserted = NULL;
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
@@ -167,6 +235,8 @@ clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, 
         cla_os_mutex_unlock(&context->program_lock);
     }
     *inserted = t->inserted;
+    for (int is_mask = 0; is_mask < 2; is_mask++)
+        lane_by_lane[is_mask] = t->why[is_mask][0] ? t->why[is_mask] : NULL;
     return CLATTN_OK;
 }
 

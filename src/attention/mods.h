@@ -12,8 +12,10 @@
 // Whether a text is one expression that cannot end the function it is put into. INVALID_ARGUMENT says where it is not.
 clattn_status cla_mods_check_text(clattn_context *context, const char *name, const char *text);
 
-// The OpenCL C of a checked score's expressions and buffers; NULL where it has none. It lives as long as the context.
-clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted);
+// The OpenCL C of a checked score's expressions and buffers; NULL where it has none. lane_by_lane: of score_mod and of mask_mod
+// why kernels with vectors run it for one lane at a time, where they do. All of it lives as long as the context.
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted,
+                            const char *lane_by_lane[2]);
 void cla_mods_release(clattn_context *context);
 
 // What the kernels see of the buffers.

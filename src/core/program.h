@@ -18,6 +18,10 @@ typedef struct program_spec {
 
 #define PROGRAM_INSERTED "// CLATTN_INSERTED"
 
+// An inserted text may have parts that a compiler may refuse, between "#if !" PROGRAM_PLAIN and "#endif": the program is then
+// built without them, and nobody is told.
+#define PROGRAM_PLAIN "CLATTN_PLAIN"
+
 #define PROGRAM_OPTIONS "-cl-std=CL1.2"
 
 #define PROGRAM_MOST_IDLE 16

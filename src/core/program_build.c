@@ -137,8 +137,8 @@ static size_t bytes_before_mark(const struct kernel_source *source) {
     return 0;
 }
 
-static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
-                                  cl_program *result) {
+// The driver's compiler on the source; *built is NULL where there is not even a program.
+static cl_int compile(clattn_context *c, const program_spec *spec, const char *options, cl_program *built) {
     const struct kernel_source *source = &clattn_kernel_sources[spec->id];
     const char *text = (const char *)source->text;
     const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
@@ -146,10 +146,25 @@ static clattn_status build_source(clattn_context *c, const program_spec *spec, c
     const size_t sizes[] = {before, strlen(texts[1]), source->bytes - before};
     const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
     cl_int code = CL_SUCCESS;
-    cl_program built =
-        clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
+    *built = clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
+    return *built ? clBuildProgram(*built, 1, &c->device, options, NULL, NULL) : code;
+}
+
+static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
+                                  cl_program *result) {
+    char plain[MAX_OPTIONS + sizeof PROGRAM_PLAIN + 8];
+    cl_program built = NULL;
+    cl_int code = compile(c, spec, options, &built);
+    if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
+        strstr(spec->inserted, PROGRAM_PLAIN)) {
+        clReleaseProgram(built);
+        cla_log_send(&c->log, CLATTN_LOG_INFO,
+                     "kernel %s: the compiler refuses vectors of an expression: lane by lane",
+                     clattn_kernel_sources[spec->id].name);
+        snprintf(plain, sizeof plain, "%s -D" PROGRAM_PLAIN "=1", options);
+        code = compile(c, spec, plain, &built);
+    }
     if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
-    code = clBuildProgram(built, 1, &c->device, options, NULL, NULL);
     if (code == CL_SUCCESS) {
         *result = built;
         return CLATTN_OK;

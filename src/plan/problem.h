@@ -9,10 +9,12 @@ typedef struct problem {
     clattn_type type_q, type_kv, type_out, type_bias, type_weights;
     // Elements to which every row of the tensor is aligned in its buffer: a power of two, at most 16.
     int align_q, align_k, align_v;
-    bool past;            // the first keys lie in a second pair of views
-    bool paged;           // keys lie in pages
-    bool shared_kv;       // a value is the first Dv numbers of its key's row, in memory
-    int score_ops;        // what is done to a score: the bits ARGS_SCORE_OPS of args.h
+    bool past;      // the first keys lie in a second pair of views
+    bool paged;     // keys lie in pages
+    bool shared_kv; // a value is the first Dv numbers of its key's row, in memory
+    int score_ops;  // what is done to a score: the bits ARGS_SCORE_OPS of args.h
+    // Why score_mod and mask_mod are not made vectors of, where they are not; NULL: they are.
+    const char *lane_by_lane[2];
     bool dropout;         // some weights are dropped
     bool wants_weights;   // attention weights are returned
     bool wants_scores;    // a score tap is returned

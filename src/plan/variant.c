@@ -146,13 +146,23 @@ void cla_variant_refusal(const variant *v, char why[256]) {
              v->refusal);
 }
 
-// The caller's own expressions are scalar code; a kernel whose rows or keys lie in vectors runs them for one at a time.
-static const char *expressions_of(const problem *p, const variant *v) {
-    const int own = p->score_ops & ARGS_MODS;
-    if (!own || !v->knobs.lanes) return "";
-    return own == ARGS_MODS        ? "score_mod and mask_mod lane by lane, "
-           : own == ARGS_SCORE_MOD ? "score_mod lane by lane, "
-                                   : "mask_mod lane by lane, ";
+// How a kernel whose rows or keys lie in vectors runs the caller's own expressions: as vectors, or for one lane at a time.
+static void put_expressions(const problem *p, const variant *v, char *why, size_t size) {
+    static const struct {
+        int op;
+        const char *name;
+    } own[] = {{ARGS_SCORE_MOD, "score_mod"}, {ARGS_MASK_MOD, "mask_mod"}};
+    const bool vectors = v->knobs.lanes || v->family->id == KERNEL_FLASH_MATRIX; // whose width is no knob
+    size_t used = 0;
+    why[0] = '\0';
+    for (int n = 0; n < 2 && vectors; n++) {
+        const char *reason = p->lane_by_lane[n];
+        if (!(p->score_ops & own[n].op) || used >= size) continue;
+        const int put = reason
+                            ? snprintf(why + used, size - used, "%s lane by lane (%s), ", own[n].name, reason)
+                            : snprintf(why + used, size - used, "%s in vectors, ", own[n].name);
+        used += put > 0 ? (size_t)put : 0;
+    }
 }
 
 void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]) {
@@ -166,9 +176,11 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
                  !wanted && v->refusal ? v->refusal : "");
         return;
     }
+    char own[160];
     v->family->explain(in, v, text);
+    put_expressions(p, v, own, sizeof own);
     snprintf(why, 256, "%s: %s%s%s", clattn_kernel_name(v->family->path),
-             p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", expressions_of(p, v), text);
+             p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", own, text);
 }
 
 // Of a family that was not taken; where it fits, v is what it would do.

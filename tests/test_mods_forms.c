@@ -1,0 +1,203 @@
+// test_mods_forms.c: the caller's expressions as vectors, without a device: which are made vectors of and why others are not, that
+// ready texts all are, and that no text, however odd, ends the program. Leaves out what the vectors compute
+// (test_mods_vectors.c). Uses the translator, from the static library.
+#include "evidence/random.h"
+
+#include "attention/mod_vector.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+// buffer0 f32 of two axes, buffer1 i32 of two, buffer2 i32 of one; no buffer3.
+static mod_source source_of(const char *text, bool is_mask) {
+    return (mod_source){
+        .text = text,
+        .is_mask = is_mask,
+        .buffers = {{2, CLATTN_TYPE_F32}, {2, CLATTN_TYPE_I32}, {1, CLATTN_TYPE_I32}, {0, CLATTN_TYPE_F32}}};
+}
+
+// For each kind of lanes the same answer. The text is the caller's to free; NULL: why[] says why not.
+static char *form_of(const mod_source *s, int lanes, char why[MOD_WHY]) {
+    char *form = cla_mod_vector(NULL, s, lanes, why);
+    ck_assert_msg((form != NULL) == (why[0] == '\0'), "%.60s: '%s'", s->text, why);
+    ck_assert_msg(strchr(why, '\n') == NULL && strlen(why) < MOD_WHY, "%.60s: '%s'", s->text, why);
+    return form;
+}
+static void assert_form(const char *text, bool is_mask, const char *reason) {
+    const mod_source s = source_of(text, is_mask);
+    for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) {
+        char why[MOD_WHY];
+        char *form = form_of(&s, lanes, why);
+        ck_assert_msg((form != NULL) == (reason == NULL), "%.60s: %s", text,
+                      form ? "is made vectors of" : why);
+        ck_assert_msg(!reason || strstr(why, reason), "%.60s: '%s', not '%s'", text, why,
+                      reason ? reason : "");
+        free(form);
+    }
+}
+
+START_TEST(ready_texts) {
+    static const char *const scores[] = {"score - buffer2(h) * (float)abs(i - j)",
+                                         CLATTN_SCORE_MOD_SOFTCAP(20.0f), CLATTN_SCORE_MOD_DISTANCE_BIAS};
+    static const char *const masks[] = {
+        CLATTN_MASK_MOD_CAUSAL,
+        CLATTN_MASK_MOD_SLIDING_WINDOW(128),
+        CLATTN_MASK_MOD_DILATED_WINDOW(3, 7),
+        "buffer1(b, row) == buffer1(b, j)",
+        "j <= i || j < buffer2(b)",
+        "j < kv_length - q_length || (buffer1(row, (j - kv_length + q_length) / 32)"
+        " >> ((j - kv_length + q_length) % 32) & 1) != 0"};
+    for (size_t n = 0; n < sizeof scores / sizeof scores[0]; n++) assert_form(scores[n], false, NULL);
+    for (size_t n = 0; n < sizeof masks / sizeof masks[0]; n++) assert_form(masks[n], true, NULL);
+}
+END_TEST
+
+static const struct {
+    const char *text, *reason;
+    bool is_mask;
+} texts[] = {{"score * 2", NULL, false},
+             {"score * 0x1Fu + 1e-3f - .5f /* of */ // all", NULL, false},
+             {"score * 2.0", "without f is a double: '2.0'", false},
+             {"score * 0x1p3f", "a double", false},
+             {"score + 4294967295", "not an int or uint: '4294967295'", false},
+             {"score + 09", "not an int or uint", false},
+             {"score + 0x", "not an int or uint", false},
+             {"score + 0x1FFFFFFFF", "not an int or uint", false},
+             {"score + 0xFFFFFFFFu + 017 + 0 + 2147483647", NULL, false},
+             {"score + 1L", "not an int or uint", false},
+             {"(0, score)", "in a bracket ','", false},
+             {"score, 1", "behind the expression ','", false},
+             {"j = i", "behind the expression '='", true},
+             {"j++ < i", "behind", true},
+             {"--j < i", "here '--'", true},
+             {"score += 1", "behind", false},
+             {"(float4)(score).x", "not known", false},
+             {"((int)j).x", "behind the expression '.'", true},
+             {"buffer1[0]", "not known: 'buffer1'", true},
+             {"buffer1(b)", "not what is given: 'buffer1'", true},
+             {"buffer1(b, j, 0)", "not what is given", true},
+             {"buffer3(b)", "not what is given", true},
+             {"buffer7(b)", "not what is given", true},
+             {"get_global_id(0) < j", "not known in vectors: 'get_global_id'", true},
+             {"score > 0", "not known", true},
+             {"fma(score, 2.0f, 1.0f)", "not known in vectors: 'fma'", false},
+             {"tanh(score)", NULL, false},
+             {"exp((float)j) > 2.0f", "a mask depends on the last bit of 'exp'", true},
+             {"0.5f * (float)j - 1.0f > 2.0f", "last bit of a product in '-'", true},
+             {"1.0f - -(float)((float)i * 0.3f) > 2.0f", "last bit of a product in '-'", true},
+             {"0.5f * (float)j > 2.0f", NULL, true},
+             {"0.5f * score + 1.0f", NULL, false},
+             {"fmin(score, 1)", "mixed types in 'fmin'", false},
+             {"min(j, 2u)", "mixed types in 'min'", true},
+             {"fabs(j)", "mixed types", true},
+             {"score % 2", "of a float '%'", false},
+             {"~score", "of a float '~'", false},
+             {"j ? i", "a choice without :", true},
+             {"(j", "in a bracket", true},
+             {"j <", "the text ends", true},
+             {"", "the text ends", true},
+             // What may trap stays where C has it.
+             {"j / 3 == i % 7", NULL, true},
+             {"j / b == 1", NULL, true},
+             {"b / (i + j) == 1", "an integer division by what differs", true},
+             {"i > j && j / b == 1 && i / b == 1", "&& or || may guard", true},
+             {"i > j ? j / b : i / b", "a choice may guard", true},
+             {"i + j > 3 || 4 / b", "&& or || may guard", true},
+             {"b != 0 && 4 / b == 1 && i > j", NULL, true},
+             {"j / -1 == i", NULL, true},
+             {"i > j && j / 0 == 1 && i / 0 == 1", "&& or || may guard", true},
+             // A read is within its axes whatever its index is.
+             {"i > j && buffer1(b, i - 1000 * j) == 3", NULL, true}};
+
+START_TEST(what_is_not_for_vectors) {
+    for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++)
+        assert_form(texts[n].text, texts[n].is_mask, texts[n].reason);
+}
+END_TEST
+
+// So many times `part`, between `before` and `behind`.
+static void assert_repeated(const char *before, const char *part, int times, const char *behind,
+                            const char *reason) {
+    const size_t size = strlen(part), room = strlen(before) + size * (size_t)times + strlen(behind) + 1;
+    char *text = malloc(room), *at = text;
+    ck_assert_ptr_nonnull(text);
+    at += sprintf(at, "%s", before);
+    for (int n = 0; n < times; n++) at += sprintf(at, "%s", part);
+    sprintf(at, "%s", behind);
+    assert_form(text, false, reason);
+    free(text);
+}
+
+START_TEST(long_and_deep) {
+    static const char *const deep[][3] = {{"", "(", "score"},    {"", "-", "1"},     {"", "- ", "score"},
+                                          {"", "!", "score"},    {"", "(int)", "j"}, {"", "min(1,", "2"},
+                                          {"", "j ? i : ", "1"}, {"", "j ? ", "1"},  {"", "buffer2(", "1"},
+                                          {"", "1+(", "1"},      {"", "1<2*(", "1"}, {"", "(((((((", "("}};
+    for (size_t n = 0; n < sizeof deep / sizeof deep[0]; n++)
+        assert_repeated(deep[n][0], deep[n][1], 9000, deep[n][2], n == 1 ? "here '--'" : "nested too deep");
+    assert_repeated("", "score + ", 9000, "1", "too long");
+    assert_repeated("", "score < ", 9000, "1", "too long");
+    assert_repeated("", "j && ", 9000, "1", "too long");
+    assert_repeated("score", " ", 60000, "", NULL);
+    assert_repeated("score", "/* ( */", 9000, "", NULL);
+    assert_repeated("", "x", 60000, "", "not known");
+    assert_repeated("score + ", "1", 60000, "", "not an int");
+    assert_repeated("score + 1", "e", 60000, "", "a double");
+    assert_repeated("", "score * ", 500, "1", NULL);
+    assert_repeated("", "(", 60, "score", "bracket");
+}
+END_TEST
+
+// Tokens in any order: a form or a reason, and no read past the text.
+START_TEST(any_tokens) {
+    static const char *const tokens[] = {
+        "score",    "b",       "h",      "i",     "j",        "row",        "kv_length", "1",
+        "0",        "2.5f",    "0x",     "1e",    "1e+",      "0xFFu",      "9u",        ".",
+        ".5f",      "..",      "'",      "\"",    "(",        "(",          "(",         ")",
+        ")",        ")",       ",",      "?",     ":",        "&&",         "||",        "!",
+        "~",        "-",       "+",      "*",     "/",        "%",          "<<",        ">>",
+        "<",        ">=",      "==",     "!=",    "&",        "|",          "^",         "=",
+        "->",       "++",      "--",     "+=",    "[",        "]",          "{",         "}",
+        ";",        "/*",      "*/",     "//",    "\n",       " ",          " ",         "\t",
+        "(int)",    "(float)", "(uint)", "(bool", "min(",     "max(i,",     "abs(",      "select(",
+        "clamp(j,", "isnan(",  "tanh(",  "pow(",  "buffer0(", "buffer1(b,", "buffer2(",  "buffer3(",
+        "buffer9(", "buffer",  "int",    "\x80",  "\x01",     "_",          "$",         "#",
+        "\\"};
+    struct random r = {(uint64_t)_i + 1};
+    int forms = 0;
+    for (int n = 0; n < 20000; n++) {
+        char text[512] = "", why[MOD_WHY];
+        const int count = 1 + (int)random_uniform(&r, 0, _i ? 40 : 7);
+        for (int k = 0; k < count; k++)
+            strcat(text, tokens[(int)random_uniform(&r, 0, (double)(sizeof tokens / sizeof tokens[0]))]);
+        char *exact = malloc(strlen(text) + 1); // so that a read past it is seen
+        ck_assert_ptr_nonnull(exact);
+        strcpy(exact, text);
+        const mod_source s = source_of(exact, n & 1);
+        char *form = form_of(&s, 1 + n % MOD_LANES_MOST, why);
+        forms += form != NULL;
+        free(form);
+        free(exact);
+    }
+    ck_assert(_i || forms > 100);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("mods as vectors");
+    TCase *all = tcase_create("all");
+    suite_add_tcase(suite, all);
+    tcase_set_timeout(all, 60);
+    tcase_add_test(all, ready_texts);
+    tcase_add_test(all, what_is_not_for_vectors);
+    tcase_add_test(all, long_and_deep);
+    tcase_add_loop_test(all, any_tokens, 0, 2);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    return failed ? EXIT_FAILURE : EXIT_SUCCESS;
+}
