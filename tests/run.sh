@@ -60,7 +60,9 @@ steps_of "kernels through the compilers of devices that are not here" sh tests/c
 suite "device, default" build device
 [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
 suite "guard pages around every buffer" build pages
+build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
 step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
+build_targets=
 suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host

@@ -121,7 +121,8 @@ build_folder() {
         meson setup --reconfigure "$folder" "$@" || return 1
     fi
     echo "$*" >"$folder/steps.options"
-    ninja -C "$folder"
+    # shellcheck disable=SC2086
+    ninja -C "$folder" ${build_targets:-}
 }
 
 # Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.

@@ -33,7 +33,7 @@ struct clattn_context {
     bool device_retained;
     clattn_capabilities capabilities;
     char cpu_model[OS_CPU_MODEL_BYTES]; // cla_os_cpu_model's of a CPU device, else ""
-    pointer_calls pointers; // core/pointer.h
+    pointer_calls pointers;             // core/pointer.h
     clattn_log log;
     clattn_host_memory host; // core/host.h
     cache *cache;
