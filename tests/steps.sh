@@ -110,7 +110,7 @@ steps_of() {
 
 # Configure (once) and build a folder with warnings as errors.
 # One that was configured otherwise, such as by bench/run.sh or by hand, is configured again: it might have no tests, and
-# who looks for failures there finds none.
+# who looks for failures there finds none. $build_targets: those alone, where it is set.
 build_folder() {
     folder=$1
     shift
