@@ -106,7 +106,8 @@ static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
     X(kv_new, "k_new: a layer makes its new rows itself", p->kv.k_new = p->bq)                               \
     X(append_alone, "append: needs caches", p->append = true)                                                \
     X(append_heads, "k", (p->append = true, p->kv.k = p->kv.v = many_heads))                                 \
-    X(append_more, "k_new: 7 rows of item 0 are more", (p->append = true, p->kv.k = p->kv.v = few))          \
+    X(append_more, "k_new: 7 rows of item 0 are more",                                                       \
+      (p->append = true, p->kv.k = p->kv.v = few, p->kv.v.buffer = p->wq.buffer))                            \
     X(ragged_x, "x: 2 batch items: of a ragged batch", p->cu_seqlens_q = any_numbers)                        \
     X(ragged_keys, "cu_seqlens_kv: keys are made of x",                                                      \
       (p->y = absent, p->x.shape[0] = 1, p->cu_seqlens_q = p->kv.cu_seqlens_kv = any_numbers))               \
