@@ -134,7 +134,7 @@ def made(name, median, noise, samples=True, **more):
     return row
 for name, rows in {"quiet_a": [made("", 1e6, 0.001)], "quiet_b": [made("", 1.03e6, 0.001)], "noisy_a": [made("", 1e6, 0.5)],
                    "noisy_b": [made("", 1.03e6, 0.5)], "noisy_c": [made("", 8e5, 0.5)], "old_a": [made("", 1e6, 0.001, False)], "old_b": [made("", 1.03e6, 0.001, False)],
-                   "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
+                   "devices": [made("", 1e6, 0.001), made("", 1.5e6, 0.001, device="e")], "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
                              made("", 9e5, 0.01, case="attend-f32-b1-h1-n8-d8-full-unfused", kernel="unfused")]}.items():
     json.dump({"format_version": 1, "rows": rows}, open(f"{folder}/{name}.json", "w"))
 table["rows"] = []
@@ -176,6 +176,8 @@ grep -q '^faster .*: k, then unfused' "$work/stdout"
 status_is 0 "$clattn" compare "$work/quiet_a.json" "$work/quiet_b.json" "$work/noisy_a.json" --by file --json
 python3 -c 'import json, sys; r = json.load(sys.stdin); assert len(r["rows"]) == 2 and r["slower"] == 1, r' <"$work/stdout"
 status_is 1 "$clattn" compare "$work/types.json" --by device
+status_is 0 "$clattn" compare "$work/devices.json" --by device
+grep -q '^slower .*: d, then e' "$work/stdout" || { echo "--by device:"; cat "$work/stdout"; exit 1; }
 status_is 2 "$clattn" compare "$work/types.json" --by colour
 status_is 2 "$clattn" compare "$work/types.json" --by dtype --fail-above 5%
 status_is 2 "$clattn" compare "$work/quiet_a.json" "$work/quiet_b.json" --allow-inconclusive

@@ -115,6 +115,8 @@ w = four(4, 4, 12, True)
 bert = dict(model_type="bert", hidden_size=WIDTH, num_attention_heads=4, num_hidden_layers=3, position_embedding_type="absolute", is_decoder=False)
 want = plain(w, x, 4, 4, False)
 check("BERT", bert, named("bert.encoder.layer.2.attention", w, BERT), want, 2)
+check("RoBERTa", {**bert, "model_type": "roberta"}, named("roberta.encoder.layer.2.attention", w, BERT), want, 2)
+check("XLM-RoBERTa", {**bert, "model_type": "xlm-roberta"}, named("encoder.layer.2.attention", w, BERT), want, 2)
 check("BERT without its head", bert, named("encoder.layer.0.attention", w, BERT), want)
 
 # GPT-2's Conv1D: [in, out], q, k and v one after another.
@@ -141,6 +143,14 @@ check("Phi-3", dict(model_type="phi3", hidden_size=WIDTH, num_attention_heads=6,
 w = four(4, 1, 16, False)
 check("Gemma", dict(model_type="gemma", hidden_size=WIDTH, num_attention_heads=4, num_key_value_heads=1, head_dim=16, num_hidden_layers=1,
                     rope_theta=10000.0), named("model.layers.0.self_attn", w, LLAMA), plain(w, x, 4, 1, True, (10000.0, 16)))
+
+# Biases of q, k and v and none of the output; the window holds from max_window_layers on, where it is used at all.
+w = {**four(6, 2, 8, False), "bq": vector(48), "bk": vector(16), "bv": vector(16)}
+QWEN2 = {**LLAMA, "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias"}
+qwen2 = dict(model_type="qwen2", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=4, rope_theta=1000000.0,
+             use_sliding_window=True, sliding_window=5, max_window_layers=2)
+check("Qwen2", qwen2, named("model.layers.1.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8)), 1)
+check("Qwen2 with its window", qwen2, named("model.layers.2.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8), window=5), 2)
 
 # Layers with the window turn by a base of their own; every second one here has none.
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
@@ -173,5 +183,5 @@ refused("upcast", "scale_attn_by_inverse_layer_idx", {**gpt2, "scale_attn_by_inv
 refused("other heads", "--model: q, k and v are [144, 48]", {**gpt2, "n_embd": 60}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("no bias", "bq", gpt2, {"h.0.attn." + k: v for k, v in conv.items() if "attn.bias" not in k})
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
-assert counted == 17, counted
+assert counted == 21, counted
 print(f"{counted} folders of models: all held")

@@ -276,14 +276,13 @@ int tool_compare(int argc, char **argv) {
     status = refuse_options(&c);
     if (status >= 0) return status;
     c.rows = json_array();
-    for (int i = 0; i < c.file_count && status < 0; i++)
-        status = compare_load("compare", c.paths[i], &c.files[i]);
+    status = compare_load_all("compare", c.paths, c.file_count, c.files);
     double pairs = 0.0;
     for (int i = c.by ? 0 : 1; i < c.file_count && status < 0; i++)
         pairs += (double)json_array_size(json_object_get(c.files[i], "rows"));
     progress_begin(&c.progress, "compare", c.quiet, pairs, 500.0);
     if (status < 0) status = c.by ? compare_settings(&c) : compare_files(&c);
-    for (int i = 0; i < c.file_count; i++) json_decref(c.files[i]);
+    compare_release(c.files, c.file_count);
     json_decref(c.rows);
     return status;
 }

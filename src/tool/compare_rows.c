@@ -93,3 +93,14 @@ void compare_times_of(const json_t *row, compare_times *times) {
 bool compare_ok(const json_t *row) {
     return !strcmp(compare_text(row, "status"), "ok");
 }
+
+int compare_load_all(const char *command, const char *const *paths, int count, json_t **files) {
+    int status = -1;
+    for (int i = 0; i < count; i++) files[i] = NULL;
+    for (int i = 0; i < count && status < 0; i++) status = compare_load(command, paths[i], &files[i]);
+    return status;
+}
+
+void compare_release(json_t **files, int count) {
+    for (int i = 0; i < count; i++) json_decref(files[i]);
+}

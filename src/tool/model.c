@@ -12,6 +12,11 @@
 
 #define SIZE_MOST 65536
 
+static const char *const bert_path[] = {"bert.encoder.layer.%lld.attention", "encoder.layer.%lld.attention",
+                                        NULL};
+static const char *const roberta_path[] = {"roberta.encoder.layer.%lld.attention",
+                                           "encoder.layer.%lld.attention", NULL};
+
 // Whose layers are causal attention with RoPE in halves and the names of Llama, but for what stands here.
 static const struct kind {
     const char *type;
@@ -32,6 +37,7 @@ static const struct kind {
     {.type = "mixtral"},
     {.type = "qwen2", .biases = true},
     {.type = "qwen3", .norm = CLATTN_NORM_HEADS},
+    {.type = "qwen3_moe", .norm = CLATTN_NORM_HEADS},
     {.type = "olmo2", .norm = CLATTN_NORM_WIDTH},
     {.type = "gemma"},
     {.type = "gemma2", .capped = true, .alternate = true},
@@ -48,8 +54,19 @@ static const struct kind {
      .bare = true,
      .bidirectional = true,
      .scheme = "bert",
-     .path =
-         (const char *const[]){"bert.encoder.layer.%lld.attention", "encoder.layer.%lld.attention", NULL}},
+     .path = bert_path},
+    {.type = "roberta",
+     .biases = true,
+     .bare = true,
+     .bidirectional = true,
+     .scheme = "bert",
+     .path = roberta_path},
+    {.type = "xlm-roberta",
+     .biases = true,
+     .bare = true,
+     .bidirectional = true,
+     .scheme = "bert",
+     .path = roberta_path},
     {.type = "gpt2",
      .biases = true,
      .bare = true,
@@ -128,10 +145,10 @@ static int find_kind(reader *r) {
     int i = 0;
     while (i < KINDS && (!type || strcmp(type, kinds[i].type))) i++;
     if (i == KINDS)
-        return wrong(r, "model_type",
-                     "llama, mistral, mixtral, qwen2, qwen3, olmo2, gemma, gemma2, gemma3_text, gpt_oss, "
-                     "phi, phi3, bert "
-                     "and gpt2 are read; give --weights, --names and options");
+        return wrong(
+            r, "model_type",
+            "llama, mistral, mixtral, qwen2, qwen3, qwen3_moe, olmo2, gemma, gemma2, gemma3_text, gpt_oss, "
+            "phi, phi3, bert, roberta, xlm-roberta and gpt2 are read; give --weights, --names and options");
     r->kind = &kinds[i];
     for (i = 0; i < 2; i++)
         if (!r->kind->capped && value_of(r, capped_keys[i]) && !json_is_false(value_of(r, capped_keys[i])))

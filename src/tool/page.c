@@ -306,9 +306,8 @@ int tool_report(int argc, char **argv) {
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
     progress_begin(&shown, "report", r.quiet, 0.0, 500.0);
-    for (int i = 0; i < r.page.file_count && status < 0; i++)
-        status = compare_load("report", r.page.paths[i], &r.page.files[i]);
+    status = compare_load_all("report", r.page.paths, r.page.file_count, r.page.files);
     if (status < 0) status = save(&r.page, r.out, r.json);
-    for (int i = 0; i < r.page.file_count; i++) json_decref(r.page.files[i]);
+    compare_release(r.page.files, r.page.file_count);
     return status < 0 ? EXIT_DONE : status;
 }
