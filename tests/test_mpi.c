@@ -106,6 +106,7 @@ int main(int argc, char **argv) {
     if (quick || whole) {
         suite_plans();
         suite_faults();
+        suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
         if (whole) run_twice();
     } else {

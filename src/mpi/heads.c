@@ -168,6 +168,9 @@ static clattn_status prepare(heads *g) {
     cla_mpi_local(j, &c, &g->call, g->arrays);
     g->call.q = t[TURN_Q].heads;
     TRY(cla_mpi_mods_upload(j));
+    const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
+                        lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
+    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true));
     return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call));
 }
 
@@ -187,7 +190,7 @@ static clattn_status attend(heads *g, clattn_status status) {
                   lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
     status = to_rows(g, TURN_OUT, status, &out);
     status = to_rows(g, TURN_LSE, status, &lse);
-    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays);
+    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays, false);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     j->report.compute_seconds = done - there;
     j->report.seconds = MPI_Wtime() - begin;
