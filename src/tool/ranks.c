@@ -86,6 +86,11 @@ __attribute__((weak)) void ranks_close(ranks *r, int status) {
     (void)r, (void)status;
 }
 
+__attribute__((weak)) int ranks_bench_run(int argc, char **argv) {
+    ranks r = {.wanted = true};
+    return ranks_open(&r, "bench", argc, argv);
+}
+
 int ranks_load(const ranks *r, const char *command, const char *option, const char *spec, int rank, int axis,
                ranks_rows *rows, array *a) {
     char error[512], shape[128];

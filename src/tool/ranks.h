@@ -38,6 +38,8 @@ int ranks_run(const ranks *r, session *s, const ranks_job *job);
 int ranks_save(const ranks *r, session *s, const char *path, const array *mine, int axis,
                const ranks_rows *rows);
 void ranks_close(ranks *r, int status);
+// bench --mpi, whose options are its own.
+int ranks_bench_run(int argc, char **argv);
 
 // Load this rank's rows of a file's axis, and no others.
 int ranks_load(const ranks *r, const char *command, const char *option, const char *spec, int rank, int axis,
