@@ -61,7 +61,7 @@ suite "device, default" build device
 suite "guard pages around every buffer" build pages
 step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
 suite "without CLBlast" build/no-clblast layer-only
-step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device-once
 steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12
