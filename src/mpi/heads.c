@@ -158,6 +158,9 @@ static clattn_status prepare(heads *g) {
         TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
+    const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
+                        lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
+    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true)); // which writes g->arrays
     TRY(cla_mpi_mods_open(j, 1));
     const turn *t = g->turns;
     local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
@@ -168,9 +171,6 @@ static clattn_status prepare(heads *g) {
     cla_mpi_local(j, &c, &g->call, g->arrays);
     g->call.q = t[TURN_Q].heads;
     TRY(cla_mpi_mods_upload(j));
-    const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
-                        lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
-    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true));
     return cla_mpi_library(w, clattn_attention_prepare(w->context, &g->call));
 }
 
