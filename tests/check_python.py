@@ -63,7 +63,7 @@ def layouts():
         check(python == c, f"Python has {python!r}, C {c!r}")
     check(len(expected) == len(said) and len(structs()) >= 15, f"{len(structs())} structs")
     # Every struct and function of the header is there.
-    text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read() for name in os.listdir("include/clattn"))
+    text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read() for name in os.listdir("include/clattn") if name != "mpi.h")
     check(text.count("typedef struct clattn_") - text.count("typedef struct clattn_context clattn_context;") == len(structs()), "a struct is left out")
     check(text.count("CLATTN_API ") - text.count("define CLATTN_API ") == len(clattn.FUNCTIONS), "a function is left out")
 

@@ -4,7 +4,7 @@
 set -eu
 options="suppressions=$PWD/tests/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"
 suites="opencl_load threads threads_layer building pool"
-[ -f "$1/build.ninja" ] || meson setup "$1" --werror -Dtests=enabled -Dtool=enabled -Db_sanitize=thread -Db_lundef=false
+[ -f "$1/build.ninja" ] || meson setup "$1" --werror -Dtests=enabled -Dtool=enabled -Dmpi=disabled -Db_sanitize=thread -Db_lundef=false
 for suite in $suites; do set -- "$@" "tests/test_$suite"; done
 folder=$1
 shift

@@ -12,6 +12,7 @@ extern struct suite {
 void suite_check(bool good, const char *what, const char *why);
 void suite_plans(void);
 void suite_faults(void);
+void suite_layers(bool quick);
 // So many calls of a covering array of options over sizes by chance.
 void suite_random_calls(int count);
 uint64_t suite_random(uint64_t *seed);

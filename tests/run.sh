@@ -64,7 +64,7 @@ build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_error
 step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
 build_targets=
 suite "without CLBlast" build/no-clblast layer-only
-step "build with sanitizers" build_folder build/sanitized -Db_sanitize=address,undefined -Db_lundef=false
+step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device-once
 steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12

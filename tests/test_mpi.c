@@ -89,6 +89,17 @@ static void run_twice(void) {
     }
 }
 
+// Ranks that were started on two drivers have two.
+static void check_drivers(void) {
+    char mine[256] = "", first[256];
+    snprintf(mine, sizeof mine, "%s", clattn_context_capabilities(harness()->context)->driver);
+    memcpy(first, mine, sizeof first);
+    MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+    int other = strcmp(first, mine) != 0, all = 0;
+    MPI_Allreduce(&other, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    suite_check(!getenv("CLATTN_TEST_MIXED") || all > 0, "ranks on two drivers", first);
+}
+
 int main(int argc, char **argv) {
     int level;
     MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
@@ -103,9 +114,11 @@ int main(int argc, char **argv) {
         MPI_Abort(MPI_COMM_WORLD, 1);
     }
     const bool quick = argc > 1 && !strcmp(argv[1], "quick"), whole = argc > 1 && !strcmp(argv[1], "all");
+    check_drivers();
     if (quick || whole) {
         suite_plans();
         suite_faults();
+        suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
         if (whole) run_twice();
     } else {

@@ -163,6 +163,33 @@ CLATTN_API clattn_status clattn_mpi_attention_run(clattn_mpi *world,
  * Otherwise as clattn_mpi_attention_run; plan.way is AUTO. */
 CLATTN_API clattn_status clattn_mpi_decode_run(clattn_mpi *world, const clattn_mpi_attention_params *params,
                                                clattn_mpi_report *report);
+
+/* How a layer is shared.
+ *   HEADS  each rank has some heads: rows of wq, wk, wv (and of w_gate, bq, bk, bv), columns of wo, and of what is per head
+ *          (alibi_slopes, sinks) its part; layer.heads and kv_heads are its own. x, y and bo are the same on all ranks, and so is
+ *          out, the sum over ranks in one allreduce of B * Nq * Mo float32, in the order of the ranks; bo is added once. With 16-bit x each
+ *          rank's part is rounded to x's type before the sum. Caches (kv) are of its heads. [Shoeybi et al. 2019, "Megatron-LM"]
+ *   ROWS   each rank has some rows of x and out, and all weights; keys and values travel as in clattn_mpi_attention_run.
+ *          UNSUPPORTED: y, kv, append, w_gate, weights, scores, ragged batches, rope.positions, dropout */
+typedef enum clattn_mpi_layer_way {
+    CLATTN_MPI_LAYER_HEADS = 0,
+    CLATTN_MPI_LAYER_ROWS,
+    CLATTN_MPI_LAYER_WAY_COUNT
+} clattn_mpi_layer_way;
+
+typedef struct clattn_mpi_layer_params {
+    clattn_layer_params layer; /* HEADS: lse absent */
+    clattn_mpi_layer_way way;
+    /* ROWS alone; HEADS: zero. */
+    clattn_mpi_rows rows;
+    clattn_mpi_way attention;
+    int64_t piece_rows;
+} clattn_mpi_layer_params;
+
+/* One layer.   Collective; blocking, errors and the rest as clattn_mpi_attention_run; norm and RoPE as clattn_layer_enqueue. Of HEADS
+ * the report has seconds, those of the allreduce as transfer_seconds, and its bytes. */
+CLATTN_API clattn_status clattn_mpi_layer_run(clattn_mpi *world, const clattn_mpi_layer_params *params,
+                                              clattn_mpi_report *report);
 #ifdef __cplusplus
 }
 #endif

@@ -150,7 +150,8 @@ static clattn_status reduce(decode *d, job *j, clattn_status status, float *rows
     if (status == CLATTN_OK) status = moved;
     if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, &d->result.out, out);
     if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, &d->result.lse, lse);
-    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &d->result.out, &d->result.lse, d->result.arrays);
+    if (status == CLATTN_OK)
+        status = cla_mpi_deliver(j, &d->result.out, &d->result.lse, d->result.arrays, false);
     const clattn_status done = cla_mpi_finish(w, w->queue);
     return status == CLATTN_OK ? done : status;
 }

@@ -158,6 +158,9 @@ static clattn_status prepare(heads *g) {
         TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
+    const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
+                        lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
+    if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true)); // which writes g->arrays
     TRY(cla_mpi_mods_open(j, 1));
     const turn *t = g->turns;
     local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
@@ -187,7 +190,7 @@ static clattn_status attend(heads *g, clattn_status status) {
                   lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
     status = to_rows(g, TURN_OUT, status, &out);
     status = to_rows(g, TURN_LSE, status, &lse);
-    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays);
+    if (status == CLATTN_OK) status = cla_mpi_deliver(j, &out, &lse, g->arrays, false);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     j->report.compute_seconds = done - there;
     j->report.seconds = MPI_Wtime() - begin;

@@ -86,6 +86,7 @@ clattn_status cla_mpi_partial_ready(partial *a) {
     a->calls = 0;
     TRY(floats(a, most, a->j->head_dim_v, &a->part_memory));
     TRY(floats(a, most, 1, &a->part_lse_memory));
+    if (a->q_count) TRY(cla_mpi_deliver(a->j, &a->out, &a->lse, a->arrays, true));
     return cla_mpi_mods_upload(a->j);
 }
 
@@ -122,7 +123,14 @@ clattn_status cla_mpi_partial_add(partial *a, const span *keys, const clattn_ten
 }
 
 // By appending rows to caches, which converts, and which knows lengths: the public functions have no other conversion.
-clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_tensor *lse, int32_t *arrays) {
+static clattn_status append(const job *j, const clattn_append_params *a, bool ahead) {
+    clattn_mpi *w = j->w;
+    return cla_mpi_library(w, ahead ? clattn_append_prepare(w->context, a)
+                                    : clattn_append_enqueue(w->context, w->queue, a, 0, NULL, NULL));
+}
+
+clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_tensor *lse, int32_t *arrays,
+                              bool ahead) {
     clattn_mpi *w = j->w;
     const clattn_mpi_attention_params *p = j->p;
     const span_list *q = &j->q[w->rank];
@@ -135,14 +143,13 @@ clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_ten
         clattn_append_params a = {.lengths = arrays};
         a.k_new = cla_mpi_rows_of(*out, s->local, s->count),
         a.k = cla_mpi_rows_of(p->out, s->local, s->count);
-        if (s->count && out->buffer != p->out.buffer)
-            TRY(cla_mpi_library(w, clattn_append_enqueue(w->context, w->queue, &a, 0, NULL, NULL)));
+        if (s->count && out->buffer != p->out.buffer) TRY(append(j, &a, ahead));
         if (!s->count || !p->lse.rank || lse->buffer == p->lse.buffer) continue;
         a.k_new = cla_mpi_rows_of(*lse, s->local, s->count),
         a.k = cla_mpi_rows_of(p->lse, s->local, s->count);
         a.k_new.rank = a.k.rank = 4;
         a.k_new.shape[3] = a.k.shape[3] = a.k_new.stride[3] = a.k.stride[3] = 1;
-        TRY(cla_mpi_library(w, clattn_append_enqueue(w->context, w->queue, &a, 0, NULL, NULL)));
+        TRY(append(j, &a, ahead));
     }
     return CLATTN_OK;
 }
@@ -158,7 +165,7 @@ clattn_status cla_mpi_partial_empty(partial *a) {
 
 clattn_status cla_mpi_partial_end(partial *a) {
     TRY(cla_mpi_partial_empty(a));
-    if (a->q_count) TRY(cla_mpi_deliver(a->j, &a->out, &a->lse, a->arrays));
+    if (a->q_count) TRY(cla_mpi_deliver(a->j, &a->out, &a->lse, a->arrays, false));
     return CLATTN_OK;
 }
 

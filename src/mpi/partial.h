@@ -34,5 +34,7 @@ clattn_status cla_mpi_partial_empty(partial *a);
 clattn_status cla_mpi_partial_end(partial *a);
 void cla_mpi_partial_close(partial *a);
 // Convert float32 rows to the caller's out and lse, but for rows past a length.
-clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_tensor *lse, int32_t *arrays);
+// `ahead`: compile what that takes, alone.
+clattn_status cla_mpi_deliver(job *j, const clattn_tensor *out, const clattn_tensor *lse, int32_t *arrays,
+                              bool ahead);
 #endif

@@ -124,7 +124,7 @@ clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **wo
         return CLATTN_INVALID_ARGUMENT;
     clattn_mpi *w = calloc(1, sizeof *w);
     if (!w) return CLATTN_OUT_OF_MEMORY;
-    w->merge = MPI_OP_NULL;
+    w->merge = w->sum = MPI_OP_NULL;
     if (MPI_Comm_dup(params->comm, &w->comm) != MPI_SUCCESS) {
         free(w);
         return CLATTN_DRIVER;
@@ -153,6 +153,7 @@ void clattn_mpi_destroy(clattn_mpi *w) {
     if (!w) return;
     if (w->copies) clReleaseCommandQueue(w->copies);
     if (w->merge != MPI_OP_NULL) MPI_Op_free(&w->merge);
+    if (w->sum != MPI_OP_NULL) MPI_Op_free(&w->sum);
     MPI_Comm_free(&w->comm);
     free(w->words);
     free(w->calls);

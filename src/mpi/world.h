@@ -26,8 +26,8 @@ struct clattn_mpi {
     cl_command_queue queue, copies; // the caller's; our own, for pieces that travel while others are computed
     double link_bytes, link_seconds, flops, call_seconds; // rates a second; 0: not measured yet
     world_word *words;                                    // [ranks]
-    void *calls;  // [ranks]: the first exchange of a call, so that it needs no memory
-    MPI_Op merge; // of decode; MPI_OP_NULL until it is needed
+    void *calls;       // [ranks]: the first exchange of a call, so that it needs no memory
+    MPI_Op merge, sum; // of decode and layer; MPI_OP_NULL until they are needed
     char error[WORLD_LINE + 64];
 };
 

@@ -10,6 +10,7 @@
 #include "tool/kv_options.h"
 #include "tool/outputs.h"
 #include "tool/ragged_options.h"
+#include "tool/ranks.h"
 #include "tool/report.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
@@ -41,6 +42,8 @@ typedef struct attend {
     rope_options rope;
     ragged_options ragged;
     append_options append;
+    ranks ranks;
+    ranks_rows q_rows, kv_rows, v_rows;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -108,6 +111,12 @@ static const option_row attend_rows[] = {
     {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
 };
 
+// All of a file, or this rank's rows.
+static int load_tensor(attend *a, const char *option, const char *spec, ranks_rows *rows, array *to) {
+    if (!a->ranks.wanted) return tensors_load("attend", option, spec, 4, to);
+    return ranks_load(&a->ranks, "attend", option, spec, 4, a->bshd ? 1 : 2, rows, to);
+}
+
 static int load_inputs(attend *a) {
     if (!a->q || !a->k || !a->v || !a->out)
         return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
@@ -122,9 +131,9 @@ static int load_inputs(attend *a) {
     if (a->kv_type > KV_Q8)
         return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
-    int status = tensors_load("attend", "q", a->q, 4, &a->q_array);
-    if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
-    if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
+    int status = load_tensor(a, "q", a->q, &a->q_rows, &a->q_array);
+    if (status < 0) status = load_tensor(a, "k", a->k, &a->kv_rows, &a->k_array);
+    if (status < 0) status = load_tensor(a, "v", a->v, &a->v_rows, &a->v_array);
     const int kv_type = a->kv_type == KV_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
     if (status < 0) status = tensors_store("attend", "q", &a->q_array, a->dtype);
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
@@ -198,6 +207,27 @@ static int save_outputs(attend *a, tensors *t) {
     return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
 }
 
+// This rank's part of a call, of which each rank has some rows.
+static int run_shared(attend *a, session *s, tensors *t) {
+    int status = a->expect.file || a->dropout_mask
+                     ? tool_wrong("attend", "--expect, --dropout-mask: are not built for --mpi")
+                     : -1;
+    if (status < 0 && a->score.mask) status = ranks_keep("attend", &a->q_rows, &a->score.mask_array);
+    if (status < 0 && a->score.bias) status = ranks_keep("attend", &a->q_rows, &a->score.bias_array);
+    if (status < 0) status = upload_inputs(a, t);
+    if (status < 0) status = make_outputs(a, t);
+    const ranks_job job = {.attend = &a->params, .q = a->q_rows, .kv = a->kv_rows, .out = a->out};
+    status = ranks_agree(&a->ranks, status);
+    if (status < 0) status = ranks_run(&a->ranks, s, &job);
+    if (status < 0) status = session_read(s, a->params.out.buffer, a->out_array.data, a->out_array.bytes);
+    if (status < 0 && a->lse)
+        status = session_read(s, a->params.lse.buffer, a->lse_array.data, a->lse_array.bytes);
+    status = ranks_agree(&a->ranks, status);
+    if (status < 0) status = ranks_save(&a->ranks, s, a->out, &a->out_array, a->bshd ? 1 : 2, &a->q_rows);
+    if (status < 0) status = ranks_save(&a->ranks, s, a->lse, &a->lse_array, 2, &a->q_rows);
+    return status < 0 ? EXIT_DONE : status;
+}
+
 static int run_attend(attend *a, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
@@ -246,6 +276,7 @@ int tool_attend(int argc, char **argv) {
         score_group(&a.score),
         kv_group(&a.kv),
         ragged_group(&a.ragged),
+        ranks_group(&a.ranks),
         append_group(&a.append),
         expect_group(&a.expect),
         common_group(&a.common)};
@@ -256,6 +287,7 @@ int tool_attend(int argc, char **argv) {
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
+    if (status < 0) status = ranks_open(&a.ranks, "attend", argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},
                                    {"lse", a.lse},
@@ -267,12 +299,15 @@ int tool_attend(int argc, char **argv) {
     status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
     if (status < 0) status = session_open(&s, "attend", &a.common);
-    if (status < 0) {
+    const bool opened = status < 0;
+    status = ranks_agree(&a.ranks, status);
+    if (opened) {
         tensors t = {.session = &s};
-        status = run_attend(&a, &s, &t);
+        if (status < 0) status = a.ranks.wanted ? run_shared(&a, &s, &t) : run_attend(&a, &s, &t);
         tensors_release(&t);
         session_close(&s);
     }
     free_attend(&a);
+    ranks_close(&a.ranks, status);
     return status;
 }

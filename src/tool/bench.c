@@ -9,6 +9,7 @@
 #include "tool/file.h"
 #include "tool/interrupt.h"
 #include "tool/outputs.h"
+#include "tool/ranks.h"
 
 enum {
     BENCH_BASELINES = 400 + BENCH_AXES,
@@ -21,7 +22,8 @@ enum {
     BENCH_OPTIONS,
     BENCH_BATCH,
     BENCH_WARMUP,
-    BENCH_AGAINST
+    BENCH_AGAINST,
+    BENCH_MPI
 };
 
 #define AXIS(axis) (400 + BENCH_AXIS_##axis)
@@ -61,6 +63,8 @@ static const option_row bench_rows[] = {
      "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
      "and other lists of "
      "one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'"},
+    {"mpi", NULL, BENCH_MPI,
+     "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help"},
     {"warmup", "N", BENCH_WARMUP, "runs before those that are timed; default 1, the one that is verified"},
     {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows"},
     {"max-ms", "X", BENCH_MAX_MS,
@@ -307,6 +311,8 @@ int tool_bench(int argc, char **argv) {
     bench b = {.format = -1, .settings = {.check = true}},
           other = {.format = -1, .settings = {.check = true}};
     char words[512], *names = NULL;
+    for (int n = 1; n < argc; n++)
+        if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);
     int status = parse(&b, argc, argv);
     if (status >= 0) return status;
     const output_file output = {"save", b.save};

@@ -267,3 +267,60 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
 bool file_write_whole(const char *path, const void *bytes, size_t count, char *error, size_t error_size) {
     return file_write_parts(path, &(file_part){bytes, count}, 1, error, error_size);
 }
+
+bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], char *error,
+                       size_t error_size) {
+    struct stat status;
+    if (!file_can_write(path, error, error_size)) return false;
+    if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
+        return refuse(error, error_size, "%s: not a regular file", path);
+    char *target = target_of(path);
+    watch_signals(true);
+    const int descriptor = target ? create_temporary(target) : -1;
+    int failure = descriptor < 0 ? errno : 0;
+    if (!failure && ftruncate(descriptor, (off_t)size)) failure = errno;
+    if (descriptor >= 0 && close(descriptor) && !failure) failure = errno;
+    free(target);
+    (void)snprintf(name, FILE_NAME_MOST, "%s", temporary);
+    if (!failure) return true;
+    (void)file_shared_end(path, false, error, error_size);
+    return refuse(error, error_size, "%s: %s", path, strerror(failure));
+}
+
+bool file_shared_end(const char *path, bool keep, char *error, size_t error_size) {
+    struct stat status;
+    char *target = target_of(path);
+    int failure = target ? 0 : errno;
+    const mode_t mode = stat(path, &status) == 0 ? status.st_mode & 0777 : default_mode();
+    if (keep && !failure && (chmod(temporary, mode) || rename(temporary, target))) failure = errno;
+    if ((!keep || failure) && temporary_is_there) (void)unlink(temporary);
+    temporary_is_there = 0;
+    watch_signals(false);
+    free(target);
+    return keep && failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
+}
+
+bool file_shared_open(const char *name, int *descriptor, char *error, size_t error_size) {
+    *descriptor = open(name, O_WRONLY | O_CLOEXEC);
+    return *descriptor >= 0 ? true : refuse(error, error_size, "%s: %s", name, strerror(errno));
+}
+
+bool file_shared_write(int descriptor, uint64_t offset, const void *bytes, size_t count, char *error,
+                       size_t error_size) {
+    const unsigned char *from = bytes;
+    while (count) {
+        const ssize_t put =
+            pwrite(descriptor, from, count < TRANSFER_BYTES ? count : TRANSFER_BYTES, (off_t)offset);
+        if (put < 0 && errno == EINTR) continue;
+        if (put < 0) return refuse(error, error_size, "the output: %s", strerror(errno));
+        from += put, offset += (uint64_t)put, count -= (size_t)put;
+    }
+    return true;
+}
+
+bool file_shared_close(int descriptor, char *error, size_t error_size) {
+    const int failure = fsync(descriptor) ? errno : 0;
+    return (close(descriptor) == 0 && !failure)
+               ? true
+               : refuse(error, error_size, "the output: %s", strerror(failure ? failure : errno));
+}

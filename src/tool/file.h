@@ -47,6 +47,18 @@ bool file_same_target(const char *path, const char *other);
  * directly. Threads: one at a time, since the process's umask and signal handlers are set. */
 bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
                       size_t error_size);
+/* The same by several processes: one begins, with as many bytes of zero as the file will have, and tells the others the
+ * temporary file's name; all write their parts of it; the one ends, which keeps the file or removes it. path is no device. */
+#define FILE_NAME_MOST 4096
+bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], char *error,
+                       size_t error_size);
+bool file_shared_end(const char *path, bool keep, char *error, size_t error_size);
+/* A part of it: opened, written at offsets, and on the disk when it is closed. */
+bool file_shared_open(const char *name, int *descriptor, char *error, size_t error_size);
+bool file_shared_write(int descriptor, uint64_t offset, const void *bytes, size_t count, char *error,
+                       size_t error_size);
+bool file_shared_close(int descriptor, char *error, size_t error_size);
+
 bool file_write_whole(const char *path, const void *bytes, size_t count, char *error, size_t error_size);
 
 #endif

@@ -160,7 +160,9 @@ static const option_row layer_rows[] = {
 };
 
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
-    const int status = tensors_load("layer", option, spec, 3, a);
+    const bool shared = r->ranks.wanted && a == &r->x_array;
+    const int status = shared ? ranks_load(&r->ranks, "layer", option, spec, 3, 1, &r->rows, a)
+                              : tensors_load("layer", option, spec, 3, a);
     return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
 }
 
@@ -173,7 +175,8 @@ static int load_inputs(layer_run *r) {
     if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    if (status < 0 && r->dynamic) r->rope.rope.length = (double)r->x_array.shape[1];
+    if (status < 0 && r->dynamic)
+        r->rope.rope.length = (double)(r->ranks.wanted ? r->rows.whole : r->x_array.shape[1]);
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
         status = tool_wrong("layer", "--cu-seqlens-kv: is of y, and --y FILE is not given");
@@ -225,6 +228,21 @@ static double layer_flops(const clattn_layer_params *p) {
     return 2.0 * (rows * (q + gate + o) + kv_rows * kv) + report_flops(&a);
 }
 
+// This rank's rows of the layer.
+static int run_shared(layer_run *r, session *s, tensors *t) {
+    int status = r->expect.file ? tool_wrong("layer", "--expect: is not built for --mpi") : -1;
+    if (status < 0 && r->score.mask) status = ranks_keep("layer", &r->rows, &r->score.mask_array);
+    if (status < 0 && r->score.bias) status = ranks_keep("layer", &r->rows, &r->score.bias_array);
+    if (status < 0) status = upload(r, t);
+    const ranks_job job = {.layer = &r->params, .q = r->rows, .out = r->out};
+    status = ranks_agree(&r->ranks, status);
+    if (status < 0) status = ranks_run(&r->ranks, s, &job);
+    if (status < 0) status = session_read(s, r->params.out.buffer, r->out_array.data, r->out_array.bytes);
+    status = ranks_agree(&r->ranks, status);
+    if (status < 0) status = ranks_save(&r->ranks, s, r->out, &r->out_array, 1, &r->rows);
+    return status < 0 ? EXIT_DONE : status;
+}
+
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
@@ -260,6 +278,20 @@ static int list_presets(bool json) {
     return EXIT_DONE;
 }
 
+static void free_layer(layer_run *r) {
+    layer_weights_free(&r->weights);
+    free(r->sinks);
+    model_free(&r->model);
+    array_free(&r->x_array);
+    array_free(&r->y_array);
+    array_free(&r->out_array);
+    array_free(&r->weights_array);
+    score_options_free(&r->score);
+    rope_options_free(&r->rope);
+    ragged_options_free(&r->ragged);
+    expect_free(&r->expect);
+}
+
 int tool_layer(int argc, char **argv) {
     layer_run r = {.layer = -1, .dtype = -1, .rope = {.layout = -1}, .norm = -1};
     session s = {0};
@@ -268,6 +300,7 @@ int tool_layer(int argc, char **argv) {
         rope_group(&r.rope),
         score_group(&r.score),
         ragged_group(&r.ragged),
+        ranks_group(&r.ranks),
         expect_group(&r.expect),
         common_group(&r.common)};
     command_line line = {
@@ -281,26 +314,21 @@ int tool_layer(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     if (r.lists) return list_presets(r.common.json);
+    status = ranks_open(&r.ranks, "layer", argc, argv);
+    if (status >= 0) return status;
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
     status = outputs_check("layer", outputs, 2);
     if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, "layer", &r.common);
-    if (status < 0) {
+    const bool opened = status < 0;
+    status = ranks_agree(&r.ranks, status);
+    if (opened) {
         tensors t = {.session = &s};
-        status = run_layer(&r, &s, &t);
+        if (status < 0) status = r.ranks.wanted ? run_shared(&r, &s, &t) : run_layer(&r, &s, &t);
         tensors_release(&t);
         session_close(&s);
     }
-    layer_weights_free(&r.weights);
-    free(r.sinks);
-    model_free(&r.model);
-    array_free(&r.x_array);
-    array_free(&r.y_array);
-    array_free(&r.out_array);
-    array_free(&r.weights_array);
-    score_options_free(&r.score);
-    rope_options_free(&r.rope);
-    ragged_options_free(&r.ragged);
-    expect_free(&r.expect);
+    free_layer(&r);
+    ranks_close(&r.ranks, status);
     return status;
 }

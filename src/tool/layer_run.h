@@ -6,6 +6,7 @@
 #include "tool/layer_weights.h"
 #include "tool/model.h"
 #include "tool/ragged_options.h"
+#include "tool/ranks.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
 
@@ -27,6 +28,8 @@ typedef struct layer_run {
     ragged_options ragged;
     expect expect;
     common_options common;
+    ranks ranks;
+    ranks_rows rows; // of x and out
 } layer_run;
 
 // What options, folder or preset tell, checked against one another; then the weights. Returns -1, else the exit status with

@@ -14,6 +14,63 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+bool load_find(const char *spec, load_place *place, char *error, size_t error_size) {
+    static const char marker[] = ".safetensors#";
+    const char *found = strstr(spec, marker);
+    *place = (load_place){.source = {.descriptor = -1}};
+    if (!found && ends_with(spec, ".safetensors"))
+        return refuse(error, error_size, "%s: say which tensor: %s#NAME", spec, spec);
+    if (!found && !ends_with(spec, ".npy"))
+        return refuse(error, error_size, "%s: tensors are read from FILE.npy or FILE.safetensors#NAME", spec);
+    const size_t length = found ? (size_t)(found - spec) + sizeof marker - 2 : strlen(spec);
+    place->path = malloc(length + 1);
+    if (!place->path) return refuse(error, error_size, "no memory");
+    memcpy(place->path, spec, length);
+    place->path[length] = '\0';
+    bool done = file_open(place->path, &place->source, error, error_size);
+    if (done && !found) done = npy_find(&place->source, &place->whole, &place->data, error, error_size);
+    if (done && found)
+        done = safetensors_find(&place->source, spec + length + 1, &place->whole, &place->data, error,
+                                error_size);
+    if (!done) load_leave(place);
+    return done;
+}
+
+void load_leave(load_place *place) {
+    file_close(&place->source);
+    free(place->path);
+    *place = (load_place){.source = {.descriptor = -1}};
+}
+
+bool load_rows(const load_place *place, int axis, int chunks, const int64_t *starts, const int64_t *counts,
+               array *out, char *error, size_t error_size) {
+    const array *whole = &place->whole;
+    int64_t shape[ARRAY_MAX_RANK], outer = 1;
+    size_t row = array_type_size(whole->type);
+    memcpy(shape, whole->shape, sizeof shape);
+    shape[axis] = 0;
+    for (int c = 0; c < chunks; c++) shape[axis] += counts[c];
+    for (int n = 0; n < whole->rank; n++)
+        if (n < axis)
+            outer *= shape[n];
+        else if (n > axis)
+            row *= (size_t)shape[n];
+    if (!array_create(out, whole->type, whole->rank, shape))
+        return refuse(error, error_size, "%s: no memory for its rows", place->source.name);
+    unsigned char *to = out->data;
+    for (int64_t n = 0; n < outer; n++)
+        for (int c = 0; c < chunks; c++) {
+            const size_t bytes = (size_t)counts[c] * row;
+            const uint64_t at = place->data + (uint64_t)(n * whole->shape[axis] + starts[c]) * row;
+            if (!file_read_at(&place->source, at, to, bytes, error, error_size)) {
+                array_free(out);
+                return false;
+            }
+            to += bytes;
+        }
+    return true;
+}
+
 static bool load_safetensors(const char *spec, size_t path_length, array *out, char *error,
                              size_t error_size) {
     char *path = malloc(path_length + 1);

@@ -4,9 +4,23 @@
 #define CLATTN_TOOL_LOAD_H
 
 #include "array.h"
+#include "file.h"
 
 /* Read what `spec` names. On failure *out is zeroed and error holds one line. Release *out with array_free.
  */
 bool load_array(const char *spec, array *out, char *error, size_t error_size);
+
+/* A tensor that is found and not read: its type and shape, without data, and where its bytes are. */
+typedef struct load_place {
+    file_source source;
+    array whole;
+    uint64_t data;
+    char *path; /* owned */
+} load_place;
+bool load_find(const char *spec, load_place *place, char *error, size_t error_size);
+void load_leave(load_place *place);
+/* Read some rows of an axis, the chunks one behind the other, and no other bytes. On failure *out is zeroed. */
+bool load_rows(const load_place *place, int axis, int chunks, const int64_t *starts, const int64_t *counts,
+               array *out, char *error, size_t error_size);
 
 #endif

@@ -49,20 +49,29 @@ static bool read_header(const file_source *source, npy_header *header, uint64_t 
     return good;
 }
 
-static bool read_array(const file_source *source, array *out, char *error, size_t error_size) {
-    *out = (array){0};
+bool npy_find(const file_source *source, array *shape, uint64_t *data, char *error, size_t error_size) {
     npy_header header = {0};
-    uint64_t data = 0;
     size_t bytes = 0;
-    if (!read_header(source, &header, &data, error, error_size)) return false;
+    *shape = (array){0};
+    if (!read_header(source, &header, data, error, error_size)) return false;
     if (!array_measure(header.type, header.rank, header.shape, &bytes))
         return refuse(error, error_size, "%s: the shape's product is too large", source->name);
-    if (bytes != source->size - data)
+    if (bytes != source->size - *data)
         return refuse(error, error_size, "%s: the header asks for %zu bytes of data, the file has %llu",
-                      source->name, bytes, (unsigned long long)(source->size - data));
-    if (!array_create(out, header.type, header.rank, header.shape))
-        return refuse(error, error_size, "%s: no memory for %zu bytes", source->name, bytes);
-    if (file_read_at(source, data, out->data, bytes, error, error_size)) return true;
+                      source->name, bytes, (unsigned long long)(source->size - *data));
+    shape->type = header.type, shape->rank = header.rank, shape->bytes = bytes;
+    memcpy(shape->shape, header.shape, sizeof header.shape);
+    return true;
+}
+
+static bool read_array(const file_source *source, array *out, char *error, size_t error_size) {
+    array found;
+    uint64_t data = 0;
+    *out = (array){0};
+    if (!npy_find(source, &found, &data, error, error_size)) return false;
+    if (!array_create(out, found.type, found.rank, found.shape))
+        return refuse(error, error_size, "%s: no memory for %zu bytes", source->name, found.bytes);
+    if (file_read_at(source, data, out->data, found.bytes, error, error_size)) return true;
     array_free(out);
     return false;
 }
@@ -80,11 +89,9 @@ bool npy_read(const char *path, array *out, char *error, size_t error_size) {
     return good;
 }
 
-bool npy_write(const char *path, const array *a, char *error, size_t error_size) {
-    char head[512];
-    size_t length = npy_header_format(a, head + 10, sizeof head - 10);
-    if (length == 0)
-        return refuse(error, error_size, "%s: %s cannot be written", path, array_type_name(a->type));
+size_t npy_head(const array *a, char *head, size_t size) {
+    size_t length = npy_header_format(a, head + 10, size - 10);
+    if (length == 0) return 0;
     /* The data starts at a multiple of 64, for readers that map the file. */
     size_t total = (10 + length + 1 + 63) / 64 * 64;
     memset(head + 10 + length, ' ', total - 10 - length);
@@ -94,5 +101,13 @@ bool npy_write(const char *path, const array *a, char *error, size_t error_size)
     head[7] = 0;
     head[8] = (char)((total - 10) & 0xff);
     head[9] = (char)((total - 10) >> 8);
+    return total;
+}
+
+bool npy_write(const char *path, const array *a, char *error, size_t error_size) {
+    char head[512];
+    const size_t total = npy_head(a, head, sizeof head);
+    if (total == 0)
+        return refuse(error, error_size, "%s: %s cannot be written", path, array_type_name(a->type));
     return file_write_parts(path, (file_part[]){{head, total}, {a->data, a->bytes}}, 2, error, error_size);
 }

@@ -26,8 +26,8 @@ static bool missing(const file_source *source, const safetensors_index *index, c
                   index->count, near[0] ? "; the nearest are " : "", near);
 }
 
-static bool read_entry(const file_source *source, const safetensors_index *index,
-                       const safetensors_entry *entry, array *out, char *error, size_t error_size) {
+static bool check_entry(const file_source *source, const safetensors_entry *entry, array *out, char *error,
+                        size_t error_size) {
     size_t t = 0, rank = json_array_size(entry->shape), bytes = 0;
     const size_t type_count = sizeof read_types / sizeof *read_types;
     while (t < type_count && strcmp(entry->dtype, read_types[t].dtype) != 0) t++;
@@ -44,27 +44,38 @@ static bool read_entry(const file_source *source, const safetensors_index *index
     if (!array_measure(read_types[t].type, (int)rank, shape, &bytes) || bytes != entry->end - entry->begin)
         return refuse(error, error_size, "%s: tensor %.200s: the shape's product is too large", source->name,
                       entry->name);
-    if (!array_create(out, read_types[t].type, (int)rank, shape))
-        return refuse(error, error_size, "%s: no memory for %zu bytes", source->name, bytes);
-    if (file_read_at(source, index->data_start + entry->begin, out->data, bytes, error, error_size))
-        return true;
-    array_free(out);
-    return false;
+    *out = (array){.type = read_types[t].type, .rank = (int)rank, .bytes = bytes};
+    memcpy(out->shape, shape, sizeof shape);
+    return true;
+}
+
+bool safetensors_find(const file_source *source, const char *tensor, array *shape, uint64_t *data,
+                      char *error, size_t error_size) {
+    safetensors_index index;
+    bool done = false;
+    *shape = (array){0};
+    if (!safetensors_index_open(source, &index, error, error_size)) goto end;
+    size_t e = 0;
+    while (e < index.count && strcmp(index.entries[e].name, tensor) != 0) e++;
+    done = e < index.count ? check_entry(source, &index.entries[e], shape, error, error_size)
+                           : missing(source, &index, tensor, error, error_size);
+    if (done) *data = index.data_start + index.entries[e].begin;
+end:
+    safetensors_index_close(&index);
+    return done;
 }
 
 static bool read_tensor(const file_source *source, const char *tensor, array *out, char *error,
                         size_t error_size) {
-    safetensors_index index;
-    bool done = false;
+    array found;
+    uint64_t data = 0;
     *out = (array){0};
-    if (!safetensors_index_open(source, &index, error, error_size)) goto end;
-    size_t e = 0;
-    while (e < index.count && strcmp(index.entries[e].name, tensor) != 0) e++;
-    done = e < index.count ? read_entry(source, &index, &index.entries[e], out, error, error_size)
-                           : missing(source, &index, tensor, error, error_size);
-end:
-    safetensors_index_close(&index);
-    return done;
+    if (!safetensors_find(source, tensor, &found, &data, error, error_size)) return false;
+    if (!array_create(out, found.type, found.rank, found.shape))
+        return refuse(error, error_size, "%s: no memory for %zu bytes", source->name, found.bytes);
+    if (file_read_at(source, data, out->data, found.bytes, error, error_size)) return true;
+    array_free(out);
+    return false;
 }
 
 bool safetensors_parse(const unsigned char *bytes, size_t size, const char *tensor, array *out, char *error,

@@ -6,10 +6,15 @@
 #define CLATTN_TOOL_SAFETENSORS_H
 
 #include "array.h"
+#include "file.h"
 
 /* Read one tensor: F32, F16, BF16, I32, I64 or BOOL. On failure *out is zeroed and error holds one line; a
  * missing tensor's line lists the nearest names. Release *out with array_free. */
 bool safetensors_read(const char *path, const char *tensor, array *out, char *error, size_t error_size);
+
+/* Its type and shape, and where its bytes begin: checked as by safetensors_read, and not read. */
+bool safetensors_find(const file_source *source, const char *tensor, array *shape, uint64_t *data,
+                      char *error, size_t error_size);
 
 /* The same from memory, which is copied. */
 bool safetensors_parse(const unsigned char *bytes, size_t size, const char *tensor, array *out, char *error,
