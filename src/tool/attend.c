@@ -13,6 +13,7 @@
 #include "tool/report.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
+#include "tool/several.h"
 #include "tool/watch.h"
 
 enum {
@@ -41,6 +42,7 @@ typedef struct attend {
     rope_options rope;
     ragged_options ragged;
     append_options append;
+    several_options several;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -115,6 +117,8 @@ static int load_inputs(attend *a) {
                           : !a->k ? "k"
                           : !a->v ? "v"
                                   : "out");
+    if (a->dropout_mask && a->several.devices)
+        return tool_wrong("attend", "--dropout-mask: is of one device: not with --devices");
     if (a->scores_at >= 0 && !a->scores)
         return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
@@ -225,6 +229,48 @@ static int run_attend(attend *a, session *s, tensors *t) {
     return status >= 0 ? status : told;
 }
 
+static int run_several(attend *a, several *all, tensors *t) {
+    session *s = &all->sessions[0];
+    watch seen;
+    int status = upload_inputs(a, t);
+    if (status < 0) status = make_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status >= 0) return status;
+    a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
+    const uint64_t start = measure_clock_ns();
+    const clattn_status done = several_run(all, &a->params);
+    const uint64_t end = measure_clock_ns();
+    watch_end(&seen);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = save_outputs(a, t);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = several_report(all, report_flops(&a->params), end - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
+}
+
+// On the device, or on those of --devices.
+static int open_and_run(attend *a) {
+    if (a->several.devices || a->several.deal_given) {
+        several all; // does not move: contexts log to its sessions
+        const int status = several_open(&all, "attend", &a->several, &a->common, false);
+        if (status >= 0) return status;
+        tensors t = {.session = &all.sessions[0], .host = true};
+        const int ran = run_several(a, &all, &t);
+        tensors_release(&t);
+        several_close(&all);
+        return ran;
+    }
+    session s = {0};
+    const int status = session_open(&s, "attend", &a->common);
+    if (status >= 0) return status;
+    tensors t = {.session = &s};
+    const int ran = run_attend(a, &s, &t);
+    tensors_release(&t);
+    session_close(&s);
+    return ran;
+}
+
 static void free_attend(attend *a) {
     array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,      &a->out_array,
                           &a->lse_array, &a->weights_array, &a->scores_array, &a->dropout_array};
@@ -239,7 +285,6 @@ static void free_attend(attend *a) {
 
 int tool_attend(int argc, char **argv) {
     attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
-    session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
         rope_group(&a.rope),
@@ -247,6 +292,7 @@ int tool_attend(int argc, char **argv) {
         kv_group(&a.kv),
         ragged_group(&a.ragged),
         append_group(&a.append),
+        several_group(&a.several),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {"attend",
@@ -268,13 +314,7 @@ int tool_attend(int argc, char **argv) {
                                    {"out-v", a.append.out_v}};
     status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
-    if (status < 0) status = session_open(&s, "attend", &a.common);
-    if (status < 0) {
-        tensors t = {.session = &s};
-        status = run_attend(&a, &s, &t);
-        tensors_release(&t);
-        session_close(&s);
-    }
+    if (status < 0) status = open_and_run(&a);
     free_attend(&a);
     return status;
 }
