@@ -38,6 +38,26 @@ attend --out apart.npy --mask-mod '(i < 1) == (j < 1)' || complain "--mask-mod"
 attend --out ragged.npy --cu-seqlens cu.npy --expect apart.npy || complain "--cu-seqlens"
 attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apart.npy || complain "--cu-seqlens-kv"
 
+# Several devices, here contexts of one: the same results, however they are dealt.
+attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"
+attend --devices 0,0 --layout bshd --lse l.npy --out d.npy && attend --layout bshd --lse l2.npy --out a.npy --expect d.npy --tolerance 1e-6 || complain "--devices with --layout bshd"
+cmp -s l.npy l2.npy || python3 -c 'import struct
+a, b = (struct.unpack("<16f", open(f, "rb").read()[-64:]) for f in ("l.npy", "l2.npy"))
+assert all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)' || complain "--devices: another log-sum-exp"
+"$clattn" attend --q x.npy --k x.npy --v x.npy --devices 0,0 --out d.npy --json | python3 -c 'import json, sys
+r = json.load(sys.stdin); assert len(r["devices"]) == 2 and abs(sum(d["share"] for d in r["devices"]) - 1) < 1e-9 and r["handed"] == 0, r' || complain "--devices --json"
+"$clattn" verify --devices 0,0 --deal keys --case attend-f32-b1-h2-n4-nkv200-d8-full | grep -q '^1 pass' || complain "verify --devices"
+"$clattn" bench --devices 0,0 --case attend-f32-b1-h2-n4-nkv200-d8-full --repeat 2 --max-ms 20 --json | python3 -c 'import json, sys
+r = json.load(sys.stdin)["rows"][0]; assert r["status"] == "ok" and r["ratio"] > 0 and r["error_nmse"] < 1e-9, r' || complain "bench --devices"
+no 'no effect without --devices' --deal rows
+no 'no such device' --devices 0,7
+refused 2 'one of both' attend --q x.npy --k x.npy --v x.npy --out refused.npy --device 0 --devices 0,0
+refused 2 'is empty' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,
+refused 2 'of one device' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
+refused 2 'cannot be dealt by rows' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --deal rows --dropout 0.5
+refused 2 'partners of its own' bench --devices 0,0 --options
+refused 2 'no --only or --family' verify --devices 0,0 --only flash
+
 # Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer of two sentences is that of each.
 python3 numpy.py cu_one.npy '<i4' '(2,)' 0 4
 python3 numpy.py cu_new.npy '<i4' '(2,)' 0 1

@@ -4,7 +4,6 @@
 set -u
 . "$PWD/tests/options_files.sh"
 attend --out o.npy || complain "attend"
-no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 
 for text in '' ' 1' '1 ' +1 1x 0x10 1e400 1e-400 1e-50 1e39 nan inf , 1,5; do
     for option in scale softcap; do no "--$option" --$option "$text"; done

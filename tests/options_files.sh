@@ -30,6 +30,8 @@ python3 numpy.py zero.npy '<i4' '(1,)' 0
 python3 numpy.py five.npy '<i8' '(1,)' 5
 python3 numpy.py three.npy '<i4' '(1,)' 3
 attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
+# An option that is refused with that word.
+no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
 # Positions.
 python3 numpy.py counted.npy '<i8' '(1, 4)' 0 1 2 3
 python3 numpy.py axes.npy '<i4' '(3, 1, 4)' 0 1 2 3 0 1 2 3 0 1 2 3

@@ -15,7 +15,7 @@
 #define SEED 1
 #define CASES 500
 #define STEP 8 // of the configurations every eighth, of which so many rows
-#define ROWS 4
+#define ROWS 2
 
 static struct pairs array;
 static int *chosen, chosen_count;

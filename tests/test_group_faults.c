@@ -76,11 +76,11 @@ START_TEST(share_is_taken_over) {
     attempt(group, data, deal, 0, 0); // kernels are there then
     const int calls = attempt(group, data, deal, 0, CL_INVALID_VALUE).armed.calls;
     ck_assert_int_gt(calls, 20);
-    for (int nth = 1; nth <= calls; nth++)
+    for (int nth = 1; nth <= calls; nth += _i == 0 ? 1 : 3)
         for (int n = 0; n < (_i == 0 ? CODES : 1); n++) {
             const struct group_call call = attempt(group, data, deal, nth, codes[n]);
             if (call.armed.hit != NULL) judge_taken_over(&call);
-            if (n > 0) continue;
+            if (nth % CODES != n) continue;
             const struct group_call again = attempt(group, data, deal, 0, 0);
             ASSERT(again.status == CLATTN_OK && again.report.handed == 0 && again.done[0].pieces > 0 &&
                        again.done[1].pieces > 0,

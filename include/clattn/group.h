@@ -73,7 +73,7 @@ CLATTN_API const char *clattn_deal_name(clattn_deal deal);
  *             function of the call, of shares and of the members' memory: the same shares give the same bits, where no device
  *             fails. Without them work is dealt by the rates that earlier calls of the group showed (by storage type, of few rows and
  *             of many, in operations a second from the first copy to a device to the last one from it); where a device has
- *             shown none, an eighth of the call's work is dealt evenly first. */
+ *             shown none, or had no work in 16 calls, an eighth of the call's work is dealt evenly first. */
 typedef struct clattn_group_attention_params {
     clattn_attention_params attention;
     clattn_deal deal;

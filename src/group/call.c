@@ -27,10 +27,12 @@ static bool take_rates(const group_call *c, double *rates) {
     double all = 0.0;
     bool known = true;
     for (int d = 0; d < g->count; d++)
-        known = known && (!is_up(&g->members[d]) || g->members[d].rate[c->kind] > 0.0);
+        known = known && (!is_up(&g->members[d]) || g->members[d].rate[c->kind].ops > 0.0);
     for (int d = 0; d < g->count; d++) {
         const group_member *m = &g->members[d];
-        const double rate = c->params->shares ? c->params->shares[d] : known ? m->rate[c->kind] : guess(m);
+        const double rate = c->params->shares ? c->params->shares[d]
+                            : known           ? m->rate[c->kind].ops
+                                              : guess(m);
         rates[d] = is_up(m) ? rate : 0.0;
         all += rates[d];
     }
@@ -116,10 +118,11 @@ static clattn_status deal_units(group_call *c, int64_t first, int64_t last, cons
 static void keep_rates(group_call *c) {
     for (int d = 0; d < c->group->count; d++) {
         group_member *m = &c->group->members[d];
-        double *rate = &m->rate[c->kind];
+        group_rate *rate = &m->rate[c->kind];
         if (!m->timed_work || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
-        *rate = *rate > 0.0 ? (*rate + now) / 2.0 : now;
+        rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
+        rate->samples++, rate->idle = 0;
         m->share.gflops = now * 1e-9;
         m->share.time_ns += m->last_ns - m->first_ns;
         m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
@@ -216,7 +219,17 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
                                                               : "past keys and pages are whole");
 }
 
-// An eighth evenly where rates are not known, which then are.
+// Who had nothing to do for long is asked anew how fast it is.
+static void count_idle(group_call *c) {
+    for (int d = 0; d < c->group->count && !c->params->shares; d++) {
+        group_rate *rate = &c->group->members[d].rate[c->kind];
+        if (!is_up(&c->group->members[d]) || c->group->members[d].share.pieces) continue;
+        if (++rate->idle >= GROUP_MOST_IDLE) *rate = (group_rate){0};
+    }
+}
+
+// An eighth evenly where rates are not known, which then are: in two steps where there is enough of it, so that the second is
+// not slowed by what a driver does once.
 static clattn_status run_call(group_call *c) {
     double rates[GROUP_MOST_MEMBERS], even[GROUP_MOST_MEMBERS];
     bool known = false;
@@ -226,13 +239,15 @@ static clattn_status run_call(group_call *c) {
     for (int d = 0; d < c->group->count; d++) even[d] = is_up(&c->group->members[d]) ? 1.0 : 0.0;
     if (!known && up > 1) first = cla_deal_first(&c->problem, &c->axis, FIRST_PART, up);
     if (2 * first > c->axis.units) first = 0;
-    if (first) {
-        TRY(deal_units(c, 0, first, even));
+    const int64_t middle = first / 2 >= up ? first / 2 : 0;
+    for (int64_t from = 0, to = middle ? middle : first; from < first; from = to, to = first) {
+        TRY(deal_units(c, from, to, even));
         TRY(run_rounds(c));
-        take_rates(c, rates);
     }
+    if (first) take_rates(c, rates);
     TRY(deal_units(c, first, c->axis.units, rates));
     TRY(run_rounds(c));
+    if (c->axis.deal != CLATTN_DEAL_WHOLE) count_idle(c);
     TRY(cla_merge_pieces(c));
     cla_slice_store_all(c);
     return CLATTN_OK;

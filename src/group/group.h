@@ -11,13 +11,21 @@
 #define GROUP_PARTS 32
 #define GROUP_KINDS (2 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type
 
+// What a member was seen to do. Its first sample may have a compiler in it that a driver runs late: the second takes its place.
+typedef struct group_rate {
+    double ops; // operations a second; 0: not known
+    int samples;
+    int idle; // calls since it had work last: after GROUP_MOST_IDLE it is tried again
+} group_rate;
+#define GROUP_MOST_IDLE 16
+
 typedef struct group_member {
     clattn_context *context;
     uint64_t max_bytes, largest;         // of all buffers, of one
     cl_command_queue queue[GROUP_SLOTS]; // in order: a piece's copies and kernels need no events to wait for
     cl_mem arena[GROUP_SLOTS];           // kept for the next call
     uint64_t arena_bytes[GROUP_SLOTS];
-    double rate[GROUP_KINDS]; // operations a second; 0: not known
+    group_rate rate[GROUP_KINDS];
     // Of the call that runs:
     clattn_status status; // why it does no more
     int slots;

@@ -14,6 +14,7 @@
 #include "tool/report.h"
 #include "tool/rope_options.h"
 #include "tool/score_options.h"
+#include "tool/several.h"
 #include "tool/watch.h"
 
 enum {
@@ -44,6 +45,7 @@ typedef struct attend {
     append_options append;
     ranks ranks;
     ranks_rows q_rows, kv_rows, v_rows;
+    several_options several;
     clattn_attention_params params;
     clattn_dropout_mask_params dropout;
     expect expect;
@@ -124,6 +126,8 @@ static int load_inputs(attend *a) {
                           : !a->k ? "k"
                           : !a->v ? "v"
                                   : "out");
+    if (a->dropout_mask && a->several.devices)
+        return tool_wrong("attend", "--dropout-mask: is of one device: not with --devices");
     if (a->scores_at >= 0 && !a->scores)
         return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
@@ -255,6 +259,52 @@ static int run_attend(attend *a, session *s, tensors *t) {
     return status >= 0 ? status : told;
 }
 
+static int run_several(attend *a, several *all, tensors *t) {
+    session *s = &all->sessions[0];
+    watch seen;
+    int status = upload_inputs(a, t);
+    if (status < 0) status = make_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status >= 0) return status;
+    a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
+    const uint64_t start = measure_clock_ns();
+    const clattn_status done = several_run(all, &a->params);
+    const uint64_t end = measure_clock_ns();
+    watch_end(&seen);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = save_outputs(a, t);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = several_report(all, report_flops(&a->params), end - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
+}
+
+// On those of --devices.
+static int open_several(attend *a) {
+    several all; // does not move: contexts log to its sessions
+    const int status = several_open(&all, "attend", &a->several, &a->common, false);
+    if (status >= 0) return status;
+    tensors t = {.session = &all.sessions[0], .host = true};
+    const int ran = run_several(a, &all, &t);
+    tensors_release(&t);
+    several_close(&all);
+    return ran;
+}
+
+// On the device; `status` is what the inputs came to, which all ranks hear of.
+static int open_and_run(attend *a, int status) {
+    session s = {0};
+    if (status < 0) status = session_open(&s, "attend", &a->common);
+    const bool opened = status < 0;
+    status = ranks_agree(&a->ranks, status);
+    if (!opened) return status;
+    tensors t = {.session = &s};
+    if (status < 0) status = a->ranks.wanted ? run_shared(a, &s, &t) : run_attend(a, &s, &t);
+    tensors_release(&t);
+    session_close(&s);
+    return status;
+}
+
 static void free_attend(attend *a) {
     array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,      &a->out_array,
                           &a->lse_array, &a->weights_array, &a->scores_array, &a->dropout_array};
@@ -269,7 +319,6 @@ static void free_attend(attend *a) {
 
 int tool_attend(int argc, char **argv) {
     attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
-    session s = {0};
     const option_group groups[] = {
         {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
         rope_group(&a.rope),
@@ -278,6 +327,7 @@ int tool_attend(int argc, char **argv) {
         ragged_group(&a.ragged),
         ranks_group(&a.ranks),
         append_group(&a.append),
+        several_group(&a.several),
         expect_group(&a.expect),
         common_group(&a.common)};
     command_line line = {
@@ -287,6 +337,8 @@ int tool_attend(int argc, char **argv) {
         .groups = groups,
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
+    if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
+        status = tool_wrong("attend", "--devices: beside --mpi each rank has one device: --device");
     if (status < 0) status = ranks_open(&a.ranks, "attend", argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},
@@ -298,15 +350,10 @@ int tool_attend(int argc, char **argv) {
                                    {"out-v", a.append.out_v}};
     status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
-    if (status < 0) status = session_open(&s, "attend", &a.common);
-    const bool opened = status < 0;
-    status = ranks_agree(&a.ranks, status);
-    if (opened) {
-        tensors t = {.session = &s};
-        if (status < 0) status = a.ranks.wanted ? run_shared(&a, &s, &t) : run_attend(&a, &s, &t);
-        tensors_release(&t);
-        session_close(&s);
-    }
+    if (a.several.devices || a.several.deal_given)
+        status = status < 0 ? open_several(&a) : status;
+    else
+        status = open_and_run(&a, status);
     free_attend(&a);
     ranks_close(&a.ranks, status);
     return status;

@@ -6,6 +6,7 @@
 #include "evidence/names.h"
 #include "tool/bench.h"
 #include "tool/bench_against.h"
+#include "tool/bench_group.h"
 #include "tool/file.h"
 #include "tool/interrupt.h"
 #include "tool/outputs.h"
@@ -251,13 +252,14 @@ static int parse(bench *b, int argc, char **argv) {
     const option_group groups[] = {
         {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
          sizeof bench_rows / sizeof bench_rows[0], take_bench, b},
+        several_group(&b->several),
         common_group(&b->common)};
     command_line line = {.command = "bench",
                          .summary = "measure attention, verified first, against what the device can do",
                          .example =
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
                          .groups = groups,
-                         .group_count = 2};
+                         .group_count = 3};
     return options_parse(&line, argc, argv);
 }
 
@@ -293,7 +295,8 @@ static int make_all(bench *b) {
 static int measure_all(bench *b) {
     b->table = bench_table_new();
     interrupt_catch();
-    int status = bench_run_devices(b);
+    const bool together = b->several.devices || b->several.deal_given;
+    int status = together ? bench_run_group(b) : bench_run_devices(b);
     if (status < 0) status = print_table(b);
     if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
     json_decref(b->table);

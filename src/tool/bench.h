@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_BENCH_H
 #include "tool/bench_table.h"
 #include "tool/progress.h"
+#include "tool/several.h"
 
 typedef struct bench {
     bench_list lists[BENCH_AXES], baselines;
@@ -11,6 +12,7 @@ typedef struct bench {
     const char *save, *named, *batch, *against;
     bool options;
     common_options common;
+    several_options several;
     struct bench *other; // of --against
     bench_case *cases;
     int case_count, failures, rows, measured;

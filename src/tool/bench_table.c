@@ -219,6 +219,7 @@ static double pairs_of(const json_t *row) {
 
 static void print_md_limits(FILE *to, const json_t *device) {
     const char *contended = text(device, "contended");
+    if (real(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
     fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
     if (real(device, "fma_loads_gflops") > 0.0)
         fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s", real(device, "fma_loads_gflops"));

@@ -74,7 +74,9 @@ static int find_device(session *s) {
     if (found) s->device = *chosen;
     free(devices);
     if (found) return -1;
-    const char *option = s->options.device ? "--device" : "$CLATTN_DEVICE";
+    const char *option = s->options.device_option ? s->options.device_option
+                         : s->options.device      ? "--device"
+                                                  : "$CLATTN_DEVICE";
     if (second)
         return tool_wrong(s->command,
                           "%s %s: means device %zu and others: a number or a whole name from clattn devices",

@@ -10,7 +10,11 @@
 #include "evidence/opencl.h"
 
 void tensors_release(tensors *t) {
-    for (int i = 0; i < t->count; i++) clReleaseMemObject(t->buffers[i]);
+    for (int i = 0; i < t->count; i++)
+        if (t->host)
+            free((void *)t->buffers[i]);
+        else
+            clReleaseMemObject(t->buffers[i]);
     t->count = 0;
 }
 
@@ -94,6 +98,15 @@ int tensors_narrow(const char *command, const char *option, array *a) {
     return status;
 }
 
+static int make_buffer(tensors *t, const array *a, cl_mem *buffer) {
+    if (!t->host) return session_buffer(t->session, a->data, a->bytes, buffer);
+    void *memory = malloc(a->bytes ? a->bytes : 1);
+    if (!memory) return tool_failed(t->session->command, "no memory for a tensor of %zu bytes", a->bytes);
+    memcpy(memory, a->data, a->bytes);
+    *buffer = CLATTN_HOST(memory);
+    return -1;
+}
+
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     clattn_type type;
     cl_mem buffer = NULL;
@@ -105,7 +118,7 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
         return tool_wrong(t->session->command, "a tensor has rank %d: at most %d is possible", a->rank,
                           CLATTN_MAX_RANK);
     if (t->count == TENSORS_MAX) return tool_failed(t->session->command, "too many tensors");
-    const int status = session_buffer(t->session, a->data, a->bytes, &buffer);
+    const int status = make_buffer(t, a, &buffer);
     if (buffer) t->buffers[t->count++] = buffer;
     *view = clattn_tensor_dense(buffer, type, a->rank, a->shape);
     return status;
@@ -121,7 +134,8 @@ int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, 
 int tensors_save(tensors *t, const clattn_tensor *view, array *a, const char *path) {
     char error[512];
     if (!path) return -1;
-    const int status = session_read(t->session, view->buffer, a->data, a->bytes);
+    if (t->host) memcpy(a->data, (const void *)view->buffer, a->bytes);
+    const int status = t->host ? -1 : session_read(t->session, view->buffer, a->data, a->bytes);
     if (status >= 0) return status;
     return npy_write(path, a, error, sizeof error) ? -1 : tool_failed(t->session->command, "%s", error);
 }

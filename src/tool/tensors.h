@@ -5,9 +5,10 @@
 
 #define TENSORS_MAX 32
 
-// Buffers of one run; released together.
+// Buffers of one run; released together. `host`: they are host memory, for a group of devices.
 typedef struct tensors {
     session *session;
+    bool host;
     cl_mem buffers[TENSORS_MAX];
     int count;
 } tensors;

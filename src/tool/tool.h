@@ -67,6 +67,7 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
 // Options of every sub-command that uses a device.
 typedef struct common_options {
     const char *device, *cache_dir, *tuned;
+    const char *device_option; // who named the device, where it was not --device
     bool json, quiet, verbose;
 } common_options;
 option_group common_group(common_options *o);

@@ -62,6 +62,7 @@ typedef struct verify {
     char seen[512];        // families that took some
     struct test_case test; // of that name
     common_options common;
+    several_options several;
     int counts[3];
     json_t *rows;
     progress progress; // in cases; in variants where each makes its own
@@ -133,7 +134,10 @@ static void tell(verify *v, const session *s, const char *variant, const struct 
         printf("  %-11s %s/%s  NMSE %.1e\n", words[result], variant, name, ran->nmse);
     else if (!v->common.quiet)
         printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
-    if (result == VERIFY_FAIL && !v->common.json)
+    if (result == VERIFY_FAIL && !v->common.json && v->several.devices)
+        printf("              again: clattn verify --devices '%s' --deal %s --case %s\n", v->several.devices,
+               clattn_deal_name((clattn_deal)v->several.deal), full);
+    else if (result == VERIFY_FAIL && !v->common.json)
         printf("              again: clattn verify --device '%s' --only %s --case %s\n",
                s->capabilities->name, variant, full);
 }
@@ -208,8 +212,9 @@ static int run_variant(verify *v, session *s, int i) {
 }
 
 // The cases that will be run, or the variants.
-static int count_work(const verify *v) {
+static int count_work(const verify *v, bool together) {
     int count = 0;
+    if (together) return v->named ? 1 : v->pairs ? PAIRS_CASES : hard_case_count;
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(v, variants[i].name, NULL)) continue;
         count += v->pairs && pairs_of(i);
@@ -219,6 +224,29 @@ static int count_work(const verify *v) {
         }
     }
     return count;
+}
+
+// The planner's choice alone: every device has its own.
+static int run_several(verify *v) {
+    static several all; // its sessions do not move
+    struct pairs pairs = {.count = 0};
+    v->common.tuned = "off";
+    const int status = several_open(&all, "verify", &v->several, &v->common, false);
+    if (status >= 0) return status;
+    if (v->pairs && !pairs_make("planner", PAIRS_SEED, PAIRS_CASES, &pairs)) v->pairs = false;
+    const int count = v->named ? 1 : v->pairs ? pairs.count : hard_case_count;
+    for (int n = 0; n < count; n++) {
+        const struct test_case test = v->named ? v->test : v->pairs ? pairs_case(&pairs, n) : hard_case(n);
+        const bool in_share = !v->pairs || !v->shares || pairs.rows[n].configuration % v->shares == v->share;
+        char why[256];
+        verify_family ran;
+        if (!in_share || case_projects(&test) || test.composed) continue;
+        const verify_result result = verify_run_several(&all, &test, &ran, why);
+        tell(v, &all.sessions[0], "devices", &test, &ran, result, why);
+    }
+    if (v->pairs) pairs_free(&pairs);
+    several_close(&all);
+    return -1;
 }
 
 // Cases that no kernel took have shown nothing.
@@ -250,6 +278,9 @@ static int refuse_together(const verify *v) {
                           v->only, v->named);
     if (v->pairs && (v->named || names_case))
         return tool_wrong("verify", "--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+    if ((v->several.devices || v->several.deal_given) && (v->only || v->family))
+        return tool_wrong("verify",
+                          "--devices: runs what the planner chooses: no --only or --family beside it");
     if (v->shares && !v->pairs) return tool_wrong("verify", "--share: has no effect without --pairs");
     return -1;
 }
@@ -272,20 +303,23 @@ static const option_row rows[] = {
 
 int tool_verify(int argc, char **argv) {
     verify v = {0};
-    const option_group groups[] = {{"verify", rows, 5, take_verify, &v}, common_group(&v.common)};
+    const option_group groups[] = {
+        {"verify", rows, 5, take_verify, &v}, several_group(&v.several), common_group(&v.common)};
     command_line line = {.command = "verify",
                          .summary = "is this device right? every kernel variant on hard cases",
                          .example = "clattn verify --device cpu",
                          .groups = groups,
-                         .group_count = 2};
+                         .group_count = 3};
     session s = {0};
     int status = options_parse(&line, argc, argv), ran = 0;
     if (status >= 0) return status;
     status = refuse_together(&v);
     if (status >= 0) return status;
     v.rows = json_array();
-    progress_begin(&v.progress, "verify", v.common.quiet, count_work(&v), 0.0);
-    for (int i = 0; i < VARIANTS; i++) {
+    const bool together = v.several.devices || v.several.deal_given;
+    progress_begin(&v.progress, "verify", v.common.quiet, count_work(&v, together), 0.0);
+    if (together) status = run_several(&v), ran = 1;
+    for (int i = 0; i < VARIANTS && !together; i++) {
         if (!wanted(&v, variants[i].name, NULL)) continue;
         ran++;
         status = run_variant(&v, &s, i);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "evidence/case_check.h"
+#include "evidence/case_group.h"
 #include "tool/place.h"
 #include "evidence/opencl.h"
 
@@ -67,4 +68,33 @@ verify_result verify_run(session *s, const struct test_case *test, clattn_kernel
     const verify_result result = judge(data, s, &place, family, ran, why);
     case_free(data);
     return result;
+}
+
+verify_result verify_run_several(several *all, const struct test_case *test, verify_family *ran,
+                                 char why[256]) {
+    session *s = &all->sessions[0];
+    struct place place = session_place(s);
+    struct case_arrays arrays;
+    struct case_group host;
+    struct case_verdict verdict = {.nmse = -1.0};
+    struct case_data *data = case_make(test);
+    *ran = (verify_family){.nmse = -1.0};
+    why[0] = s->message[0] = '\0';
+    case_bind(data, &place, &arrays);
+    case_group_open(&arrays, s->queue, &host);
+    clattn_status status = CLATTN_DRIVER;
+    if (place.error[0] == '\0') status = several_run(all, &host.params.attention);
+    case_group_close(&host, s->queue, status == CLATTN_OK);
+    if (status == CLATTN_OK) {
+        case_judge(data, &arrays, s->queue, &verdict);
+        ran->nmse = verdict.nmse;
+        snprintf(ran->name, sizeof ran->name, "%s", clattn_deal_name(all->report.deal));
+    }
+    snprintf(why, 256, "%.255s",
+             status == CLATTN_OK ? verdict.why
+             : place.error[0]    ? place.error
+                                 : s->message);
+    case_unbind(&arrays);
+    case_free(data);
+    return status == CLATTN_UNSUPPORTED ? VERIFY_UNSUPPORTED : verdict.good ? VERIFY_PASS : VERIFY_FAIL;
 }

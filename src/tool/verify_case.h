@@ -3,7 +3,7 @@
 #ifndef CLATTN_TOOL_VERIFY_CASE_H
 #define CLATTN_TOOL_VERIFY_CASE_H
 #include "evidence/case.h"
-#include "tool/tool.h"
+#include "tool/several.h"
 
 typedef enum verify_result { VERIFY_PASS, VERIFY_FAIL, VERIFY_UNSUPPORTED } verify_result;
 
@@ -18,4 +18,7 @@ typedef struct verify_family {
 // not NULL, else UNSUPPORTED with the name of the one that would. A line of why in why[256] unless it passed.
 verify_result verify_run(session *s, const struct test_case *test, clattn_kernel kernel, const char *family,
                          verify_family *ran, char why[256]);
+// The same on several devices, whose family has the name of how it was dealt.
+verify_result verify_run_several(several *all, const struct test_case *test, verify_family *ran,
+                                 char why[256]);
 #endif
