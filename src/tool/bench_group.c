@@ -125,9 +125,9 @@ static void run_case(bench *b, several *all, int i) {
     bench_pair pair = {.row = {.c = b->cases[i], .error_nmse = -1.0},
                        .other = {.c = b->cases[i], .error_nmse = -1.0}};
     pair.row.c.test = pair.other.c.test = case_complete(&b->cases[i].test);
-    bench_show_progress(b, case_name(&pair.row.c.test, name), i + 1);
+    progress_at(&b->progress, (double)i, case_name(&pair.row.c.test, name));
     pair.row.status = measure_pair_of(all, b, &b->cases[i], &pair);
-    bench_show_progress(b, NULL, 0);
+    progress_wipe(&b->progress);
     bench_tell_problem(b, &pair.row, name);
     b->failures += pair.row.status == BENCH_FAIL;
     b->measured += pair.row.status == BENCH_OK;
@@ -158,6 +158,7 @@ int bench_run_group(bench *b) {
     const int status = several_open(&all, "bench", &b->several, &b->common, true);
     if (status >= 0) return status;
     add_device(b, &all);
+    progress_begin(&b->progress, "bench", b->common.quiet, (double)b->case_count, 0.0);
     for (int i = 0; i < b->case_count && !interrupt_asked(); i++) run_case(b, &all, i);
     several_close(&all);
     return -1;
