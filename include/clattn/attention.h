@@ -151,7 +151,7 @@ typedef struct clattn_kv {
     clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
     clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
     /* f32 [B, Hkv, Nkv], what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
-     * was turned before: RoPE then is UNSUPPORTED here but with k_new. */
+     * was turned before: RoPE then is UNSUPPORTED here but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
 
     /* Past keys and values, such as a cache: the keys of item b are its past rows [0, past_length[b]) and then the rows
@@ -174,16 +174,16 @@ typedef struct clattn_kv {
     clattn_tensor block_table; /* i32 [B, max_blocks], any strides; rank 0: none. Not with past_k */
     int32_t page_size;         /* rows of a page, 1 or more, with block_table */
 
-    /* Optional, [B, Hkv, n, D] and [B, Hkv, n, Dv], f32, f16 or bf16: new rows, written into k and v, which are caches, before
-     * the call looks at them: the last n of the keys that it has, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are
-     * given and n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. In pages they go where
-     * block_table says, and nowhere where it names no page; no row may be that of two items. Of a ragged batch they are
-     * packed as q's rows, [1, Hkv, T, D], as many of each sequence. Beside past_k, such as a prefix that all items share, k and v are
-     * the cache of what comes behind it: kv_lengths and positions count past rows first, as everywhere, new key j goes to row
-     * j - past_length[b] of k, and the past is read alone: an item has n keys or more behind it. Converted, quantised and
-     * turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
-     * turned when they came (rope.k_positions are those of the new rows). Where v is a view of k, v_new is the same view of
-     * k_new, and the rows are turned before. */
+    /* Optional, [B, Hkv, n, D] and [B, Hkv, n, Dv], f32, f16 or bf16: new rows, written into k and v, which are caches, before the
+     * call looks at them: the last n of the keys that it has, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are given and
+     * n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. In pages they go where block_table says, and
+     * nowhere where it names no page; no row may be that of two items. Of a ragged batch they are packed as q's rows, [1, Hkv, T,
+     * D], as many of each sequence; k and v are caches there, too, not packed. Beside past_k, such as a prefix that all items
+     * share, k and v are the cache of what comes behind it: kv_lengths and positions count past rows first, as everywhere, new key
+     * j goes to row j - past_length[b] of k, and the past is read alone: an item has n keys or more behind it. Converted, quantised
+     * and turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
+     * turned when they came (rope.k_positions are those of the new rows). Where v is a view of k, v_new is the same view of k_new,
+     * and the rows are turned before. */
     clattn_tensor k_new, v_new;
 
     /* Ragged batches: see clattn_attention_params. */

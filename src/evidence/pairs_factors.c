@@ -88,8 +88,25 @@ static const char *const apart[][2] = {
     {"packed", "append"},
     {"packed", "latent"},
     {"packed", "ragged"},
-    {"ragged", "append1"},  // new rows are as many as query rows
-    {"ropehalf", "d33"},    // pairs of an odd number
+    {"ragged", "append1"}, // new rows are as many as query rows
+    {"ropehalf", "d33"},   // pairs of an odd number
+    {"cascade",
+     "b1"}, // a past that is read once: what clattn_cascade says cannot be; beside past-shared it is
+    {"cascade", "topleft"},
+    {"cascade", "offset20"},
+    {"cascade", "offsetm9"},
+    {"cascade", "offsets"},
+    {"cascade", "window"},
+    {"cascade", "alibi"},
+    {"cascade", "headscales"},
+    {"cascade", "mods"},
+    {"cascade", "blocks"},
+    {"cascade", "spaced"},
+    {"cascade", "weights"},
+    {"cascade", "scores"},
+    {"cascade", "splits"},
+    {"cascade", "ragged"},
+    {"cascade", "dropout"},
     {"infbias", "seennan"}, // one kind of contents a case
     {"infbias", "unseennan"},
     {"infbias", "rownan"},
@@ -98,6 +115,8 @@ static const char *const apart[][2] = {
     {"huge", "sinks"}, // weights that no type holds but float32
     {"dominant", "sinks"},
     {"huge", "alibi"},
+    {"huge",
+     "latent"}, // keys that are alike are values that are: their mean is off by a rounding, which the plain one is not
     {"huge", "rope"},
     {"dominant", "bias"},
     {"dominant", "alibi"},
@@ -125,6 +144,7 @@ static const struct {
     {1u << MATRIX, "f32"},
     {1u << MATRIX, "f16"},
     {1u << MATRIX, "kvi8"},
+    {1u << UNFUSED, "cascade"},
     {1u << ROWS, "bias"}, // what differs among the rows of a vector
     {1u << ROWS, "mask"},
     {1u << ROWS, "alibi"},

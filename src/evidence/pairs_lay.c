@@ -19,16 +19,16 @@ static void lay_past(struct test_case *t, bool lengths, bool shared) {
         t->past_length[b] = b % 3 == 0 ? (double)t->past : b % 3 == 1 ? 0 : (double)(t->past / 2);
 }
 
-// A past that all rows see by their positions as often as the sizes allow it, so that it is read once for all.
+// A past that all rows see by their positions, so that it is read once for all; behind it each has keys of its own.
 static void lay_prefix(struct test_case *t) {
-    const int64_t own = t->n_q + 5, seen = t->n_kv - own;
+    const int64_t own = t->n_q + 5;
     int32_t lengths[CASE_GIVEN_MOST] = {0};
+    if (t->n_kv < own + 15) t->n_kv = own + 15;
     lay_past(t, false, true);
-    if (t->past > seen) t->past = seen > 0 ? seen : 1;
+    if (t->past > t->n_kv - own) t->past = t->n_kv - own;
     t->cascade = CASE_CASCADE_TRY;
     for (int64_t b = 0; b < t->batch && b < CASE_GIVEN_MOST; b++)
-        lengths[b] =
-            (int32_t)(t->n_kv - (t->n_kv - t->past > t->n_q ? (3 * b + (int64_t)(t->seed % 5)) % 6 : 0));
+        lengths[b] = (int32_t)(t->n_kv - (3 * b + (int64_t)(t->seed % 5)) % 6);
     if (t->hosts & CASE_HOST_BIT(CASE_KV_LENGTHS)) case_give(t, CASE_KV_LENGTHS, (int)t->batch, lengths);
 }
 
