@@ -47,7 +47,7 @@ __kernel void combine(__global const float *partial_out, __global const float *p
         if (l == 0.0f) continue;
         const float weight = l * exp(range_lse[s * args.split_lse] - base) * factor;
         for (int c = 0; c < COMBINE_COLUMNS; c++)
-            if (c < columns) sum[c] = fma(weight, range_out[s * args.split_out + c], sum[c]);
+            if (c < columns) sum[c] = MULTIPLY_ADD(weight, range_out[s * args.split_out + c], sum[c]);
     }
     const long at = view_row(&args.out, b, h, i) + first;
     for (int c = 0; c < columns; c++) STORE(TYPE_OUT, out, at + c, sum[c]);

@@ -17,6 +17,11 @@ link() {
         -Icl "$2") || exit 1
     undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
+    # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for devices that are no CPU.
+    case $1:$2 in
+    *:cl/decode_groups.cl | nvptx*) ;;
+    *) ! echo "$code" | grep -q '^declare .*@_Z3fma' || { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
+    esac
 }
 # kv_row_put says why.
 ! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*.cl cl/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
@@ -53,6 +58,12 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
         $options -Icl cl/linear_matrix.cl | grep -c tdpbf16ps)
     # The function stands once more in the kernel, inlined.
     [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] || { echo "linear_matrix $options: $found products of tiles"; exit 1; }
+done
+# SSE has no fused instruction, AVX2 has: what is there stands in the machine code, and never a call.
+for level in "v2 mulps" "v3 vfmadd"; do
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang -finclude-default-header -O2 -S -o - \
+        -DLANES=4 -U__FMA__ -Icl cl/decode_lanes.cl)
+    [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma || { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
 done
 # Without the engine no such instruction, whatever the CPU has.
 ! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \

@@ -5,9 +5,8 @@
 #include "clattn/clattn.h"
 #include "core/sha256.h"
 
-// Part of a key. cpu: the model (cla_os_cpu_model) of a CPU device, "" of others. PoCL 3.1 names a Zen 4 and a Zen 5 alike;
-// float_vector_width is what Intel's runtime, told to make code for fewer instructions, changes alone. library: the
-// version of clattn.
+// Part of a key. cpu: the model (cla_os_cpu_model) of a CPU device, "" of others: PoCL 3.1 names a Zen 4 and a Zen 5 alike. Of the
+// width that the device reports plans are made. library: the version of clattn.
 void cla_identity_add(sha256_state *h, const clattn_capabilities *device, const char *cpu,
                       const char *library);
 #endif
