@@ -106,7 +106,8 @@ static void describe(group_call *c) {
     const clattn_attention_params *p = &c->host;
     c->ragged = cla_ragged_given(p);
     c->keeps = c->ragged || p->score.q_lengths;
-    c->problem = (deal_problem){.size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
+    c->problem = (deal_problem){.host = &c->group->host,
+                                .size = {p->q.shape[0], p->q.shape[1], p->q.shape[2], cla_kv_count(&p->kv)},
                                 .group = p->q.shape[1] / p->kv.k.shape[1],
                                 .rows = p->score.block_mask.rank ? CLATTN_BLOCK_ROWS : DEAL_ROWS,
                                 .can = what_can(c),

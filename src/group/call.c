@@ -1,9 +1,9 @@
 // call.c: one call of a group: checked as a call of one device, dealt, run, and what failed dealt again.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "group/group.h"
 
 #define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known
@@ -49,12 +49,14 @@ static int count_up(const clattn_group *g) {
 static piece *new_piece(group_call *c, const box *b, int member) {
     if (c->count == c->room) {
         const int room = c->room ? 2 * c->room : 16;
-        piece **more = realloc(c->pieces, (size_t)room * sizeof *more);
+        piece **more = cla_host_grow(&c->group->host, c->pieces, (size_t)c->room * sizeof *more,
+                                     (size_t)room * sizeof *more);
         if (!more) return NULL;
         c->pieces = more, c->room = room;
     }
-    piece *p = calloc(1, sizeof *p);
+    piece *p = cla_host_take_zeroed(&c->group->host, 1, sizeof *p);
     if (!p) return NULL;
+    p->host = &c->group->host;
     p->box = *b, p->member = member;
     p->work = cla_group_work(c, b);
     c->pieces[c->count++] = p;
@@ -188,7 +190,7 @@ static clattn_status run_rounds(group_call *c) {
     for (;;) {
         TRY(cla_run_pieces(c));
         keep_rates(c);
-        piece **left = calloc((size_t)c->count + 1, sizeof *left);
+        piece **left = cla_host_take_zeroed(&c->group->host, (size_t)c->count + 1, sizeof *left);
         if (!left) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory");
         const int count = take_left(c, left);
         clattn_status status = CLATTN_OK;
@@ -200,7 +202,7 @@ static clattn_status run_rounds(group_call *c) {
         }
         if (count && status == CLATTN_OK) status = hand_over(c, left, count);
         for (int n = 0; n < count; n++) cla_piece_free(left[n]);
-        free(left);
+        cla_host_release(&c->group->host, left);
         if (!count || status != CLATTN_OK) return status;
     }
 }
@@ -293,7 +295,7 @@ static clattn_status work(clattn_group *g, const clattn_group_attention_params *
     if (status == CLATTN_OK && !c.whole.empty) status = planning ? plan_call(&c) : run_call(&c);
     report_on(&c, report, shares);
     for (int n = 0; n < c.count; n++) cla_piece_free(c.pieces[n]);
-    free(c.pieces);
+    cla_host_release(&g->host, c.pieces);
     cla_call_release(&c.whole);
     const clattn_progress *progress = params->attention.progress;
     if (status == CLATTN_OK && !planning && !c.whole.empty && progress && progress->fn)

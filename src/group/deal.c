@@ -1,7 +1,7 @@
 // deal.c: see deal.h.
 #include "group/deal.h"
 
-#include <stdlib.h>
+#include "core/host.h"
 
 // Of two ways to deal the first is taken where the other is no more than so much busier: fewer keys are copied.
 #define GOOD_ENOUGH 0.94
@@ -58,7 +58,7 @@ static box unit_box(const deal_problem *p, const deal_axis *axis, int64_t unit) 
 
 // sums[u]: the work of the units before u.
 static double *add_up(const deal_problem *p, const deal_axis *axis) {
-    double *sums = malloc((size_t)(axis->units + 1) * sizeof *sums);
+    double *sums = cla_host_take(p->host, (size_t)(axis->units + 1) * sizeof *sums);
     if (!sums) return NULL;
     sums[0] = 0.0;
     for (int64_t u = 0; u < axis->units; u++) {
@@ -113,7 +113,7 @@ bool cla_deal_cut(const deal_problem *p, const deal_axis *axis, int64_t first, i
     double *sums = add_up(p, axis);
     if (!sums) return false;
     cut_sums(sums, first, last, rates, count, cuts);
-    free(sums);
+    cla_host_release(p->host, sums);
     return true;
 }
 
@@ -121,7 +121,7 @@ int64_t cla_deal_first(const deal_problem *p, const deal_axis *axis, double part
     double *sums = add_up(p, axis);
     if (!sums) return 0;
     const int64_t found = nearest(sums, 0, axis->units, part * sums[axis->units]);
-    free(sums);
+    cla_host_release(p->host, sums);
     return found < least_units ? least_units : found;
 }
 
@@ -142,7 +142,7 @@ bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *ra
                                      {CLATTN_DEAL_ROWS, false, 0},
                                      {CLATTN_DEAL_KEYS, false, 0},
                                      {CLATTN_DEAL_WHOLE, false, 1}};
-    int64_t *cuts = malloc((size_t)(count + 1) * sizeof *cuts);
+    int64_t *cuts = cla_host_take(p->host, (size_t)(count + 1) * sizeof *cuts);
     bool found = false;
     for (size_t n = 0; cuts && n < sizeof ways / sizeof ways[0]; n++) {
         deal_axis way = ways[n];
@@ -152,11 +152,11 @@ bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *ra
         double *sums = way.deal == CLATTN_DEAL_WHOLE ? NULL : add_up(p, &way);
         if (sums) cut_sums(sums, 0, way.units, rates, count, cuts);
         const double now = sums ? busy_of(sums, cuts, rates, count) : busy_whole(rates, count);
-        free(sums);
+        cla_host_release(p->host, sums);
         if (!found || now * GOOD_ENOUGH > *busy) *axis = way, *busy = now;
         found = true;
     }
-    free(cuts);
+    cla_host_release(p->host, cuts);
     return found;
 }
 

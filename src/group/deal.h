@@ -28,6 +28,7 @@ typedef struct deal_problem {
     unsigned can;
     double (*work)(void *user, const box *b); // operations; a sum over disjoint boxes
     void *user;
+    const clattn_host_memory *host; // where memory comes from; NULL: the C library
 } deal_problem;
 
 box cla_deal_whole(const deal_problem *p);

@@ -3,8 +3,9 @@
 
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include "core/host.h"
 
 static clattn_status keep_line(clattn_group *g, clattn_status status, const char *line) {
     cla_os_mutex_lock(&g->error_lock);
@@ -66,9 +67,10 @@ clattn_status clattn_group_create(const clattn_group_params *params, clattn_grou
     if (!params) return CLATTN_INVALID_ARGUMENT;
     if (!group) return refuse(&params->log, CLATTN_INVALID_ARGUMENT, "the result pointer is NULL");
     TRY(check(params));
-    clattn_group *g = calloc(1, sizeof *g);
+    const clattn_host_memory *const host = &params->members[0].context->host;
+    clattn_group *g = cla_host_take_zeroed(host, 1, sizeof *g);
     if (!g) return refuse(&params->log, CLATTN_OUT_OF_MEMORY, "no host memory");
-    g->log = params->log;
+    g->log = params->log, g->host = *host;
     clattn_status status = CLATTN_OK;
     g->locks_ready = cla_os_mutex_init_two(&g->lock, &g->error_lock);
     if (!g->locks_ready) status = refuse(&g->log, CLATTN_OUT_OF_MEMORY, "no memory for its locks");
@@ -90,7 +92,8 @@ void clattn_group_destroy(clattn_group *g) {
         cla_os_mutex_destroy(&g->lock);
         cla_os_mutex_destroy(&g->error_lock);
     }
-    free(g);
+    const clattn_host_memory host = g->host;
+    cla_host_release(&host, g);
 }
 
 size_t clattn_group_last_error(clattn_group *g, char *text, size_t size) {

@@ -36,7 +36,8 @@ typedef struct group_member {
 
 struct clattn_group {
     clattn_log log;
-    os_mutex lock; // one call at a time
+    clattn_host_memory host; // its first context's
+    os_mutex lock;           // one call at a time
     os_mutex error_lock;
     bool locks_ready;
     char last_error[1024];
@@ -73,6 +74,7 @@ typedef struct piece {
     group_part parts[GROUP_PARTS];
     int part_count;
     uint64_t bytes, workspace_bytes, bytes_in, bytes_out;
+    const clattn_host_memory *host;
     int32_t *arrays;  // owned, as all below
     float *out, *lse; // [b, h, i, Dv] and [b, h, i] of its box
     char *staging;

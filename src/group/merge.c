@@ -1,8 +1,8 @@
 // merge.c: partial results over ranges of keys become those of all keys, on one device, in the order of the keys, so that the same
 // ranges give the same bits.
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "group/group.h"
 
 static int in_order(const void *a, const void *b) {
@@ -72,12 +72,14 @@ static clattn_status merge_all(merging *g, piece *const *pieces, int count, floa
 static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) {
     const size_t rows = (size_t)(pieces[0]->box.size[0] * pieces[0]->box.size[1] * pieces[0]->box.size[2]);
     const int64_t dv = c->host.kv.v.shape[3];
-    float *out = malloc(rows * (size_t)dv * sizeof *out), *lse = malloc(rows * sizeof *lse);
+    const clattn_host_memory *const host = &c->group->host;
+    float *out = cla_host_take(host, rows * (size_t)dv * sizeof *out),
+          *lse = cla_host_take(host, rows * sizeof *lse);
     clattn_status status = CLATTN_OUT_OF_MEMORY;
     clattn_context *failed = NULL;
     if (!out || !lse) {
-        free(out);
-        free(lse);
+        cla_host_release(host, out);
+        cla_host_release(host, lse);
         return cla_group_fail(c->group, status, "group: no host memory to merge partial results");
     }
     for (int d = 0; d < c->group->count && status != CLATTN_OK; d++) {
@@ -96,13 +98,13 @@ static clattn_status merge_rows(group_call *c, piece *const *pieces, int count) 
         cla_group_tell(c->group, d);
     }
     if (status == CLATTN_OK) {
-        free(pieces[0]->out);
-        free(pieces[0]->lse);
+        cla_host_release(host, pieces[0]->out);
+        cla_host_release(host, pieces[0]->lse);
         pieces[0]->out = out, pieces[0]->lse = lse, pieces[0]->merged = true;
         return CLATTN_OK;
     }
-    free(out);
-    free(lse);
+    cla_host_release(host, out);
+    cla_host_release(host, lse);
     return failed ? cla_group_fail_as(c->group, status, failed)
                   : cla_group_fail(c->group, status, "group: no device is left to merge partial results");
 }

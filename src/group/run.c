@@ -1,8 +1,8 @@
 // run.c: pieces on their devices: each goes through one of a member's queues, copies and kernels in order, so that one piece is copied
 // while another is computed; everything is enqueued before anything is waited for. No command waits for another's event: some drivers
 // never start what waits for a command that failed. A member that fails is drained, so that nothing writes to host memory any more.
-#include <stdlib.h>
 
+#include "core/host.h"
 #include "group/group.h"
 
 clattn_status cla_run_open(group_member *m) {
@@ -37,17 +37,17 @@ static void release_events(piece *p) {
 
 void cla_piece_forget(piece *p) {
     release_events(p);
-    free(p->arrays);
-    free(p->out);
-    free(p->lse);
-    free(p->staging);
+    cla_host_release(p->host, p->arrays);
+    cla_host_release(p->host, p->out);
+    cla_host_release(p->host, p->lse);
+    cla_host_release(p->host, p->staging);
     p->arrays = NULL, p->out = p->lse = NULL, p->staging = NULL;
 }
 
 void cla_piece_free(piece *p) {
     if (!p) return;
     cla_piece_forget(p);
-    free(p);
+    cla_host_release(p->host, p);
 }
 
 static void stop(group_member *m, clattn_status status) {
@@ -62,7 +62,7 @@ static bool make_staging(piece *p) {
     for (int n = 0; n < p->part_count; n++)
         if (!p->parts[n].direct) bytes += (p->parts[n].bytes + 63) / 64 * 64;
     if (!bytes) return true;
-    char *at = p->staging = bytes <= SIZE_MAX ? malloc((size_t)bytes) : NULL;
+    char *at = p->staging = bytes <= SIZE_MAX ? cla_host_take(p->host, (size_t)bytes) : NULL;
     for (int n = 0; at && n < p->part_count; n++) {
         if (p->parts[n].direct) continue;
         p->parts[n].staged = at;

@@ -1,8 +1,8 @@
 // slice.c: a piece of a call as a call of its own: which box of each tensor it needs, where that lies in the caller's memory and
 // on the device, and what becomes of positions and lengths that count from the first row or key.
-#include <stdlib.h>
 #include <string.h>
 
+#include "core/host.h"
 #include "group/group.h"
 
 // What the last axes of a view count: b items, h query heads, g key/value heads, i rows, j keys, I and J blocks of a block mask.
@@ -155,10 +155,11 @@ static void add_part(piece *p, group_part *x) {
 }
 
 // A dense view of memory of the piece's own, in place of the caller's.
-static bool own_result(clattn_tensor *view, int rank, const int64_t *shape, float **memory) {
+static bool own_result(const clattn_host_memory *host, clattn_tensor *view, int rank, const int64_t *shape,
+                       float **memory) {
     size_t count = 1;
     for (int a = 0; a < rank; a++) count *= (size_t)shape[a];
-    *memory = calloc(count ? count : 1, sizeof **memory);
+    *memory = cla_host_take_zeroed(host, count ? count : 1, sizeof **memory);
     *view = clattn_tensor_dense(CLATTN_HOST(*memory), CLATTN_TYPE_F32, rank, shape);
     return *memory != NULL;
 }
@@ -197,7 +198,7 @@ static bool take_arrays(const group_call *c, piece *p) {
     const bool all_rows = cla_deal_is_whole(&c->problem, b, BOX_ROWS),
                all_keys = cla_deal_is_whole(&c->problem, b, BOX_KEYS);
     if (all_rows && all_keys) return true;
-    int32_t *words = p->arrays = calloc((size_t)items * 3, sizeof *words);
+    int32_t *words = p->arrays = cla_host_take_zeroed(p->host, (size_t)items * 3, sizeof *words);
     if (!words) return false;
     for (int64_t n = 0; n < items; n++) {
         words[n] = (int32_t)(cla_call_shift(&c->whole, (int)(first + n)) + row - key);
@@ -226,8 +227,8 @@ clattn_status cla_slice_make(const group_call *c, piece *p) {
     if (alone && !cla_kv_is_paged(&c->host.kv) && !k_positions->rank)
         *k_positions = p->params.rope.positions; // which the keys have then, all of them
     if (!take_arrays(c, p)) return CLATTN_OUT_OF_MEMORY;
-    if (p->partial &&
-        (!own_result(&p->params.out, 4, shape, &p->out) || !own_result(&p->params.lse, 3, shape, &p->lse)))
+    if (p->partial && (!own_result(p->host, &p->params.out, 4, shape, &p->out) ||
+                       !own_result(p->host, &p->params.lse, 3, shape, &p->lse)))
         return CLATTN_OUT_OF_MEMORY;
     for (size_t n = 0; n < RULES; n++) {
         const clattn_tensor *t = view_at(&p->params, rules[n].field);
