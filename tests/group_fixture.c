@@ -9,7 +9,7 @@
 
 static clattn_context *contexts[MOST];
 static clattn_group *groups[MOST];
-static long ways;
+static long ways[CLATTN_DEAL_COUNT];
 
 clattn_group *group_make(const clattn_group_member *members, size_t count) {
     const clattn_group_params params = {.members = members, .count = count, .log = harness_log()};
@@ -63,8 +63,8 @@ clattn_group *group_of(int count) {
     return groups[count - 1];
 }
 
-long group_ways(void) {
-    return ways;
+long group_ways(clattn_deal deal) {
+    return ways[deal];
 }
 
 struct case_data *group_case(const char *name) {
@@ -120,7 +120,7 @@ void group_do(clattn_group *group, struct case_data *data, struct group_call *ca
         struct case_result got = case_collect(&arrays, harness()->queue, NULL);
         call->right = case_agrees(data, &got, call->why, sizeof call->why);
         case_result_free(&got);
-        ways++;
+        ways[call->report.deal]++;
     }
     case_unbind(&arrays);
 }

@@ -37,8 +37,8 @@ struct case_data *group_case(const char *name);
 
 // In every way that the case can be dealt, by shares and by rates; fails the Check test. What cannot be dealt so is passed over.
 void group_assert_deals(clattn_group *group, const struct test_case *test);
-// How many ways there were so far.
-long group_ways(void);
+// How many calls were dealt so.
+long group_ways(clattn_deal deal);
 
 // harness_run, and the groups are destroyed.
 int group_run(Suite *suite);
