@@ -2,6 +2,7 @@
 // them, from creating it over calls of every kind until it is destroyed; each of it refused in turn is OUT_OF_MEMORY and leaves
 // nothing behind, and the next call is whole. That nothing else in the library calls malloc is check_doors.sh's.
 #include "case_assert.h"
+#include "evidence/case_group.h"
 
 #include <math.h>
 #include <stdatomic.h>
@@ -150,6 +151,49 @@ START_TEST(all_of_it) {
 }
 END_TEST
 
+// A group, whose memory is its first context's: dealt by rows, so that its pieces are packed. Whether all of it was had.
+static bool group_life(struct case_group *host, long refuse) {
+    clattn_status status;
+    clattn_group *group = NULL;
+    heap.live = heap.taken = heap.wrong = 0;
+    heap.refuse = 0;
+    clattn_context *c = open_own(&status);
+    ck_assert_ptr_nonnull(c);
+    const long before = heap.taken;
+    heap.refuse = refuse ? before + refuse : 0;
+    harness_log_clear();
+    const clattn_group_member members[] = {{.context = c, .max_bytes = 1 << 14}, {.context = c}};
+    const clattn_group_params with = {.members = members, .count = 2, .log = harness_log()};
+    status = clattn_group_create(&with, &group);
+    if (group == NULL) expect_refused(status, refuse, "creating a group");
+    for (int turn = 0; turn < 2 && group != NULL; turn++) {
+        status = clattn_group_attention(group, &host->params, NULL, NULL);
+        if (status == CLATTN_OK) break;
+        expect_refused(status, refuse, "a group's call");
+    }
+    ck_assert(status == CLATTN_OK || group == NULL);
+    const bool all = heap.taken < heap.refuse || refuse == 0;
+    clattn_group_destroy(group);
+    clattn_context_destroy(c);
+    ck_assert_msg(heap.live == 0 && heap.wrong == 0, "piece %ld of a group: %ld pieces left, %ld wrong",
+                  refuse, (long)heap.live, (long)heap.wrong);
+    return all;
+}
+
+START_TEST(of_a_group) {
+    struct case_group host;
+    long refused = 1;
+    harness_finish(harness()->queue);
+    case_group_open(&arrays[0], harness()->queue, &host);
+    host.params.deal = CLATTN_DEAL_ROWS;
+    ck_assert(group_life(&host, 0));
+    while (!group_life(&host, refused)) refused++;
+    case_group_close(&host, harness()->queue, true);
+    expect_right(0);
+    ck_assert_int_ge(refused, 10);
+}
+END_TEST
+
 START_TEST(one_of_two) {
     clattn_context *c = NULL;
     const clattn_host_memory half[] = {{.allocate = take, .user = &heap},
@@ -179,7 +223,7 @@ static void close_cases(void) {
 }
 
 int main(void) {
-    const TTest *const tests[] = {all_of_it, one_of_two, NULL};
+    const TTest *const tests[] = {all_of_it, of_a_group, one_of_two, NULL};
     Suite *suite = suite_create("host memory");
     TCase *group = harness_add(suite, "host memory", tests);
     tcase_add_unchecked_fixture(group, open_cases, close_cases);

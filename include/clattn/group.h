@@ -31,6 +31,7 @@ typedef struct clattn_group_params {
 } clattn_group_params;
 
 /* Create a group: three command queues for each member, so that a piece of a call is copied while another is computed.
+ * Memory    of the host through the functions of the first member's context (clattn_host_memory).
  * Lifetime  destroy it with clattn_group_destroy, before its contexts.
  * Threads   any.
  * Returns   INVALID_ARGUMENT  no members or more than 64, a NULL context

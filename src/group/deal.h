@@ -43,8 +43,9 @@ typedef struct deal_axis {
 
 // The axis of a call: `wanted` alone where it is not AUTO. False: it cannot be dealt so. *busy: the share of all devices' time in
 // which they work, where each does what the dealing gives it.
+// *no_memory: why it is false.
 bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *rates, int count,
-                     deal_axis *axis, double *busy);
+                     deal_axis *axis, double *busy, bool *no_memory);
 
 // cuts[0..count]: device d gets the units from cuts[d] to cuts[d + 1], of those in [first, last), by the rates; none where its
 // rate is 0, or less than half a unit is its share. False: no memory.
