@@ -35,7 +35,7 @@ static const shard_call calls[] = {
     {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
      HEADS, 0, false},
     // Of a piece the second chunk alone goes on.
-    {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window9:0-alibi-sinks-qlen33:60-kvlen90:41", Z, Z,
+    {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
      RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
 #define QUICK 8
