@@ -92,14 +92,12 @@ uint64_t suite_random(uint64_t *seed) { // xorshift*
 }
 
 static void name_of(const int *row, uint64_t *seed, char name[256]) {
-    const int q = (int)(suite_random(seed) % 150), kv = (int)(suite_random(seed) % 200),
+    const int q = 1 + (int)(suite_random(seed) % 150), kv = 1 + (int)(suite_random(seed) % 200),
               batch = 1 + (int)(suite_random(seed) % 2);
-    const bool lengths = row[LENGTHS] != 0;
     snprintf(name, 256, "attend-%s-b%d-%s-n%d-nkv%d-d32-%s%s%s%s%s%s%s%s", levels[TYPE][row[TYPE]], batch,
-             levels[HEADS][row[HEADS]], lengths && q == 0 ? 1 : q, lengths && kv == 0 ? 1 : kv,
-             levels[ALIGNED][row[ALIGNED]], levels[KEYS][row[KEYS]], levels[CAP][row[CAP]],
-             levels[WINDOW][row[WINDOW]], levels[MAPS][row[MAPS]], levels[SLOPES][row[SLOPES]],
-             levels[SINKS][row[SINKS]], levels[LENGTHS][row[LENGTHS]]);
+             levels[HEADS][row[HEADS]], q, kv, levels[ALIGNED][row[ALIGNED]], levels[KEYS][row[KEYS]],
+             levels[CAP][row[CAP]], levels[WINDOW][row[WINDOW]], levels[MAPS][row[MAPS]],
+             levels[SLOPES][row[SLOPES]], levels[SINKS][row[SINKS]], levels[LENGTHS][row[LENGTHS]]);
 }
 
 void suite_random_calls(int count) {

@@ -1,5 +1,5 @@
 // test_mpi.c: attention over MPI, run by tests/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
-// which rows.   test_mpi quick | all | N: calls by chance, so many
+// which rows.   test_mpi quick | all | N: calls by chance, so many | CASE ROWS ROWS WAY PIECE: as a failure names them
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,8 +34,11 @@ static const shard_call calls[] = {
      RING, 0, false},
     {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
      HEADS, 0, false},
+    // Of a piece the second chunk alone goes on.
+    {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
+     RING, 0, false},
     {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
-#define QUICK 7
+#define QUICK 8
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
     {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
     {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
@@ -124,6 +127,16 @@ int main(int argc, char **argv) {
         suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
         if (whole) run_twice();
+    } else if (argc > 5) {
+        const shard_call call = {argv[1],
+                                 (shard_way)atoi(argv[2]),
+                                 (shard_way)atoi(argv[3]),
+                                 (clattn_mpi_way)atoi(argv[4]),
+                                 atoi(argv[5]),
+                                 false};
+        char why[256] = "";
+        clattn_mpi_report report = {0};
+        suite_check(shard_holds(suite.world, &call, &report, why), argv[1], why);
     } else {
         suite_random_calls(argc > 1 ? atoi(argv[1]) : 0);
     }

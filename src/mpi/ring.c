@@ -72,7 +72,7 @@ static clattn_status prepare(ring *g) {
 
 // This rank's own rows, to be sent.
 static void read_own(ring *g, int c, char *host) {
-    const ring_load load = sent_at(g, c, 0);
+    const ring_load load = sent_at(g, c, 0), have = load_at(g, c, 0); // which may begin before what is sent
     clattn_tensor views[4];
     for (int lane = 0; lane < RING_LANES; lane++) {
         const span *keys = load.lanes[lane];
@@ -82,7 +82,7 @@ static void read_own(ring *g, int c, char *host) {
         for (int part = 0; part < 4 && g->status == CLATTN_OK; part++)
             if (views[part].rank)
                 note(g, cla_mpi_read(g->j->w, g->j->w->copies, &views[part],
-                                     host + load.at[lane] + layout.at[part]));
+                                     host + have.at[lane] + layout.at[part]));
     }
 }
 
