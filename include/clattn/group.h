@@ -46,9 +46,10 @@ CLATTN_API size_t clattn_group_last_error(clattn_group *group, char *text, size_
 
 /* Along what a call is dealt. */
 typedef enum clattn_deal {
-    CLATTN_DEAL_AUTO = 0, /* the planner decides: the first of the next three that keeps all devices busy */
-    CLATTN_DEAL_HEADS,    /* batch items and heads: each device gets the keys and values of its heads alone */
-    CLATTN_DEAL_ROWS,     /* query rows: each device gets all keys */
+    CLATTN_DEAL_AUTO =
+        0, /* the planner decides: the first of the next three that keeps all devices busy; by keys it is as exact as DEAL_KEYS says */
+    CLATTN_DEAL_HEADS, /* batch items and heads: each device gets the keys and values of its heads alone */
+    CLATTN_DEAL_ROWS,  /* query rows: each device gets all keys */
     CLATTN_DEAL_KEYS, /* keys, as for a row that decodes: partial results are merged in the order of the keys, by their lse and
                              as exactly as clattn_merge_params says */
     CLATTN_DEAL_WHOLE, /* not at all: the fastest device does it, another where that fails */

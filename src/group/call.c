@@ -77,7 +77,8 @@ static clattn_status place(group_call *c, const box *b, int member, uint64_t sof
     }
     p->workspace_bytes = workspace;
     const uint64_t need = p->bytes + workspace;
-    if (!soft) soft = (double)p->bytes > OVERLAP_BYTES ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
+    const bool overlaps = !m->context->capabilities.is_cpu && (double)p->bytes > OVERLAP_BYTES;
+    if (!soft) soft = overlaps ? p->bytes / OVERLAP_PIECES + 1 : UINT64_MAX;
     const bool large = need > m->max_bytes || p->bytes > m->largest;
     const unsigned all = p->partial ? c->problem.can & DEAL_CAN_KEYS : c->problem.can,
                    can = large             ? all

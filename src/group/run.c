@@ -91,7 +91,10 @@ static clattn_status prepare(group_call *c, int d) {
         if (p->workspace_bytes > workspace) workspace = p->workspace_bytes;
         pieces++;
     }
-    for (m->slots = 1; m->slots < GROUP_SLOTS && m->slots < pieces; m->slots++)
+    // A CPU copies with the cores that compute: nothing is won by a second queue, in which PoCL 3.1 besides may end the process
+    // (common.c, pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
+    const int most = m->context->capabilities.is_cpu ? 1 : GROUP_SLOTS;
+    for (m->slots = 1; m->slots < most && m->slots < pieces; m->slots++)
         if ((workspace + arena) * (uint64_t)(m->slots + 1) > m->max_bytes) break;
     const uint64_t held = (workspace + arena) * (uint64_t)m->slots;
     if (held > m->share.device_bytes) m->share.device_bytes = held;

