@@ -7,6 +7,7 @@
 
 #include "tool/compare_rows.h"
 #include "tool/file.h"
+#include "tool/memory_file.h"
 #include "tool/outputs.h"
 
 void page_text(FILE *to, const char *text) {
@@ -210,14 +211,14 @@ static int write_page(const page *p) {
 }
 
 static int save(page *p, const char *out) {
-    char *text = NULL, error[512];
-    size_t bytes = 0;
-    p->to = open_memstream(&text, &bytes);
+    char error[512];
+    memory_file m;
+    p->to = memory_file_open(&m);
     if (!p->to) return tool_failed("report", "no memory for the page");
     int status = write_page(p);
-    const bool whole = fclose(p->to) == 0;
-    if (status < 0 && !whole) status = tool_failed("report", "no memory for the page");
-    if (status < 0 && !file_write_whole(out, text, bytes, error, sizeof error))
+    char *text = memory_file_close(&m);
+    if (status < 0 && !text) status = tool_failed("report", "no memory for the page");
+    if (status < 0 && !file_write_whole(out, text, m.bytes, error, sizeof error))
         status = tool_failed("report", "%s", error);
     free(text);
     return status;

@@ -117,8 +117,8 @@ static json_t *error_json(double nmse) {
     return number ? number : json_null();
 }
 
-static void tell(verify *v, const session *s, const char *variant, const struct test_case *test,
-                 const verify_family *ran, verify_result result, const char *why) {
+static void say(verify *v, const session *s, const char *variant, const struct test_case *test,
+                const verify_family *ran, verify_result result, const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
     char text[CASE_NAME_SIZE];
     const char *full = case_name(test, text), *name = test->name ? test->name : full;
@@ -148,7 +148,7 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test)
     const verify_result result = verify_run(s, test, variants[i].kernel, v->family, &ran, why);
     if (isatty(2)) fprintf(stderr, "\r\033[K");
     remember(v, ran.name);
-    if (!v->family || !strcmp(v->family, ran.name)) tell(v, s, variants[i].name, test, &ran, result, why);
+    if (!v->family || !strcmp(v->family, ran.name)) say(v, s, variants[i].name, test, &ran, result, why);
 }
 
 // Projections have variants of their own; a layer has both.
