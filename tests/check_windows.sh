@@ -53,7 +53,7 @@ if sh tests/windows_libraries.sh "$work/libraries" >"$work/libraries.log" 2>&1; 
     sed "s|^c_args.*|&\nc_link_args = ['-static']|; s|^\[host_machine|[properties]\npkg_config_libdir = '$work/libraries/lib/pkgconfig'\n&|; s|^ar = .*|&\npkgconfig = 'pkg-config'|" \
         "$work/cross.ini" >"$work/suites.ini"
     [ -f "$suites/build.ninja" ] || meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
-        -Dtool=enabled -Dtests=enabled -Dpng=disabled >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
+        -Dtool=enabled -Dtests=enabled -Dpng=disabled -Doptimization=0 >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
     # shellcheck disable=SC2046
     ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
 else
