@@ -1,7 +1,7 @@
 #!/bin/sh
 # Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers that MSVC's rules take, as C and as
-# C++; and where Wine is installed, whose OpenCL is the host's, a consumer and cases run. Debian has no Check and no jansson for
-# mingw-w64, so that the suites and the program are not built for it.
+# C++; the program and the host suites, where the sources of Check and jansson are to be had (windows_libraries.sh); and where Wine is
+# installed, whose OpenCL is the host's, all of it runs, with a consumer and cases.
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -47,9 +47,39 @@ done
 cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -isystem $work/headers -DCLATTN_SHARED"
 $cc tests/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
 $cc tests/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libevidence.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
+# Program and suites by the static library, which suites look into.
+suites=$work/suites
+programs='covering names numbers overlap philox plan plan_cascade plan_groups plan_linear plan_matrix plan_rows plan_tiles plan_widths reference'
+if sh tests/windows_libraries.sh "$work/libraries" >"$work/libraries.log" 2>&1; then
+    sed "s|^c_args.*|&\nc_link_args = ['-static']|; s|^\[host_machine|[properties]\npkg_config_libdir = '$work/libraries/lib/pkgconfig'\n&|; s|^ar = .*|&\npkgconfig = 'pkg-config'|" \
+        "$work/cross.ini" >"$work/suites.ini"
+    [ -f "$suites/build.ninja" ] || meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
+        -Dtool=enabled -Dtests=enabled -Dpng=disabled -Doptimization=0 >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
+    # shellcheck disable=SC2046
+    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+else
+    tail -n 1 "$work/libraries.log"
+    suites=
+fi
 command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
 export WINEPREFIX="$work/wine" WINEDEBUG=-all
 run() { (cd "$folder" && timeout 300 wine "$@") 2>/dev/null; }
+# Without a device: arguments, texts, files.
+if [ -n "$suites" ]; then
+    checks=0
+    for each in $programs; do
+        (cd "$suites/tests" && timeout 120 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
+        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
+        checks=$((checks + ${n:-0}))
+    done
+    [ "$checks" -ge 80 ] || { echo "only $checks checks ran under Wine"; exit 1; }
+    (cd "$suites" && timeout 60 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg >/dev/null 2>"$work/err") && grep -q '</svg>' "$suites/mask.svg" ||
+        { cat "$work/err"; echo "the program under Wine drew nothing"; exit 1; }
+    status=0
+    (cd "$suites" && timeout 60 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg >/dev/null 2>"$work/err") || status=$?
+    [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || { cat "$work/err"; echo "a folder that is missing is not refused"; exit 1; }
+    echo "$checks checks of the host suites under Wine"
+fi
 run ./consumer.exe >"$work/out" || { cat "$work/out"; echo "the consumer under Wine"; exit 1; }
 grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
 # A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that this shows only that the form
@@ -62,6 +92,9 @@ cases() {
         attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native >"$work/out" || { cat "$work/out"; echo "cases under Wine"; exit 1; }
     grep -q '^5 of 5 cases are right' "$work/out"
 }
+if [ -n "$suites" ]; then
+    (cd "$suites" && timeout 300 wine ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal) >"$work/out" 2>/dev/null || { cat "$work/out"; echo "clattn verify under Wine"; exit 1; }
+fi
 cases
 grep -qE '^[1-9][0-9]* compiled, 0 from the folder' "$work/out" || { cat "$work/out"; exit 1; }
 cases

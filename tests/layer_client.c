@@ -2,16 +2,24 @@
 #define _POSIX_C_SOURCE 200809L
 #include "layer_client.h"
 
+#ifndef _WIN32
 #include <dlfcn.h>
+#endif
 #include <stdlib.h>
 #include <string.h>
 
+#ifdef _WIN32 // where the layer is not built
+const struct layer_control *layer_client(void) {
+    return NULL;
+}
+#else
 const struct layer_control *layer_client(void) {
     const char *path = getenv("OPENCL_LAYERS");
     // RTLD_NOLOAD: only what the loader has loaded.
     void *library = path != NULL ? dlopen(path, RTLD_LAZY | RTLD_NOLOAD) : NULL;
     return library != NULL ? dlsym(library, "clattn_layer") : NULL;
 }
+#endif
 
 int layer_client_count(const char *name) {
     const struct layer_control *layer = layer_client();

@@ -29,7 +29,8 @@ static deal_problem problem_of(int64_t b, int64_t h, int64_t group, int64_t n, i
 static deal_axis choose(const deal_problem *p, clattn_deal wanted, const double *rates, int count,
                         double *busy) {
     deal_axis axis = {CLATTN_DEAL_AUTO, false, 0};
-    ck_assert(cla_deal_choose(p, wanted, rates, count, &axis, busy));
+    bool no_memory;
+    ck_assert(cla_deal_choose(p, wanted, rates, count, &axis, busy, &no_memory));
     return axis;
 }
 
@@ -131,7 +132,8 @@ START_TEST(axes) {
     const deal_problem none = {.size = {1, 4, 9, 9}, .group = 1, .rows = 16, .work = volume};
     deal_axis axis;
     double busy;
-    ck_assert(!cla_deal_choose(&none, CLATTN_DEAL_ROWS, (const double[]){1, 1}, 2, &axis, &busy));
+    bool no_memory;
+    ck_assert(!cla_deal_choose(&none, CLATTN_DEAL_ROWS, (const double[]){1, 1}, 2, &axis, &busy, &no_memory));
 }
 END_TEST
 

@@ -39,19 +39,23 @@ START_TEST(merge) {
 }
 END_TEST
 
+static struct test_case layer_of(int64_t n_q, int64_t width, int64_t head_dim) {
+    return (struct test_case){.op = CASE_LAYER,
+                              .name = "layer",
+                              .n_q = n_q,
+                              .width = width,
+                              .heads = 2,
+                              .kv_heads = 1,
+                              .head_dim = head_dim,
+                              .biases = LAYER_ALL_BIASES,
+                              .projection = CLATTN_PROJECTION_NATIVE};
+}
+
 START_TEST(native_layer) {
     for (int n = 0; n < 2 * CLATTN_ROPE_COUNT; n++) {
-        struct test_case test = {.op = CASE_LAYER,
-                                 .name = "layer",
-                                 .n_q = 9,
-                                 .width = 12,
-                                 .heads = 2,
-                                 .kv_heads = 1,
-                                 .head_dim = 8};
-        test.biases = LAYER_ALL_BIASES;
+        struct test_case test = layer_of(9, 12, 8);
         test.q_type = test.matrix_type = test.bias_type = n % 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32;
         test.rope.layout = (clattn_rope_layout)(n / 2);
-        test.projection = CLATTN_PROJECTION_NATIVE;
         test.positions = test.rope.layout && n % 2;
         case_assert(&test);
         test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
@@ -64,18 +68,10 @@ END_TEST
 
 // Too many rows for decode: with the lanes kernels one launch.
 START_TEST(small_layer) {
-    struct test_case test = {.op = CASE_LAYER,
-                             .name = "small layer",
-                             .batch = 2,
-                             .n_q = 17,
-                             .width = 10,
-                             .heads = 2,
-                             .kv_heads = 1,
-                             .head_dim = 6};
-    test.biases = LAYER_ALL_BIASES;
+    struct test_case test = layer_of(17, 10, 6);
+    test.name = "small layer", test.batch = 2;
     test.rope.layout = CLATTN_ROPE_HALF;
     test.score.causal = true;
-    test.projection = CLATTN_PROJECTION_NATIVE;
     case_assert(&test);
 }
 END_TEST

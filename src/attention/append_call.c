@@ -1,12 +1,12 @@
 // append_call.c: clattn_append_enqueue: new rows of keys and values into a cache.
 #include <stddef.h>
 
+#include "attention/given.h"
 #include "attention/append.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
 #include "core/host.h"
-#include "core/pointer.h"
 
 typedef struct append_job {
     clattn_context *context;
@@ -111,15 +111,6 @@ static clattn_status check_memory(const append_job *job) {
     return cla_views_check(&v);
 }
 
-static void take_views(const clattn_context *context, clattn_append_params *p, bool planning) {
-    clattn_tensor *const optional[] = {
-        &p->k_new,          &p->v_new,           &p->k, &p->v, &p->k_scale, &p->v_scale,
-        &p->rope.positions, &p->rope.k_positions};
-    const int count = (int)(sizeof optional / sizeof optional[0]);
-    cla_pointers_take(context, optional, count, false);
-    if (!planning) cla_tensor_drop_absent(optional, count);
-}
-
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
     append_job *job = to;
     const bool planning = purpose != ENTRY_ENQUEUE;
@@ -128,7 +119,9 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_append_params *p = &job->params;
     append *a = &job->append;
-    take_views(context, p, planning);
+    const given_views all = {context, planning, .inner = false};
+    CLA_GIVEN(&all, true, &p->k_new, &p->v_new, &p->k, &p->v, &p->k_scale, &p->v_scale);
+    cla_given_rope(&all, &p->rope);
     TRY(take_side(context, &a->k, &p->k_new, &p->k, &p->k_scale, "k"));
     TRY(take_side(context, &a->v, &p->v_new, &p->v, &p->v_scale, "v"));
     if (!a->k.rows && !a->v.rows)

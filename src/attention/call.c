@@ -294,37 +294,6 @@ static clattn_status plan(call *c, bool keys_turned) {
     return CLATTN_OK;
 }
 
-// Of the caller's copy; what a layer makes itself has no buffer yet, and where sizes alone are asked for nothing has.
-static void drop_absent(clattn_attention_params *p, unsigned how) {
-    const int kept = how & CALL_SIZES ? 5 : how & CALL_PARTS ? 2 : 0;
-    clattn_tensor *const optional[] = {&p->lse,
-                                       &p->weights,
-                                       &p->scores,
-                                       &p->score.mask,
-                                       &p->score.bias,
-                                       &p->kv.k_scale,
-                                       &p->kv.v_scale,
-                                       &p->kv.past_k_scale,
-                                       &p->kv.past_v_scale,
-                                       &p->score.mod_buffers[0],
-                                       &p->score.mod_buffers[1],
-                                       &p->score.mod_buffers[2],
-                                       &p->score.mod_buffers[3],
-                                       &p->score.block_mask,
-                                       &p->score.sinks_device,
-                                       &p->rope.positions,
-                                       &p->rope.k_positions,
-                                       &p->cu_seqlens_q_device,
-                                       &p->kv.cu_seqlens_kv_device,
-                                       &p->kv.kv_lengths_device,
-                                       &p->kv.past_k,
-                                       &p->kv.past_v,
-                                       &p->kv.block_table,
-                                       &p->kv.k_new,
-                                       &p->kv.v_new};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]) - kept);
-}
-
 void cla_call_mask_views(const clattn_score *s, call_views *v) {
     cla_views_add(v, "mask", &s->mask, VIEW_READ);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
@@ -358,8 +327,7 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     cla_bytes_zero(c, offsetof(call, params));
     c->context = context;
     if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
-    cla_given_attention(context, &c->params, parts);
-    if (!planning) drop_absent(&c->params, how);
+    cla_given_attention(&(given_views){context, planning, parts, how & CALL_SIZES}, &c->params);
     const clattn_attention_params *p = &c->params;
     TRY(cla_kv_check_unbuilt(context, p, turned));
     TRY(cla_score_check(context, &p->score));

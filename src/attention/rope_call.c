@@ -2,12 +2,12 @@
 // sines, of the caller's where given.
 #include <stddef.h>
 
+#include "attention/given.h"
 #include "attention/rope.h"
 #include "attention/views.h"
 #include "core/bytes.h"
 #include "core/entry.h"
 #include "core/host.h"
-#include "core/pointer.h"
 
 #define MOST_ROWS (INT32_MAX - 65536)
 
@@ -172,10 +172,10 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     job->context = context;
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_rope_params *p = &job->params;
-    clattn_tensor *const optional[] = {&p->rope.positions, &p->rope.k_positions, &p->cos, &p->sin};
-    cla_pointers_take(context, (clattn_tensor *const[]){&p->x, &p->y}, 2, false);
-    cla_pointers_take(context, optional, 4, false);
-    if (!planning) cla_tensor_drop_absent(optional, 4);
+    const given_views all = {context, planning, .inner = false};
+    CLA_GIVEN(&all, false, &p->x, &p->y);
+    CLA_GIVEN(&all, true, &p->cos, &p->sin);
+    cla_given_rope(&all, &p->rope);
     TRY(check_tensors(job, planning));
     TRY(cla_rope_check_numbers(context, &p->rope, (int)p->x.shape[3]));
     if (p->rope.layout == CLATTN_ROPE_NONE)

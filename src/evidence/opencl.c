@@ -3,17 +3,16 @@
 #include "evidence/opencl.h"
 
 #include <stdatomic.h>
-#include <stddef.h>
 #include <string.h>
 
-static const struct {
-    const char *name;
-    size_t offset;
-} entries[] = {
-#define OPENCL_CALL(name) {#name, offsetof(evidence_opencl_calls, name)},
+static void look_up(evidence_opencl_calls *found) {
+    clattn_function function;
+#define OPENCL_CALL(name)                                                                                    \
+    function = clattn_opencl_function(#name);                                                                \
+    memcpy(&found->name, &function, sizeof function);
 #include "evidence/opencl_calls.def"
 #undef OPENCL_CALL
-};
+}
 
 enum { EMPTY, FILLING, READY };
 
@@ -24,10 +23,7 @@ const evidence_opencl_calls *evidence_opencl(void) {
     evidence_opencl_calls found;
     int empty = EMPTY;
     if (atomic_load(&state) == READY) return &kept;
-    for (size_t i = 0; i < sizeof entries / sizeof entries[0]; i++) {
-        const clattn_function function = clattn_opencl_function(entries[i].name);
-        memcpy((char *)&found + entries[i].offset, &function, sizeof function);
-    }
+    look_up(&found);
     if (atomic_compare_exchange_strong(&state, &empty, FILLING)) {
         kept = found;
         atomic_store(&state, READY);

@@ -210,9 +210,11 @@ static clattn_status run_rounds(group_call *c) {
 
 static clattn_status choose(group_call *c, double *rates, bool *known) {
     static const char why[] = "deal: this call cannot be dealt by %s: %s";
+    bool no_memory;
     *known = take_rates(c, rates);
-    if (cla_deal_choose(&c->problem, c->params->deal, rates, c->group->count, &c->axis, &c->busy))
+    if (cla_deal_choose(&c->problem, c->params->deal, rates, c->group->count, &c->axis, &c->busy, &no_memory))
         return CLATTN_OK;
+    if (no_memory) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal");
     const clattn_attention_params *p = &c->host;
     return cla_group_fail(c->group, CLATTN_UNSUPPORTED, why, clattn_deal_name(c->params->deal),
                           !c->problem.can          ? "dropout and mods count items, heads and rows of a call"

@@ -136,7 +136,7 @@ static double busy_whole(const double *rates, int count) {
 }
 
 bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *rates, int count,
-                     deal_axis *axis, double *busy) {
+                     deal_axis *axis, double *busy, bool *no_memory) {
     static const deal_axis ways[] = {{CLATTN_DEAL_HEADS, false, 0},
                                      {CLATTN_DEAL_HEADS, true, 0},
                                      {CLATTN_DEAL_ROWS, false, 0},
@@ -144,12 +144,17 @@ bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *ra
                                      {CLATTN_DEAL_WHOLE, false, 1}};
     int64_t *cuts = cla_host_take(p->host, (size_t)(count + 1) * sizeof *cuts);
     bool found = false;
+    *no_memory = !cuts;
     for (size_t n = 0; cuts && n < sizeof ways / sizeof ways[0]; n++) {
         deal_axis way = ways[n];
         if ((wanted != CLATTN_DEAL_AUTO && way.deal != wanted) || !is_possible(p, &way)) continue;
         way.units = units_of(p, &way);
         if (way.units < 1) continue;
         double *sums = way.deal == CLATTN_DEAL_WHOLE ? NULL : add_up(p, &way);
+        if (!sums && way.deal != CLATTN_DEAL_WHOLE) {
+            *no_memory = true;
+            break;
+        }
         if (sums) cut_sums(sums, 0, way.units, rates, count, cuts);
         const double now = sums ? busy_of(sums, cuts, rates, count) : busy_whole(rates, count);
         cla_host_release(p->host, sums);
@@ -157,7 +162,7 @@ bool cla_deal_choose(const deal_problem *p, clattn_deal wanted, const double *ra
         found = true;
     }
     cla_host_release(p->host, cuts);
-    return found;
+    return found && !*no_memory;
 }
 
 // Heads [first, last) of the items [item, item + items): whole groups apart from parts of one.

@@ -7,53 +7,18 @@
 
 #include "attention/given.h"
 #include "core/bytes.h"
-#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/projector.h"
 
-static void take_addresses(const clattn_context *context, clattn_layer_params *p) {
-    clattn_tensor *const own[] = {&p->x,
-                                  &p->y,
-                                  &p->out,
-                                  &p->wq,
-                                  &p->wk,
-                                  &p->wv,
-                                  &p->wo,
-                                  &p->bq,
-                                  &p->bk,
-                                  &p->bv,
-                                  &p->bo,
-                                  &p->lse,
-                                  &p->weights,
-                                  &p->scores,
-                                  &p->q_norm,
-                                  &p->k_norm,
-                                  &p->w_gate,
-                                  &p->b_gate,
-                                  &p->cu_seqlens_q_device};
-    cla_pointers_take(context, own, (int)(sizeof own / sizeof own[0]), false);
-    cla_given_kv(context, &p->kv, false);
-    cla_given_score(context, &p->score, false);
-    cla_given_rope(context, &p->rope, false);
-}
-
-static void drop_absent(clattn_layer_params *p) {
-    clattn_tensor *const optional[] = {&p->y,
-                                       &p->bq,
-                                       &p->bk,
-                                       &p->bv,
-                                       &p->bo,
-                                       &p->kv.k,
-                                       &p->kv.v,
-                                       &p->kv.k_new,
-                                       &p->kv.v_new,
-                                       &p->q_norm,
-                                       &p->k_norm,
-                                       &p->w_gate,
-                                       &p->b_gate,
-                                       &p->cu_seqlens_q_device,
-                                       &p->kv.cu_seqlens_kv_device};
-    cla_tensor_drop_absent(optional, (int)(sizeof optional / sizeof optional[0]));
+static void take_given(const layer *l, clattn_layer_params *p) {
+    const given_views all = {l->context, .planning = l->purpose != ENTRY_ENQUEUE, .inner = false};
+    CLA_GIVEN(&all, false, &p->x, &p->out, &p->wq, &p->wk, &p->wv, &p->wo, &p->lse, &p->weights, &p->scores);
+    cla_given_kv(&all, &p->kv);
+    if (!all.planning) cla_tensor_drop_absent((clattn_tensor *const[]){&p->kv.k, &p->kv.v}, 2);
+    CLA_GIVEN(&all, true, &p->y, &p->bq, &p->bk, &p->bv, &p->bo, &p->q_norm, &p->k_norm, &p->w_gate,
+              &p->b_gate, &p->cu_seqlens_q_device);
+    cla_given_score(&all, &p->score);
+    cla_given_rope(&all, &p->rope);
 }
 
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
@@ -63,8 +28,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     l->purpose = purpose;
     l->call.arrays = l->call.ragged.words = NULL; // what a release looks at
     cla_bytes_copy(&l->params, params, sizeof l->params);
-    take_addresses(context, &l->params);
-    if (purpose == ENTRY_ENQUEUE) drop_absent(&l->params);
+    take_given(l, &l->params);
     TRY(cla_layer_check(l, purpose != ENTRY_ENQUEUE));
     return cla_layer_plan(l);
 }

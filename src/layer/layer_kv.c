@@ -3,7 +3,6 @@
 
 #include "attention/given.h"
 #include "core/bytes.h"
-#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/heads.h"
 #include "layer/linear.h"
@@ -127,10 +126,10 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     cla_bytes_copy(&job->params, params, sizeof job->params);
     clattn_layer_kv_params *p = &job->params;
     job->context = context;
-    clattn_tensor *const own[] = {&p->y, &p->wk, &p->wv, &p->bk, &p->bv, &p->k, &p->v, &p->k_norm};
-    cla_pointers_take(context, own, (int)(sizeof own / sizeof own[0]), false);
-    cla_given_rope(context, &p->rope, false);
-    cla_tensor_drop_absent((clattn_tensor *const[]){&p->bk, &p->bv, &p->k_norm}, 3);
+    const given_views all = {context, .planning = false, .inner = false};
+    CLA_GIVEN(&all, false, &p->y, &p->wk, &p->wv, &p->k, &p->v);
+    CLA_GIVEN(&all, true, &p->bk, &p->bv, &p->k_norm);
+    cla_given_rope(&all, &p->rope);
     TRY(check_tensors(job));
     TRY(check_matrices(job));
     TRY(check_norm(job));

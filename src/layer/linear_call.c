@@ -2,8 +2,8 @@
 // the checks that both share.
 #include <stdio.h>
 
+#include "attention/given.h"
 #include "core/entry.h"
-#include "core/pointer.h"
 #include "core/workspace.h"
 #include "layer/packed.h"
 #include "layer/projector.h"
@@ -87,8 +87,9 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     linear *l = &job->linear;
     call_views v;
     cla_views_begin(&v, context);
-    cla_pointers_take(context, (clattn_tensor *const[]){&p.x, &p.out, &p.w, &p.b}, 4, false);
-    if (purpose == ENTRY_ENQUEUE) cla_tensor_drop_absent((clattn_tensor *const[]){&p.b}, 1);
+    const given_views all = {context, .planning = purpose != ENTRY_ENQUEUE, .inner = false};
+    CLA_GIVEN(&all, false, &p.x, &p.out, &p.w);
+    CLA_GIVEN(&all, true, &p.b);
     *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
     TRY(cla_linear_check_projection(context, p.projection));
     TRY(cla_linear_check_precision(context, p.precision));

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "evidence/names.h"
+#include "tool/memory_file.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
 
@@ -331,8 +332,8 @@ static void print_md(FILE *to, const json_t *table) {
 }
 
 char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) {
-    char *result = NULL;
-    FILE *to = open_memstream(&result, bytes);
+    memory_file m;
+    FILE *to = memory_file_open(&m);
     if (!to) return NULL;
     if (format == BENCH_MD) print_md(to, table);
     if (format == BENCH_CSV) print_csv(to, json_object_get(table, "rows"));
@@ -342,7 +343,7 @@ char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) 
         json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
         fputc('\n', to);
     }
-    if (fclose(to) == 0) return result;
-    free(result);
-    return NULL;
+    char *result = memory_file_close(&m);
+    *bytes = m.bytes;
+    return result;
 }

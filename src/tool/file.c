@@ -39,19 +39,8 @@ void file_close(file_source *source) {
     source->descriptor = -1;
 }
 
-file_source file_from_memory(const unsigned char *bytes, size_t count) {
-    return (file_source){.name = "memory", .descriptor = -1, .memory = bytes, .size = count};
-}
-
-bool file_read_at(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
-                  size_t error_size) {
-    if (offset > source->size || count > source->size - offset)
-        return refuse(error, error_size, "%s: ends early, at byte %llu", source->name,
-                      (unsigned long long)source->size);
-    if (source->descriptor < 0) {
-        if (count) memcpy(bytes, source->memory + offset, count);
-        return true;
-    }
+bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
+                    size_t error_size) {
     unsigned char *to = bytes;
     while (count) {
         ssize_t got =
@@ -64,28 +53,6 @@ bool file_read_at(const file_source *source, uint64_t offset, void *bytes, size_
         count -= (size_t)got;
     }
     return true;
-}
-
-bool file_read_whole(const char *path, unsigned char **bytes, size_t *count, char *error, size_t error_size) {
-    file_source source;
-    unsigned char *memory = NULL;
-    bool done = false;
-    if (!file_open(path, &source, error, error_size)) goto end;
-    if (source.size < SIZE_MAX) memory = malloc((size_t)source.size + 1);
-    if (!memory) {
-        refuse(error, error_size, "%s: no memory for %llu bytes", path, (unsigned long long)source.size);
-        goto end;
-    }
-    if (!file_read_at(&source, 0, memory, (size_t)source.size, error, error_size)) goto end;
-    memory[source.size] = 0;
-    *bytes = memory;
-    *count = (size_t)source.size;
-    memory = NULL;
-    done = true;
-end:
-    free(memory);
-    file_close(&source);
-    return done;
 }
 
 /* 0, or the errno of the write that failed. */
@@ -263,11 +230,6 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     free(target);
     return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
 }
-
-bool file_write_whole(const char *path, const void *bytes, size_t count, char *error, size_t error_size) {
-    return file_write_parts(path, &(file_part){bytes, count}, 1, error, error_size);
-}
-
 bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], char *error,
                        size_t error_size) {
     struct stat status;

@@ -26,6 +26,10 @@ file_source file_from_memory(const unsigned char *bytes, size_t count);
 bool file_read_at(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
                   size_t error_size);
 
+/* The same of an open file, whose bounds are checked. Called by file_read_at alone. */
+bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
+                    size_t error_size);
+
 /* A file to its end, in malloc'ed memory with a NUL after the last byte that *count does not count. */
 bool file_read_whole(const char *path, unsigned char **bytes, size_t *count, char *error, size_t error_size);
 

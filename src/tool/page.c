@@ -7,6 +7,7 @@
 
 #include "tool/compare_rows.h"
 #include "tool/file.h"
+#include "tool/memory_file.h"
 #include "tool/outputs.h"
 #include "tool/report.h"
 
@@ -234,19 +235,19 @@ static int tell(const page *p, const char *out, size_t bytes) {
 }
 
 static int save(page *p, const char *out, bool json) {
-    char *text = NULL, error[512];
-    size_t bytes = 0;
-    p->to = open_memstream(&text, &bytes);
+    char error[512];
+    memory_file m;
+    p->to = memory_file_open(&m);
     if (!p->to) return tool_failed("report", "no memory for the page");
     p->progress->all = count_rows(p);
     int status = write_page(p);
     progress_wipe(p->progress);
-    const bool whole = fclose(p->to) == 0;
-    if (status < 0 && !whole) status = tool_failed("report", "no memory for the page");
-    if (status < 0 && !file_write_whole(out, text, bytes, error, sizeof error))
+    char *text = memory_file_close(&m);
+    if (status < 0 && !text) status = tool_failed("report", "no memory for the page");
+    if (status < 0 && !file_write_whole(out, text, m.bytes, error, sizeof error))
         status = tool_failed("report", "%s", error);
     free(text);
-    return status < 0 && json ? tell(p, out, bytes) : status;
+    return status < 0 && json ? tell(p, out, m.bytes) : status;
 }
 
 enum { PAGE_OUT = 800, PAGE_TITLE, PAGE_WEIGHTS, PAGE_TOKENS, PAGE_BATCH, PAGE_JSON, PAGE_QUIET };

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "file.h"
+#include "memory_file.h"
 #include "picture_canvas.h"
 #include "refuse.h"
 
@@ -58,15 +59,14 @@ bool picture_svg(const picture *p, const char *path, char *error, size_t error_s
     if ((int64_t)p->heads * (p->rows / block) > CELL_LIMIT / (p->columns / block + 1))
         return refuse(error, error_size, "%s: %d x %d x %d cells; as SVG at most %d, more as .png", path,
                       p->heads, p->rows, p->columns, CELL_LIMIT);
+    memory_file m;
     char *text = NULL;
-    size_t bytes = 0;
-    FILE *out = open_memstream(&text, &bytes);
-    if (!out) return refuse(error, error_size, "%s: no memory for the picture", path);
-    write_svg(p, out);
-    bool failed = ferror(out) != 0;
-    if (fclose(out) != 0) failed = true;
-    bool done = failed ? refuse(error, error_size, "%s: no memory for the picture", path)
-                       : file_write_whole(path, text, bytes, error, error_size);
+    if (memory_file_open(&m)) {
+        write_svg(p, m.to);
+        text = memory_file_close(&m);
+    }
+    bool done = text ? file_write_whole(path, text, m.bytes, error, error_size)
+                     : refuse(error, error_size, "%s: no memory for the picture", path);
     free(text);
     return done;
 }

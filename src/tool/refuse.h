@@ -5,10 +5,13 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdio.h> /* mingw-w64 says there which formats it has */
 
 /* Write one line into error[error_size], cut to fit; control characters become '?'. Always returns false, so
  * that a check reads `return refuse(...)`. error may be NULL with size 0. */
-#if defined(__GNUC__)
+#if defined(__MINGW_PRINTF_FORMAT)
+__attribute__((format(__MINGW_PRINTF_FORMAT, 3, 4)))
+#elif defined(__GNUC__)
 __attribute__((format(printf, 3, 4)))
 #endif
 bool refuse(char *error, size_t error_size, const char *format, ...);

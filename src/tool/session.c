@@ -23,6 +23,14 @@ clattn_log session_log(session *s) {
     return (clattn_log){keep_message, s, s->options.verbose ? CLATTN_LOG_INFO : CLATTN_LOG_ERROR};
 }
 
+#ifdef _WIN32
+const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
+    const char *base = getenv("LOCALAPPDATA");
+    if (o->cache_dir) return strcmp(o->cache_dir, "off") ? o->cache_dir : NULL;
+    const int length = base && *base ? snprintf(text, size, "%s\\clattn", base) : -1;
+    return length >= 0 && (size_t)length < size ? text : NULL;
+}
+#else
 // mkdir -p for the parents, each private; the library makes the last component.
 static bool make_parents(char *path) {
     for (char *p = strchr(path + 1, '/'); p; p = strchr(p + 1, '/')) {
@@ -47,6 +55,8 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
                 own ? "XDG_CACHE_HOME" : "HOME");
     return NULL;
 }
+
+#endif
 
 int session_devices(session *s, clattn_device **devices, size_t *count) {
     const clattn_log log = session_log(s);

@@ -8,7 +8,9 @@
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 
-#if defined(__GNUC__)
+#if defined(__MINGW_PRINTF_FORMAT)
+#define TOOL_PRINTF(at) __attribute__((__format__(__MINGW_PRINTF_FORMAT, at, at + 1)))
+#elif defined(__GNUC__)
 #define TOOL_PRINTF(at) __attribute__((__format__(__printf__, at, at + 1)))
 #else
 #define TOOL_PRINTF(at)

@@ -119,8 +119,8 @@ static json_t *error_json(double nmse) {
     return number ? number : json_null();
 }
 
-static void tell(verify *v, const session *s, const char *variant, const struct test_case *test,
-                 const verify_family *ran, verify_result result, const char *why) {
+static void say(verify *v, const session *s, const char *variant, const struct test_case *test,
+                const verify_family *ran, verify_result result, const char *why) {
     static const char *const words[] = {"pass", "fail", "unsupported"};
     char text[CASE_NAME_SIZE];
     const char *full = case_name(test, text), *name = test->name ? test->name : full;
@@ -155,7 +155,7 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
     progress_more(&v->progress, part, what);
     progress_wipe(&v->progress);
     remember(v, ran.name);
-    if (!v->family || !strcmp(v->family, ran.name)) tell(v, s, variants[i].name, test, &ran, result, why);
+    if (!v->family || !strcmp(v->family, ran.name)) say(v, s, variants[i].name, test, &ran, result, why);
 }
 
 // Projections have variants of their own; a layer has both.
@@ -242,7 +242,7 @@ static int run_several(verify *v) {
         verify_family ran;
         if (!in_share || case_projects(&test) || test.composed) continue;
         const verify_result result = verify_run_several(&all, &test, &ran, why);
-        tell(v, &all.sessions[0], "devices", &test, &ran, result, why);
+        say(v, &all.sessions[0], "devices", &test, &ran, result, why);
     }
     if (v->pairs) pairs_free(&pairs);
     several_close(&all);
