@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/commands.h"
+#include "tool/memory_file.h"
 #include "tool/options_text.h"
 #include "tool/report.h"
 
@@ -83,11 +84,11 @@ static int print_completion(int shell, FILE *to) {
 
 // The same as an object, for who asks every command for one.
 static int completion_json(int shell, const char *name) {
-    char *script = NULL;
-    size_t bytes = 0;
-    FILE *to = open_memstream(&script, &bytes);
+    memory_file m;
+    FILE *to = memory_file_open(&m);
     int status = to ? print_completion(shell, to) : EXIT_FAILED;
-    if (!to || fclose(to) != 0) status = tool_failed("completion", "no memory");
+    char *script = to ? memory_file_close(&m) : NULL;
+    if (!script) status = tool_failed("completion", "no memory");
     if (status == EXIT_DONE) status = report_json(json_pack("{s:s, s:s}", "shell", name, "script", script));
     free(script);
     return status;

@@ -3,7 +3,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
 #include <sys/ioctl.h>
+#endif
 #include <unistd.h>
 
 #include "tool.h"
@@ -26,9 +28,12 @@ static int terminal_columns(void) {
     const char *given = getenv("COLUMNS");
     char why[256];
     int64_t columns = 0;
-    struct winsize size;
     if (given && option_integer(given, 1, 1000, &columns, why)) return (int)columns;
-    return ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+#ifdef TIOCGWINSZ
+    struct winsize size;
+    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+#endif
+    return 80;
 }
 
 static bool is_coloured(int wanted) {

@@ -5,7 +5,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#ifndef _WIN32
 #include <sys/ioctl.h>
+#endif
 #include <unistd.h>
 
 #include "evidence/measure.h"
@@ -38,8 +40,11 @@ void progress_begin(progress *p, const char *command, bool quiet, double all, do
 
 // A line that the terminal breaks cannot be wiped.
 static int columns(void) {
+#ifdef TIOCGWINSZ
     struct winsize size;
-    return ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+    if (ioctl(STDERR_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0) return size.ws_col;
+#endif
+    return 80;
 }
 
 void progress_at(progress *p, double done, const char *what) {

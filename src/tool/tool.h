@@ -3,6 +3,7 @@
 #ifndef CLATTN_TOOL_TOOL_H
 #define CLATTN_TOOL_TOOL_H
 #include <clattn/clattn.h>
+#include <stdio.h> // mingw-w64 says there which formats it has
 
 #include "tool/array.h"
 
