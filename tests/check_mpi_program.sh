@@ -2,7 +2,7 @@
 # clattn under mpirun: attend and layer write what one device writes, each rank reading its rows alone; a wrong request, a rank that is
 # killed and a folder that takes no file leave no half of an output.   $1 the program
 set -u
-program=$1
+program=$(cd "$(dirname "$1")" && pwd)/$(basename "$1")
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy"; exit 77; }
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
