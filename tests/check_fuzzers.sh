@@ -50,7 +50,7 @@ build() {
     objects='' rules=$work/rules
     : >"$rules"
     for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c tests/fuzz_values.c tests/fuzz_call*.c "$work/kernels.c"; do
-        case $source in *os_windows.c) continue ;; src/tool/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
+        case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
         object=$work/objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o
         objects="$objects $object"
         printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" >>"$rules"

@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #define DRIVER_GONE (-9999) // NVIDIA's, for a kernel that touched a bad address
-#define MOST_SECONDS 8.0    // of a subject that compiles
+#define MOST_SECONDS 5.0    // of a subject that compiles
 
 static const int codes[] = {CL_OUT_OF_RESOURCES,
                             CL_MEM_OBJECT_ALLOCATION_FAILURE,

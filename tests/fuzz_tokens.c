@@ -8,18 +8,21 @@
 
 static void check_label(const char *text, int limit) {
     const label made = label_from_utf8(text, limit);
+    int width = 0;
     char utf8[5];
     FUZZ_CHECK(made.length >= 0 && made.length <= limit);
     for (int i = 0; i < made.length; i++) {
         const uint32_t c = made.code_points[i];
         FUZZ_CHECK(c >= 0x20 && c <= 0x10ffff && c != 0x7f && !(c >= 0xd800 && c < 0xe000));
         const int columns = label_columns(c);
+        width += columns;
         FUZZ_CHECK(columns >= 0 && columns <= 2);
         const size_t bytes = strlen(label_utf8(c, utf8));
         FUZZ_CHECK(bytes >= 1 && bytes <= 4);
         /* What a label writes, it reads. */
         FUZZ_CHECK(label_from_utf8(utf8, 3).code_points[0] == c);
     }
+    FUZZ_CHECK(label_width(&made) == width);
 }
 
 /* A newline at the end begins no line. */

@@ -231,9 +231,10 @@ void cla_call_leave_rope(call *c) {
     lay_out_workspace(c);
 }
 
+// Of a call that was never checked, too, which has no context yet.
 void cla_call_release(call *c) {
-    cla_host_release(&c->context->host, c->arrays);
-    cla_host_release(&c->context->host, c->ragged.words);
+    if (c->arrays) cla_host_release(&c->context->host, c->arrays);
+    if (c->ragged.words) cla_host_release(&c->context->host, c->ragged.words);
     c->ragged.words = NULL, c->ragged.limits = NULL;
     c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
     c->arrays = NULL;

@@ -77,6 +77,9 @@ static clattn_status check_rope(kv_job *job) {
     c->params.q = c->params.kv.k = job->params.k;
     c->params.rope = job->params.rope;
     c->problem.head_dim = (int)job->params.k.shape[3];
+    if (c->params.rope.layout != CLATTN_ROPE_NONE && cla_tensor_given(&c->params.rope.k_positions))
+        return cla_context_fail(job->context, CLATTN_INVALID_ARGUMENT,
+                                "rope.k_positions: are for attention: here rope.positions are those of y");
     return cla_rope_check(job->context, &c->params, c->problem.head_dim, false);
 }
 
