@@ -141,11 +141,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) {
-            ahead_ask(&next, t.k0 + j);
 #if WEIGHTS
             ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            product_score_keys(s_tile, m, q_tile, &kv, &t, j);
+            product_score_keys(s_tile, m, q_tile, &kv, &t, j, &next, t.k0 + j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
