@@ -54,18 +54,18 @@ void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const 
         }
 }
 
-// Q, transposed and scaled; empty sums.
-void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
-                const tile_rows *t) {
+void clear_values(VEC *o_tile) {
+    for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
+}
+
+// Q, transposed and scaled; no sums. The output is cleared where no block of keys writes it.
+void start_rows(VEC *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q, const tile_rows *t) {
     q += view_row(&t->args->q, t->b, t->h, t->i0);
 #if DOT_BF16
     LOAD_ROWS(pair, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
 #else
-    LOAD_ROWS(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM);
-    const float scale = t->scale * SCORE_UNIT;
-    for (int d = 0; d < HEAD_DIM * ROW_VECTORS; d++) q_tile[d] *= scale;
+    LOAD_ROWS_SCALED(TYPE_Q, q_tile, q, t->args->q.row, t->rows, HEAD_DIM, t->scale * SCORE_UNIT);
 #endif
-    for (int d = 0; d < HEAD_DIM_V * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
     for (int b = 0; b < ROW_VECTORS; b++) x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f);
 }
 
@@ -131,7 +131,8 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     row_softmax x;
     VEC keep[ROW_VECTORS];
     const ahead next = ahead_find(&t, q, &buffers, out_rows);
-    start_rows(q_tile, o_tile, &x, q, &t);
+    start_rows(q_tile, &x, q, &t);
+    bool empty = true; // nothing is in the output
 
     for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
         tile_load_bias(&t, &call);
@@ -141,11 +142,10 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         for (int c = 0; c < ROW_VECTORS; c++) m[c] = x.m[c];
 #pragma unroll 1
         for (int j = 0; j < t.count; j += KEY_BLOCK) {
-            ahead_ask(&next, t.k0 + j);
 #if WEIGHTS
             ahead_ask_weights(weights, &t, j / KEY_BLOCK);
 #endif
-            product_score_keys(s_tile, m, q_tile, &kv, &t, j);
+            product_score_keys(s_tile, m, q_tile, &kv, &t, j, &next, t.k0 + j);
         }
 #if WEIGHTS
         store_scores(weights, &t, s_tile);
@@ -153,13 +153,17 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         weigh_scores(s_tile, &x, m, keep, t.count WEIGH_VALUES);
         DROPOUT_DROP(s_tile, &t, DOT_BF16);
         if (!tile_all_see(&t, 0, t.count) && !product_values_finite(&kv, &t)) {
+            if (empty) clear_values(o_tile);
             add_values_selected(o_tile, s_tile, keep, &kv, &t);
         } else {
             product_values values;
             product_find_values(&values, &kv, t.k0, t.count);
+            values.first = empty;
             product_add_values(o_tile, s_tile, keep, &values);
         }
+        empty = false;
     }
+    if (empty) clear_values(o_tile);
 
     finish_rows(&x, x.l, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS

@@ -10,7 +10,8 @@ const char clattn_tuned_rows_text[] =
     "flash_lanes cpu=1 lanes=16.. nq=..16 : ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. nq=17..32 : ROW_VECTORS=2 KEY_BLOCK=8 TILE_KV=64\n"
     "flash_lanes cpu=1 lanes=16.. nq=33..48 : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64\n"
-    "flash_lanes cpu=1 lanes=16.. nq=65..80 : ROW_VECTORS=5 KEY_BLOCK=4 TILE_KV=64\n"
+    "flash_lanes cpu=1 lanes=16.. nq=65..80 : ROW_VECTORS=5 KEY_BLOCK=3 TILE_KV=84\n"
+    "flash_lanes cpu=1 lanes=16.. nq=81..96 : ROW_VECTORS=6 KEY_BLOCK=3 TILE_KV=96\n"
     "flash_lanes cpu=1 lanes=16.. nq=97..128 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n" // two whole tiles
     // Long rows stream K and V from memory: the more rows share a pass, the less. One head, D = 64, causal,
     // as a part of the FMA peak: N = 32768 81 % with two vectors and 87 % with four; N = 65536 69 %, 82 %,
