@@ -78,9 +78,9 @@ static int find_parts(attend *a) {
         p->q.first = sh->ragged.cu ? sh->ragged.cu[n] : 0, p->q.file = sh->q.whole.shape[a->bshd ? 1 : 2];
         p->out_rows = p->q;
         // Few rows would leave ranks without any, and send all keys to the others.
-        p->decode = ranks_way_is(&a->ranks, "decode") ||
-                    ((!a->ranks.way || ranks_way_is(&a->ranks, "auto")) && rows < 2 * a->ranks.count &&
-                     a->ranks.count > 1);
+        p->decode =
+            ranks_way_is(&a->ranks, "decode") || ((!a->ranks.way || ranks_way_is(&a->ranks, "auto")) &&
+                                                  rows < 2 * a->ranks.count && a->ranks.count > 1);
         if (!p->decode) continue;
         const ranks_rows all = ranks_all(rows);
         p->q.chunks[0] = all.chunks[0], p->q.count = 1, p->q.rows = rows;
@@ -111,6 +111,29 @@ static int find_positions(const attend *a) {
     return status;
 }
 
+// Of sequences, whose calls see a part of it; else the library says what is wrong.
+static int find_map(const attend *a, const char *option, const char *file) {
+    const attend_shared *sh = &a->shared;
+    int64_t want[4] = {sh->batch, sh->heads, sh->max_q, 0};
+    char shape[128];
+    load_place place;
+    if (!file || !sh->ragged.cu) return -1;
+    for (int64_t b = 0; b < sh->batch; b++)
+        if (ranks_keys_count(&sh->keys, b) > want[3]) want[3] = ranks_keys_count(&sh->keys, b);
+    int status = ranks_find("attend", option, file, -1, &place);
+    if (status >= 0) return status;
+    const array *map = &place.whole;
+    bool good = map->rank >= 1 && map->rank <= 4;
+    for (int n = 1; n <= map->rank && good; n++)
+        good = map->shape[map->rank - n] == 1 || map->shape[map->rank - n] == want[4 - n];
+    if (!good)
+        status = tool_wrong("attend", "--%s: has shape %s: [%lld, %lld, %lld, %lld] or 1 is needed", option,
+                            array_shape_text(map, shape, sizeof shape), (long long)want[0],
+                            (long long)want[1], (long long)want[2], (long long)want[3]);
+    load_leave(&place);
+    return status;
+}
+
 static int find_result(attend *a) {
     static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
     attend_shared *sh = &a->shared;
@@ -128,8 +151,6 @@ int attend_shared_find(attend *a) {
     attend_shared *sh = &a->shared;
     const char *files[2] = {a->k, a->v};
     load_place k;
-    sh->q = (load_place){.source = {.descriptor = -1}};
-    ranks_keys_begin(&sh->keys);
     a->score.maps_later = a->kv.past_later = a->expect.later = true;
     int status = check(a);
     if (status < 0) status = ranks_find("attend", "q", a->q, 4, &sh->q);
@@ -155,6 +176,8 @@ int attend_shared_find(attend *a) {
     if (status < 0) status = find_positions(a);
     if (status < 0) status = find_lengths(a);
     if (status < 0) status = find_parts(a);
+    if (status < 0) status = find_map(a, "mask", a->score.mask);
+    if (status < 0) status = find_map(a, "bias", a->score.bias);
     return status < 0 ? find_result(a) : status;
 }
 
@@ -174,26 +197,21 @@ static int load_part(attend *a, const attend_part *p, int64_t item, int64_t item
 }
 
 // Columns past the sequence's keys are those of longer ones.
-static int cut(const char *option, clattn_tensor *map, int64_t keys, bool ragged) {
+static void cut(clattn_tensor *map, int64_t keys) {
     int64_t *columns = map->rank ? &map->shape[map->rank - 1] : NULL;
-    if (!ragged || !columns || *columns == 1) return -1;
-    if (*columns < keys)
-        return tool_wrong("attend", "--%s: has %lld columns: the longest sequence has %lld keys", option,
-                          (long long)*columns, (long long)keys);
-    *columns = keys;
-    return -1;
+    if (columns && *columns != 1) *columns = keys;
 }
 
 // What the call has of this part alone.
-static int fit_part(attend *a, const attend_part *p, int64_t item) {
+static void fit_part(attend *a, const attend_part *p, int64_t item) {
     const attend_shared *sh = &a->shared;
-    const bool ragged = sh->ragged.cu;
     clattn_score *s = &a->params.score;
     s->q_lengths = sh->q_lengths ? sh->q_lengths + item : NULL;
     s->kv_lengths = sh->kv_lengths ? sh->kv_lengths + item : NULL;
     if (s->offsets) s->offsets += item;
-    int status = cut("mask", &s->mask, p->kv.whole, ragged);
-    return status < 0 ? cut("bias", &s->bias, p->kv.whole, ragged) : status;
+    if (!sh->ragged.cu) return;
+    cut(&s->mask, p->kv.whole);
+    cut(&s->bias, p->kv.whole);
 }
 
 static int keep_part(attend *a, attend_part *p) {
@@ -211,7 +229,7 @@ static int run_part(attend *a, session *s, attend_part *p, int64_t item, int64_t
     int status = load_part(a, p, item, items);
     if (status < 0) status = attend_upload(a, &t);
     if (status < 0) status = attend_outputs(a, &t);
-    if (status < 0) status = fit_part(a, p, item);
+    if (status < 0) fit_part(a, p, item);
     if (status < 0 && a->params.rope.layout != CLATTN_ROPE_NONE) status = attend_turn(a, s, p, item);
     status = ranks_agree(&a->ranks, status);
     if (status < 0) status = ranks_attend(&a->ranks, s, &a->params, &p->q, &p->kv, p->decode);

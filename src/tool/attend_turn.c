@@ -59,7 +59,8 @@ static int turn_queries(const turn *t, const attend_part *part) {
     for (int64_t b = 0; b < items && shift; b++)
         shift[b] = (int32_t)shift_of(&p->score, b, part->q.whole, part->kv.whole);
     for (int64_t c = 0, local = 0; c < part->q.count && status < 0; local += part->q.chunks[c++].count)
-        status = turn_rows(t, &p->q, 0, items, local, part->q.chunks[c].start, part->q.chunks[c].count, shift);
+        status =
+            turn_rows(t, &p->q, 0, items, local, part->q.chunks[c].start, part->q.chunks[c].count, shift);
     free(shift);
     return status;
 }
@@ -71,7 +72,8 @@ static int turn_keys(const turn *t, const attend_part *part, int64_t item) {
     const int64_t all = k->shape[0], step = keys->past_lengths ? 1 : all;
     int status = -1;
     for (int64_t b = 0; b < all && status < 0; b += step)
-        for (int64_t c = 0, local = 0; c < part->kv.count && status < 0; local += part->kv.chunks[c++].count) {
+        for (int64_t c = 0, local = 0; c < part->kv.count && status < 0;
+             local += part->kv.chunks[c++].count) {
             const int64_t start = part->kv.chunks[c].start, end = start + part->kv.chunks[c].count;
             const int64_t past = ranks_keys_past(keys, item + b), from = past > start ? past : start;
             const int64_t last = past + ranks_keys_new(keys, item + b), to = last < end ? last : end;

@@ -52,8 +52,7 @@ void tool_errors_hold(void) {
 }
 
 static void print_held(void) {
-    if (all.error[0])
-        fprintf(stderr, "clattn%s%s: %s\n", all.command[0] ? " " : "", all.command, all.error);
+    if (all.error[0]) fprintf(stderr, "clattn%s%s: %s\n", all.command[0] ? " " : "", all.command, all.error);
     all.error[0] = '\0';
 }
 

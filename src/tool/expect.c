@@ -42,8 +42,7 @@ option_group expect_group(expect *e) {
 static int find_values(const char *command, expect *e) {
     char error[512];
     load_place place;
-    if (!load_find(e->file, &place, error, sizeof error))
-        return tool_wrong(command, "--expect: %s", error);
+    if (!load_find(e->file, &place, error, sizeof error)) return tool_wrong(command, "--expect: %s", error);
     e->values = place.whole;
     load_leave(&place);
     return -1;

@@ -7,7 +7,7 @@ typedef struct expect {
     const char *file, *rows_file; // stored result; optional [B]: how many rows of each batch item to compare
     double tolerance;             // largest absolute difference that passes; 0: the same numbers
     bool tolerant;                // it was given, else it is 1e-5
-    array values; // `later`: without data, since the caller reads it by parts
+    array values;                 // `later`: without data, since the caller reads it by parts
     bool later;
     int32_t *rows;
     double error; // found

@@ -18,10 +18,10 @@ int layer_shared_deal(layer_run *r) {
     clattn_layer_params *p = &r->params;
     const clattn_score *s = &r->score.score;
     if (!ranks_way_is(&r->ranks, "heads")) return -1;
-    const char *what = p->norm == CLATTN_NORM_WIDTH                                       ? "--norm width"
-                       : s->dropout != 0                                                  ? "--dropout"
-                       : names_head(s->score_mod) || names_head(s->mask_mod)              ? "an expression of h"
-                                                                                          : NULL;
+    const char *what = p->norm == CLATTN_NORM_WIDTH                          ? "--norm width"
+                       : s->dropout != 0                                     ? "--dropout"
+                       : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
+                                                                             : NULL;
     if (what) return tool_wrong("layer", "%s: is not built for --mpi-way heads, which are shared", what);
     layer_share *share = &r->weights.share;
     const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,

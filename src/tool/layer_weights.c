@@ -76,7 +76,8 @@ static int load_found(const char *command, layer_weights *w, int i, load_place *
     if (w->share.wanted)
         status = layer_share_load(&w->share, command, layer_tensor_options[i], i, w->packed, w->turned, place,
                                   &w->arrays[i]);
-    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error, sizeof error))
+    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error,
+                        sizeof error))
         status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
     load_leave(place);
     w->present[i] = status < 0;

@@ -36,7 +36,7 @@ typedef struct layer_weights {
     bool turned;       // matrices of the file are [in, out]
     layer_share share; // of heads; what is not theirs is not loaded
     double read_bytes;
-    int64_t parts[2];  // of what is packed, heads of q and of each of k and v; 0: as many of each
+    int64_t parts[2]; // of what is packed, heads of q and of each of k and v; 0: as many of each
 } layer_weights;
 
 // Which of the schemes `names` begins with, such as "llama:".

@@ -48,7 +48,7 @@ bool load_find_tensor(const char *path, const char *tensor, load_place *place, c
 }
 
 void load_leave(load_place *place) {
-    file_close(&place->source);
+    if (place->path) file_close(&place->source);
     free(place->path);
     *place = (load_place){.source = {.descriptor = -1}};
 }

@@ -87,8 +87,7 @@ static int load_map(ranks *r, const char *command, const char *option, const cha
     const bool shared = axis >= 0 && whole->shape[axis] != 1 && whole->shape[axis] == size;
     const ranks_rows all = ranks_all(whole->rank ? whole->shape[shared ? axis : 0] : 1);
     if (whole->rank)
-        status =
-            ranks_read(r, command, option, &place, shared ? axis : 0, shared ? rows : &all, a);
+        status = ranks_read(r, command, option, &place, shared ? axis : 0, shared ? rows : &all, a);
     else
         status = tool_wrong(command, "--%s: has no axis: [.., Nkv] is needed", option);
     load_leave(&place);
@@ -98,7 +97,8 @@ static int load_map(ranks *r, const char *command, const char *option, const cha
 int ranks_load_maps(ranks *r, const char *command, score_options *o, int from_last, int64_t size,
                     const ranks_rows *rows, int64_t item) {
     int status = load_map(r, command, "mask", o->mask, from_last, size, rows, item, &o->mask_array);
-    if (status < 0) status = load_map(r, command, "bias", o->bias, from_last, size, rows, item, &o->bias_array);
+    if (status < 0)
+        status = load_map(r, command, "bias", o->bias, from_last, size, rows, item, &o->bias_array);
     return status < 0 ? score_options_types(command, o) : status;
 }
 

@@ -3,11 +3,6 @@
 
 #include <string.h>
 
-void ranks_keys_begin(ranks_keys *k) {
-    const load_place nothing = {.source = {.descriptor = -1}};
-    for (int n = 0; n < 2; n++) k->now[n] = k->past[n] = nothing;
-}
-
 static int axis_of(const ranks_keys *k) {
     return k->bshd ? 1 : 2;
 }
@@ -50,8 +45,9 @@ static int check_past(const ranks_keys *k, int64_t batch, bool prefix) {
     if (status < 0) status = alike(k->past_options[1], &k->past[1], k->past_options[0], &k->past[0], 8u);
     const int64_t items = k->past[0].whole.shape[0], most = k->past[0].whole.shape[axis_of(k)];
     if (status < 0 && items != 1 && (prefix || items != batch))
-        return tool_wrong("attend", prefix ? "--%s: has %lld items: 1 is needed, which all share"
-                                           : "--%s: has %lld items: 1 or B = %lld are needed",
+        return tool_wrong("attend",
+                          prefix ? "--%s: has %lld items: 1 is needed, which all share"
+                                 : "--%s: has %lld items: 1 or B = %lld are needed",
                           k->past_options[0], (long long)items, (long long)batch);
     for (int64_t b = 0; b < batch && status < 0 && k->past_lengths; b++)
         if (k->past_lengths[b] < 0 || k->past_lengths[b] > most)

@@ -14,8 +14,6 @@ typedef struct ranks_keys {
     const int32_t *cu; // of sequences one behind the other; NULL: a batch
 } ranks_keys;
 
-// Before the first of the others, which is called also where that failed: nothing is found.
-void ranks_keys_begin(ranks_keys *k);
 // Find the files and check them against one another; batch: items of the call. Returns -1, else the exit status.
 int ranks_keys_find(ranks_keys *k, const char *files[2], kv_options *o, int64_t batch);
 // Heads; past rows of an item; rows of an item that follow them; and all, as the axis of a mask has them.

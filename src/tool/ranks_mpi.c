@@ -119,11 +119,10 @@ int ranks_attend(ranks *r, session *s, const clattn_attention_params *p, const r
 int ranks_layer(ranks *r, session *s, const clattn_layer_params *p, const ranks_rows *rows) {
     clattn_mpi_segment segments[2];
     clattn_mpi_report report = {.seconds = 0};
-    const clattn_mpi_layer_params a = {
-        .layer = *p,
-        .way = rows ? CLATTN_MPI_LAYER_ROWS : CLATTN_MPI_LAYER_HEADS,
-        .rows = rows ? rows_of(rows, segments) : (clattn_mpi_rows){0},
-        .attention = way_of(r)};
+    const clattn_mpi_layer_params a = {.layer = *p,
+                                       .way = rows ? CLATTN_MPI_LAYER_ROWS : CLATTN_MPI_LAYER_HEADS,
+                                       .rows = rows ? rows_of(rows, segments) : (clattn_mpi_rows){0},
+                                       .attention = way_of(r)};
     const clattn_status done = clattn_mpi_layer_run(r->world, &a, &report);
     return rows ? finish(r, s, done, &report, clattn_mpi_way_name(report.plan.way), report.plan.why)
                 : finish(r, s, done, &report, "heads", "heads: shared, one allreduce of the output");
@@ -147,11 +146,11 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
     if (r->rank || s->options.quiet) return EXIT_DONE;
     const double hidden = most[2] > 0 ? 1 - most[3] / most[2] : 1;
     if (s->options.json) {
-        json_t *j = json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "device",
-                              s->capabilities->name, "ranks", r->count, "way", t->way, "why", t->why,
-                              "time_ns", (json_int_t)(1e9 * most[0]), "compute_ms", 1e3 * most[1], "hidden",
-                              hidden, "sent_bytes", (json_int_t)all[0], "read_bytes", (json_int_t)all[1],
-                              "out", out);
+        json_t *j =
+            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "device", s->capabilities->name,
+                      "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
+                      "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
+                      "read_bytes", (json_int_t)all[1], "out", out);
         if (j && e->file)
             json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
         return report_json(j);
@@ -179,8 +178,7 @@ static bool write_part(int descriptor, uint64_t head, const ranks_part *part, in
     for (int64_t n = 0; n < outer && good; n++)
         for (int c = 0; c < rows->count && good; c++) {
             const size_t bytes = (size_t)rows->chunks[c].count * row;
-            const uint64_t at =
-                head + (uint64_t)(n * rows->file + rows->first + rows->chunks[c].start) * row;
+            const uint64_t at = head + (uint64_t)(n * rows->file + rows->first + rows->chunks[c].start) * row;
             good = file_shared_write(descriptor, at, from, bytes, error, 512);
             from += bytes;
         }
