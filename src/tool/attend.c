@@ -5,16 +5,9 @@
 
 #include "evidence/measure.h"
 #include "evidence/names.h"
-#include "tool/append_options.h"
-#include "tool/expect.h"
-#include "tool/kv_options.h"
+#include "tool/attend.h"
 #include "tool/outputs.h"
-#include "tool/ragged_options.h"
-#include "tool/ranks.h"
 #include "tool/report.h"
-#include "tool/rope_options.h"
-#include "tool/score_options.h"
-#include "tool/several.h"
 #include "tool/watch.h"
 
 enum {
@@ -32,28 +25,8 @@ enum {
     ATTEND_DTYPE
 };
 
-typedef struct attend {
-    const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
-    bool bshd;
-    int scores_at, kv_type, dtype; // indices into the names below; -1: not given, of types the files' own
-    array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
-    common_options common;
-    score_options score;
-    kv_options kv;
-    rope_options rope;
-    ragged_options ragged;
-    append_options append;
-    ranks ranks;
-    ranks_rows q_rows, kv_rows, v_rows;
-    several_options several;
-    clattn_attention_params params;
-    clattn_dropout_mask_params dropout;
-    expect expect;
-} attend;
-
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
-enum { KV_Q8 = 3 };
 
 static bool take_attend(void *target, int id, const char *value, char why[256]) {
     attend *a = target;
@@ -113,13 +86,7 @@ static const option_row attend_rows[] = {
     {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
 };
 
-// All of a file, or this rank's rows.
-static int load_tensor(attend *a, const char *option, const char *spec, ranks_rows *rows, array *to) {
-    if (!a->ranks.wanted) return tensors_load("attend", option, spec, 4, to);
-    return ranks_load(&a->ranks, "attend", option, spec, 4, a->bshd ? 1 : 2, rows, to);
-}
-
-static int load_inputs(attend *a) {
+static int check_options(const attend *a) {
     if (!a->q || !a->k || !a->v || !a->out)
         return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
                           !a->q   ? "q"
@@ -132,33 +99,52 @@ static int load_inputs(attend *a) {
         return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
         return tool_wrong("attend", "--dropout-mask: has no effect without --dropout P");
-    if (a->kv_type > KV_Q8)
+    if (a->kv_type > ATTEND_Q8)
         return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
                           kv_type_names[a->kv_type]);
-    int status = load_tensor(a, "q", a->q, &a->q_rows, &a->q_array);
-    if (status < 0) status = load_tensor(a, "k", a->k, &a->kv_rows, &a->k_array);
-    if (status < 0) status = load_tensor(a, "v", a->v, &a->v_rows, &a->v_array);
-    const int kv_type = a->kv_type == KV_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
-    if (status < 0) status = tensors_store("attend", "q", &a->q_array, a->dtype);
+    return -1;
+}
+
+static int kv_type(const attend *a) {
+    return a->kv_type == ATTEND_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
+}
+
+int attend_store(attend *a) {
+    int status = tensors_store("attend", "q", &a->q_array, a->dtype);
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
     if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
-    if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type);
-    if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type);
-    const int64_t heads = a->q_array.shape[a->bshd ? 2 : 1];
+    if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type(a));
+    if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type(a));
+    return status;
+}
+
+int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
-    if (status < 0) status = append_options_load("attend", &a->append, a->dtype, a->kv_type == KV_Q8);
-    if (status < 0) status = ragged_options_load("attend", &a->ragged, is_cache ? -1 : a->k_array.shape[0]);
-    const int64_t batch = ragged_options_batch(&a->ragged, a->q_array.shape[0]);
-    if (status < 0) status = kv_options_load("attend", &a->kv, batch, kv_type, a->dtype == 2);
+    int status = append_options_load("attend", &a->append, a->dtype, a->kv_type == ATTEND_Q8);
+    if (status < 0) status = ragged_options_load("attend", &a->ragged, is_cache ? -1 : k_items);
+    const int64_t batch = ragged_options_batch(&a->ragged, items);
+    if (status < 0) status = kv_options_load("attend", &a->kv, batch, kv_type(a), a->dtype == 2);
     if (status < 0) status = rope_options_check("attend", &a->rope);
     if (status < 0) status = rope_options_load("attend", &a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
-    if (status < 0) status = expect_load("attend", &a->expect, a->q_array.shape[0]);
+    if (status < 0) status = expect_load("attend", &a->expect, items);
     return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
 }
 
-static int make_outputs(attend *a, tensors *t) {
+static int load_inputs(attend *a) {
+    int status = check_options(a);
+    if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
+    if (status < 0) status = tensors_load("attend", "q", a->q, 4, &a->q_array);
+    if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
+    if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
+    if (status < 0) status = attend_store(a);
+    return status >= 0 ? status
+                       : attend_options(a, a->q_array.shape[0], a->q_array.shape[a->bshd ? 2 : 1],
+                                        a->k_array.shape[0]);
+}
+
+int attend_outputs(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
     const int64_t *q = p->q.shape;
     int64_t full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
@@ -183,9 +169,9 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
         if (views[i]->rank) *views[i] = tensors_swap_heads(*views[i]);
 }
 
-static int upload_inputs(attend *a, tensors *t) {
+int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const bool q8 = a->kv_type == KV_Q8;
+    const bool q8 = a->kv_type == ATTEND_Q8;
     int status = tensors_upload(t, &a->q_array, &p->q);
     if (status < 0) status = kv_upload(t, &a->k_array, q8, &p->kv.k, &p->kv.k_scale);
     if (status < 0) status = kv_upload(t, &a->v_array, q8, &p->kv.v, &p->kv.v_scale);
@@ -211,32 +197,11 @@ static int save_outputs(attend *a, tensors *t) {
     return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
 }
 
-// This rank's part of a call, of which each rank has some rows.
-static int run_shared(attend *a, session *s, tensors *t) {
-    int status = a->expect.file || a->dropout_mask
-                     ? tool_wrong("attend", "--expect, --dropout-mask: are not built for --mpi")
-                     : -1;
-    if (status < 0 && a->score.mask) status = ranks_keep("attend", &a->q_rows, &a->score.mask_array);
-    if (status < 0 && a->score.bias) status = ranks_keep("attend", &a->q_rows, &a->score.bias_array);
-    if (status < 0) status = upload_inputs(a, t);
-    if (status < 0) status = make_outputs(a, t);
-    const ranks_job job = {.attend = &a->params, .q = a->q_rows, .kv = a->kv_rows, .out = a->out};
-    status = ranks_agree(&a->ranks, status);
-    if (status < 0) status = ranks_run(&a->ranks, s, &job);
-    if (status < 0) status = session_read(s, a->params.out.buffer, a->out_array.data, a->out_array.bytes);
-    if (status < 0 && a->lse)
-        status = session_read(s, a->params.lse.buffer, a->lse_array.data, a->lse_array.bytes);
-    status = ranks_agree(&a->ranks, status);
-    if (status < 0) status = ranks_save(&a->ranks, s, a->out, &a->out_array, a->bshd ? 1 : 2, &a->q_rows);
-    if (status < 0) status = ranks_save(&a->ranks, s, a->lse, &a->lse_array, 2, &a->q_rows);
-    return status < 0 ? EXIT_DONE : status;
-}
-
 static int run_attend(attend *a, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
-    int status = upload_inputs(a, t);
-    if (status < 0) status = make_outputs(a, t);
+    int status = attend_upload(a, t);
+    if (status < 0) status = attend_outputs(a, t);
     if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
@@ -262,8 +227,8 @@ static int run_attend(attend *a, session *s, tensors *t) {
 static int run_several(attend *a, several *all, tensors *t) {
     session *s = &all->sessions[0];
     watch seen;
-    int status = upload_inputs(a, t);
-    if (status < 0) status = make_outputs(a, t);
+    int status = attend_upload(a, t);
+    if (status < 0) status = attend_outputs(a, t);
     if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
@@ -299,7 +264,7 @@ static int open_and_run(attend *a, int status) {
     status = ranks_agree(&a->ranks, status);
     if (!opened) return status;
     tensors t = {.session = &s};
-    if (status < 0) status = a->ranks.wanted ? run_shared(a, &s, &t) : run_attend(a, &s, &t);
+    if (status < 0) status = a->ranks.wanted ? attend_shared_run(a, &s) : run_attend(a, &s, &t);
     tensors_release(&t);
     session_close(&s);
     return status;
@@ -315,6 +280,7 @@ static void free_attend(attend *a) {
     ragged_options_free(&a->ragged);
     append_options_free(&a->append);
     expect_free(&a->expect);
+    if (a->ranks.wanted) attend_shared_free(a);
 }
 
 int tool_attend(int argc, char **argv) {

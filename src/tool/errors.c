@@ -8,7 +8,7 @@
 #include "tool/tool.h"
 
 typedef struct kept {
-    bool json;
+    bool json, held;
     char command[32], error[2048]; // the last error; "" where there was none
     json_t *notes;                 // what was told before it
 } kept;
@@ -36,15 +36,29 @@ static void tell(const char *command, bool error, const char *format, va_list li
     vsnprintf(line, sizeof line, format, list);
     for (char *c = line; *c; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-    if (!all.json) {
+    if (!all.json && !(all.held && error)) {
         fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", line);
     } else if (error) {
-        if (all.error[0]) keep_note(all.error);
+        if (all.error[0] && all.json) keep_note(all.error);
         snprintf(all.command, sizeof all.command, "%s", command ? command : "");
         memcpy(all.error, line, sizeof line);
     } else {
         keep_note(line);
     }
+}
+
+void tool_errors_hold(void) {
+    all.held = true;
+}
+
+static void print_held(void) {
+    if (all.error[0]) fprintf(stderr, "clattn%s%s: %s\n", all.command[0] ? " " : "", all.command, all.error);
+    all.error[0] = '\0';
+}
+
+void tool_errors_release(bool mine) {
+    if (!mine) all.error[0] = '\0';
+    if (!all.json) print_held();
 }
 
 int tool_wrong(const char *command, const char *format, ...) {
@@ -83,6 +97,7 @@ static json_t *text(const char *line) {
 
 int tool_errors_end(int status) {
     json_t *object = NULL;
+    if (all.held && !all.json) print_held();
     if (status != EXIT_DONE && all.error[0]) {
         object = json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
                            all.command[0] ? json_string(all.command) : NULL, "message", text(all.error));

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "tool/load.h"
 #include "tool/score_options.h"
 
 enum { EXPECT_FILE = 400, EXPECT_ROWS, EXPECT_TOLERANCE };
@@ -37,12 +38,23 @@ option_group expect_group(expect *e) {
     return (option_group){"check", rows, sizeof rows / sizeof rows[0], take_expect, e};
 }
 
+// Its type and shape alone.
+static int find_values(const char *command, expect *e) {
+    char error[512];
+    load_place place;
+    if (!load_find(e->file, &place, error, sizeof error)) return tool_wrong(command, "--expect: %s", error);
+    e->values = place.whole;
+    load_leave(&place);
+    return -1;
+}
+
 int expect_load(const char *command, expect *e, int64_t batch) {
     if (!e->file && (e->rows_file || e->tolerant))
         return tool_wrong(command, "--%s: needs --expect FILE", e->rows_file ? "expect-rows" : "tolerance");
     if (!e->file) return -1;
     if (!e->tolerant) e->tolerance = 1e-5;
-    const int status = tensors_load(command, "expect", e->file, -1, &e->values);
+    const int status =
+        e->later ? find_values(command, e) : tensors_load(command, "expect", e->file, -1, &e->values);
     return status >= 0 ? status
                        : score_options_integers(command, "expect-rows", e->rows_file, batch, &e->rows);
 }
@@ -73,32 +85,43 @@ int expect_fits(const char *command, const expect *e, const array *result, int r
                       e->rows ? "no row is selected" : "the output has no element");
 }
 
-int expect_check(const char *command, expect *e, const array *result, int row_axis) {
+int expect_add(const char *command, expect *e, const array *result, array *values, int row_axis,
+               const int64_t *rows) {
     float *got = NULL, *want = NULL;
-    if (!e->file) return -1;
-    if (result->type == ARRAY_BF16 && e->values.type == ARRAY_U16) e->values.type = ARRAY_BF16;
-    if (!array_to_f32(result, &got) || !array_to_f32(&e->values, &want)) {
+    if (isnan(e->error)) return -1; // which stays
+    if (result->type == ARRAY_BF16 && values->type == ARRAY_U16) values->type = ARRAY_BF16;
+    if (!array_to_f32(result, &got) || !array_to_f32(values, &want)) {
         free(got);
         return tool_failed(command, "no memory to compare");
     }
     int64_t inner = 1, per_batch = 1;
     for (int i = row_axis + 1; i < result->rank; i++) inner *= result->shape[i];
     for (int i = 1; i < result->rank; i++) per_batch *= result->shape[i];
-    e->error = 0.0;
     const int64_t count = array_count(result);
     for (int64_t i = 0; i < count; i++) {
-        const int64_t row = i / inner % result->shape[row_axis];
+        const int64_t mine = i / inner % result->shape[row_axis], row = rows ? rows[mine] : mine;
         if (e->rows && row >= e->rows[i / per_batch]) continue;
         // The same infinity twice differs by 0.
         const double difference = got[i] == want[i] ? 0.0 : fabs((double)got[i] - (double)want[i]);
-        if (!(difference <= e->error)) e->error = difference; // a NaN stays
+        if (!(difference <= e->error)) e->error = difference;
         if (isnan(difference)) break;
     }
     free(got);
     free(want);
+    return -1;
+}
+
+int expect_verdict(const char *command, const expect *e) {
     if (e->error <= e->tolerance) return -1;
     return tool_failed(command, "--expect: the largest difference is %g, more than %g", e->error,
                        e->tolerance);
+}
+
+int expect_check(const char *command, expect *e, const array *result, int row_axis) {
+    if (!e->file) return -1;
+    e->error = 0.0;
+    const int status = expect_add(command, e, result, &e->values, row_axis, NULL);
+    return status >= 0 ? status : expect_verdict(command, e);
 }
 
 void expect_free(expect *e) {

@@ -74,9 +74,9 @@ static int check(const char *command, const kv_options *o) {
     return -1;
 }
 
-static int load_past(const char *command, const char *option, const char *file, int type, bool bf16,
-                     array *a) {
-    if (!file) return -1;
+static int load_past(const char *command, const kv_options *o, const char *option, const char *file, int type,
+                     bool bf16, array *a) {
+    if (!file || o->past_later) return -1;
     int status = tensors_load(command, option, file, 4, a);
     if (status >= 0) return status;
     if (bf16 && a->type == ARRAY_U16) a->type = ARRAY_BF16;
@@ -87,9 +87,10 @@ int kv_options_load(const char *command, kv_options *o, int64_t batch, int type,
     const char *const options[] = {o->prefix_k ? "prefix-k" : "past-k", o->prefix_v ? "prefix-v" : "past-v"};
     int status = take_prefix(command, o);
     if (status < 0) status = check(command, o);
-    if (status < 0) status = load_past(command, options[0], o->past_k, type, bf16, &o->past_k_array);
-    if (status < 0) status = load_past(command, options[1], o->past_v, type, bf16, &o->past_v_array);
-    if (status < 0 && o->prefix_k && (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
+    if (status < 0) status = load_past(command, o, options[0], o->past_k, type, bf16, &o->past_k_array);
+    if (status < 0) status = load_past(command, o, options[1], o->past_v, type, bf16, &o->past_v_array);
+    if (status < 0 && o->prefix_k && !o->past_later &&
+        (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
         return tool_wrong(
             command, "--prefix-%s: has %lld items: 1 is needed, which all share",
             o->past_k_array.shape[0] != 1 ? "k" : "v",

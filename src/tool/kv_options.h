@@ -6,6 +6,7 @@
 
 typedef struct kv_options {
     const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table; // files, as given
+    bool past_later;   // past rows: the caller loads them, by parts
     int64_t page_size; // 0: the rows of a page in the file
     array past_k_array, past_v_array, table_array;
     int32_t *lengths; // [B], owned

@@ -160,7 +160,7 @@ static const option_row layer_rows[] = {
 };
 
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
-    const bool shared = r->ranks.wanted && a == &r->x_array;
+    const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;
     const int status = shared ? ranks_load(&r->ranks, "layer", option, spec, 3, 1, &r->rows, a)
                               : tensors_load("layer", option, spec, 3, a);
     return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
@@ -169,23 +169,25 @@ static int load_input(layer_run *r, const char *option, const char *spec, array 
 static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
         return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
-    int status = layer_model_load(r);
+    int status = layer_shared_check(r);
+    if (status < 0) status = layer_model_load(r);
     r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
     if (status < 0) status = rope_options_load("layer", &r->rope);
     if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
     if (status < 0 && r->dynamic)
-        r->rope.rope.length = (double)(r->ranks.wanted ? r->rows.whole : r->x_array.shape[1]);
+        r->rope.rope.length = (double)(r->rows.whole ? r->rows.whole : r->x_array.shape[1]);
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
         status = tool_wrong("layer", "--cu-seqlens-kv: is of y, and --y FILE is not given");
     if (status < 0) status = ragged_options_load("layer", &r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
-    return status >= 0 ? status : score_options_load("layer", &r->score, batch, r->params.heads);
+    const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
+    return status >= 0 ? status : score_options_load("layer", &r->score, batch, heads);
 }
 
-static int upload(layer_run *r, tensors *t) {
+int layer_upload(layer_run *r, tensors *t) {
     clattn_layer_params *p = &r->params;
     const array *y = r->y ? &r->y_array : &r->x_array;
     int status = layer_weights_upload(&r->weights, t, p);
@@ -228,25 +230,10 @@ static double layer_flops(const clattn_layer_params *p) {
     return 2.0 * (rows * (q + gate + o) + kv_rows * kv) + report_flops(&a);
 }
 
-// This rank's rows of the layer.
-static int run_shared(layer_run *r, session *s, tensors *t) {
-    int status = r->expect.file ? tool_wrong("layer", "--expect: is not built for --mpi") : -1;
-    if (status < 0 && r->score.mask) status = ranks_keep("layer", &r->rows, &r->score.mask_array);
-    if (status < 0 && r->score.bias) status = ranks_keep("layer", &r->rows, &r->score.bias_array);
-    if (status < 0) status = upload(r, t);
-    const ranks_job job = {.layer = &r->params, .q = r->rows, .out = r->out};
-    status = ranks_agree(&r->ranks, status);
-    if (status < 0) status = ranks_run(&r->ranks, s, &job);
-    if (status < 0) status = session_read(s, r->params.out.buffer, r->out_array.data, r->out_array.bytes);
-    status = ranks_agree(&r->ranks, status);
-    if (status < 0) status = ranks_save(&r->ranks, s, r->out, &r->out_array, 1, &r->rows);
-    return status < 0 ? EXIT_DONE : status;
-}
-
 static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
-    int status = upload(r, t);
+    int status = layer_upload(r, t);
     if (status < 0) status = expect_fits("layer", &r->expect, &r->out_array, 1);
     if (status >= 0) return status;
     const uint64_t start = measure_clock_ns();
@@ -324,7 +311,7 @@ int tool_layer(int argc, char **argv) {
     status = ranks_agree(&r.ranks, status);
     if (opened) {
         tensors t = {.session = &s};
-        if (status < 0) status = r.ranks.wanted ? run_shared(&r, &s, &t) : run_layer(&r, &s, &t);
+        if (status < 0) status = r.ranks.wanted ? layer_shared_run(&r, &s, &t) : run_layer(&r, &s, &t);
         tensors_release(&t);
         session_close(&s);
     }

@@ -186,6 +186,7 @@ int layer_model_load(layer_run *r) {
     const bool told = r->model_folder || r->preset;
     int status = r->model_folder ? load_folder(r) : r->preset ? load_preset(r) : check_options(r);
     if (status < 0 && !told) r->weights.norms = r->norm > 0;
+    if (status < 0) status = layer_shared_deal(r);
     r->weights.parts[0] = r->params.heads,
     r->weights.parts[1] = r->params.kv_heads ? r->params.kv_heads : r->params.heads;
     if (status < 0) status = layer_weights_load("layer", &r->weights);

@@ -30,9 +30,16 @@ typedef struct layer_run {
     common_options common;
     ranks ranks;
     ranks_rows rows; // of x and out
+    array whole;     // type and shape of the result that ranks share
 } layer_run;
 
 // What options, folder or preset tell, checked against one another; then the weights. Returns -1, else the exit status with
 // a line printed.
 int layer_model_load(layer_run *r);
+int layer_upload(layer_run *r, tensors *t);
+
+// layer_ranks.c: what --mpi cannot be beside; of heads, this rank's, once all are known; run, which is the exit status.
+int layer_shared_check(layer_run *r);
+int layer_shared_deal(layer_run *r);
+int layer_shared_run(layer_run *r, session *s, tensors *t);
 #endif

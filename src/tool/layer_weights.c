@@ -68,14 +68,31 @@ static int find_file(const char *command, const layer_weights *w, const char *na
     return length > 0 && length < 1024 ? -1 : tool_wrong(command, "--weights: the path is too long");
 }
 
+// All of it, or what is of this rank's heads.
+static int load_found(const char *command, layer_weights *w, int i, load_place *place) {
+    char error[512];
+    const int64_t start = 0, all = place->whole.shape[0];
+    int status = -1;
+    if (w->share.wanted)
+        status = layer_share_load(&w->share, command, layer_tensor_options[i], i, w->packed, w->turned, place,
+                                  &w->arrays[i]);
+    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error,
+                        sizeof error))
+        status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
+    load_leave(place);
+    w->present[i] = status < 0;
+    w->read_bytes += (double)w->arrays[i].bytes;
+    return status;
+}
+
 static int load_named(const char *command, layer_weights *w, int i, const char *name) {
     char error[512], path[1024];
     const int status = find_file(command, w, name, path);
+    load_place place;
     if (status >= 0) return status;
-    if (!safetensors_read(path, name, &w->arrays[i], error, sizeof error))
+    if (!load_find_tensor(path, name, &place, error, sizeof error))
         return tool_wrong(command, "--weights: %s", error);
-    w->present[i] = true;
-    return -1;
+    return load_found(command, w, i, &place);
 }
 
 // Where Q, K and V are rows of one tensor each for weights and biases.
@@ -120,7 +137,7 @@ static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
     char **names = NULL, error[512], name[512];
     size_t count = 0;
     if (!w->file && !w->shards) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
-    w->packed = schemes[scheme].packed;
+    w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
     int status = w->packed ? check_packed(command, w) : -1;
     if (status >= 0) return status;
     if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
@@ -144,6 +161,7 @@ static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
 
 static int load_given(const char *command, layer_weights *w) {
     bool used = w->names || !w->file;
+    char error[512];
     int status = -1;
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         const char *name = w->given[i];
@@ -151,8 +169,11 @@ static int load_given(const char *command, layer_weights *w) {
         const size_t n = strlen(name);
         const bool own_file = strchr(name, '#') || (n > 4 && !strcmp(name + n - 4, ".npy"));
         if (own_file) {
-            status = tensors_load(command, layer_tensor_options[i], name, -1, &w->arrays[i]);
-            w->present[i] = status < 0;
+            load_place place;
+            if (load_find(name, &place, error, sizeof error))
+                status = load_found(command, w, i, &place);
+            else
+                status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
         } else if (w->file) {
             status = load_named(command, w, i, name);
             used = true;

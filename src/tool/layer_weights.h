@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_LAYER_WEIGHTS_H
 #include <jansson.h>
 
+#include "tool/layer_share.h"
 #include "tool/tensors.h"
 
 enum {
@@ -32,7 +33,10 @@ typedef struct layer_weights {
     bool present[LAYER_TENSORS];
     bool norms, sinks; // the caller knows what they are for; else a file that has some is refused
     bool packed;       // wq and bq hold q, k and v one after another
-    int64_t parts[2];  // of what is packed, heads of q and of each of k and v; 0: as many of each
+    bool turned;       // matrices of the file are [in, out]
+    layer_share share; // of heads; what is not theirs is not loaded
+    double read_bytes;
+    int64_t parts[2]; // of what is packed, heads of q and of each of k and v; 0: as many of each
 } layer_weights;
 
 // Which of the schemes `names` begins with, such as "llama:".

@@ -14,30 +14,41 @@ static bool ends_with(const char *text, const char *end) {
     return length >= end_length && strcmp(text + length - end_length, end) == 0;
 }
 
+// tensor NULL: the file is of one, .npy.
+static bool find(const char *path, size_t length, const char *tensor, load_place *place, char *error,
+                 size_t error_size) {
+    *place = (load_place){.source = {.descriptor = -1}};
+    place->path = malloc(length + 1);
+    if (!place->path) return refuse(error, error_size, "no memory");
+    memcpy(place->path, path, length);
+    place->path[length] = '\0';
+    bool done = file_open(place->path, &place->source, error, error_size);
+    if (done && !tensor) done = npy_find(&place->source, &place->whole, &place->data, error, error_size);
+    if (done && tensor)
+        done = safetensors_find(&place->source, tensor, &place->whole, &place->data, error, error_size);
+    if (!done) load_leave(place);
+    return done;
+}
+
 bool load_find(const char *spec, load_place *place, char *error, size_t error_size) {
     static const char marker[] = ".safetensors#";
     const char *found = strstr(spec, marker);
+    const size_t length = found ? (size_t)(found - spec) + sizeof marker - 2 : strlen(spec);
     *place = (load_place){.source = {.descriptor = -1}};
     if (!found && ends_with(spec, ".safetensors"))
         return refuse(error, error_size, "%s: say which tensor: %s#NAME", spec, spec);
     if (!found && !ends_with(spec, ".npy"))
         return refuse(error, error_size, "%s: tensors are read from FILE.npy or FILE.safetensors#NAME", spec);
-    const size_t length = found ? (size_t)(found - spec) + sizeof marker - 2 : strlen(spec);
-    place->path = malloc(length + 1);
-    if (!place->path) return refuse(error, error_size, "no memory");
-    memcpy(place->path, spec, length);
-    place->path[length] = '\0';
-    bool done = file_open(place->path, &place->source, error, error_size);
-    if (done && !found) done = npy_find(&place->source, &place->whole, &place->data, error, error_size);
-    if (done && found)
-        done = safetensors_find(&place->source, spec + length + 1, &place->whole, &place->data, error,
-                                error_size);
-    if (!done) load_leave(place);
-    return done;
+    return find(spec, length, found ? spec + length + 1 : NULL, place, error, error_size);
+}
+
+bool load_find_tensor(const char *path, const char *tensor, load_place *place, char *error,
+                      size_t error_size) {
+    return find(path, strlen(path), tensor, place, error, error_size);
 }
 
 void load_leave(load_place *place) {
-    file_close(&place->source);
+    if (place->path) file_close(&place->source);
     free(place->path);
     *place = (load_place){.source = {.descriptor = -1}};
 }

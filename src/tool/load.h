@@ -18,7 +18,9 @@ typedef struct load_place {
     char *path; /* owned */
 } load_place;
 bool load_find(const char *spec, load_place *place, char *error, size_t error_size);
-void load_leave(load_place *place);
+bool load_find_tensor(const char *path, const char *tensor, load_place *place, char *error,
+                      size_t error_size); /* of a safetensors file of any name */
+void load_leave(load_place *place);       /* one of zeros, in which nothing was found, is allowed */
 /* Read some rows of an axis, the chunks one behind the other, and no other bytes. On failure *out is zeroed. */
 bool load_rows(const load_place *place, int axis, int chunks, const int64_t *starts, const int64_t *counts,
                array *out, char *error, size_t error_size);

@@ -248,7 +248,10 @@ int ranks_bench_run(int argc, char **argv) {
     b.kv_heads = b.kv_heads ? b.kv_heads : b.heads;
     status = ranks_open(&b.ranks, "bench", argc, argv);
     if (status >= 0) return status;
-    status = session_open(&s, "bench", &b.common);
+    if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
+        status = tool_wrong("bench", "--mpi-way %s: is of attend and layer; --decode measures decode",
+                            b.ranks.way);
+    if (status < 0) status = session_open(&s, "bench", &b.common);
     const bool opened = status < 0;
     status = ranks_agree(&b.ranks, status);
     if (status < 0) status = run_all(&b, &s);

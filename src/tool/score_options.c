@@ -276,10 +276,14 @@ int score_options_load(const char *command, score_options *o, int64_t batch, int
     if (status < 0) status = load_offset(command, o, batch);
     for (int i = 0; status < 0 && i < SCORE_FILES; i++)
         status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
-    if (status < 0 && o->mask) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
-    if (status < 0 && o->bias) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
+    const bool maps = !o->maps_later;
+    if (status < 0 && o->mask && maps) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
+    if (status < 0 && o->bias && maps) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
     for (int n = 0; status < 0 && n < o->buffers; n++) status = load_buffer(command, o, n);
-    if (status >= 0) return status;
+    return status < 0 && maps ? score_options_types(command, o) : status;
+}
+
+int score_options_types(const char *command, const score_options *o) {
     if (o->mask && o->mask_array.type != ARRAY_BOOL)
         return tool_wrong(command, "--mask: holds %s: bool is needed (true keeps)",
                           array_type_name(o->mask_array.type));

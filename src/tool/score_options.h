@@ -12,6 +12,7 @@ typedef struct score_options {
     clattn_kernel kernel;
     int32_t splits;
     bool seeded;                                       // --seed was given
+    bool maps_later;                                   // mask and bias: the caller loads them, by parts
     bool rope;                                         // the caller turns queries and keys by their positions
     const char *causal, *align, *offset, *mask, *bias; // as given
     const char *file[SCORE_FILES_MOST];                // as given, a row of score_files each
@@ -27,6 +28,8 @@ option_group score_group(score_options *o);
 
 // Load the files and check what only the command line can get wrong. Returns -1, else the exit status.
 int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads);
+// Whether mask and bias hold what they must. Returns -1, else EXIT_WRONG with a line.
+int score_options_types(const char *command, const score_options *o);
 // Put masks on the device and finish o->score.
 int score_options_upload(score_options *o, tensors *t);
 // [count] integers of an i4 or i8 file; nothing where spec is NULL. The caller frees *result.

@@ -28,6 +28,10 @@ void tool_note(const char *command, const char *format, ...) TOOL_PRINTF(2);
 void tool_errors_begin(int argc, char **argv);
 void tool_errors_json(void);
 int tool_errors_end(int status);
+// Several processes that fail alike tell it once: from now on an error line is kept, until the process is said to be the one that
+// tells it, or not.
+void tool_errors_hold(void);
+void tool_errors_release(bool mine);
 
 // One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command;
 // value NULL is a switch.
