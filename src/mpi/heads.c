@@ -149,12 +149,16 @@ static clattn_status prepare(heads *g) {
     const clattn_mpi_attention_params *p = j->p;
     const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
     const int64_t own = j->heads / w->ranks;
+    size_t dense = 0; // of one tensor at a time: to_heads, to_rows
     g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
     g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
     if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     const clattn_tensor *tensors[TURNS] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale, &p->out, &p->lse};
     for (int n = 0; n < TURNS; n++)
         TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
+    for (int n = 0; n < TURNS; n++)
+        dense = cla_mpi_bytes(tensors[n]) > dense ? cla_mpi_bytes(tensors[n]) : dense;
+    j->report.plan.host_bytes += dense;
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
     const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
