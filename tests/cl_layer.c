@@ -258,8 +258,16 @@ CREATES(LAYER_QUEUE, cl_command_queue, clCreateCommandQueue,
         (cl_context c, cl_device_id d, cl_command_queue_properties p, cl_int *err), (c, d, p, err))
 CREATES(LAYER_QUEUE, cl_command_queue, clCreateCommandQueueWithProperties,
         (cl_context c, cl_device_id d, const cl_queue_properties *p, cl_int *err), (c, d, p, err))
-CREATES(LAYER_BUFFER, cl_mem, clCreateBuffer,
-        (cl_context c, cl_mem_flags f, size_t size, void *host, cl_int *err), (c, f, size, host, err))
+static cl_mem CL_API_CALL layer_clCreateBuffer(cl_context c, cl_mem_flags f, size_t size, void *host,
+                                               cl_int *err) {
+    const int code = layer_fault("clCreateBuffer", false);
+    cl_mem made = code == 0 ? next->clCreateBuffer(c, f, size, host, err) : NULL;
+    if (code != 0 && err != NULL) *err = code;
+    if (made == NULL) return NULL;
+    layer_object_created(LAYER_BUFFER, made, "clCreateBuffer");
+    layer_object_sized(LAYER_BUFFER, made, size);
+    return made;
+}
 CREATES(LAYER_BUFFER, cl_mem, clCreateSubBuffer,
         (cl_mem m, cl_mem_flags f, cl_buffer_create_type t, const void *region, cl_int *err),
         (m, f, t, region, err))
@@ -339,8 +347,8 @@ static void fill_dispatch(void) {
 }
 
 __attribute__((visibility("default"))) extern const struct layer_control clattn_layer;
-const struct layer_control clattn_layer = {layer_object_counts, arm,     disarm,
-                                           layer_fault_call,    pretend, hold_events};
+const struct layer_control clattn_layer = {
+    layer_object_counts, layer_object_watch, arm, disarm, layer_fault_call, pretend, hold_events};
 
 __attribute__((visibility("default"))) CL_API_ENTRY cl_int CL_API_CALL clGetLayerInfo(cl_layer_info name,
                                                                                       size_t size,

@@ -24,9 +24,10 @@ enum layer_kind {
         LAYER_KINDS
 };
 
+// bytes: of clCreateBuffer's that are live; most_bytes: the most of them since the program began or `watch` was called.
 // misused: releases and retains of what is not there, commands on what was released. first_misuse: the first, in words.
 struct layer_counts {
-    long created[LAYER_KINDS], live[LAYER_KINDS], misused;
+    long created[LAYER_KINDS], live[LAYER_KINDS], misused, bytes, most_bytes;
     char first_misuse[128];
 };
 
@@ -42,6 +43,8 @@ struct layer_armed {
 
 struct layer_control {
     void (*count)(struct layer_counts *counts);
+    // most_bytes is what is live now.
+    void (*watch)(void);
     // Let the nth call from here on fail with this code; 0: none, they are only counted.
     void (*arm)(int nth, int code);
     struct layer_armed (*disarm)(void);

@@ -8,6 +8,9 @@
 
 // cl_layer_objects.c. `call` is the entry point, for a message.
 void layer_object_created(enum layer_kind kind, const void *object, const char *call);
+// One that exists and is of so many bytes.
+void layer_object_sized(enum layer_kind kind, const void *object, size_t bytes);
+void layer_object_watch(void);
 // Both false, and noted, where there is no such object.
 bool layer_object_retained(enum layer_kind kind, const void *object, const char *call);
 bool layer_object_released(enum layer_kind kind, const void *object, const char *call);

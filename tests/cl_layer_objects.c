@@ -16,7 +16,7 @@ struct object {
     struct object *next;
     const void *handle;
     enum layer_kind kind;
-    long references;
+    long references, bytes;
     const char *made_by;
 };
 
@@ -49,11 +49,25 @@ void layer_object_created(enum layer_kind kind, const void *handle, const char *
     if (*at != NULL) {
         note_misuse(kind, call, "that is there was made again");
     } else if ((*at = calloc(1, sizeof **at)) != NULL) {
-        **at = (struct object){NULL, handle, kind, 1, call};
+        **at = (struct object){NULL, handle, kind, 1, 0, call};
         counts.live[kind]++;
     } else {
         note_misuse(kind, call, "could not be counted: no memory");
     }
+    pthread_mutex_unlock(&lock);
+}
+
+void layer_object_sized(enum layer_kind kind, const void *handle, size_t bytes) {
+    pthread_mutex_lock(&lock);
+    struct object *object = *find(kind, handle);
+    if (object != NULL) object->bytes = (long)bytes, counts.bytes += (long)bytes;
+    if (counts.bytes > counts.most_bytes) counts.most_bytes = counts.bytes;
+    pthread_mutex_unlock(&lock);
+}
+
+void layer_object_watch(void) {
+    pthread_mutex_lock(&lock);
+    counts.most_bytes = counts.bytes;
     pthread_mutex_unlock(&lock);
 }
 
@@ -75,6 +89,7 @@ bool layer_object_released(enum layer_kind kind, const void *handle, const char 
         note_misuse(kind, call, "that is not there");
     } else if (--object->references == 0) {
         *at = object->next;
+        counts.bytes -= object->bytes;
         free(object);
         counts.live[kind]--;
     }

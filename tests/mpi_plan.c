@@ -81,33 +81,7 @@ static void slow_calls(void) {
     clattn_mpi_destroy(world);
 }
 
-// Of a rank: beside the call's tensors two pieces, a part of the result, and the result itself in float32 where lengths keep it from the
-// caller's.
-static void memory(void) {
-    const int rows = 16, heads = 8, dim = 32;
-    for (int lengths = 0; lengths < 2; lengths++) {
-        const shard_call call = {
-            lengths ? LARGE "-qlen" : LARGE, SHARD_ZIGZAG, SHARD_ZIGZAG, CLATTN_MPI_RING, rows, false};
-        clattn_mpi_report report = {.seconds = 0};
-        shard s;
-        shard_open(&s, &call, suite.rank, suite.ranks);
-        const clattn_status status = clattn_mpi_attention_run(suite.world, &s.params, &report);
-        const size_t piece =
-                         (size_t)(2 * rows * heads * dim) * 4 + 4 * 256, // of each part to a multiple of 256
-            result = (size_t)s.q.count * heads * (dim + 1) * 4, most = 2 * piece + (lengths ? 2 : 1) * result;
-        char why[128];
-        snprintf(why, sizeof why, "%zu bytes on the device and %zu on the host", report.plan.device_bytes,
-                 report.plan.host_bytes);
-        suite_check(status == CLATTN_OK && report.plan.device_bytes <= most &&
-                        report.plan.host_bytes <= 2 * piece &&
-                        (suite.ranks == 1 || report.plan.device_bytes >= piece),
-                    "scratch memory of the ring", why);
-        shard_close(&s);
-    }
-}
-
 void suite_plans(void) {
-    memory();
     fast_calls();
     slow_calls();
 }

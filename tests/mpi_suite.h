@@ -11,6 +11,7 @@ extern struct suite {
 // `good` must be the same on all ranks, or false on those where it failed.
 void suite_check(bool good, const char *what, const char *why);
 void suite_plans(void);
+void suite_memory(bool quick);
 void suite_faults(void);
 void suite_layers(bool quick);
 // So many calls of a covering array of options over sizes by chance.

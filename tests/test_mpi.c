@@ -123,6 +123,7 @@ int main(int argc, char **argv) {
     check_drivers();
     if (quick || whole) {
         suite_plans();
+        suite_memory(quick);
         suite_faults();
         suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);

@@ -67,10 +67,14 @@ typedef struct clattn_mpi_params {
     double link_seconds;          /* latency of a message */
     double flops_per_second;      /* of attention on one rank */
     double call_seconds;          /* of a call of attention that has next to nothing to do */
+    /* Host memory of the module itself (plan.host_bytes, and small tables); of this rank alone. NULL functions: malloc and free. Device
+     * memory (plan.device_bytes) is clCreateBuffer's: the context's `memory` is asked by the local calls alone. */
+    clattn_host_memory host_memory;
 } clattn_mpi_params;
 
-/* Collective.   Returns   INVALID_ARGUMENT  a handle is missing or of another context, the queue is out of order, or MPI is not
- *                                           initialised (which alone is told to this rank and no other)
+/* Collective.   Returns   INVALID_ARGUMENT  a handle is missing or of another context, the queue is out of order, host_memory has one
+ *                                           function alone, or MPI is not initialised (which alone is told to this
+ *                                           rank and no other)
  *                         OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **world);
 /* Collective; NULL is allowed. Before MPI_Finalize. */

@@ -2,7 +2,6 @@
 // same model for machines that are not here.
 #include <math.h>
 #include <stdio.h>
-#include <stdlib.h>
 
 #include "mpi/ways.h"
 
@@ -66,7 +65,7 @@ static double step_cost(const job *j, const ring_pieces *p, int c, int step, int
 static clattn_status ring_cost(job *j) {
     ring_pieces pieces;
     const int ranks = j->w->ranks;
-    double seconds = 0, sent, *all = calloc((size_t)ranks, sizeof *all), most = 0;
+    double seconds = 0, sent, *all = cla_mpi_zeroed(j->w, (size_t)ranks, sizeof *all), most = 0;
     clattn_status status = cla_mpi_ring_lay(j, &pieces);
     if (!all) status = cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     for (int c = 0; status == CLATTN_OK && c < pieces.most; c++)
@@ -82,8 +81,8 @@ static clattn_status ring_cost(job *j) {
     j->plan.piece_rows = pieces.rows;
     j->plan.seconds[CLATTN_MPI_RING] = seconds;
     j->plan.sent_bytes[CLATTN_MPI_RING] = (uint64_t)most;
-    cla_mpi_ring_free(&pieces);
-    free(all);
+    cla_mpi_ring_free(j, &pieces);
+    cla_mpi_give(j->w, all);
     return status;
 }
 

@@ -2,7 +2,6 @@
 // allreduce merges (out, lse), H * (Dv + 1) floats a query row, by an operation that does not commute: MPI then keeps the order of
 // the ranks, and the same ranks give the same bits.
 #include <math.h>
-#include <stdlib.h>
 
 #include "mpi/partial.h"
 
@@ -42,7 +41,7 @@ static bool is_single(const job *j, const span_list *keys) {
 static clattn_status fill_lengths(decode *d, job *j, const span_list *keys) {
     const clattn_score *s = &j->p->score;
     if (!s->causal && !s->kv_lengths) return CLATTN_OK;
-    d->lengths = calloc((size_t)j->batch + 1, sizeof *d->lengths);
+    d->lengths = cla_mpi_zeroed(j->w, (size_t)j->batch + 1, sizeof *d->lengths);
     if (!d->lengths) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     for (int64_t b = 0; b < j->batch; b++) {
         int64_t end = s->kv_lengths ? s->kv_lengths[b] : j->n_kv;
@@ -174,10 +173,10 @@ static clattn_status run(job *j) {
         j->report.compute_seconds = j->report.seconds - j->report.transfer_seconds;
         status = cla_mpi_agree(w, status);
     }
-    free(rows);
-    free(out);
-    free(lse);
-    free(d.lengths);
+    cla_mpi_give(w, rows);
+    cla_mpi_give(w, out);
+    cla_mpi_give(w, lse);
+    cla_mpi_give(w, d.lengths);
     cla_mpi_partial_close(&d.result);
     return status;
 }

@@ -1,5 +1,4 @@
 // gather.c: every rank gets all keys and values, and computes its rows by one call a segment [Llama 3, Dubey et al. 2024].
-#include <stdlib.h>
 #include <string.h>
 
 #include "mpi/ways.h"
@@ -27,7 +26,7 @@ static clattn_status prepare(gather *g) {
     size_t all = 0;
     clattn_tensor views[4];
     clattn_status status = CLATTN_OK;
-    g->counts = calloc(2 * (size_t)w->ranks, sizeof *g->counts);
+    g->counts = cla_mpi_zeroed(w, 2 * (size_t)w->ranks, sizeof *g->counts);
     if (!g->counts) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     g->starts = g->counts + w->ranks;
     for (int r = 0; r < w->ranks; r++) {
@@ -121,9 +120,9 @@ clattn_status cla_mpi_gather_run(job *j) {
     }
     cla_mpi_partial_close(&g.result);
     cla_mpi_release(&g.device);
-    free(g.mine);
-    free(g.all);
-    free(g.whole);
-    free(g.counts);
+    cla_mpi_give(j->w, g.mine);
+    cla_mpi_give(j->w, g.all);
+    cla_mpi_give(j->w, g.whole);
+    cla_mpi_give(j->w, g.counts);
     return status;
 }

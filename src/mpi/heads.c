@@ -1,6 +1,5 @@
 // heads.c: heads in place of rows: an all-to-all gives each rank H/P heads of all rows, which it computes as one device would; another
 // gives the rows back [Jacobs et al. 2023, "DeepSpeed Ulysses"].
-#include <stdlib.h>
 #include <string.h>
 
 #include "mpi/ways.h"
@@ -116,7 +115,7 @@ static clattn_status to_heads(heads *g, int which, clattn_status status) {
     if (status == CLATTN_OK) status = cla_mpi_read(w, w->queue, &u->rows, dense);
     if (status == CLATTN_OK) status = cla_mpi_finish(w, w->queue);
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, true);
-    free(dense);
+    cla_mpi_give(w, dense);
     const clattn_status moved = exchange(g, u, u->of_rows, u->of_heads + whole, true);
     TRY(status);
     TRY(moved);
@@ -140,7 +139,7 @@ static clattn_status to_rows(heads *g, int which, clattn_status status, const cl
     if (status == CLATTN_OK) by_ranks(g, u, dense, u->of_rows, false);
     if (status == CLATTN_OK) status = cla_mpi_write(w, w->queue, to, dense);
     const clattn_status done = cla_mpi_finish(w, w->queue);
-    free(dense);
+    cla_mpi_give(w, dense);
     return status == CLATTN_OK ? done : status;
 }
 
@@ -150,18 +149,23 @@ static clattn_status prepare(heads *g) {
     const clattn_mpi_attention_params *p = j->p;
     const span q = {0, j->n_q, 0}, k = {0, j->n_kv, 0};
     const int64_t own = j->heads / w->ranks;
-    g->numbers = calloc(4 * (size_t)w->ranks, sizeof *g->numbers);
-    g->arrays = calloc(3 * (size_t)j->batch + 1, sizeof *g->arrays);
+    size_t dense = 0; // of one tensor at a time: to_heads, to_rows
+    g->numbers = cla_mpi_zeroed(w, 4 * (size_t)w->ranks, sizeof *g->numbers);
+    g->arrays = cla_mpi_zeroed(w, 3 * (size_t)j->batch + 1, sizeof *g->arrays);
     if (!g->numbers || !g->arrays) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     const clattn_tensor *tensors[TURNS] = {&p->q, &p->k, &p->v, &p->k_scale, &p->v_scale, &p->out, &p->lse};
     for (int n = 0; n < TURNS; n++)
         TRY(open_turn(g, n, tensors[n], n == TURN_Q || n == TURN_OUT || n == TURN_LSE));
+    for (int n = 0; n < TURNS; n++)
+        dense = cla_mpi_bytes(tensors[n]) > dense ? cla_mpi_bytes(tensors[n]) : dense;
+    j->report.plan.host_bytes += dense;
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->out), &g->out_rows));
     TRY(cla_mpi_buffer(w, cla_mpi_bytes(&p->lse), &g->lse_rows));
     const clattn_tensor out = clattn_tensor_dense(g->out_rows, p->out.type, 4, p->out.shape),
                         lse = clattn_tensor_dense(g->lse_rows, CLATTN_TYPE_F32, 3, p->out.shape);
     if (j->q[w->rank].rows) TRY(cla_mpi_deliver(j, &out, &lse, g->arrays, true)); // which writes g->arrays
     TRY(cla_mpi_mods_open(j, 1));
+    j->report.plan.device_bytes += j->mod_bytes + cla_mpi_bytes(&p->out) + cla_mpi_bytes(&p->lse);
     const turn *t = g->turns;
     local_call c = {.q = q, .k = k, .keys = t[TURN_K].heads, .values = t[TURN_V].heads, .sinks = true};
     c.key_scales = t[TURN_K_SCALE].heads, c.value_scales = t[TURN_V_SCALE].heads;
@@ -205,12 +209,12 @@ clattn_status cla_mpi_heads_run(job *j) {
     if (status == CLATTN_OK) status = cla_mpi_agree(w, attend(&g, cla_mpi_finish(w, w->queue)));
     for (int n = 0; n < TURNS; n++) {
         cla_mpi_release(&g.turns[n].memory);
-        free(g.turns[n].of_rows);
-        free(g.turns[n].of_heads);
+        cla_mpi_give(w, g.turns[n].of_rows);
+        cla_mpi_give(w, g.turns[n].of_heads);
     }
     cla_mpi_release(&g.out_rows);
     cla_mpi_release(&g.lse_rows);
-    free(g.numbers);
-    free(g.arrays);
+    cla_mpi_give(w, g.numbers);
+    cla_mpi_give(w, g.arrays);
     return status;
 }

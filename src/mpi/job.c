@@ -74,11 +74,16 @@ static int by_start(const void *a, const void *b) {
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
+// What the exchange of rows needs of host memory, taken before it: a rank that has none tells the others.
+typedef struct rows_room {
+    int *counts, *starts;         // [ranks]: bytes of a rank's segments, and where they lie
+    clattn_mpi_segment *segments; // all ranks', as they come
+    span *sorted;
+} rows_room;
+
 // Each row of [0, n) once.
-static clattn_status check_cover(clattn_mpi *w, const span *spans, int64_t count, int64_t rows,
+static clattn_status check_cover(clattn_mpi *w, const span *spans, span *sorted, int64_t count, int64_t rows,
                                  const char *name) {
-    span *sorted = malloc((size_t)(count + 1) * sizeof *sorted);
-    if (!sorted) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
     memcpy(sorted, spans, (size_t)count * sizeof *sorted);
     qsort(sorted, (size_t)count, sizeof *sorted, by_start);
     int64_t next = 0, bad = -1;
@@ -87,7 +92,6 @@ static clattn_status check_cover(clattn_mpi *w, const span *spans, int64_t count
         if (sorted[n].start != next) bad = sorted[n].start < next ? sorted[n].start : next;
         next = sorted[n].start + sorted[n].count;
     }
-    free(sorted);
     if (bad < 0 && next != rows) bad = next;
     if (bad < 0 && next <= INT32_MAX) return CLATTN_OK;
     return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
@@ -96,29 +100,26 @@ static clattn_status check_cover(clattn_mpi *w, const span *spans, int64_t count
 }
 
 // All ranks' segments: of those that gave none, blocks in the order of the ranks.
-static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, span *spans, span_list *lists) {
+static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, const rows_room *room,
+                                   span *spans, span_list *lists) {
     clattn_mpi *w = j->w;
     const clattn_mpi_rows *mine = of_q ? &j->p->q_rows : &j->p->kv_rows;
-    int *counts = calloc(2 * (size_t)w->ranks, sizeof *counts), *starts = counts + w->ranks;
-    int64_t *words = NULL, total = 0, row = 0;
-    for (int r = 0; r < w->ranks && counts; r++) {
+    const int each = (int)sizeof(clattn_mpi_segment);
+    int64_t total = 0, row = 0;
+    for (int r = 0; r < w->ranks; r++) {
         const int64_t segments = of_q ? all[r].q_segments : all[r].kv_segments;
-        counts[r] = (int)(segments * (int64_t)sizeof(clattn_mpi_segment)), starts[r] = (int)(total * 16);
+        room->counts[r] = (int)segments * each, room->starts[r] = (int)total * each;
         total += segments;
     }
-    words = malloc((size_t)(total + 1) * sizeof(clattn_mpi_segment));
-    clattn_status status = CLATTN_OK;
-    if (!counts || !words) status = cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
-    if (total) status = cla_mpi_agree(w, status);
-    if (status == CLATTN_OK && total)
-        status = cla_mpi_try(w,
-                             MPI_Allgatherv(mine->segments, counts[w->rank], MPI_BYTE, words, counts, starts,
-                                            MPI_BYTE, w->comm),
-                             "MPI_Allgatherv");
-    const clattn_mpi_segment *s = (const clattn_mpi_segment *)words;
-    for (int r = 0, at = 0; status == CLATTN_OK && r < w->ranks; r++) {
+    if (total)
+        TRY(cla_mpi_try(w,
+                        MPI_Allgatherv(mine->segments, room->counts[w->rank], MPI_BYTE, room->segments,
+                                       room->counts, room->starts, MPI_BYTE, w->comm),
+                        "MPI_Allgatherv"));
+    const clattn_mpi_segment *s = room->segments;
+    for (int r = 0, at = 0; r < w->ranks; r++) {
         const int64_t rows = of_q ? all[r].n_q : all[r].n_kv;
-        lists[r] = (span_list){spans + at, total ? counts[r] / 16 : 1, rows};
+        lists[r] = (span_list){spans + at, total ? room->counts[r] / each : 1, rows};
         if (!total) spans[at++] = (span){row, rows, 0};
         for (int64_t n = 0, local = 0; total && n < lists[r].count; n++, s++) {
             spans[at++] = (span){s->start, s->count, local};
@@ -130,11 +131,7 @@ static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, spa
         j->n_q = row;
     else
         j->n_kv = row;
-    if (status == CLATTN_OK)
-        status = check_cover(w, spans, total ? total : w->ranks, row, of_q ? "q_rows" : "kv_rows");
-    free(words);
-    free(counts);
-    return status;
+    return check_cover(w, spans, room->sorted, total ? total : w->ranks, row, of_q ? "q_rows" : "kv_rows");
 }
 
 static void fill_shift(job *j) {
@@ -149,21 +146,39 @@ static void fill_shift(job *j) {
     }
 }
 
-static clattn_status learn_rows(job *j, const call_words *all) {
-    clattn_mpi *w = j->w;
-    int64_t q = w->ranks, kv = w->ranks;
-    for (int r = 0; r < w->ranks; r++) q += all[r].q_segments, kv += all[r].kv_segments;
-    j->memory = calloc((size_t)(q + kv), sizeof *j->memory);
-    j->q = calloc(2 * (size_t)w->ranks, sizeof *j->q);
-    j->shift = calloc((size_t)j->batch + 1, sizeof *j->shift);
-    if (!j->memory || !j->q || !j->shift) return cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
-    j->kv = j->q + w->ranks;
-    TRY(exchange_rows(j, all, false, j->memory + q, j->kv));
-    if (!j->decode) return exchange_rows(j, all, true, j->memory, j->q);
+static clattn_status share_rows(job *j, const call_words *all, const rows_room *room, span *of_kv) {
+    j->kv = j->q + j->w->ranks;
+    TRY(exchange_rows(j, all, false, room, of_kv, j->kv));
+    if (!j->decode) return exchange_rows(j, all, true, room, j->memory, j->q);
     j->n_q = j->p->q.shape[2];
     j->memory[0] = (span){0, j->n_q, 0};
-    for (int r = 0; r < w->ranks; r++) j->q[r] = (span_list){j->memory, 1, j->n_q};
+    for (int r = 0; r < j->w->ranks; r++) j->q[r] = (span_list){j->memory, 1, j->n_q};
     return CLATTN_OK;
+}
+
+static clattn_status learn_rows(job *j, const call_words *all) {
+    clattn_mpi *w = j->w;
+    size_t ranks = (size_t)w->ranks, q = ranks, kv = ranks;
+    for (int r = 0; r < w->ranks; r++) q += (size_t)all[r].q_segments, kv += (size_t)all[r].kv_segments;
+    const size_t most = q > kv ? q : kv;
+    rows_room room;
+    j->memory = cla_mpi_zeroed(w, q + kv, sizeof *j->memory);
+    j->q = cla_mpi_zeroed(w, 2 * ranks, sizeof *j->q);
+    j->shift = cla_mpi_zeroed(w, (size_t)j->batch + 1, sizeof *j->shift);
+    room.counts = cla_mpi_zeroed(w, ranks, sizeof *room.counts);
+    room.starts = cla_mpi_zeroed(w, ranks, sizeof *room.starts);
+    room.segments = cla_mpi_zeroed(w, most, sizeof *room.segments);
+    room.sorted = cla_mpi_zeroed(w, most, sizeof *room.sorted);
+    const bool whole =
+        j->memory && j->q && j->shift && room.counts && room.starts && room.segments && room.sorted;
+    clattn_status status = whole ? CLATTN_OK : cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory");
+    status = cla_mpi_agree(w, status);
+    if (status == CLATTN_OK) status = share_rows(j, all, &room, j->memory + q);
+    cla_mpi_give(w, room.counts);
+    cla_mpi_give(w, room.starts);
+    cla_mpi_give(w, room.segments);
+    cla_mpi_give(w, room.sorted);
+    return status;
 }
 
 static clattn_status check_lengths(job *j) {
@@ -206,11 +221,7 @@ clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params 
 
 void cla_mpi_job_close(job *j) {
     cla_mpi_release(&j->mod_buffer);
-    free(j->mod_rows);
-    free(j->score_mod);
-    free(j->mask_mod);
-    free(j->memory);
-    free(j->q);
-    free(j->shift);
+    void *const taken[] = {j->mod_rows, j->score_mod, j->mask_mod, j->memory, j->q, j->shift};
+    for (size_t n = 0; n < sizeof taken / sizeof *taken; n++) cla_mpi_give(j->w, taken[n]);
     *j = (job){0};
 }

@@ -33,6 +33,7 @@ typedef struct job {
     int32_t *mod_rows; // [mod_most, mod_width]
     int mod_width, mod_count, mod_most;
     cl_mem mod_buffer;
+    size_t mod_bytes; // of it
 } job;
 
 // Check this rank's call, compare it with the others', and learn their rows. All ranks return alike.

@@ -2,7 +2,6 @@
 #include "mpi/layer.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 // in is of ranks before those of inout: MPI keeps their order, since the operation is said not to commute.
@@ -156,6 +155,6 @@ clattn_status clattn_mpi_layer_run(clattn_mpi *w, const clattn_mpi_layer_params 
     if (report) *report = told;
     cla_mpi_release(&h.part);
     cla_mpi_release(&h.floats);
-    free(h.host);
+    cla_mpi_give(w, h.host);
     return status;
 }

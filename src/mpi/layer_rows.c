@@ -2,8 +2,6 @@
 // out. Queries and keys are made by the library's call for a layer's keys and values, which normalises and turns them.
 #include "mpi/layer.h"
 
-#include <stdlib.h>
-
 typedef struct layer_rows {
     const clattn_mpi_layer_params *p;
     int64_t batch, rows, heads, kv_heads, head_dim, head_dim_v;

@@ -1,7 +1,6 @@
 // measure.c: what a plan reckons with: bytes a second from one rank's device to the next rank's, while all send, floating-point
 // operations a second of attention, and what a message and a call take that are small. All ranks take the slowest's, and so reckon
 // alike.
-#include <stdlib.h>
 
 #include "mpi/ways.h"
 
@@ -83,6 +82,6 @@ clattn_status cla_mpi_measure(clattn_mpi *w) {
         status = slowest(w, seconds, status);
     }
     cla_mpi_release(&memory);
-    free(host);
+    cla_mpi_give(w, host);
     return status;
 }

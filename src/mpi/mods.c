@@ -7,7 +7,6 @@
 
 #include <ctype.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { FIRST_KEY, FIRST_ROW, FIRST_HEAD, LENGTHS };
@@ -39,7 +38,8 @@ static const char *whole_name(const job *j, const char *name, size_t size, char 
 // Numbers, such as 1e5f, are words that begin with a digit, and members follow a point: both stay.
 static char *rewrite(const job *j, const char *from) {
     const size_t length = strlen(from);
-    char *to = malloc(length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to, text[LONGEST_NAME];
+    char *to = cla_mpi_zeroed(j->w, 1, length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to,
+         text[LONGEST_NAME];
     for (size_t n = 0; to && n < length;) {
         size_t size = 0;
         while (is_word(from[n + size])) size++;
@@ -69,13 +69,13 @@ clattn_status cla_mpi_mods_open(job *j, int most) {
                             CLATTN_MOD_BUFFERS);
     j->mod_width = LENGTHS + 2 * (int)j->batch;
     j->mod_most = most;
-    j->mod_rows = calloc((size_t)most + 1, (size_t)j->mod_width * sizeof *j->mod_rows);
+    j->mod_rows = cla_mpi_zeroed(j->w, (size_t)most + 1, (size_t)j->mod_width * sizeof *j->mod_rows);
     j->score_mod = s->score_mod ? rewrite(j, s->score_mod) : NULL;
     j->mask_mod = s->mask_mod ? rewrite(j, s->mask_mod) : NULL;
     if (!j->mod_rows || (s->score_mod && !j->score_mod) || (s->mask_mod && !j->mask_mod))
         return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
-    return cla_mpi_buffer(j->w, ((size_t)most + 1) * (size_t)j->mod_width * sizeof *j->mod_rows,
-                          &j->mod_buffer);
+    j->mod_bytes = ((size_t)most + 1) * (size_t)j->mod_width * sizeof *j->mod_rows;
+    return cla_mpi_buffer(j->w, j->mod_bytes, &j->mod_buffer);
 }
 
 int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head) {

@@ -1,8 +1,6 @@
 // partial.c: see partial.h.
 #include "mpi/partial.h"
 
-#include <stdlib.h>
-
 static clattn_tensor dense(cl_mem buffer, int rank, int64_t b, int64_t h, int64_t n, int64_t d) {
     const int64_t shape[4] = {b, h, n, d};
     return clattn_tensor_dense(buffer, CLATTN_TYPE_F32, rank, shape);
@@ -19,11 +17,12 @@ clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int m
     *a = (partial){.j = j, .q = q->spans, .q_count = q->count, .whole = {0, q->rows, 0}};
     if (!j->positional) a->q = &a->whole, a->q_count = 1;
     if (q->rows == 0) a->q_count = 0;
-    a->begun = calloc((size_t)a->q_count + 1, sizeof *a->begun);
-    a->parts = calloc((size_t)a->q_count + 1, sizeof *a->parts);
-    a->arrays = calloc(3 * (size_t)j->batch + 1, sizeof *a->arrays);
+    a->begun = cla_mpi_zeroed(j->w, (size_t)a->q_count + 1, sizeof *a->begun);
+    a->parts = cla_mpi_zeroed(j->w, (size_t)a->q_count + 1, sizeof *a->parts);
+    a->arrays = cla_mpi_zeroed(j->w, 3 * (size_t)j->batch + 1, sizeof *a->arrays);
     if (!a->begun || !a->parts || !a->arrays) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     TRY(cla_mpi_mods_open(j, most * a->q_count));
+    a->bytes += j->mod_bytes;
     // Rows past a length are the caller's to keep, and a merge would write them.
     const bool own = j->p->out.type == CLATTN_TYPE_F32 && !j->p->score.q_lengths,
                own_lse = j->p->lse.rank && !j->p->score.q_lengths;
@@ -175,7 +174,8 @@ void cla_mpi_partial_close(partial *a) {
     cla_mpi_release(&a->lse_memory);
     cla_mpi_release(&a->part_memory);
     cla_mpi_release(&a->part_lse_memory);
-    free(a->begun);
-    free(a->parts);
-    free(a->arrays);
+    if (!a->j) return; // it was not opened
+    cla_mpi_give(a->j->w, a->begun);
+    cla_mpi_give(a->j->w, a->parts);
+    cla_mpi_give(a->j->w, a->arrays);
 }

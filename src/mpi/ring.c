@@ -4,7 +4,6 @@
 // goes on to send and receive, and computes no more.
 #include "mpi/ring.h"
 
-#include <stdlib.h>
 #include <time.h>
 
 typedef struct ring {
@@ -228,10 +227,10 @@ clattn_status cla_mpi_ring_run(job *j) {
         status = cla_mpi_agree(w, g.status);
     }
     for (int n = 0; n < 2; n++) {
-        free(g.host[n]);
+        cla_mpi_give(w, g.host[n]);
         cla_mpi_release(&g.device[n]);
     }
     cla_mpi_partial_close(&g.result);
-    cla_mpi_ring_free(&g.pieces);
+    cla_mpi_ring_free(j, &g.pieces);
     return status;
 }

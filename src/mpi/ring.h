@@ -24,7 +24,7 @@ typedef struct ring_load {
 ring_load cla_mpi_ring_load(const job *j, const ring_pieces *p, int owner, int c, int step);
 
 clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p);
-void cla_mpi_ring_free(ring_pieces *p);
+void cla_mpi_ring_free(const job *j, ring_pieces *p);
 // Do the job's prefill so, from the second exchange on.
 clattn_status cla_mpi_ring_run(job *j);
 #endif

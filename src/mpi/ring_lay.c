@@ -1,7 +1,5 @@
 // ring_lay.c: how keys are cut into pieces. A rank's keys that lie apart, as the two chunks of a causal sequence that is balanced, go
 // in pairs from both ends, so that each round is as much work for all ranks as the whole is; see ring.h.
-#include <stdlib.h>
-
 #include "mpi/ring.h"
 
 #define MOST_BYTES ((int64_t)1 << 30) // of a message: MPI counts in int
@@ -64,9 +62,9 @@ clattn_status cla_mpi_ring_lay(const job *j, ring_pieces *p) {
         if ((cuts + lanes - 1) / lanes > p->most) p->most = (int)((cuts + lanes - 1) / lanes);
     }
     const size_t count = (size_t)p->most * (size_t)ranks * RING_LANES + 1;
-    p->spans = calloc(count, sizeof *p->spans);
-    p->hops = calloc(count, sizeof *p->hops);
-    p->unsent = calloc((size_t)ranks, sizeof *p->unsent);
+    p->spans = cla_mpi_zeroed(j->w, count, sizeof *p->spans);
+    p->hops = cla_mpi_zeroed(j->w, count, sizeof *p->hops);
+    p->unsent = cla_mpi_zeroed(j->w, (size_t)ranks, sizeof *p->unsent);
     if (!p->spans || !p->hops || !p->unsent) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     for (int r = 0; r < ranks; r++) cut_rank(j, p, r, rows);
     for (int r = 0; r < ranks; r++)
@@ -99,9 +97,9 @@ ring_load cla_mpi_ring_load(const job *j, const ring_pieces *p, int owner, int c
     return load;
 }
 
-void cla_mpi_ring_free(ring_pieces *p) {
-    free(p->spans);
-    free(p->hops);
-    free(p->unsent);
+void cla_mpi_ring_free(const job *j, ring_pieces *p) {
+    cla_mpi_give(j->w, p->spans);
+    cla_mpi_give(j->w, p->hops);
+    cla_mpi_give(j->w, p->unsent);
     *p = (ring_pieces){0};
 }

@@ -79,8 +79,29 @@ void cla_mpi_release(cl_mem *buffer) {
     *buffer = NULL;
 }
 
+static void *take(const clattn_host_memory *from, size_t bytes) {
+    const size_t some = bytes ? bytes : 1;
+    return from->allocate ? from->allocate(from->user, some) : malloc(some);
+}
+
+static void give(const clattn_host_memory *to, void *memory) {
+    if (memory && to->release)
+        to->release(to->user, memory);
+    else
+        free(memory);
+}
+
+void *cla_mpi_zeroed(const clattn_mpi *w, size_t count, size_t size) {
+    void *memory = size && count > SIZE_MAX / size ? NULL : take(&w->memory, count * size);
+    return memory ? memset(memory, 0, count * size) : NULL;
+}
+
+void cla_mpi_give(const clattn_mpi *w, void *memory) {
+    give(&w->memory, memory);
+}
+
 void *cla_mpi_host(clattn_mpi *w, size_t bytes, clattn_status *status) {
-    void *memory = *status == CLATTN_OK ? malloc(bytes ? bytes : 1) : NULL;
+    void *memory = *status == CLATTN_OK ? take(&w->memory, bytes) : NULL;
     if (!memory && *status == CLATTN_OK)
         *status = cla_mpi_fail(w, CLATTN_OUT_OF_MEMORY, "host memory of %zu bytes", bytes);
     return memory;
@@ -92,6 +113,8 @@ static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
     cl_context context = NULL;
     cl_device_id device = NULL;
     cl_int code = CL_SUCCESS;
+    if (!p->host_memory.allocate != !p->host_memory.release)
+        return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "host_memory: has one of allocate and release");
     if (!p->context || !p->queue)
         return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT, "%s: is NULL", p->context ? "queue" : "context");
     w->context = p->context, w->queue = p->queue;
@@ -116,37 +139,44 @@ static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
                         "must be 0 (measured) or more");
 }
 
+// What it takes of the host; all ranks go on to the first exchange with what they got.
+static clattn_mpi *open_world(const clattn_mpi_params *p, MPI_Comm comm) {
+    const bool own = p->host_memory.allocate && p->host_memory.release;
+    const clattn_host_memory memory = own ? p->host_memory : (clattn_host_memory){0};
+    clattn_mpi *w = take(&memory, sizeof *w);
+    if (!w) return NULL;
+    *w = (clattn_mpi){.comm = comm, .memory = memory, .merge = MPI_OP_NULL, .sum = MPI_OP_NULL};
+    MPI_Comm_rank(w->comm, &w->rank);
+    MPI_Comm_size(w->comm, &w->ranks);
+    w->words = cla_mpi_zeroed(w, (size_t)w->ranks, sizeof *w->words);
+    w->calls = cla_mpi_zeroed(w, (size_t)w->ranks, cla_mpi_call_bytes());
+    w->link_bytes = p->link_bytes_per_second, w->link_seconds = p->link_seconds;
+    w->flops = p->flops_per_second, w->call_seconds = p->call_seconds;
+    return w;
+}
+
 clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **world) {
     int ready = 0;
     if (!params || !world) return CLATTN_INVALID_ARGUMENT;
     *world = NULL;
     if (MPI_Initialized(&ready) != MPI_SUCCESS || !ready || params->comm == MPI_COMM_NULL)
         return CLATTN_INVALID_ARGUMENT;
-    clattn_mpi *w = calloc(1, sizeof *w);
-    if (!w) return CLATTN_OUT_OF_MEMORY;
-    w->merge = w->sum = MPI_OP_NULL;
-    if (MPI_Comm_dup(params->comm, &w->comm) != MPI_SUCCESS) {
-        free(w);
-        return CLATTN_DRIVER;
-    }
-    MPI_Comm_set_errhandler(w->comm, MPI_ERRORS_RETURN);
-    MPI_Comm_rank(w->comm, &w->rank);
-    MPI_Comm_size(w->comm, &w->ranks);
-    w->words = calloc((size_t)w->ranks, sizeof *w->words);
-    w->calls = calloc((size_t)w->ranks, cla_mpi_call_bytes());
-    w->link_bytes = params->link_bytes_per_second, w->link_seconds = params->link_seconds;
-    w->flops = params->flops_per_second, w->call_seconds = params->call_seconds;
-    int memory = w->words && w->calls, all = 0;
-    clattn_status status = MPI_Allreduce(&memory, &all, 1, MPI_INT, MPI_LAND, w->comm) ? CLATTN_DRIVER
-                           : all                                                       ? CLATTN_OK
-                                                                                       : CLATTN_OUT_OF_MEMORY;
+    MPI_Comm comm;
+    if (MPI_Comm_dup(params->comm, &comm) != MPI_SUCCESS) return CLATTN_DRIVER;
+    MPI_Comm_set_errhandler(comm, MPI_ERRORS_RETURN);
+    clattn_mpi *w = open_world(params, comm);
+    int memory = w && w->words && w->calls, all = 0;
+    clattn_status status = MPI_Allreduce(&memory, &all, 1, MPI_INT, MPI_LAND, comm) ? CLATTN_DRIVER
+                           : all                                                    ? CLATTN_OK
+                                                                                    : CLATTN_OUT_OF_MEMORY;
     if (status == CLATTN_OK) status = cla_mpi_agree(w, open_device(w, params));
-    if (status != CLATTN_OK) {
+    if (status == CLATTN_OK)
+        *world = w;
+    else if (w)
         clattn_mpi_destroy(w);
-        return status;
-    }
-    *world = w;
-    return CLATTN_OK;
+    else
+        MPI_Comm_free(&comm);
+    return status;
 }
 
 void clattn_mpi_destroy(clattn_mpi *w) {
@@ -155,9 +185,10 @@ void clattn_mpi_destroy(clattn_mpi *w) {
     if (w->merge != MPI_OP_NULL) MPI_Op_free(&w->merge);
     if (w->sum != MPI_OP_NULL) MPI_Op_free(&w->sum);
     MPI_Comm_free(&w->comm);
-    free(w->words);
-    free(w->calls);
-    free(w);
+    const clattn_host_memory memory = w->memory;
+    give(&memory, w->words);
+    give(&memory, w->calls);
+    give(&memory, w);
 }
 
 void clattn_mpi_last_error(const clattn_mpi *w, char *text, size_t size) {

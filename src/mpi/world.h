@@ -24,6 +24,7 @@ struct clattn_mpi {
     clattn_context *context;
     cl_context opencl;
     cl_command_queue queue, copies; // the caller's; our own, for pieces that travel while others are computed
+    clattn_host_memory memory;      // of the host
     double link_bytes, link_seconds, flops, call_seconds; // rates a second; 0: not measured yet
     world_word *words;                                    // [ranks]
     void *calls;       // [ranks]: the first exchange of a call, so that it needs no memory
@@ -49,4 +50,6 @@ size_t cla_mpi_call_bytes(void); // job.c: of one rank in `calls`
 clattn_status cla_mpi_buffer(clattn_mpi *w, size_t bytes, cl_mem *buffer);
 void cla_mpi_release(cl_mem *buffer);
 void *cla_mpi_host(clattn_mpi *w, size_t bytes, clattn_status *status); // NULL, and OUT_OF_MEMORY
+void *cla_mpi_zeroed(const clattn_mpi *w, size_t count, size_t size);   // NULL: there is none
+void cla_mpi_give(const clattn_mpi *w, void *memory);                   // back; NULL is allowed
 #endif
