@@ -35,7 +35,7 @@ struct test_case case_complete(const struct test_case *test) {
     default_to(&t.heads, 1);
     default_to(&t.kv_heads, t.heads);
     if (!case_projects(&t)) default_to(&t.n_q, 1);
-    if (case_is_self(&t)) t.n_kv = t.n_q;
+    if (case_is_self(&t) && !t.append) t.n_kv = t.n_q;
     default_to(&t.n_kv, case_projects(&t) ? t.n_q : 1);
     default_to(&t.head_dim, 1);
     default_to(&t.head_dim_v, t.head_dim);

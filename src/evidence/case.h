@@ -34,7 +34,7 @@
 //   dropoutX:N                     probability and seed
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
-//   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
+//   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes them: case_layer_cache.h)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   blocks                         with the block mask of its mask or mask_mod
 //   devicesinks                    sinks lie in a buffer
