@@ -99,6 +99,7 @@ const struct case_field case_fields[] = {
     FLAG("sectionsmixed", FIELD_SCORED, rope.sections_interleaved),
     NUMBER("append", INT32, FIELD_ATTEND | FIELD_LAYER, append),
     FLAG("mods", FIELD_SCORED, mods),
+    FLAG("modsread", FIELD_SCORED, mods_read),
     FLAG("blocks", FIELD_ATTEND, blocks),
     FLAG("devicesinks", FIELD_SCORED, device_sinks),
     WORD("ragged", FIELD_SCORED, ragged, case_ragged_names),

@@ -11,11 +11,10 @@
 
 #define UNSET 255
 #define TRIES 200 // of a row whose values do not go together
-#define EXPRESSION_ROWS                                                                                      \
-    3 // of a configuration with expressions, whose kernels are compiled for windows and lengths, too
 
 // Which pairs of values may meet, asked once, and how often each is in the rows so far.
 struct seen {
+    int family;
     const struct pairs_options *options;
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
     int times[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
@@ -28,7 +27,7 @@ static int levels(const struct seen *seen, int factor) {
 
 static struct seen *begin(int family) {
     struct seen *seen = evidence_zeros(1, sizeof *seen);
-    seen->options = pairs_options_of(family);
+    seen->family = family, seen->options = pairs_options_of(family);
     for (int a = 0; a < seen->options->count; a++)
         for (int x = 0; x < levels(seen, a); x++) {
             seen->thirds[a][x] = pairs_thirds(family, a, x);
@@ -124,7 +123,7 @@ static bool best_row(struct seen *seen, const struct pairs_row *from, struct ran
 static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row) {
     for (int a = 0; a < seen->options->count; a++)
         for (int b = a + 1; b < seen->options->count; b++) {
-            if (compiled && !(seen->options->factors[a].compiled && seen->options->factors[b].compiled))
+            if (compiled && !(pairs_is_compiled(seen->family, a) && pairs_is_compiled(seen->family, b)))
                 continue;
             for (int x = 0; x < levels(seen, a); x++)
                 for (int y = 0; y < levels(seen, b); y++) {
@@ -137,27 +136,13 @@ static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row)
     return false;
 }
 
-static bool has_expressions(const struct pairs_options *o, const struct pairs_row *row) {
-    for (int f = 0; f < o->count; f++)
-        if (!strcmp(o->factors[f].name, "expressions")) return row->level[f] != 0;
-    return false;
-}
-
-static int rows_of(const struct pairs *p, int configuration) {
-    int n = 0;
-    for (int i = 0; i < p->count; i++) n += p->rows[i].configuration == configuration;
-    return n;
-}
-
 // The next configuration's values, the rest unset.
 static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
     const struct pairs_row *first = p->rows; // the first of each configuration stand in front
     const struct pairs_options *o = pairs_options_of(p->family);
-    int n = number % p->configurations;
-    while (has_expressions(o, &first[n]) && rows_of(p, n) >= EXPRESSION_ROWS) n = (n + 1) % p->configurations;
-    *row = first[n];
+    *row = first[number % p->configurations];
     for (int f = 0; f < o->count; f++)
-        if (!o->factors[f].compiled) row->level[f] = UNSET;
+        if (!pairs_is_compiled(p->family, f)) row->level[f] = UNSET;
 }
 
 static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {

@@ -4,21 +4,22 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RUN false, false
-#define RUN_LAID false, true
-#define COMPILED true, false
-#define COMPILED_LAID true, true
+#define RUN PAIRS_RUN, false
+#define RUN_LAID PAIRS_RUN, true
+#define COMPILED PAIRS_COMPILED, false
+#define COMPILED_LAID PAIRS_COMPILED, true
+#define COUNTED PAIRS_COUNTED, false
 
 static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8", "bf16-kvi8-outf16"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
-    {"heads", RUN, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
+    {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
     // Across tiles of 16 to 128 rows and keys, a split of 256, and below one vector.
     {"rows",
-     RUN,
+     COUNTED,
      {"n65", "n13", "n33-nkv130", "n130-nkv33", "n97-nkv257", "n16-nkv600", "n8-nkv70", "n1-nkv300",
       "n1-nkv777", "n3-nkv5"}},
     {"positions",
@@ -34,7 +35,7 @@ static const struct pairs_factor attention[] = {
     {"alibi", COMPILED, {"", "alibi"}},
     {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"scale", COMPILED, {"", "scalem0.3", "headscales"}},
-    {"expressions", COMPILED, {"", "mods", "mods-blocks"}},
+    {"expressions", COMPILED, {"", "mods-modsread", "mods-modsread-blocks"}},
     {"layout", COMPILED, {"", "bshd", "padded", "spaced", "packed"}},
     {"rope",
      RUN,
@@ -193,6 +194,11 @@ int pairs_level_count(const struct pairs_options *options, int factor) {
     int n = 0;
     while (n < PAIRS_MOST_LEVELS && options->factors[factor].levels[n] != NULL) n++;
     return n;
+}
+
+bool pairs_is_compiled(int family, int factor) {
+    const enum pairs_when when = pairs_options_of(family)->factors[factor].when;
+    return when == PAIRS_COMPILED || (when == PAIRS_COUNTED && (DECODES | 1u << LAYER) >> family & 1);
 }
 
 bool pairs_has(int family, int factor, int level) {

@@ -5,9 +5,10 @@
 
 #include "evidence/pairs.h"
 
-#define RUN false, false
-#define RUN_LAID false, true
-#define COMPILED true, false
+#define RUN PAIRS_RUN, false
+#define RUN_LAID PAIRS_RUN, true
+#define COMPILED PAIRS_COMPILED, false
+#define COUNTED PAIRS_COUNTED, false
 
 static const struct pairs_factor layer[] = {
     {"types",
@@ -16,9 +17,9 @@ static const struct pairs_factor layer[] = {
       "f16-matrixbf16-vectorf32"}},
     {"head sizes", COMPILED, {"d16", "d32", "d64", "d24-dv40", "d33-dv17"}},
     {"model widths", RUN, {"m48", "m64-mo40", "m33-mo7", "m130"}},
-    {"heads", RUN, {"h4", "h4-hkv2", "h6-hkv1", "h3", "h1"}},
+    {"heads", COUNTED, {"h4", "h4-hkv2", "h6-hkv1", "h3", "h1"}},
     {"batch", RUN, {"b2", "b1", "b3"}},
-    {"rows", RUN, {"n19", "n1", "n6", "n37", "n70"}},
+    {"rows", COUNTED, {"n19", "n1", "n6", "n37", "n70"}},
     {"keys",
      RUN_LAID,
      {"cross", "own", "crosslong", "readycross", "readyown", "appendown", "appendall", "appendcross"}},
@@ -43,7 +44,7 @@ static const struct pairs_factor layer[] = {
       "ropehalf-rotary12-positions-sectiont2-sectionh2-sectionw2-sectionsmixed"}},
     {"scores",
      COMPILED,
-     {"", "softcap1.5", "biasqk", "maskqk", "alibi", "alibi-mods", "headscales", "dropout0.3:7"}},
+     {"", "softcap1.5", "biasqk", "maskqk", "alibi", "alibi-mods-modsread", "headscales", "dropout0.3:7"}},
     {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"projections", RUN, {"", "native"}},
     {"precision", RUN, {"", "split"}},
