@@ -10,12 +10,11 @@
 #include "evidence/pairs.h"
 
 #define SEED 1
-#define ROWS 500
 
 static struct pairs array;
 
 static void make(int family) {
-    ck_assert_msg(pairs_make(pairs_families[family], SEED, ROWS, &array), "%s", pairs_families[family]);
+    ck_assert_msg(pairs_make(pairs_families[family], SEED, &array), "%s", pairs_families[family]);
 }
 
 static int families(void) {
@@ -29,8 +28,9 @@ START_TEST(every_pair_is_there) {
     printf("%s: %d pairs in %d cases of %d configurations\n", pairs_families[_i], pairs_all(_i), array.count,
            array.configurations);
     ck_assert_int_eq(pairs_missing(&array), 0);
-    ck_assert_int_ge(array.count, ROWS);
-    ck_assert_int_le(array.count, ROWS + ROWS / 10);
+    const int least = pairs_options_of(_i)->least;
+    ck_assert_int_ge(array.count, least);
+    ck_assert_int_le(array.count, least + least / 10);
     pairs_free(&array);
 }
 END_TEST
@@ -70,10 +70,11 @@ END_TEST
 // Of all pairs of values that the family has, the rules keep few apart, so that they cannot grow unseen.
 START_TEST(little_is_kept_apart) {
     int all = 0;
-    for (int a = 0; a < pairs_factor_count; a++)
-        for (int b = a + 1; b < pairs_factor_count; b++)
-            for (int x = 0; x < pairs_level_count(a); x++)
-                for (int y = 0; y < pairs_level_count(b); y++)
+    const struct pairs_options *o = pairs_options_of(_i);
+    for (int a = 0; a < o->count; a++)
+        for (int b = a + 1; b < o->count; b++)
+            for (int x = 0; x < pairs_level_count(o, a); x++)
+                for (int y = 0; y < pairs_level_count(o, b); y++)
                     all += pairs_has(_i, a, x) && pairs_has(_i, b, y);
     ck_assert_int_ge(pairs_all(_i), 1000);
     ck_assert_int_ge(pairs_all(_i) * 100, all * 95);
@@ -88,8 +89,9 @@ START_TEST(rows_are_cases) {
         struct test_case again;
         case_name(&test, name);
         ck_assert_msg(case_parse(name, &again, why), "%s: %s", name, why);
-        for (int f = 0; f < pairs_factor_count; f++)
-            for (int g = f + 1; g < pairs_factor_count; g++)
+        const int factors = pairs_options_of(_i)->count;
+        for (int f = 0; f < factors; f++)
+            for (int g = f + 1; g < factors; g++)
                 ck_assert_msg(pairs_meet(_i, f, array.rows[n].level[f], g, array.rows[n].level[g]), "%s",
                               name);
     }
@@ -142,6 +144,12 @@ static void count_options(const struct test_case *t, int seen[ALL]) {
     for (int i = 0; i < ALL; i++) seen[i] += is[i];
 }
 
+// What layers' cases do not say: their keys lie in caches at most.
+static bool is_of_places(int option) {
+    return option <= SHARED || option == LATENT || option == PREFIX || option == NEW_IN_PAGES ||
+           option == NEW_BEHIND_PAST || option == PACKED_PAST;
+}
+
 START_TEST(newer_options_are_there) {
     int seen[ALL] = {0};
     make(_i);
@@ -152,11 +160,35 @@ START_TEST(newer_options_are_there) {
         ck_assert(t.page_size == 0 || t.n_kv % t.page_size == 0);
     }
     for (int i = 0; i < ALL; i++) {
-        const bool lacks = (!strcmp(pairs_families[_i], "rows") && (i >= RAGGED || i == DROPOUT)) ||
+        const bool of_rows = !strcmp(pairs_families[_i], "rows"),
+                   is_layer = !strcmp(pairs_families[_i], "layer"),
+                   lacks = (of_rows && (i >= RAGGED || i == DROPOUT)) || (is_layer && is_of_places(i)) ||
                            (!strcmp(pairs_families[_i], "unfused") && i == PREFIX);
-        ck_assert_msg(lacks ? seen[i] == 0 : seen[i] >= 10, "%s: option %d is in %d cases",
-                      pairs_families[_i], i, seen[i]);
+        ck_assert_msg(lacks ? seen[i] == 0 : seen[i] >= pairs_options_of(_i)->least / 50,
+                      "%s: option %d is in %d cases", pairs_families[_i], i, seen[i]);
     }
+    pairs_free(&array);
+}
+END_TEST
+
+// Of a layer: where its keys come from, and who appends them; of sequences, too.
+START_TEST(keys_of_a_layer_are_there) {
+    enum { OWN, CROSS, READY, READY_CROSS, APPENDED, NOTHING_BEFORE, APPENDED_OF_Y, TO_PACKED, KINDS };
+    int seen[KINDS] = {0}, layers = families() - 1;
+    ck_assert_str_eq(pairs_families[layers], "layer");
+    make(layers);
+    for (int n = 0; n < array.count; n++) {
+        const struct test_case t = pairs_case(&array, n);
+        const bool own = case_is_self(&t), append = t.append > 0, made = !t.ready && !append;
+        ck_assert(t.op == CASE_LAYER && (own || t.n_kv > t.append));
+        ck_assert(!own || append || t.n_kv == t.n_q);
+        seen[OWN] += own && made, seen[CROSS] += !own && made;
+        seen[READY] += own && t.ready, seen[READY_CROSS] += !own && t.ready;
+        seen[APPENDED] += own && append && t.n_kv > t.append;
+        seen[NOTHING_BEFORE] += own && append && t.n_kv == t.append, seen[APPENDED_OF_Y] += !own && append;
+        seen[TO_PACKED] += append && t.ragged;
+    }
+    for (int i = 0; i < KINDS; i++) ck_assert_msg(seen[i] >= 10, "keys of kind %d in %d cases", i, seen[i]);
     pairs_free(&array);
 }
 END_TEST
@@ -164,17 +196,17 @@ END_TEST
 START_TEST(a_seed_gives_one_array) {
     struct pairs again, other, none;
     make(0);
-    ck_assert(pairs_make(pairs_families[0], SEED, ROWS, &again));
-    ck_assert(pairs_make(pairs_families[0], SEED + 1, ROWS, &other));
+    ck_assert(pairs_make(pairs_families[0], SEED, &again));
+    ck_assert(pairs_make(pairs_families[0], SEED + 1, &other));
     ck_assert_int_eq(again.count, array.count);
     bool differs = other.count != array.count;
     for (int n = 0; n < array.count; n++) {
-        ck_assert_mem_eq(again.rows[n].level, array.rows[n].level, (size_t)pairs_factor_count);
+        ck_assert_mem_eq(again.rows[n].level, array.rows[n].level, (size_t)pairs_of_attention.count);
         differs = differs || n >= other.count ||
-                  memcmp(other.rows[n].level, array.rows[n].level, (size_t)pairs_factor_count) != 0;
+                  memcmp(other.rows[n].level, array.rows[n].level, (size_t)pairs_of_attention.count) != 0;
     }
     ck_assert(differs);
-    ck_assert(!pairs_make("no family", SEED, ROWS, &none));
+    ck_assert(!pairs_make("no family", SEED, &none));
     pairs_free(&again);
     pairs_free(&other);
     pairs_free(&array);
@@ -190,6 +222,7 @@ int main(void) {
     tcase_add_loop_test(group, little_is_kept_apart, 0, families());
     tcase_add_loop_test(group, rows_are_cases, 0, families());
     tcase_add_loop_test(group, newer_options_are_there, 0, families());
+    tcase_add_test(group, keys_of_a_layer_are_there);
     tcase_add_test(group, a_seed_gives_one_array);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK);

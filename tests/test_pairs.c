@@ -12,7 +12,6 @@
 #include "evidence/pairs.h"
 
 #define SEED 1
-#define CASES 500
 #define SHARE_STEP 8 // of the configurations a share takes every eighth,
 #define SHARE_ROWS 4 // and so many of its rows
 
@@ -45,7 +44,7 @@ static bool open_array(void) {
     const char *wanted = getenv("CLATTN_TEST_PAIRS");
     if (wanted == NULL) wanted = "planner";
     snprintf(family, sizeof family, "%.*s", (int)strcspn(wanted, " "), wanted);
-    if (!pairs_make(family, SEED, CASES, &array)) {
+    if (!pairs_make(family, SEED, &array)) {
         fprintf(stderr, "CLATTN_TEST_PAIRS: there is no family %s\n", family);
         return false;
     }

@@ -35,7 +35,7 @@ struct test_case case_complete(const struct test_case *test) {
     default_to(&t.heads, 1);
     default_to(&t.kv_heads, t.heads);
     if (!case_projects(&t)) default_to(&t.n_q, 1);
-    if (case_is_self(&t)) t.n_kv = t.n_q;
+    if (case_is_self(&t) && !t.append) t.n_kv = t.n_q;
     default_to(&t.n_kv, case_projects(&t) ? t.n_q : 1);
     default_to(&t.head_dim, 1);
     default_to(&t.head_dim_v, t.head_dim);
@@ -99,6 +99,8 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "infbias: needs a bias, such as biasqk");
     else if (t->blocks && t->mask.rank == 0 && !t->mods)
         return refuse(why, "blocks: needs a mask, such as maskqk, or mods");
+    else if (t->mods_read && !t->mods)
+        return refuse(why, "modsread: needs mods");
     else if (t->append && (t->append > t->n_kv || t->packed || elements > GUARDED_PERIOD))
         return refuse(why, "append: at most all keys, of up to a million elements, not packed");
     else if (t->append && t->latent && t->rope.layout != CLATTN_ROPE_NONE)

@@ -34,8 +34,9 @@
 //   dropoutX:N                     probability and seed
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
-//   appendN                        the last N keys of each item are appended by the call (k_new, v_new)
+//   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes them: case_layer_cache.h)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
+//   modsread                       with the numbers of window, causality and lengths in a buffer
 //   blocks                         with the block mask of its mask or mask_mod
 //   devicesinks                    sinks lie in a buffer
 //   raggedhost raggeddevice        batch items of their lengths (qlen, kvlen) packed one behind the other; cu_seqlens lie there
@@ -145,6 +146,7 @@ struct test_case {
     int64_t page_size; // keys lie in pages; 0: they do not
     bool device_sinks; // sinks lie in a buffer
     bool blocks;       // a block mask is made of mask or mask_mod and given to the call
+    bool mods_read;    // with numbers that they read
     bool mods;         // options that an expression can say are given as score_mod and mask_mod: case_mods.h
     clattn_kernel kernel;
     int32_t splits;

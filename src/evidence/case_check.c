@@ -7,6 +7,7 @@
 #include "evidence/budget.h"
 #include "evidence/case_places.h"
 #include "evidence/case_layer.h"
+#include "evidence/case_layer_cache.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -106,7 +107,8 @@ struct case_result case_reference(const struct case_data *data, clattn_type plai
         return result;
     }
     double *const *w = data->matrix, *const *b = data->matrix_bias;
-    struct reference_layer layer = {.width = t->width, .width_y = t->width_y, .width_out = t->width_out};
+    struct reference_layer layer = {
+        .width = t->width, .width_y = case_layer_width_y(t), .width_out = t->width_out};
     layer.x = data->x, layer.y = data->y;
     layer.wq = w[0], layer.wk = w[1], layer.wv = w[2], layer.wo = w[3];
     layer.bq = b[0], layer.bk = b[1], layer.bv = b[2], layer.bo = b[3];

@@ -11,6 +11,7 @@
 #include "evidence/case_places.h"
 #include "evidence/case_positions.h"
 #include "evidence/case_layer.h"
+#include "evidence/case_layer_cache.h"
 #include "evidence/reference.h"
 #include "evidence/storage.h"
 
@@ -50,12 +51,12 @@ static struct guarded_shape attention_shape(const struct test_case *t, int tenso
 
 static struct guarded_shape projection_shape(const struct test_case *t, int tensor) {
     const bool linear = t->op == CASE_LINEAR;
-    const int64_t x[] = {t->batch, t->n_q, t->width}, y[] = {t->batch, t->n_kv, t->width_y},
+    const int64_t x[] = {t->batch, t->n_q, t->width}, y[] = {t->batch, t->n_kv, case_layer_width_y(t)},
                   out[] = {t->batch, t->n_q, linear ? case_matrix_rows(t, LAYER_Q) : t->width_out};
     const int matrix = tensor < CASE_MATRIX_BIAS ? tensor - CASE_MATRIX : tensor - CASE_MATRIX_BIAS;
     if (tensor >= CASE_NORM && tensor <= CASE_GATE_BIAS) return case_layer_shape(t, tensor);
     if (tensor == CASE_X) return shape_of(t, t->q_type, 3, x);
-    if (tensor == CASE_Y) return linear || t->width_y == 0 ? absent : shape_of(t, t->q_type, 3, y);
+    if (tensor == CASE_Y) return linear || y[2] == 0 ? absent : shape_of(t, t->q_type, 3, y);
     if (tensor == CASE_OUT) return shape_of(t, t->q_type, 3, out);
     if (tensor < CASE_MATRIX || tensor >= CASE_MASK || (linear && matrix != LAYER_Q)) return absent;
     const int64_t sizes[] = {case_matrix_rows(t, matrix), case_matrix_columns(t, matrix)};
@@ -172,6 +173,7 @@ struct case_data *case_make(const struct test_case *test) {
     for (int n = 0; n < CASE_INPUTS; n++) data->input[n] = random_input(&data->test, n, &random);
     for (int host = 0; host < CASE_HOSTS; host++) make_host(data, host, &random);
     case_places_make(data);
+    case_layer_cache_make(data);
     case_positions_make(data);
     case_contents_fill(data);
     case_places_hide(data);

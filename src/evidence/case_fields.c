@@ -97,8 +97,9 @@ const struct case_field case_fields[] = {
     NUMBER("sectionh", INT32, FIELD_SCORED, rope.sections[1]),
     NUMBER("sectionw", INT32, FIELD_SCORED, rope.sections[2]),
     FLAG("sectionsmixed", FIELD_SCORED, rope.sections_interleaved),
-    NUMBER("append", INT32, FIELD_ATTEND, append),
+    NUMBER("append", INT32, FIELD_ATTEND | FIELD_LAYER, append),
     FLAG("mods", FIELD_SCORED, mods),
+    FLAG("modsread", FIELD_SCORED, mods_read),
     FLAG("blocks", FIELD_ATTEND, blocks),
     FLAG("devicesinks", FIELD_SCORED, device_sinks),
     WORD("ragged", FIELD_SCORED, ragged, case_ragged_names),
@@ -146,5 +147,5 @@ clattn_alignment case_usual_alignment(const struct test_case *test) {
 }
 
 int64_t case_usual_width_y(const struct test_case *test) {
-    return test->n_kv == test->n_q ? 0 : test->width;
+    return test->n_kv == test->n_q || test->append ? 0 : test->width;
 }

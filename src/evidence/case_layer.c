@@ -1,5 +1,6 @@
 // case_layer.c: see case_layer.h.
 #include "evidence/case_layer.h"
+#include "evidence/case_layer_cache.h"
 #include "evidence/opencl.h"
 
 #include <stdio.h>
@@ -32,8 +33,10 @@ struct guarded_shape case_layer_shape(const struct test_case *t, int tensor) {
 }
 
 bool case_layer_valid(const struct test_case *t, char why[256]) {
-    const char *no = NULL;
-    if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
+    const char *no = case_layer_cache_refusal(t);
+    if (no != NULL)
+        ;
+    else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
         no = "normplain, normplus and normeps: need normheads or normwidth";
     else if (t->norm_plain && t->norm_plus_one)
         no = "normplus: there are no weights with normplain";
@@ -56,6 +59,24 @@ void case_layer_bind(const struct case_data *data, struct place *place, struct c
     p->b_gate = a->gate_bias.view;
 }
 
+clattn_layer_kv_params case_layer_maker(const clattn_layer_params *p) {
+    clattn_layer_kv_params made = {.wk = p->wk,
+                                   .wv = p->wv,
+                                   .bk = p->bk,
+                                   .bv = p->bv,
+                                   .precision = p->precision,
+                                   .packed_wk = p->packed_wk,
+                                   .packed_wv = p->packed_wv,
+                                   .norm = p->norm,
+                                   .k_norm = p->k_norm,
+                                   .norm_epsilon = p->norm_epsilon,
+                                   .norm_plus_one = p->norm_plus_one && p->k_norm.rank,
+                                   .rope = p->rope};
+    if (p->rope.k_positions.rank) made.rope.positions = p->rope.k_positions;
+    made.rope.k_positions = (clattn_tensor){0};
+    return made;
+}
+
 // The layer then has them, and nothing that would make them.
 void case_layer_make_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
@@ -69,23 +90,11 @@ void case_layer_make_ready(const struct case_data *data, struct place *place, st
         shape.shape[3] = n == 0 ? t->head_dim : t->head_dim_v;
         a->ready[n] = guarded_output(place, &shape);
     }
-    clattn_layer_kv_params made = {.y = p->y.rank ? p->y : p->x,
-                                   .wk = p->wk,
-                                   .wv = p->wv,
-                                   .bk = p->bk,
-                                   .bv = p->bv,
-                                   .k = a->ready[0].view,
-                                   .v = a->ready[1].view,
-                                   .precision = p->precision,
-                                   .packed_wk = p->packed_wk,
-                                   .packed_wv = p->packed_wv,
-                                   .norm = p->norm,
-                                   .k_norm = p->k_norm,
-                                   .norm_epsilon = p->norm_epsilon,
-                                   .norm_plus_one = p->norm_plus_one && p->k_norm.rank,
-                                   .rope = p->rope};
-    if (p->rope.k_positions.rank) made.rope.positions = p->rope.k_positions;
-    made.rope.k_positions = p->rope.k_positions = absent;
+    clattn_layer_kv_params made = case_layer_maker(p);
+    made.y = p->y.rank ? p->y : p->x;
+    made.k = a->ready[0].view;
+    made.v = a->ready[1].view;
+    p->rope.k_positions = absent;
     const clattn_status status = clattn_layer_kv_enqueue(place->context, place->queue, &made, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, "clattn_layer_kv_enqueue", (cl_int)status);
     clFinish(place->queue);
@@ -111,8 +120,8 @@ bool case_layer_intact(const struct case_arrays *a, cl_command_queue queue) {
 }
 
 bool case_layer_is_whole(const struct test_case *t) {
-    return t->op == CASE_LAYER &&
-           (t->rope.layout != CLATTN_ROPE_NONE || t->norm != CLATTN_NORM_NONE || t->gate != CASE_NO_GATE);
+    return t->op == CASE_LAYER && (t->append > 0 || t->rope.layout != CLATTN_ROPE_NONE ||
+                                   t->norm != CLATTN_NORM_NONE || t->gate != CASE_NO_GATE);
 }
 
 void case_layer_reference(const struct case_data *data, struct reference_layer *l) {

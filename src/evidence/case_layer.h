@@ -17,6 +17,8 @@ bool case_layer_valid(const struct test_case *test, char why[256]);
 
 // Put them into the call, whose tensors are bound. Keys and values of `ready` are made now.
 void case_layer_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+// What makes keys and values as the bound layer does; y, k and v are the caller's to say.
+clattn_layer_kv_params case_layer_maker(const clattn_layer_params *layer);
 void case_layer_make_ready(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 void case_layer_unbind(struct case_arrays *arrays);
 // Whether nothing around the keys and values changed.

@@ -66,6 +66,23 @@ static void bind_intervals(struct case_arrays *a, clattn_score *s) {
     s->window = false;
 }
 
+// What a window, causality and lengths hide, by numbers of one buffer, and that in any case: so that one text, which is one kernel,
+// is that of all cases whose other options are alike.
+static void bind_read(const struct case_data *data, struct place *place, struct case_arrays *a,
+                      clattn_score *s, bool lengths, int n) {
+    const struct test_case *t = &data->test;
+    const double all = 1 << 29, right = s->window && s->window_right >= 0 ? s->window_right : all;
+    double *values = reference_alloc(t->batch + 2);
+    values[0] = s->window && s->window_left >= 0 ? s->window_left : all;
+    values[1] = s->causal && right > 0 ? 0 : right;
+    for (int64_t b = 0; b < t->batch; b++) values[b + 2] = lengths ? s->kv_lengths[b] : (double)t->n_kv;
+    s->mod_buffers[n] = bind_numbers(place, &a->mods[n], CLATTN_TYPE_I32, t->batch + 2, values);
+    free(values);
+    add(a->mask_mod, " && i - j <= buffer%d(0) && j - i <= buffer%d(1) && j < buffer%d(b + 2)", n, n, n);
+    s->causal = s->window = false;
+    if (lengths) s->kv_lengths = NULL;
+}
+
 void case_mods_bind(const struct case_data *data, struct place *place, struct case_arrays *a,
                     clattn_score *s) {
     const struct test_case *t = &data->test;
@@ -89,11 +106,15 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
         s->mask = (clattn_tensor){0};
         add(a->mask_mod, " && buffer%d(%s)", buffers++, of_map(t->mask.rank));
     }
-    bind_intervals(a, s);
     // Key lengths are part of where rows stand, of where new ones go, and of where a sequence ends.
     const bool needed = t->append || case_ragged_has_gaps(t);
-    if (s->kv_lengths && !needed && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores)
-        bind_lengths(data, place, a, s, &buffers);
+    const bool lengths = s->kv_lengths && !needed && s->alignment != CLATTN_ALIGN_BOTTOM_RIGHT && !t->scores;
+    if (t->mods_read) {
+        bind_read(data, place, a, s, lengths, buffers);
+    } else {
+        bind_intervals(a, s);
+        if (lengths) bind_lengths(data, place, a, s, &buffers);
+    }
     s->score_mod = a->score_mod;
     s->mask_mod = a->mask_mod;
 }

@@ -164,7 +164,7 @@ void case_ragged_bind(const struct case_data *data, struct place *place, struct 
 void case_ragged_bind_layer(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const clattn_attention_params *p = &a->params;
     clattn_layer_params *l = &a->layer;
-    const bool self = data->y == NULL;
+    const bool self = case_is_self(&data->test);
     if (data->test.ragged == CASE_DENSE) return;
     a->params.score = l->score;
     case_ragged_bind(data, place, a);
@@ -193,7 +193,7 @@ bool case_ragged_valid(const struct test_case *t, char why[256]) {
         refusal = "appended keys are as many as rows";
     else if (t->ready)
         refusal = "keys of a layer are not made before";
-    else if (case_is_self(t) && (has_cache(t) || !has_same_lengths(t)))
+    else if (case_is_self(t) && !t->append && (has_cache(t) || !has_same_lengths(t)))
         refusal = "keys made of x are packed, and as many as rows: qlen9:4-kvlen9:4";
     if (refusal != NULL) snprintf(why, 256, "ragged: %s", refusal);
     return refusal == NULL;

@@ -7,6 +7,7 @@
 #include "evidence/case_append.h"
 #include "evidence/case_kv.h"
 #include "evidence/case_layer.h"
+#include "evidence/case_layer_cache.h"
 #include "evidence/case_mods.h"
 #include "evidence/case_positions.h"
 #include "evidence/case_ragged.h"
@@ -131,7 +132,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     }
     if (t->packed)
         bind_packed(data, place, a);
-    else if (t->append)
+    else if (t->append && !case_projects(t))
         case_append_bind(data, place, a);
     else if (!case_projects(t))
         case_kv_bind(data, case_ragged_has(t, CASE_K) ? packed : data, place, a);
@@ -153,6 +154,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
     if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
+    case_layer_cache_bind(data, place, a);
     if (t->cascade == CASE_CASCADE_TRY) try_cascade(place, &a->params);
 }
 

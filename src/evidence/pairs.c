@@ -11,27 +11,28 @@
 
 #define UNSET 255
 #define TRIES 200 // of a row whose values do not go together
-#define EXPRESSION_ROWS                                                                                      \
-    3 // of a configuration with expressions, whose kernels are compiled for windows and lengths, too
 
 // Which pairs of values may meet, asked once, and how often each is in the rows so far.
 struct seen {
+    int family;
+    const struct pairs_options *options;
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
     int times[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
     unsigned thirds[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
 };
 
-static int factors(void) {
-    return pairs_factor_count;
+static int levels(const struct seen *seen, int factor) {
+    return pairs_level_count(seen->options, factor);
 }
 
 static struct seen *begin(int family) {
     struct seen *seen = evidence_zeros(1, sizeof *seen);
-    for (int a = 0; a < factors(); a++)
-        for (int x = 0; x < pairs_level_count(a); x++) {
+    seen->family = family, seen->options = pairs_options_of(family);
+    for (int a = 0; a < seen->options->count; a++)
+        for (int x = 0; x < levels(seen, a); x++) {
             seen->thirds[a][x] = pairs_thirds(family, a, x);
-            for (int b = 0; b < factors(); b++)
-                for (int y = 0; y < pairs_level_count(b); y++)
+            for (int b = 0; b < seen->options->count; b++)
+                for (int y = 0; y < levels(seen, b); y++)
                     seen->meet[a][x][b][y] = pairs_meet(family, a, x, b, y);
         }
     return seen;
@@ -42,8 +43,9 @@ static int *times_of(struct seen *seen, int a, int level_a, int b, int level_b) 
 }
 
 static void note(struct seen *seen, const struct pairs_row *row) {
-    for (int a = 0; a < factors(); a++)
-        for (int b = a + 1; b < factors(); b++) ++*times_of(seen, a, row->level[a], b, row->level[b]);
+    for (int a = 0; a < seen->options->count; a++)
+        for (int b = a + 1; b < seen->options->count; b++)
+            ++*times_of(seen, a, row->level[a], b, row->level[b]);
 }
 
 // A pair that was never seen is worth more than all that were.
@@ -56,7 +58,7 @@ static double gain(struct seen *seen, const struct pairs_row *row, int factor, i
     double sum = 0.0;
     unsigned thirds = seen->thirds[factor][level];
     if (!seen->meet[factor][level][factor][level]) return -1.0;
-    for (int other = 0; other < factors(); other++) {
+    for (int other = 0; other < seen->options->count; other++) {
         const int taken = row->level[other];
         if (taken == UNSET) continue;
         if (!seen->meet[factor][level][other][taken]) return -1.0;
@@ -69,7 +71,7 @@ static double gain(struct seen *seen, const struct pairs_row *row, int factor, i
 static int best_level(struct seen *seen, const struct pairs_row *row, int factor, struct random *random) {
     double best = -1.0;
     int chosen = UNSET;
-    for (int level = 0; level < pairs_level_count(factor); level++) {
+    for (int level = 0; level < levels(seen, factor); level++) {
         const double here = gain(seen, row, factor, level);
         if (here < 0.0) continue;
         const double with_chance =
@@ -91,8 +93,8 @@ static void shuffle(int *order, int count, struct random *random) {
 // The values that are still unset; false: none goes with the others.
 static bool fill(struct seen *seen, struct pairs_row *row, struct random *random) {
     int order[PAIRS_MOST_FACTORS];
-    shuffle(order, factors(), random);
-    for (int n = 0; n < factors(); n++) {
+    shuffle(order, seen->options->count, random);
+    for (int n = 0; n < seen->options->count; n++) {
         if (row->level[order[n]] != UNSET) continue;
         const int level = best_level(seen, row, order[n], random);
         if (level == UNSET) return false;
@@ -109,8 +111,8 @@ static bool best_row(struct seen *seen, const struct pairs_row *from, struct ran
         struct pairs_row row = *from;
         double all = 0.0;
         if (!fill(seen, &row, random)) continue;
-        for (int a = 0; a < factors(); a++)
-            for (int b = a + 1; b < factors(); b++)
+        for (int a = 0; a < seen->options->count; a++)
+            for (int b = a + 1; b < seen->options->count; b++)
                 all += worth(*times_of(seen, a, row.level[a], b, row.level[b]));
         if (all > best) best = all, *to = row;
     }
@@ -119,11 +121,12 @@ static bool best_row(struct seen *seen, const struct pairs_row *from, struct ran
 
 // A pair that no row has, of options that are compiled or of any. False: there is none.
 static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row) {
-    for (int a = 0; a < factors(); a++)
-        for (int b = a + 1; b < factors(); b++) {
-            if (compiled && !(pairs_factors[a].compiled && pairs_factors[b].compiled)) continue;
-            for (int x = 0; x < pairs_level_count(a); x++)
-                for (int y = 0; y < pairs_level_count(b); y++) {
+    for (int a = 0; a < seen->options->count; a++)
+        for (int b = a + 1; b < seen->options->count; b++) {
+            if (compiled && !(pairs_is_compiled(seen->family, a) && pairs_is_compiled(seen->family, b)))
+                continue;
+            for (int x = 0; x < levels(seen, a); x++)
+                for (int y = 0; y < levels(seen, b); y++) {
                     if (!seen->meet[a][x][b][y] || *times_of(seen, a, x, b, y)) continue;
                     memset(row->level, UNSET, sizeof row->level);
                     row->level[a] = (unsigned char)x, row->level[b] = (unsigned char)y;
@@ -133,26 +136,13 @@ static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row)
     return false;
 }
 
-static bool has_expressions(const struct pairs_row *row) {
-    for (int f = 0; f < factors(); f++)
-        if (!strcmp(pairs_factors[f].name, "expressions")) return row->level[f] != 0;
-    return false;
-}
-
-static int rows_of(const struct pairs *p, int configuration) {
-    int n = 0;
-    for (int i = 0; i < p->count; i++) n += p->rows[i].configuration == configuration;
-    return n;
-}
-
 // The next configuration's values, the rest unset.
 static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
     const struct pairs_row *first = p->rows; // the first of each configuration stand in front
-    int n = number % p->configurations;
-    while (has_expressions(&first[n]) && rows_of(p, n) >= EXPRESSION_ROWS) n = (n + 1) % p->configurations;
-    *row = first[n];
-    for (int f = 0; f < factors(); f++)
-        if (!pairs_factors[f].compiled) row->level[f] = UNSET;
+    const struct pairs_options *o = pairs_options_of(p->family);
+    *row = first[number % p->configurations];
+    for (int f = 0; f < o->count; f++)
+        if (!pairs_is_compiled(p->family, f)) row->level[f] = UNSET;
 }
 
 static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {
@@ -184,12 +174,12 @@ static int family_of(const char *name) {
     return pairs_families[n] ? n : -1;
 }
 
-bool pairs_make(const char *family, uint64_t seed, int least, struct pairs *p) {
+bool pairs_make(const char *family, uint64_t seed, struct pairs *p) {
     struct random random = {seed};
     *p = (struct pairs){.family = family_of(family), .seed = seed};
     if (p->family < 0) return false;
     struct seen *seen = begin(p->family);
-    make_rows(p, seen, least, &random);
+    make_rows(p, seen, seen->options->least, &random);
     free(seen);
     return true;
 }
@@ -204,10 +194,10 @@ static int count_pairs(int family, const struct pairs *p) {
     struct seen *seen = begin(family);
     int count = 0;
     for (int n = 0; p && n < p->count; n++) note(seen, &p->rows[n]);
-    for (int a = 0; a < factors(); a++)
-        for (int b = a + 1; b < factors(); b++)
-            for (int x = 0; x < pairs_level_count(a); x++)
-                for (int y = 0; y < pairs_level_count(b); y++)
+    for (int a = 0; a < seen->options->count; a++)
+        for (int b = a + 1; b < seen->options->count; b++)
+            for (int x = 0; x < levels(seen, a); x++)
+                for (int y = 0; y < levels(seen, b); y++)
                     count += *times_of(seen, a, x, b, y) == 0 && seen->meet[a][x][b][y];
     free(seen);
     return count;
@@ -224,17 +214,18 @@ int pairs_missing(const struct pairs *p) {
 struct test_case pairs_case(const struct pairs *p, int n) {
     char tokens[CASE_NAME_SIZE], why[256];
     struct test_case test;
-    size_t used = (size_t)snprintf(tokens, sizeof tokens, "attend");
-    for (int f = 0; f < factors(); f++) {
-        const char *level = pairs_factors[f].levels[p->rows[n].level[f]];
-        if (pairs_factors[f].laid) continue;
+    const struct pairs_options *o = pairs_options_of(p->family);
+    size_t used = (size_t)snprintf(tokens, sizeof tokens, "%s", o->op);
+    for (int f = 0; f < o->count; f++) {
+        const char *level = o->factors[f].levels[p->rows[n].level[f]];
+        if (o->factors[f].laid) continue;
         used += (size_t)snprintf(tokens + used, sizeof tokens - used, "%s%s", *level ? "-" : "", level);
     }
     snprintf(tokens + used, sizeof tokens - used, "-seed%llu",
              (unsigned long long)p->seed * 1000 + (unsigned long long)n);
     if (!case_read(tokens, &test, why)) evidence_end("pairs: %s: %s", tokens, why);
-    for (int f = 0; f < factors(); f++)
-        if (pairs_factors[f].laid) pairs_lay(&test, pairs_factors[f].levels[p->rows[n].level[f]]);
+    for (int f = 0; f < o->count; f++)
+        if (o->factors[f].laid) o->lay(&test, o->factors[f].levels[p->rows[n].level[f]]);
     if (!case_valid(&test, why)) evidence_end("pairs: %s: %s", tokens, why);
     test.kernel = pairs_kernel(p->family);
     return test;

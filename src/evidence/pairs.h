@@ -1,9 +1,9 @@
 // pairs.h: a covering array: cases in which every two values of two options meet, for every two options of an attention
-// call. Most faults of software with many switches need no more than two of them. [Kuhn, Wallace and Gallo 2004] Leaves out
+// call, or of a layer. Most faults of software with many switches need no more than two of them. [Kuhn, Wallace and Gallo 2004] Leaves out
 // running the cases: test_pairs.c and verify do.
 //
 //   struct pairs array;
-//   pairs_make("flash", 1, 500, &array);
+//   pairs_make("flash", 1, &array);
 //   for (int n = 0; n < array.count; n++) { const struct test_case test = pairs_case(&array, n); ... }
 //   pairs_free(&array);
 //
@@ -19,16 +19,34 @@
 
 // One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other; or, of one
 // that is `laid`, words of pairs_lay, whose numbers follow from the other values.
+enum pairs_when { PAIRS_RUN, PAIRS_COMPILED, PAIRS_COUNTED };
 struct pairs_factor {
     const char *name;
-    bool compiled, laid;
+    enum pairs_when
+        when; // the kernel knows it; COUNTED: decode's, whose passes are as many rows as a key head has
+    bool laid;
     const char *levels[PAIRS_MOST_LEVELS];
 };
-extern const struct pairs_factor pairs_factors[];
-extern const int pairs_factor_count;
-int pairs_level_count(int factor);
 
-// Whose cases: the planner's choice among all, or a path with what its kernels can do. NULL ends the names.
+// The options of a kind of call, and what a case cannot say: a value with one of two tokens does not go with one that has the other.
+struct pairs_options {
+    const char *op; // that their cases begin with
+    int least;      // cases that an array of them has
+    const struct pairs_factor *factors;
+    int count;
+    const char *const (*apart)[2];
+    int apart_count;
+    void (*lay)(struct test_case *test, const char *word);
+};
+extern const struct pairs_options pairs_of_attention, pairs_of_layer;
+// Where the keys of a case lie, by a word; its sizes are changed so that they fit: whole pages, say.
+void pairs_lay(struct test_case *test, const char *word);
+const struct pairs_options *pairs_options_of(int family);
+bool pairs_is_compiled(int family, int factor);
+int pairs_level_count(const struct pairs_options *options, int factor);
+
+// Whose cases: the planner's choice among all, or a path with what its kernels can do; "layer": whole layers, by the planner's choice.
+// NULL ends the names.
 extern const char *const pairs_families[];
 // Whether the family takes a value at all, and two of them together: mask_mod and RoPE of i8 keys, say.
 bool pairs_has(int family, int factor, int level);
@@ -50,8 +68,8 @@ struct pairs {
     struct pairs_row *rows;
 };
 
-// About `least` cases or as many as it takes; the same seed gives the same ones. False: no such family.
-bool pairs_make(const char *family, uint64_t seed, int least, struct pairs *array);
+// As many cases as are usual or as it takes; the same seed gives the same ones. False: no such family.
+bool pairs_make(const char *family, uint64_t seed, struct pairs *array);
 void pairs_free(struct pairs *array);
 
 // How many pairs there are, and how many of them are in no row.
@@ -60,8 +78,6 @@ int pairs_missing(const struct pairs *array);
 
 // Row n as a case of its own seed, with the family's kernel.
 struct test_case pairs_case(const struct pairs *array, int n);
-// Where the keys of a case lie, by a word; its sizes are changed so that they fit: whole pages, say.
-void pairs_lay(struct test_case *test, const char *word);
 
 // Two options that a call refuses together: case names both, and the refusal's line says `word`.
 struct pairs_refused {

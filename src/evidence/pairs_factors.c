@@ -4,21 +4,22 @@
 #include <stddef.h>
 #include <string.h>
 
-#define RUN false, false
-#define RUN_LAID false, true
-#define COMPILED true, false
-#define COMPILED_LAID true, true
+#define RUN PAIRS_RUN, false
+#define RUN_LAID PAIRS_RUN, true
+#define COMPILED PAIRS_COMPILED, false
+#define COMPILED_LAID PAIRS_COMPILED, true
+#define COUNTED PAIRS_COUNTED, false
 
-const struct pairs_factor pairs_factors[] = {
+static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
      {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8", "bf16-kvi8-outf16"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
-    {"heads", RUN, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
+    {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
     // Across tiles of 16 to 128 rows and keys, a split of 256, and below one vector.
     {"rows",
-     RUN,
+     COUNTED,
      {"n65", "n13", "n33-nkv130", "n130-nkv33", "n97-nkv257", "n16-nkv600", "n8-nkv70", "n1-nkv300",
       "n1-nkv777", "n3-nkv5"}},
     {"positions",
@@ -34,7 +35,7 @@ const struct pairs_factor pairs_factors[] = {
     {"alibi", COMPILED, {"", "alibi"}},
     {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"scale", COMPILED, {"", "scalem0.3", "headscales"}},
-    {"expressions", COMPILED, {"", "mods", "mods-blocks"}},
+    {"expressions", COMPILED, {"", "mods-modsread", "mods-modsread-blocks"}},
     {"layout", COMPILED, {"", "bshd", "padded", "spaced", "packed"}},
     {"rope",
      RUN,
@@ -60,9 +61,7 @@ const struct pairs_factor pairs_factors[] = {
     {"dropout", COMPILED, {"", "dropout0.3:7"}},
     {"contents", RUN, {"", "unseennan", "huge", "hugeneg", "dominant", "seennan", "rownan"}},
 };
-const int pairs_factor_count = (int)(sizeof pairs_factors / sizeof pairs_factors[0]);
-_Static_assert(sizeof pairs_factors / sizeof pairs_factors[0] <= PAIRS_MOST_FACTORS,
-               "rows have room for all");
+_Static_assert(sizeof attention / sizeof attention[0] <= PAIRS_MOST_FACTORS, "rows have room for all");
 
 const struct pairs_refused pairs_refused[] = {
     {"past", "pages", "block_table: not with past_k", CLATTN_UNSUPPORTED},
@@ -77,7 +76,7 @@ const struct pairs_refused pairs_refused[] = {
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
-// A value with one of these tokens does not go with one that has the other: what a case cannot say.
+// What a case cannot say.
 static const char *const apart[][2] = {
     {"packed", "nkv"}, // one buffer has one size and type
     {"packed", "dv"},
@@ -123,9 +122,15 @@ static const char *const apart[][2] = {
     {"dominant", "rope"},
 };
 
-const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix", "decode", "rows", NULL};
-enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, FAMILIES };
-#define ALL ((1u << FAMILIES) - 1)
+const struct pairs_options pairs_of_attention = {"attend",  500,
+                                                 attention, (int)(sizeof attention / sizeof attention[0]),
+                                                 apart,     (int)(sizeof apart / sizeof apart[0]),
+                                                 pairs_lay};
+
+const char *const pairs_families[] = {"planner", "unfused", "flash", "matrix",
+                                      "decode",  "rows",    "layer", NULL};
+enum { PLANNER, UNFUSED, FLASH, MATRIX, DECODE, ROWS, LAYER };
+#define ALL ((1u << LAYER) - 1) // that attend
 #define ALL_BUT(family) (ALL & ~(1u << (family)))
 #define DECODES (1u << DECODE | 1u << ROWS)
 
@@ -177,15 +182,28 @@ static bool has_token(const char *level, const char *token) {
     return false;
 }
 
-int pairs_level_count(int factor) {
+const struct pairs_options *pairs_options_of(int family) {
+    return family == LAYER ? &pairs_of_layer : &pairs_of_attention;
+}
+
+static const char *level_of(int family, int factor, int level) {
+    return pairs_options_of(family)->factors[factor].levels[level];
+}
+
+int pairs_level_count(const struct pairs_options *options, int factor) {
     int n = 0;
-    while (n < PAIRS_MOST_LEVELS && pairs_factors[factor].levels[n] != NULL) n++;
+    while (n < PAIRS_MOST_LEVELS && options->factors[factor].levels[n] != NULL) n++;
     return n;
+}
+
+bool pairs_is_compiled(int family, int factor) {
+    const enum pairs_when when = pairs_options_of(family)->factors[factor].when;
+    return when == PAIRS_COMPILED || (when == PAIRS_COUNTED && (DECODES | 1u << LAYER) >> family & 1);
 }
 
 bool pairs_has(int family, int factor, int level) {
     for (size_t n = 0; n < sizeof lacks / sizeof lacks[0]; n++)
-        if (lacks[n].families >> family & 1 && has_token(pairs_factors[factor].levels[level], lacks[n].token))
+        if (lacks[n].families >> family & 1 && has_token(level_of(family, factor, level), lacks[n].token))
             return false;
     return true;
 }
@@ -196,11 +214,12 @@ static bool are_both(const char *a, const char *b, const char *token_a, const ch
 }
 
 bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b) {
-    const char *a = pairs_factors[factor_a].levels[level_a], *b = pairs_factors[factor_b].levels[level_b];
+    const char *a = level_of(family, factor_a, level_a), *b = level_of(family, factor_b, level_b);
+    const struct pairs_options *o = pairs_options_of(family);
     if (!pairs_has(family, factor_a, level_a) || !pairs_has(family, factor_b, level_b)) return false;
-    for (size_t n = 0; n < sizeof apart / sizeof apart[0]; n++)
-        if (are_both(a, b, apart[n][0], apart[n][1])) return false;
-    for (int n = 0; n < pairs_refused_count; n++)
+    for (int n = 0; n < o->apart_count; n++)
+        if (are_both(a, b, o->apart[n][0], o->apart[n][1])) return false;
+    for (int n = 0; o == &pairs_of_attention && n < pairs_refused_count; n++)
         if (are_both(a, b, pairs_refused[n].token_a, pairs_refused[n].token_b)) return false;
     return true;
 }
@@ -209,7 +228,7 @@ unsigned pairs_thirds(int family, int factor, int level) {
     unsigned bits = 0;
     for (size_t n = 0; n < 3 * sizeof thirds / sizeof thirds[0]; n++)
         if (thirds[n / 3].families >> family & 1 &&
-            has_token(pairs_factors[factor].levels[level], thirds[n / 3].token[n % 3]))
+            has_token(level_of(family, factor, level), thirds[n / 3].token[n % 3]))
             bits |= 1u << n;
     return bits;
 }
@@ -222,6 +241,7 @@ bool pairs_is_third(unsigned bits) {
 
 clattn_kernel pairs_kernel(int family) {
     static const clattn_kernel kernels[] = {CLATTN_KERNEL_AUTO,  CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_FLASH,
-                                            CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE,  CLATTN_KERNEL_DECODE};
+                                            CLATTN_KERNEL_FLASH, CLATTN_KERNEL_DECODE,  CLATTN_KERNEL_DECODE,
+                                            CLATTN_KERNEL_AUTO};
     return kernels[family];
 }

@@ -51,7 +51,6 @@ static const struct {
 
 enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS, VERIFY_SHARE };
 #define PAIRS_SEED 1
-#define PAIRS_CASES 500
 
 typedef struct verify {
     const char *only;      // VARIANT or VARIANT/CASE
@@ -174,10 +173,10 @@ static bool suits(int i, const struct test_case *test) {
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
 }
 
-// Whose covering array the variant runs; NULL: projections, which have none.
+// Whose covering array the variant runs; projections are a layer's.
 static const char *pairs_of(int i) {
     const char *rows = variants[i].rows;
-    if (rows && !strncmp(rows, "linear_", 7)) return NULL;
+    if (rows && !strncmp(rows, "linear_", 7)) return "layer";
     if (rows && !strncmp(rows, "flash_matrix", 12)) return "matrix";
     if (rows && !strncmp(rows, "decode_rows", 11)) return "rows";
     return variants[i].kernel == CLATTN_KERNEL_UNFUSED  ? "unfused"
@@ -186,9 +185,9 @@ static const char *pairs_of(int i) {
                                                         : "planner";
 }
 
-static void run_pairs(verify *v, session *s, int i) {
+static void run_pairs(verify *v, session *s, int i, const char *family) {
     struct pairs all;
-    if (!pairs_of(i) || !pairs_make(pairs_of(i), PAIRS_SEED, PAIRS_CASES, &all)) return;
+    if (!pairs_make(family, PAIRS_SEED, &all)) return;
     for (int n = 0; n < all.count; n++) {
         if (v->shares && all.rows[n].configuration % v->shares != v->share) continue;
         const struct test_case test = pairs_case(&all, n);
@@ -201,7 +200,8 @@ static int run_variant(verify *v, session *s, int i) {
     v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
     const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
     if (status >= 0) return status;
-    if (v->pairs) run_pairs(v, s, i);
+    if (v->pairs) run_pairs(v, s, i, pairs_of(i));
+    if (v->pairs && !strcmp(pairs_of(i), "planner")) run_pairs(v, s, i, "layer");
     for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
         const struct test_case test = v->named ? v->test : hard_case(c);
         if (!suits(i, &test)) continue;
@@ -214,10 +214,10 @@ static int run_variant(verify *v, session *s, int i) {
 // The cases that will be run, or the variants.
 static int count_work(const verify *v, bool together) {
     int count = 0;
-    if (together) return v->named ? 1 : v->pairs ? PAIRS_CASES : hard_case_count;
+    if (together) return v->named ? 1 : v->pairs ? pairs_of_attention.least : hard_case_count;
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(v, variants[i].name, NULL)) continue;
-        count += v->pairs && pairs_of(i);
+        count += v->pairs ? 1 + !strcmp(pairs_of(i), "planner") : 0;
         for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
             const struct test_case test = v->named ? v->test : hard_case(c);
             count += suits(i, &test) && (v->named || wanted(v, variants[i].name, test.name));
@@ -233,7 +233,7 @@ static int run_several(verify *v) {
     v->common.tuned = "off";
     const int status = several_open(&all, "verify", &v->several, &v->common, false);
     if (status >= 0) return status;
-    if (v->pairs && !pairs_make("planner", PAIRS_SEED, PAIRS_CASES, &pairs)) v->pairs = false;
+    if (v->pairs && !pairs_make("planner", PAIRS_SEED, &pairs)) v->pairs = false;
     const int count = v->named ? 1 : v->pairs ? pairs.count : hard_case_count;
     for (int n = 0; n < count; n++) {
         const struct test_case test = v->named ? v->test : v->pairs ? pairs_case(&pairs, n) : hard_case(n);
