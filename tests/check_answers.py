@@ -108,11 +108,15 @@ for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy"
     check(done.returncode == 1 and done.stderr.count("\n") == 1 and "standard output" in done.stderr, line, "into a full device", done)
 
 
-# A case that is too long for the time is not begun where the limits tell so, given up where they do not, and keeps no other.
+# A case that is too long for the time is not begun where the limits tell so, given up where they do not, and keeps no other. How long
+# the second takes and what it takes at least were measured at different times, on a machine that may do other work meanwhile.
 fma = max(rows["devices"][0]["fma_gflops"], rows["devices"][0]["native_fma_gflops"] or 0)
-n = int((3e8 * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
 open("slow.txt", "w").write("flash :\n")
-done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
+for seconds in 0.3, 0.6, 1.2, 0.15:
+    n = int((1e9 * seconds * fma / (4 * 8 * 128)) ** 0.5) // 64 * 64
+    done = run(f"bench --case attend-f32-b1-h1-n1048576-d128-full,attend-f32-b1-h8-n{n}-d128-full,attend-f32-b1-h2-n16-d8-full --tuned slow.txt --max-ms 1 --check off --json --device 0")
+    if "given up after" in done.stdout:
+        break
 try:
     got = json.loads(done.stdout)["rows"]
     check([row["status"] for row in got] == ["unsupported", "unsupported", "ok"] and done.returncode == 0, "too long:", done)

@@ -58,7 +58,7 @@ workers() { # of which CPUs each thread is, sorted, while a bench runs; looked f
 }
 if [ "$(nproc)" -ge 2 ] && [ "$(nproc)" = "$(getconf _NPROCESSORS_CONF)" ] && [ -z "${POCL_AFFINITY:-}${POCL_MAX_PTHREAD_COUNT:-}" ] &&
     "$clattn" devices | grep -qi pocl; then
-    case " $(workers 60 "$clattn") " in *' 0 '*' 1 '*) ;; *) complain "workers are not pinned" ;; esac
+    case " $(workers 600 "$clattn") " in *' 0 '*' 1 '*) ;; *) complain "workers are not pinned" ;; esac
     [ "$(workers 12 taskset -c 1 "$clattn")" = 1 ] || complain "a process that may use one CPU pins its workers elsewhere"
 fi
 

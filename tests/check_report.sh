@@ -74,7 +74,7 @@ refused 2 'No such file' report absent.json --out refused.npy
 refused 2 'cannot be written' report first.json --out no/folder.html
 for browser in chromium chromium-browser google-chrome; do command -v $browser >/dev/null && break; done
 if command -v "$browser" >/dev/null; then
-    see() { HOME=$work timeout 60 "$browser" --headless --no-sandbox --disable-gpu --window-size=1200,1600 "$@" 2>browser.log; }
+    see() { HOME=$work timeout 300 "$browser" --headless --no-sandbox --disable-gpu --window-size=1200,1600 "$@" 2>browser.log; }
     see --screenshot="$work/page.png" "file://$work/page.html" >/dev/null || complain "the browser ends with $(tail -n 1 browser.log)"
     python3 - <<'PYTHON' || bad=1
 import struct, zlib

@@ -1,10 +1,10 @@
 #!/bin/sh
 # clattn verify: the hard cases in the kernel variants that the device suites have least of; with CLATTN_THOROUGH=on in all.
-# The planner's own choice is the suite `case`.   $1 build folder
+# The planner's own choice and unfused are the suite `case`, flash-matrix is `case_matrix`.   $1 build folder
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off
-for variant in unfused flash flash-tiles-8 flash-lanes-4 flash-matrix decode-groups decode-lanes-4 decode-rows-16 linear-lanes \
+for variant in flash flash-tiles-8 flash-lanes-4 decode-groups decode-lanes-4 decode-rows-16 linear-lanes \
     linear-few-lanes linear-rows linear-tiles linear-matrix; do
     "$clattn" verify --cache-dir off --only "$variant"
 done

@@ -63,20 +63,20 @@ else
 fi
 command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
 export WINEPREFIX="$work/wine" WINEDEBUG=-all
-run() { (cd "$folder" && timeout 300 wine "$@") 2>/dev/null; }
+run() { (cd "$folder" && timeout 600 wine "$@") 2>/dev/null; }
 # Without a device: arguments, texts, files.
 if [ -n "$suites" ]; then
     checks=0
     for each in $programs; do
-        (cd "$suites/tests" && timeout 120 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
+        (cd "$suites/tests" && timeout 600 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
         n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
         checks=$((checks + ${n:-0}))
     done
     [ "$checks" -ge 80 ] || { echo "only $checks checks ran under Wine"; exit 1; }
-    (cd "$suites" && timeout 60 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg >/dev/null 2>"$work/err") && grep -q '</svg>' "$suites/mask.svg" ||
+    (cd "$suites" && timeout 600 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg >/dev/null 2>"$work/err") && grep -q '</svg>' "$suites/mask.svg" ||
         { cat "$work/err"; echo "the program under Wine drew nothing"; exit 1; }
     status=0
-    (cd "$suites" && timeout 60 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg >/dev/null 2>"$work/err") || status=$?
+    (cd "$suites" && timeout 600 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg >/dev/null 2>"$work/err") || status=$?
     [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || { cat "$work/err"; echo "a folder that is missing is not refused"; exit 1; }
     echo "$checks checks of the host suites under Wine"
 fi
@@ -93,7 +93,7 @@ cases() {
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
-    (cd "$suites" && timeout 300 wine ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal) >"$work/out" 2>/dev/null || { cat "$work/out"; echo "clattn verify under Wine"; exit 1; }
+    (cd "$suites" && timeout 600 wine ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal) >"$work/out" 2>/dev/null || { cat "$work/out"; echo "clattn verify under Wine"; exit 1; }
 fi
 cases
 grep -qE '^[1-9][0-9]* compiled, 0 from the folder' "$work/out" || { cat "$work/out"; exit 1; }

@@ -135,6 +135,10 @@ suite() {
     case $kind in
     layer-only) set -- layer errors_layer linear errors_linear linear_linear_rows layer_linear_tiles ;;
     device-once) set -- --suite device --no-suite variants --no-suite kernels ;; # what the variants have of host code is there already
+    device)
+        set -- --suite device
+        [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
+        ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
     *) set -- --suite "$kind" ;;
     esac
