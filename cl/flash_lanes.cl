@@ -133,7 +133,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, &x, q, &t);
     bool empty = true; // nothing is in the output
-
     for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
         tile_load_bias(&t, &call);
         product_find_rows(&kv, t.k0, t.count);
@@ -164,7 +163,6 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
         empty = false;
     }
     if (empty) clear_values(o_tile);
-
     finish_rows(&x, x.l, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
 #if WEIGHTS
     finish_weights(weights, &t, &x);
