@@ -49,6 +49,9 @@ for name in "packed.json", "a.json", "out.json", "more.json", "projections.json"
     for device in table["devices"]:
         assert device["fma_gflops"] > 0 and device["read_gbytes_per_s"] > 0 and "native_fma_gflops" in device
         assert device["fma_loads_gflops"] > 0 and "instructions_per_cycle" in device and "contended" in device
+        caches = device["caches"]  # OpenCL tells of one, and the system of each
+        assert caches and all(c["name"] and c["bytes"] > 0 and c["read_gbytes_per_s"] > 0 for c in caches), caches
+        assert len({c["name"] for c in caches}) == len(caches) and caches == sorted(caches, key=lambda c: c["bytes"]), caches
     for row in table["rows"]:
         assert not set(fields) - set(row), set(fields) - set(row)
         assert row["status"] == "ok" and row["why"] == "", row

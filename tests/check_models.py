@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi- and Gemma-style models with random weights, as their
+"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and Qwen-style models, with experts, too, with random weights, as their
 config.json and their names of tensors have it, against numpy in float64.   $1 build folder"""
 import json, math, os, struct, subprocess, sys, tempfile
 
@@ -152,6 +152,18 @@ qwen2 = dict(model_type="qwen2", hidden_size=WIDTH, num_attention_heads=6, num_k
 check("Qwen2", qwen2, named("model.layers.1.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8)), 1)
 check("Qwen2 with its window", qwen2, named("model.layers.2.self_attn", w, QWEN2), plain(w, x, 6, 2, True, (1000000.0, 8), window=5), 2)
 
+# Each head of q and k is normed; what chooses among experts is beside the attention.
+w = {**four(6, 2, 16, False), "qn": vector(16), "kn": vector(16)}
+QWEN3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
+qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=2, rope_theta=1000000.0,
+             rms_norm_eps=1e-6, attention_bias=False, use_sliding_window=False, sliding_window=None, max_window_layers=2, num_experts=2, num_experts_per_tok=1,
+             moe_intermediate_size=8, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True)
+experts = {"model.layers.1.mlp.gate.weight": matrix(2, WIDTH), **{f"model.layers.1.mlp.experts.{n}.up_proj.weight": matrix(8, WIDTH) for n in range(2)}}
+# rms() takes 1 + w.
+want = plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, x, 6, 2, True, (1000000.0, 16), 1e-6)
+w_moe = w
+check("Qwen3-MoE", qwen3, {**named("model.layers.1.self_attn", w, QWEN3), **experts}, want, 1)
+
 # Layers with the window turn by a base of their own; every second one here has none.
 w = {**four(4, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 GEMMA3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
@@ -182,6 +194,7 @@ refused("decoder", "is_decoder", {**bert, "is_decoder": True}, named("encoder.la
 refused("upcast", "scale_attn_by_inverse_layer_idx", {**gpt2, "scale_attn_by_inverse_layer_idx": True}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("other heads", "--model: q, k and v are [144, 48]", {**gpt2, "n_embd": 60}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("no bias", "bq", gpt2, {"h.0.attn." + k: v for k, v in conv.items() if "attn.bias" not in k})
+refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1}, named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
-assert counted == 21, counted
+assert counted == 23, counted
 print(f"{counted} folders of models: all held")

@@ -36,6 +36,18 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
 "$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
+# Letters of two columns on a terminal: no line is wider than it, and the rows stand below one another.
+printf '<s>\n\344\275\240\345\245\275\n\346\235\261\344\272\254\343\202\277\343\203\257\343\203\274\n\355\225\234\352\265\255\354\226\264\n' >wide.txt
+"$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg && "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"
+PYTHONIOENCODING=utf-8 python3 - <<'PYTHON' || complain "letters of two columns: $(cat wide.out)"
+import unicodedata
+tokens, picture = open("wide.txt", encoding="utf-8").read().split(), open("wide.svg", encoding="utf-8").read()
+width = lambda text: sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
+lines = open("wide.out", encoding="utf-8").read().splitlines()
+rows = [line.split("\u2502")[0] for line in lines if "\u2502" in line]
+assert all(f">{token.replace('<', '&lt;').replace('>', '&gt;')}</text>" in picture for token in tokens), picture
+assert [row.strip() for row in rows] == tokens and len({width(row) for row in rows}) == 1 and max(map(width, lines)) <= 80, rows
+PYTHON
 for command in devices attend layer heatmap verify bench tune compare; do
     "$clattn" $command --help | grep -q '^example:\|[Ee]xample' || complain "$command --help has no example"
 done

@@ -44,6 +44,9 @@ refused 2 'given twice' bench -d 64 -d 128
 refused 2 'its value is empty' devices --device ''
 no 'is no folder' --cache-dir x.npy
 no 'cannot be written' --cache-dir no/folder
+no 'off keeps nothing; ./none is' --cache-dir none
+no 'off keeps nothing' --cache-dir 0
+[ ! -e none ] || complain "--cache-dir none made a folder"
 refused 2 'none of the' devices --device nonesuch
 refused 2 'jsonl' bench --case plain --save refused.txt
 refused 2 'one is accepted' bench --case plain --json -o csv

@@ -18,6 +18,7 @@ table = json.load(open("first.json"))
 row = dict(table["rows"][0], case="<script>alert(1)</script>&\"'", kernel="</td><b>", why="<i>\u0007\n")
 bad = dict(row, status="fail", time_ns=None)
 table["devices"][0]["device"] = row["device"] = bad["device"] = "<img src=x onerror=alert(1)>"
+table["devices"][0]["caches"] = [{"name": "<b>", "bytes": 1, "read_gbytes_per_s": 1e300}, {"name": 3}, {}]
 table["rows"] = [row, bad]
 json.dump(table, open("hostile.json", "w"))
 weights = [0.5, 0.25, 0.25, 0.0, 1e-3, 0.999, float("nan"), 1.0] * 2
@@ -52,6 +53,8 @@ for name, files in ("page.html", ["first.json", "second.json", "third.json"]), (
     text, page = open(name).read(), Page(name)
     rows = [row for f in files for row in json.load(open(f))["rows"]]
     words = "\n".join(page.words)
+    for device in json.load(open(files[0]))["devices"]:
+        for cache in device["caches"][:1]: assert "from " + cache["name"] + " (" in "".join(page.words) and cache["name"] + ": reading" in "".join(page.words), cache
     assert not re.search(r'(src|href)="?(https?:)?//|@import|url\(', text), name + " asks a network"
     for row in rows: assert row["case"] in words and row["kernel"] in words, row["case"]
     tags = [tag for tag, _ in page.tags]

@@ -1,7 +1,7 @@
 #!/bin/sh
 # Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers that MSVC's rules take, as C and as
 # C++; the program and the host suites, where the sources of Check and jansson are to be had (windows_libraries.sh); and where Wine is
-# installed, whose OpenCL is the host's, all of it runs, with a consumer and cases.
+# installed, whose OpenCL is the host's, all of it runs, with a consumer, cases and suites of the device.
 set -eu
 command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
 work=$PWD/build/windows
@@ -50,13 +50,15 @@ $cc tests/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libevidence.a"
 # Program and suites by the static library, which suites look into.
 suites=$work/suites
 programs='covering names numbers overlap philox plan plan_cascade plan_groups plan_linear plan_matrix plan_rows plan_tiles plan_widths reference'
+of_device='examples errors' # where Wine is
+command -v wine >/dev/null || of_device=
 if sh tests/windows_libraries.sh "$work/libraries" >"$work/libraries.log" 2>&1; then
     sed "s|^c_args.*|&\nc_link_args = ['-static']|; s|^\[host_machine|[properties]\npkg_config_libdir = '$work/libraries/lib/pkgconfig'\n&|; s|^ar = .*|&\npkgconfig = 'pkg-config'|" \
         "$work/cross.ini" >"$work/suites.ini"
     [ -f "$suites/build.ninja" ] || meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
         -Dtool=enabled -Dtests=enabled -Dpng=disabled -Doptimization=0 >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
     # shellcheck disable=SC2046
-    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs $of_device) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
 else
     tail -n 1 "$work/libraries.log"
     suites=
@@ -93,6 +95,16 @@ cases() {
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
+    # Suites of the device, on the host's OpenCL; the layer that counts objects is the host loader's, and not built for Windows.
+    checks=0
+    data=$(echo "Z:$PWD/tests/data" | tr / '\\')
+    for each in $of_device; do
+        (cd "$suites/tests" && CLATTN_TEST_DATA="$data" timeout 600 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
+        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
+        checks=$((checks + ${n:-0}))
+    done
+    [ "$checks" -ge 200 ] || { echo "only $checks checks of device suites ran under Wine"; exit 1; }
+    echo "$checks checks of device suites under Wine"
     (cd "$suites" && timeout 600 wine ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal) >"$work/out" 2>/dev/null || { cat "$work/out"; echo "clattn verify under Wine"; exit 1; }
 fi
 cases

@@ -2,7 +2,7 @@
 // and the main function. Leaves out buffers and cases (src/evidence, case_assert.h).
 //
 // Environment: CLATTN_TEST_DEVICE  index, or a part of a device's or platform's name; unset: the first device
-//              CLATTN_TEST_CACHE   folder of compiled kernels; unset: none
+//              CLATTN_TEST_CACHE   folder of compiled kernels; where it is not set, none are kept
 //              CLATTN_TEST_ROWS    tuned rows, as text, so that a suite runs with other kernels than the
 //              planner's own:
 //                                  "flash :" takes the portable flash kernel on every device

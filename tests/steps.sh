@@ -1,5 +1,6 @@
 # steps.sh: what tests/run.sh and bench/run.sh are made of: installing, building, counting. Sourced from the top folder.
 passed=0 failed=0 skipped=0
+export CK_DEFAULT_TIMEOUT=600 # Check's own is 4 s, which a machine with other work may take for a test of a moment
 
 as_root() { if [ "$(id -u)" = 0 ]; then "$@"; else sudo "$@"; fi; }
 

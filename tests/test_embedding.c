@@ -3,7 +3,7 @@
 // program can do, too. POSIX only.
 //
 // Environment: CLATTN_TEST_LIBRARY       the shared library
-//              CLATTN_TEST_CACHE         folder of compiled kernels; unset: none
+//              CLATTN_TEST_CACHE         folder of compiled kernels; where it is not set, none are kept
 //              CLATTN_TEST_CLBLAST       CLBlast's module, which does not lie beside a copy of the library
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast
 #define _GNU_SOURCE

@@ -191,6 +191,26 @@ START_TEST(png_letters) {
     ck_assert(differ("\u0415", "\u0401") == there); /* the mark over a capital letter is not cut off */
 }
 END_TEST
+
+/* Letters of two columns, where a font has them and where there is no font at all: boxes then, of the same width. */
+START_TEST(png_wide_letters) {
+    for (int bare = 0; bare < 2; bare++) {
+        int dots = 0;
+        FILE *none = fopen(in_folder("fonts.conf"), "w");
+        ck_assert(none && fputs("<?xml version=\"1.0\"?><fontconfig></fontconfig>\n", none) >= 0);
+        fclose(none);
+        char whole[4096]; /* a name that is not whole is looked for among the system's */
+        if (bare) setenv("FONTCONFIG_FILE", realpath(in_folder("fonts.conf"), whole), 1);
+        glyphs *fonts = glyphs_open();
+        const bool there = glyph_draw(fonts, 0x4e2d, 24, 14, count_dot, &dots);
+        glyphs_close(fonts);
+        ck_assert(there == (dots > 10) && !(there && bare));
+        ck_assert(differ("\u4e2d", "\u56fd") == there && differ("\u4e2d", "\U0002fa1e") == there);
+        ck_assert(differ("\u4e2d\u56fd", "\u4e2d") && differ("\u4e2d", "\u043a"));
+        printf("%s: %s\n", bare ? "no fonts" : "the machine's fonts", there ? "letters" : "boxes");
+    }
+}
+END_TEST
 #endif
 
 START_TEST(svg_text) {
@@ -231,6 +251,7 @@ int main(void) {
     tcase_add_test(group, cells_show_the_greatest_of_their_block);
 #if defined(CLATTN_HAVE_PNG) && defined(CLATTN_HAVE_FONTS)
     tcase_add_test(group, png_letters);
+    tcase_add_test(group, png_wide_letters);
 #endif
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK_GETENV);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "evidence/limits_levels.h"
 #include "evidence/limits_native.h"
 #include "evidence/measure.h"
 #include "evidence/opencl.h"
@@ -343,6 +344,7 @@ void limits_measure(struct place *place, double max_ms, struct limits *found) {
     if (disturbed > 0.0 && (found->disturbed == 0.0 || disturbed < found->disturbed))
         found->disturbed = disturbed;
     raise_to(&found->read_gbytes_per_s, best_rate(place, LIMIT_READ, max_ms, &unused));
+    limits_levels(place, max_ms, found);
     if (!c->is_cpu) return;
     raise_to(&found->fma_loads_gflops, best_rate(place, LIMIT_FMA_LOADS, max_ms, &unused));
     raise_to(&found->native_fma_gflops, limits_native_fma_gflops(c->compute_units, max_ms));

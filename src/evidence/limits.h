@@ -1,11 +1,19 @@
 // limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay
 // in registers, the same fed from the first-level cache as a matrix product must, x86's bfloat16 dot products, and reading
-// a buffer larger than the caches. Leaves out other matrix instructions: a context's engines have their rates
+// from each cache and a buffer larger than all of them. Leaves out other matrix instructions: a context's engines have their rates
 // (clattn_context_engines). Used by the bench and by what Python benchmarks load.
 #ifndef CLATTN_EVIDENCE_LIMITS_H
 #define CLATTN_EVIDENCE_LIMITS_H
 
 #include "evidence/place.h"
+
+// A cache, and how fast all cores at once read what lies in it.
+struct limit_level {
+    char name[16];  // "L1", "L2", ...; "cache": the largest, where the device tells of that alone
+    uint64_t bytes; // of one; cores may have one each
+    double gbytes_per_s;
+};
+#define LIMIT_LEVELS 4
 
 struct limits {
     double fma_gflops, read_gbytes_per_s; // 0: could not be measured
@@ -14,6 +22,8 @@ struct limits {
     double native_fma_gflops; // a loop in C, on CPU devices; 0: none
     double instructions;      // that one core takes a cycle while all are busy; x86; 0: not measured
     double disturbed; // median by least time of the register-only loop, of the quieter measurement; 0: none
+    struct limit_level levels[LIMIT_LEVELS]; // from the fastest on; 0 of them: none could be told or measured
+    int level_count;
 };
 
 // Raises *found to what this measurement finds: another use of the machine only ever lowers one. Each kind's runs take max_ms at

@@ -28,6 +28,7 @@ const evidence_opencl_calls *evidence_opencl(void);
 #define clEnqueueWriteBuffer evidence_opencl()->clEnqueueWriteBuffer
 #define clFinish evidence_opencl()->clFinish
 #define clFlush evidence_opencl()->clFlush
+#define clGetDeviceInfo evidence_opencl()->clGetDeviceInfo
 #define clGetEventInfo evidence_opencl()->clGetEventInfo
 #define clGetEventProfilingInfo evidence_opencl()->clGetEventProfilingInfo
 #define clReleaseCommandQueue evidence_opencl()->clReleaseCommandQueue

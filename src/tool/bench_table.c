@@ -29,15 +29,24 @@ static json_t *whole(double x) {
     return x > 0.0 ? json_integer((json_int_t)(x + 0.5)) : json_null();
 }
 
+static json_t *caches_json(const struct limits *found) {
+    json_t *caches = json_array();
+    for (int i = 0; i < found->level_count; i++)
+        json_array_append_new(caches, json_pack("{s:s, s:I, s:f}", "name", found->levels[i].name, "bytes",
+                                                (json_int_t)found->levels[i].bytes, "read_gbytes_per_s",
+                                                found->levels[i].gbytes_per_s));
+    return caches;
+}
+
 void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
     json_array_append_new(
         json_object_get(table, "devices"),
-        json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:s}", "device", c->name, "driver",
+        json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "device", c->name, "driver",
                   c->driver, "platform", c->platform, "compute_units", (int)c->compute_units, "fma_gflops",
                   positive(found->fma_gflops), "fma_loads_gflops", positive(found->fma_loads_gflops),
-                  "read_gbytes_per_s", positive(found->read_gbytes_per_s), "native_fma_gflops",
-                  positive(found->native_fma_gflops), "instructions_per_cycle", positive(found->instructions),
-                  "contended", limits_contended(found)));
+                  "read_gbytes_per_s", positive(found->read_gbytes_per_s), "caches", caches_json(found),
+                  "native_fma_gflops", positive(found->native_fma_gflops), "instructions_per_cycle",
+                  positive(found->instructions), "contended", limits_contended(found)));
 }
 
 static json_t *case_json(const bench_row *row, const char *device, const char *driver) {
@@ -220,11 +229,17 @@ static double pairs_of(const json_t *row) {
 
 static void print_md_limits(FILE *to, const json_t *device) {
     const char *contended = text(device, "contended");
+    json_t *cache;
+    size_t i;
     if (real(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
     fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
     if (real(device, "fma_loads_gflops") > 0.0)
         fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s", real(device, "fma_loads_gflops"));
     fprintf(to, ", reading %.1f GB/s", real(device, "read_gbytes_per_s"));
+    json_array_foreach(json_object_get(device, "caches"), i, cache) {
+        fprintf(to, ", from %s of %.0f KiB %.1f GB/s", text(cache, "name"), real(cache, "bytes") / 1024.0,
+                real(cache, "read_gbytes_per_s"));
+    }
     if (real(device, "native_fma_gflops") > 0.0)
         fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
     if (real(device, "instructions_per_cycle") > 0.0)

@@ -173,7 +173,7 @@ option_group common_group(common_options *o) {
          "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE,"
          " else the first GPU, else the first CPU"},
         {"cache-dir", "DIR|off", COMMON_CACHE,
-         "where compiled kernels are kept; default the user's cache folder"},
+         "where compiled kernels are kept, or off: nowhere; default the user's cache folder"},
         {"tuned", "FILE|off", COMMON_TUNED,
          "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
          "kept in the cache "

@@ -47,6 +47,20 @@ static void text_cell(const page *p, const char *text) {
     fputs("</td>", p->to);
 }
 
+// From each cache that the run has measured, and from memory.
+static void write_reading(const page *p, const json_t *device) {
+    json_t *cache;
+    size_t i;
+    fputs("; reading", p->to);
+    json_array_foreach(json_object_get(device, "caches"), i, cache) {
+        fputs(" from ", p->to);
+        page_text(p->to, compare_text(cache, "name"));
+        fprintf(p->to, " (%.0f KiB) %.1f GB/s,", compare_number(cache, "bytes") / 1024.0,
+                compare_number(cache, "read_gbytes_per_s"));
+    }
+    fprintf(p->to, " past the caches %.1f GB/s. ", compare_number(device, "read_gbytes_per_s"));
+}
+
 static void write_devices(const page *p, int file) {
     json_t *device;
     size_t d;
@@ -64,7 +78,7 @@ static void write_devices(const page *p, int file) {
         if (compare_number(device, "fma_loads_gflops") > 0.0)
             fprintf(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
                     compare_number(device, "fma_loads_gflops"));
-        fprintf(p->to, "; reading past the caches %.1f GB/s. ", compare_number(device, "read_gbytes_per_s"));
+        write_reading(p, device);
         page_text(p->to, compare_text(device, "contended"));
         fputs("</p>\n", p->to);
         page_roofline(p, file, (int)d);

@@ -61,6 +61,21 @@ static void draw_roof(const page *p, const frame *f, const char *name, double gf
             y_of(f, log2(gflops)) + (*dash ? 14.0 : -5.0), name, gflops);
 }
 
+// Reading from a cache: the slope alone, which ends at the multiply-adds.
+static void draw_cache(const page *p, const frame *f, const json_t *cache, double gflops) {
+    const double gbytes = compare_number(cache, "read_gbytes_per_s");
+    if (gbytes <= 0.0) return;
+    const double low = fmax(LEAST_X, f->most_y - OCTAVES - log2(gbytes)),
+                 meet = fmax(log2(gflops / gbytes), low);
+    fprintf(p->to, "<path class=\"roof\" stroke-dasharray=\"1 4\" d=\"M%.1f %.1fL%.1f %.1f\"><title>",
+            x_of(low), y_of(f, low + log2(gbytes)), x_of(meet), y_of(f, log2(gbytes) + meet));
+    page_text(p->to, compare_text(cache, "name"));
+    fprintf(p->to, ": reading %.1f GB/s</title></path>\n<text x=\"%.1f\" y=\"%.1f\">", gbytes,
+            x_of(low) + 6.0, y_of(f, low + log2(gbytes)) - 3.0);
+    page_text(p->to, compare_text(cache, "name"));
+    fputs("</text>\n", p->to);
+}
+
 static void draw_point(const page *p, const frame *f, const json_t *row) {
     const double gflops = compare_number(row, "gflops"), gbytes = compare_number(row, "gbytes_per_s");
     if (!compare_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
@@ -75,7 +90,7 @@ static void draw_point(const page *p, const frame *f, const json_t *row) {
 }
 
 void page_roofline(const page *p, int file, int device) {
-    json_t *row;
+    json_t *row, *cache;
     size_t i;
     const json_t *of = json_array_get(json_object_get(p->files[file], "devices"), (size_t)device);
     const json_t *rows = json_object_get(p->files[file], "rows");
@@ -94,6 +109,7 @@ void page_roofline(const page *p, int file, int device) {
     draw_roof(p, &f, "FMA", fma, read, "");
     draw_roof(p, &f, "FMA with loads", compare_number(of, "fma_loads_gflops"), read,
               " stroke-dasharray=\"5 4\"");
+    json_array_foreach(json_object_get(of, "caches"), i, cache) draw_cache(p, &f, cache, fma);
     json_array_foreach(rows, i, row) {
         if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, row);
     }

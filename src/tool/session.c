@@ -97,12 +97,23 @@ static int find_device(session *s) {
                       option, spec, count - 1);
 }
 
+// Words that others take for it, and that nobody calls a folder.
+static bool means_off(const char *word) {
+    static const char *const words[] = {"none", "no", "disabled", "false", "never", "null", "0"};
+    for (size_t i = 0; i < sizeof words / sizeof words[0]; i++)
+        if (!strcmp(word, words[i])) return true;
+    return false;
+}
+
 // A folder that was asked for and cannot be one: the library would keep nothing, and say so in its log alone.
 static int check_cache_dir(const session *s) {
     const char *given = s->options.cache_dir;
     struct stat status;
     char why[512];
     if (!given || !strcmp(given, "off")) return -1;
+    if (means_off(given) && stat(given, &status) != 0)
+        return tool_wrong(s->command, "--cache-dir %s: off keeps nothing; ./%s is a folder of that name",
+                          given, given);
     if (stat(given, &status) == 0)
         return S_ISDIR(status.st_mode)
                    ? -1
