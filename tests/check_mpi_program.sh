@@ -37,6 +37,17 @@ np.save("places.npy", r.permutation(200)[:97].reshape(1, 97).astype(np.int32)); 
 # What a layer's heads have each.
 save("bq.npy", 64); save("bo.npy", 48); save("gate.npy", 4, 48); save("norm.npy", 16); save("head_bias.npy", 4, 61, 61); save("y.npy", 2, 30, 48)
 save("w1k.npy", 16, 48); save("w1v.npy", 16, 48); np.save("slopes.npy", np.array([.1, .2, .3, .4], np.float32))
+# q, k and v in one tensor, as rows and as columns.
+import json, struct
+tensors = {"p.in_proj_weight": (192, 48), "p.in_proj_bias": (192,), "p.out_proj.weight": (48, 64), "p.out_proj.bias": (48,),
+           "g.c_attn.weight": (48, 192), "g.c_attn.bias": (192,), "g.c_proj.weight": (64, 48), "g.c_proj.bias": (48,)}
+head, blob = {}, b""
+for name, shape in tensors.items():
+    data = (r.standard_normal(shape, dtype=np.float32) * 0.2).tobytes()
+    head[name] = {"dtype": "F32", "shape": shape, "data_offsets": [len(blob), len(blob) + len(data)]}
+    blob += data
+head = json.dumps(head).encode()
+open("packed.safetensors", "wb").write(struct.pack("<Q", len(head)) + head + blob)
 PYTHON
 same() {
     checks=$((checks + 1))
@@ -125,6 +136,8 @@ done
     compare "q8 with a past" 2 ring attend $files $past --kv-type q8
     compare lengths 3 ring attend $files --q-lengths lengths.npy --kv-lengths lengths.npy --causal bottom-right --rope half --mask mask.npy
     compare "heads of one key/value head" 3 heads layer --x x.npy --y y.npy --wq wq.npy --wk w1k.npy --wv w1v.npy --wo wo.npy --heads 4 --kv-heads 1
+    compare "heads of one tensor" 3 heads layer --x x.npy --weights packed.safetensors --names torch:p --heads 4 --causal top-left
+    compare "heads of one tensor of columns" 2 heads layer --x x.npy --weights packed.safetensors --names gpt2:g --heads 4 --causal top-left
     "$program" layer --x x.npy $weights --attention-weights a.npy --out b.npy --quiet >log 2>&1
     mpirun --oversubscribe -n 2 "$program" layer --x x.npy $weights --mpi --mpi-way heads --attention-weights c.npy --out d.npy >log 2>&1 || complain "weights of heads: $(cat log)"
     same a.npy c.npy "attention weights of heads"

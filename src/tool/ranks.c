@@ -20,11 +20,10 @@ static bool take_ranks(void *target, int id, const char *value, char why[256]) {
 static const option_row ranks_rows_table[] = {
     {"mpi", NULL, RANKS_MPI,
      "under mpirun: each rank reads its rows alone, and writes its part of the one output (a build with "
-     "-Dmpi)"},
+     "-Dmpi); not with weights, scores, dropout, --k-new or --splits"},
     {"mpi-way", "NAME", RANKS_WAY,
-     "how keys reach the rows that see them: auto, ring, all_to_all or all_gather; of attend decode, where "
-     "all "
-     "ranks have the queries and share the keys; of layer heads, where they share heads and not rows"},
+     "how keys reach the rows that see them: auto, ring, all_to_all or all_gather; for attend also decode: "
+     "queries on all ranks, keys shared; for layer also heads: heads shared, and the weights with them"},
 };
 
 option_group ranks_group(ranks *r) {
