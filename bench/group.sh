@@ -3,6 +3,7 @@
 # devices are CPU runtimes on one machine, so that each gets half of the cores, and the better one alone has its half: what a group
 # adds is then the other half.   $1 build folder, $2 folder with the .icd files of both, $3 results (JSON; default none)
 #   POCL_MAX_PTHREAD_COUNT and DPCPP_CPU_NUM_CUS say how many threads each has; default half of the cores.
+#   Intel's runtime then computes on the thread that calls alone: 93 to 98 % of its CPU time (/proc/PID/task, two cores), 57 % without.
 set -eu
 half=$(($(nproc) / 2))
 [ "$half" -ge 1 ] || half=1

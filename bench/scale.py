@@ -6,8 +6,12 @@ are not here.
     bench/scale.py --flops 50e12                     without runs: a device of so many flop/s
 
 A ring step takes the longer of computing a piece and of sending it; an all-to-all sends, computes, and sends back; a tree is the
-allreduce of decode. Constants: flop/s of attention, bytes/s and latency of a link, seconds a call. Fitted are the first and the last by
-least squares of the relative error, over a grid in powers; the link's are those that the runs measured.
+allreduce of decode. Constants: flop/s of attention, bytes/s and latency of a link, seconds a launch.
+
+Runs are of ranks that share one machine's cores, where a transfer is a copy by the same cores and hides nothing: a call takes what all
+ranks do together, by the cores that they have. Fitted are four constants of one core, by least squares of the relative error: flop/s, seconds
+a launch, bytes/s of a copy, seconds a step of waiting for another rank. The error printed second is of runs that the fit has not
+seen: each left out in turn.
 """
 import argparse
 import json
@@ -18,11 +22,15 @@ def pairs(n, causal):
     return n * n / 2 if causal else n * n
 
 
+def launches(ranks, causal):
+    """Of a rank whose rows are two chunks, merges counted: of its own piece three pairs of chunks are seen, of any other two."""
+    return 4 * ranks if causal else 4 * ranks - 1
+
+
 def ring(m, ranks, n, heads, kv_heads, d, causal, size):
     """(seconds, share of the transfers that computing hides): rows balanced, one piece a rank."""
     compute = pairs(n, causal) * heads * 4 * d / m["flops"] / ranks
-    calls = (1 if ranks == 1 else 2 * ranks) * (2 if causal and ranks > 1 else 1)
-    step = compute / ranks + calls / ranks * m["call"]
+    step = compute / ranks + launches(ranks, causal) / ranks * m["call"]
     move = n / ranks * kv_heads * 2 * d * size / m["link"] + m["latency"] if ranks > 1 else 0
     seconds = step + sum(max(step, move) for _ in range(ranks - 1))
     return seconds, min(1, step / move) if move else 1
@@ -59,28 +67,55 @@ def read_runs(paths):
     return [r for r in runs if r["op"] == "attend" and r["way"] in ("ring", "all_to_all")]
 
 
+COPIES = {"ring": 3, "all_to_all": 6}  # of a byte that is sent: out, in, to the device; to and from its place, too
+
+
 def predict(m, r, cores):
-    """Ranks that share cores compute at their share of them."""
-    way = ring if r["way"] == "ring" else all_to_all
-    shared = dict(m, flops=m["flops"] * min(1, cores / r["ranks"]), call=m["call"] * max(1, r["ranks"] / cores))
-    size = 4 if r["dtype"] == "f32" else 2
-    return way(shared, r["ranks"], r["n"], r["heads"], r["kv_heads"], r["d"], r["causal"], size)[0]
+    """Seconds of ranks on one machine: the work of all, by the cores that they have."""
+    ranks, size = r["ranks"], 4 if r["dtype"] == "f32" else 2
+    rows, width = r["n"] / ranks, r["d"] * size
+    ring_bytes = rows * r["kv_heads"] * 2 * width * (ranks - 1)
+    turned = rows * (2 * r["heads"] + 2 * r["kv_heads"]) * width * (ranks > 1)
+    is_ring = r["way"] == "ring" or ranks == 1
+    calls, steps = (launches(ranks, r["causal"]), ranks) if is_ring else (2, 2 * ranks)
+    moved = COPIES["ring"] * ring_bytes if is_ring else COPIES["all_to_all"] * turned
+    compute = pairs(r["n"], r["causal"]) * r["heads"] * 4 * r["d"] / m["flops"]
+    each = calls * m["call"] + moved / m["copy"] + (steps * m["step"] if ranks > 1 else 0)
+    return (compute + ranks * each) / min(ranks, cores)
+
+
+def seconds_of(r):
+    return r["time_ns"] / 1e9
+
+
+def miss(m, runs, cores):
+    return sum(math.log(predict(m, r, cores) / seconds_of(r)) ** 2 for r in runs)
 
 
 def fit(runs, cores):
-    link = sorted(r["link_bytes_per_second"] for r in runs if r["link_bytes_per_second"] > 0)
-    late = sorted(r["link_seconds"] for r in runs if r["link_bytes_per_second"] > 0)
-    m = {"link": link[len(link) // 2] if link else 1e9, "latency": late[len(late) // 2] if late else 1e-5}
-    one = max(r["n"] ** 2 for r in runs)
-    guess = [pairs(r["n"], r["causal"]) * r["heads"] * 4 * r["d"] / (r["time_ns"] / 1e9) / min(r["ranks"], cores) for r in runs if r["n"] ** 2 == one]
-    best = None
-    for f in range(-30, 31):
-        for c in range(0, 61):
-            trial = dict(m, flops=max(guess) * 1.05**f, call=1e-6 * 1.25**c)
-            error = sum(math.log(predict(trial, r, cores) / (r["time_ns"] / 1e9)) ** 2 for r in runs)
-            if best is None or error < best[0]:
-                best = (error, trial)
-    return best[1]
+    """By steps in one constant at a time, which halve when none helps."""
+    large = max(runs, key=lambda r: r["n"])
+    rate = pairs(large["n"], large["causal"]) * large["heads"] * 4 * large["d"] / seconds_of(large) / min(large["ranks"], cores)
+    m, step = {"flops": rate, "call": 5e-5, "copy": 4e9, "step": 2e-5}, 2.0
+    least = miss(m, runs, cores)
+    while step > 1e-3:
+        better = False
+        for name in m:
+            for by in (math.exp(step), math.exp(-step)):
+                trial = dict(m, **{name: min(max(m[name] * by, 1e-9), 1e15)})
+                error = miss(trial, runs, cores)
+                if error < least:
+                    least, m, better = error, trial, True
+        step = step if better else step / 2
+    return m
+
+
+def errors_of(m, runs, cores):
+    return sorted(abs(predict(m, r, cores) / seconds_of(r) - 1) for r in runs)
+
+
+def unseen(runs, cores):
+    return sorted(errors_of(fit(runs[:n] + runs[n + 1 :], cores), [runs[n]], cores)[0] for n in range(len(runs)))
 
 
 def table(m, heads, kv_heads, d):
@@ -121,16 +156,15 @@ def main():
     runs = read_runs(a.runs)
     if runs:
         m = fit(runs, a.cores)
-        print(f"fitted to {len(runs)} runs: {m['flops'] / 1e9:.1f} GFLOP/s a core, {1e6 * m['call']:.0f} us a call; "
-              f"measured: {m['link'] / 1e9:.2f} GB/s, {1e6 * m['latency']:.0f} us a message\n")
+        print(f"fitted to {len(runs)} runs on {a.cores} cores, of one: {m['flops'] / 1e9:.1f} GFLOP/s, {1e6 * m['call']:.0f} us a launch, "
+              f"copies at {m['copy'] / 1e9:.2f} GB/s, {1e6 * m['step']:.0f} us a step\n")
         print("| way | ranks | N | D | causal | measured ms | model ms | error |\n|---|---:|---:|---:|---|---:|---:|---:|")
-        errors = []
         for r in runs:
-            ms, by = r["time_ns"] / 1e6, 1e3 * predict(m, r, a.cores)
-            errors.append(abs(by / ms - 1))
+            ms, by = 1e3 * seconds_of(r), 1e3 * predict(m, r, a.cores)
             print(f"| {r['way']} | {r['ranks']} | {r['n']} | {r['d']} | {'yes' if r['causal'] else 'no'} | {ms:.1f} | {by:.1f} | {100 * (by / ms - 1):+.0f} % |")
-        errors.sort()
-        print(f"\nerror: median {100 * errors[len(errors) // 2]:.0f} %, largest {100 * errors[-1]:.0f} %")
+        seen, left = errors_of(m, runs, a.cores), unseen(runs, a.cores)
+        print(f"\nerror: median {100 * seen[len(seen) // 2]:.0f} %, largest {100 * seen[-1]:.0f} %; "
+              f"of runs left out: median {100 * left[len(left) // 2]:.0f} %, largest {100 * left[-1]:.0f} %")
     table({"flops": a.flops, "call": a.call, "latency": a.latency}, a.heads, a.kv_heads, a.d)
 
 

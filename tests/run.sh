@@ -50,6 +50,7 @@ later "header alone as C11 and C++17, README example" sh tests/check_header.sh b
 later "kernels alone through clang" sh tests/check_kernels.sh
 later "includes run downward, files and functions stay short" python3 tests/check_structure.py
 later "what is counted" sh tests/check_steps.sh
+later "the cost model of several ranks" python3 tests/check_scale.py
 later "formatting" sh tests/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
 later "Mesa's rusticl" sh tests/rusticl.sh build
