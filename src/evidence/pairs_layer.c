@@ -44,7 +44,7 @@ static const struct pairs_factor layer[] = {
       "ropehalf-rotary12-positions-sectiont2-sectionh2-sectionw2-sectionsmixed"}},
     {"scores",
      COMPILED,
-     {"", "softcap1.5", "biasqk", "maskqk", "alibi", "alibi-mods-modsread", "headscales", "dropout0.3:7"}},
+     {"", "softcap1.5", "biasqk", "maskqk", "alibi", "alibi-mods-modsread", "scalem0.1", "dropout0.3:7"}},
     {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"projections", RUN, {"", "native"}},
     {"precision", RUN, {"", "split"}},
