@@ -130,10 +130,11 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
+    next_block(&t, &kv.values, t.begin);
     const ahead next = ahead_find(&t, q, &buffers, out_rows);
     start_rows(q_tile, &x, q, &t);
     bool empty = true; // nothing is in the output
-    for (next_block(&t, &kv.values, t.begin); t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
+    for (; t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
         tile_load_bias(&t, &call);
         product_find_rows(&kv, t.k0, t.count);
         VEC m[ROW_VECTORS];
