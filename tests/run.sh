@@ -18,6 +18,7 @@ install_packages build-essential meson ninja-build pkg-config python3 python3-nu
     libfreetype-dev libfontconfig-dev fonts-dejavu-core fonts-wqy-microhei libopenmpi-dev openmpi-bin
 
 mkdir -p build
+find_numpy
 intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
 intel=$!
 step "driver" choose_driver

@@ -22,6 +22,16 @@ install_packages() {
     as_root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $available >/dev/null
 }
 
+# Debian's numpy is for Debian's Python, before which another may stand.
+find_numpy() {
+    if ! python3 -c 'import numpy' 2>/dev/null && /usr/bin/python3 -c 'import numpy' 2>/dev/null; then
+        mkdir -p build/bin
+        ln -sf /usr/bin/python3 build/bin/python3
+        PATH=$PWD/build/bin:$PATH
+        export PATH
+    fi
+}
+
 # How long a step took, for the list at the end.   $1 seconds, $2 name
 timings= begun=$(date +%s)
 took() {
