@@ -112,8 +112,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
     t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
-    t.seen_tile = seen_tile;
-    t.call = &call;
+    t.seen_tile = seen_tile, t.call = &call;
 #if RAGGED
     t.place = &place;
 #endif
