@@ -202,7 +202,8 @@ START_TEST(tiles_by_rate) {
         {"Zen 5, the other way round", 233, 238, 1024, 2, 8},
         {"Sapphire Rapids, quiet", 124, 137, 1024, 4, 6},
         {"Sapphire Rapids, the other thread busy", 86, 108, 1024, 4, 6},
-        {"Sapphire Rapids, 77 rows", 124, 137, 77, 5, 4},
+        {"Sapphire Rapids, 77 rows", 124, 137, 77, 5, 3},
+        {"Sapphire Rapids, 96 rows", 124, 137, 96, 6, 3},
         {"one of them is wrong", -1, 137, 1024, 2, 8},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
