@@ -58,6 +58,8 @@ refused 2 'is empty' attend --q x.npy --k x.npy --v x.npy --out refused.npy --de
 refused 2 'of one device' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --dropout 0.5 --dropout-mask refused_too.npy
 refused 2 'cannot be dealt by rows' attend --q x.npy --k x.npy --v x.npy --out refused.npy --devices 0,0 --deal rows --dropout 0.5
 refused 2 'partners of its own' bench --devices 0,0 --options
+refused 2 'mpi: is written out' bench -n 8 --mp
+refused 2 'mpi: is written out' bench -n 8 --against --mp
 refused 2 'no --only or --family' verify --devices 0,0 --only flash
 
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi

@@ -164,6 +164,9 @@ static bool take_bench(void *target, int id, const char *value, char why[256]) {
     case BENCH_OPTIONS:
         b->options = true;
         return true;
+    case BENCH_MPI: // tool_bench has looked for it
+        snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
+        return false;
     default:
         b->save = value;
         snprintf(why, 256,
