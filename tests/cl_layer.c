@@ -6,6 +6,7 @@
 
 #include "cl_layer_inside.h"
 
+#include <stdatomic.h>
 #include <stddef.h>
 #include <string.h>
 
@@ -19,7 +20,8 @@ static bool use_waits(cl_uint count, const cl_event *waits, const char *call) {
     return live;
 }
 
-static cl_event to_fail; // handed out in place of a command's own, with a reference that is no program's
+static _Atomic cl_event
+    to_fail; // handed out in place of a command's own, with a reference that is no program's
 
 // Events that may wait for one that fails, held until the program has finished its queues and arms anew or says so: PoCL
 // 3.1 tells an event that failed of the end of others, also when it is freed.
@@ -41,8 +43,9 @@ static cl_int give_failing_event(cl_command_queue queue, cl_event *event) {
     cl_context context = NULL;
     cl_int code = next->clGetCommandQueueInfo(queue, CL_QUEUE_CONTEXT, sizeof context, &context, NULL);
     if (event == NULL || code != CL_SUCCESS) return code;
-    *event = to_fail = next->clCreateUserEvent(context, &code);
-    if (to_fail != NULL) hold(to_fail);
+    *event = next->clCreateUserEvent(context, &code);
+    atomic_store(&to_fail, *event);
+    if (*event != NULL) hold(*event);
     return code;
 }
 
@@ -52,8 +55,7 @@ static void hold_events(bool on) {
 }
 
 static void fail_event(void) {
-    cl_event event = to_fail;
-    to_fail = NULL;
+    cl_event event = atomic_exchange(&to_fail, NULL);
     if (event == NULL) return;
     next->clSetUserEventStatus(event, CL_OUT_OF_RESOURCES);
 }

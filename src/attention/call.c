@@ -91,6 +91,7 @@ static void fill_problem(call *c) {
         .paged = cla_kv_is_paged(&p->kv),
         .shared_kv = p->rope.layout == CLATTN_ROPE_NONE && cla_kv_is_shared(&p->kv),
         .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
+        .band = cla_score_band(&p->score),
         .dropout = p->score.dropout > 0.0f,
         .wants_weights = cla_tensor_given(&p->weights),
         .wants_scores = cla_tensor_given(&p->scores),

@@ -96,6 +96,8 @@ clattn_status cla_sinks_enqueue(const call *c, chain *steps, cl_mem to, cl_mem *
 clattn_status cla_score_check(clattn_context *context, const clattn_score *score);
 clattn_status cla_score_take_arrays(call *c, bool copy);
 int cla_score_flags(const clattn_score *score);
+// Keys that the window, or it and causality, let a row see; 0: one side is open.
+int cla_score_band(const clattn_score *score);
 int32_t cla_call_shift(const call *c, int b); // position of an item's row 0 among the keys
 void cla_score_fill(const call *c, attention_args *a);
 

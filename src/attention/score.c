@@ -1,5 +1,6 @@
 // score.c: the options of clattn_score: refused with the option's name, what was seen and what would be accepted, or
 // turned into kernel arguments. A new option has its check, its flag and its place in the arguments here.
+#include <limits.h>
 #include <math.h>
 #include <stddef.h>
 #include <string.h>
@@ -146,6 +147,13 @@ int cla_score_flags(const clattn_score *s) {
            (s->sinks || cla_tensor_given(&s->sinks_device) ? ARGS_SINK : 0) |
            (s->head_scales ? ARGS_HEAD_SCALES : 0) |
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
+}
+
+int cla_score_band(const clattn_score *s) {
+    const int64_t left = s->window ? s->window_left : -1, right = s->causal   ? 0
+                                                                  : s->window ? s->window_right
+                                                                              : -1;
+    return left < 0 || right < 0 ? 0 : (int)(left + right + 1 < INT_MAX ? left + right + 1 : INT_MAX);
 }
 
 // Of the launch: what is counted from its first key on.

@@ -20,6 +20,7 @@ typedef struct problem {
     bool wants_scores;    // a score tap is returned
     clattn_kernel kernel; // what the caller asks for
     int splits;           // likewise, 0: any
+    int band;             // keys that its window lets a row see, 0: no window, or one that is open on a side
     // Sequences of different lengths: batch of them, the longest n_q and n_kv; all their query rows are so many.
     bool ragged;
     int packed_rows;

@@ -44,7 +44,8 @@ static int take_row(const command_line *line, const option_group *group, const o
                           value);
     *taken = true;
     if (group->take(group->target, row->id, value, why)) return -1;
-    return tool_wrong(line->command, "%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "", why);
+    return tool_wrong(line->command, "%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "",
+                      why);
 }
 
 static int take(command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {

@@ -44,9 +44,26 @@ static const struct {
     const char *condition, *name;
 } classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
                {"nq=17..96", "attend-f32-b2-h12-n77-d64-full"},
-               {"nq=97..", "attend-f32-b1-h8-n1024-d64-full"}};
+               {"nq=97.. band=513.. blocks=0", "attend-f32-b1-h8-n1024-d64-full"}};
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
 _Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
+
+// What a row for the class's test is for: as many rows, and no narrower a window or other blocks than it has.
+static void name_class(tune_class *class) {
+    const struct test_case *c = &class->test;
+    const clattn_score *s = &c->score;
+    const long long n = (long long)c->n_q, left = s->window ? s->window_left : -1,
+                    right = s->causal   ? 0
+                            : s->window ? s->window_right
+                                        : -1;
+    char band[32] = "band=513..";
+    if (left >= 0 && right >= 0) snprintf(band, sizeof band, "band=..%lld", left + right + 1);
+    if (n < 97 && left < 0 && !c->blocks)
+        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
+    else
+        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s blocks=%d", n, n, band,
+                 c->blocks);
+}
 
 static bool take_case(tune *t, const char *value, char why[256]) {
     struct test_case *c = &t->classes[0].test;
@@ -55,8 +72,7 @@ static bool take_case(tune *t, const char *value, char why[256]) {
     if (hard < 0 && !case_parse(value, c, why)) return false;
     t->named = true;
     t->class_count = 1;
-    snprintf(t->classes[0].condition, sizeof t->classes[0].condition, "nq=%lld..%lld", (long long)c->n_q,
-             (long long)c->n_q);
+    name_class(&t->classes[0]);
     return true;
 }
 

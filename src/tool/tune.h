@@ -11,7 +11,7 @@
 
 // The problem classes that get a row each; a representative is timed.
 typedef struct tune_class {
-    char condition[32];
+    char condition[64];
     struct test_case test;
 } tune_class;
 
