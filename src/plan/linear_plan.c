@@ -9,7 +9,8 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                            .lanes = cla_plan_lanes_key(in),
                            .type = (int)p->type_w,
                            .d = (int)(p->reduction < INT32_MAX ? p->reduction : INT32_MAX),
-                           .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX)};
+                           .nq = (int)(p->rows < INT32_MAX ? p->rows : INT32_MAX),
+                           .band = INT32_MAX};
     uint64_t kernels =
         TUNED_BIT(TUNED_CLBLAST) | TUNED_BIT(KERNEL_LINEAR_ROWS) | TUNED_BIT(KERNEL_LINEAR_TILES);
     if (in->device->is_cpu) kernels |= TUNED_BIT(KERNEL_LINEAR_LANES) | TUNED_BIT(KERNEL_LINEAR_FEW_LANES);

@@ -111,7 +111,7 @@ bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int s
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {
     const clattn_capabilities *of = &context->capabilities;
     const plan_input in = cla_planner_linear_input(context);
-    const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in)};
+    const tuned_key key = {.cpu = of->is_cpu, .lanes = cla_plan_lanes_key(&in), .band = INT32_MAX};
     const tuned_row *row =
         cla_tuned_find(&context->planner->own, NULL, TUNED_BIT(TUNED_CLBLAST_KERNELS + kernel), &key);
     return row ? row->clblast : NULL;

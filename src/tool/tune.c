@@ -273,10 +273,17 @@ static bool projects_in_lanes(session *s) {
            !strcmp(choice.kernel_name, "linear_lanes");
 }
 
+static const char *projection_rows(const tune *t, bool lanes, char text[48]) {
+    const long long n = (long long)t->classes[0].test.n_q;
+    if (!t->named) return lanes ? "nq=41.." : "type=f32 nq=17..";
+    snprintf(text, 48, "nq=%lld..%lld", n, n);
+    return text;
+}
+
 // One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
 static int tune_projection(tune *t, const char *name) {
     struct test_case c;
-    char why[256], line[512], device[40];
+    char why[256], line[512], device[40], rows[48];
     double clblast = 0.0, native = 0.0;
     session s = {0};
     if (t->named)
@@ -301,12 +308,8 @@ static int tune_projection(tune *t, const char *name) {
              "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
              native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
                                                                   : "clblast",
-             tune_device_condition(&t->device, device),
-             t->named ? t->classes[0].condition
-             : lanes  ? "nq=41.."
-                      : "type=f32 nq=17..",
-             (long long)c.n_q, (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6,
-             native / 1e6);
+             tune_device_condition(&t->device, device), projection_rows(t, lanes, rows), (long long)c.n_q,
+             (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
     if (clblast > 0.0 || native > 0.0) tune_add_line(t, line), t->row_count++;
     return -1;
 }
