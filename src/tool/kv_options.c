@@ -34,21 +34,26 @@ static bool take_kv(void *target, int id, const char *value, char why[256]) {
     }
 }
 
+static const option_row kv_rows[] = {
+    {"past-k", "FILE", KV_PAST_K, "[B or 1,Hkv,P,D] keys before the call's own; all items share a size of 1"},
+    {"past-v", "FILE", KV_PAST_V, "[B or 1,Hkv,P,Dv] their values"},
+    {"prefix-k", "FILE", KV_PREFIX_K,
+     "[1,Hkv,P,D] keys before the call's own that all batch items share: read once for all, where that "
+     "pays"},
+    {"prefix-v", "FILE", KV_PREFIX_V, "[1,Hkv,P,Dv] their values"},
+    {"past-lengths", "FILE", KV_PAST_LENGTHS, "[B] past rows of each item; default all"},
+    {"block-table", "FILE", KV_BLOCK_TABLE,
+     "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths "
+     "count"},
+    {"page-size", "N", KV_PAGE_SIZE, "rows of a page; default those of --k"},
+};
+
 option_group kv_group(kv_options *o) {
-    static const option_row rows[] = {
-        {"past-k", "FILE", KV_PAST_K, "[B or 1,Hkv,P,D] keys before those of --k, which a size of 1 shares"},
-        {"past-v", "FILE", KV_PAST_V, "[B or 1,Hkv,P,Dv] their values"},
-        {"prefix-k", "FILE", KV_PREFIX_K,
-         "[1,Hkv,P,D] keys before those of --k that all batch items share: read once for all, where that "
-         "pays"},
-        {"prefix-v", "FILE", KV_PREFIX_V, "[1,Hkv,P,Dv] their values"},
-        {"past-lengths", "FILE", KV_PAST_LENGTHS, "[B] past rows of each item; default all"},
-        {"block-table", "FILE", KV_BLOCK_TABLE,
-         "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths "
-         "count"},
-        {"page-size", "N", KV_PAGE_SIZE, "rows of a page; default those of --k"},
-    };
-    return (option_group){"past and pages", rows, sizeof rows / sizeof rows[0], take_kv, o};
+    return (option_group){"past and pages", kv_rows, sizeof kv_rows / sizeof kv_rows[0], take_kv, o};
+}
+
+option_group kv_past_group(kv_options *o) {
+    return (option_group){"past", kv_rows, 5, take_kv, o}; // up to past-lengths
 }
 
 // A prefix is a past of all items.

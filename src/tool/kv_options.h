@@ -1,5 +1,5 @@
-// kv_options.h: the options of attend that say where keys lie besides --k and --v: past rows, and pages. And how K and V go to
-// the device, as numbers or quantised.
+// kv_options.h: the options of attend that say where keys lie besides --k and --v: past rows, and pages; layer has the past ones.
+// And how K and V go to the device, as numbers or quantised.
 #ifndef CLATTN_TOOL_KV_OPTIONS_H
 #define CLATTN_TOOL_KV_OPTIONS_H
 #include "tool/tensors.h"
@@ -13,6 +13,7 @@ typedef struct kv_options {
 } kv_options;
 
 option_group kv_group(kv_options *o);
+option_group kv_past_group(kv_options *o); // those of past rows alone
 // Load the files; what they hold is stored as names_types[type] says, u2 files of `bf16` as that. Returns -1, else the exit
 // status.
 int kv_options_load(const char *command, kv_options *o, int64_t batch, int type, bool bf16);

@@ -144,6 +144,7 @@ static const option_row layer_rows[] = {
      "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid"},
     {"gate-bias", "TENSOR", OPTION_TENSORS + LAYER_GATE_BIAS, "[H] or [H*Dv]"},
     {"norm", "MODE", OPTION_NORM, "RMSNorm of q and k before RoPE: none, heads or width"},
+    {"qk-norm", "MODE", OPTION_NORM, "the same as --norm"},
     {"norm-eps", "X", OPTION_NORM_EPSILON, "default 1e-6"},
     {"norm-plus-one", NULL, OPTION_NORM_PLUS_ONE, "the norms' weights are 1 + those of the file"},
     {"heads", "H", OPTION_HEADS, "query heads"},
@@ -176,14 +177,16 @@ static int load_inputs(layer_run *r) {
     if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    if (status < 0 && r->dynamic)
-        r->rope.rope.length = (double)(r->rows.whole ? r->rows.whole : r->x_array.shape[1]);
     if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
         status = tool_wrong("layer", "--cu-seqlens-kv: is of y, and --y FILE is not given");
     if (status < 0) status = ragged_options_load("layer", &r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
+    if (status < 0) status = kv_options_load("layer", &r->kv, batch, r->dtype, r->dtype == 2);
+    if (status < 0 && r->dynamic)
+        r->rope.rope.length = (double)((r->rows.whole ? r->rows.whole : r->x_array.shape[1]) +
+                                       (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
     return status >= 0 ? status : score_options_load("layer", &r->score, batch, heads);
 }
 
@@ -193,16 +196,18 @@ int layer_upload(layer_run *r, tensors *t) {
     int status = layer_weights_upload(&r->weights, t, p);
     if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
     if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
+    if (status < 0) status = kv_options_upload(&r->kv, t, false, &p->kv);
     if (status < 0) status = score_options_upload(&r->score, t);
     if (status < 0) status = rope_options_upload(&r->rope, t);
     p->rope = r->rope.rope;
     const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
-    int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], y->shape[1]};
-    clattn_attention_params sequences = {0};
+    const int64_t past = p->kv.past_k.rank ? p->kv.past_k.shape[2] : 0;
+    int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], past + y->shape[1]};
+    clattn_attention_params sequences = {.kv = p->kv};
     ragged_options_apply(&r->ragged, &sequences, full);
     p->sequences = sequences.sequences, p->cu_seqlens_q = sequences.cu_seqlens_q;
     p->kv.cu_seqlens_kv = sequences.kv.cu_seqlens_kv;
-    if (r->ragged.cu && !r->y) full[3] = full[2];
+    if (r->ragged.cu && !r->y) full[3] = past + full[2];
     if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
     if (status < 0 && r->attention_weights)
         status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->params.weights);
@@ -222,6 +227,7 @@ static double layer_flops(const clattn_layer_params *p) {
     a.kv.k = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, y->shape[0], kv_heads, y->shape[1], a.q.shape[3]);
     a.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, y->shape[0], kv_heads, y->shape[1],
                                 p->wv.shape[0] / kv_heads);
+    a.kv.past_k = p->kv.past_k, a.kv.past_lengths = p->kv.past_lengths;
     const double rows = (double)(p->x.shape[0] * p->x.shape[1]),
                  kv_rows = (double)(y->shape[0] * y->shape[1]);
     const double q = (double)(p->wq.shape[0] * p->wq.shape[1]), o = (double)(p->wo.shape[0] * p->wo.shape[1]);
@@ -274,6 +280,7 @@ static void free_layer(layer_run *r) {
     array_free(&r->out_array);
     array_free(&r->weights_array);
     score_options_free(&r->score);
+    kv_options_free(&r->kv);
     rope_options_free(&r->rope);
     ragged_options_free(&r->ragged);
     expect_free(&r->expect);
@@ -286,6 +293,7 @@ int tool_layer(int argc, char **argv) {
         {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
         rope_group(&r.rope),
         score_group(&r.score),
+        kv_past_group(&r.kv),
         ragged_group(&r.ragged),
         ranks_group(&r.ranks),
         expect_group(&r.expect),

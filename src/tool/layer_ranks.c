@@ -36,6 +36,9 @@ int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
         return tool_wrong("layer", "--mpi-way decode: is of attend");
+    if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
+        return tool_wrong("layer", "--%s: is not built for --mpi; attend --mpi takes it",
+                          r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
     return -1;
 }
 

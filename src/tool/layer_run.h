@@ -3,6 +3,7 @@
 #define CLATTN_TOOL_LAYER_RUN_H
 #include "evidence/presets.h"
 #include "tool/expect.h"
+#include "tool/kv_options.h"
 #include "tool/layer_weights.h"
 #include "tool/model.h"
 #include "tool/ragged_options.h"
@@ -25,6 +26,7 @@ typedef struct layer_run {
     array x_array, y_array, out_array, weights_array;
     clattn_layer_params params;
     score_options score;
+    kv_options kv;
     ragged_options ragged;
     expect expect;
     common_options common;
