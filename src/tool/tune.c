@@ -48,7 +48,7 @@ static const struct {
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
 _Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
 
-// What a row for the class's test is for: as many rows, and no narrower a window or other blocks than it has.
+// What a row for the class's test is for: as many query rows, and where they are many no wider a window than it has, or none.
 static void name_class(tune_class *class) {
     const struct test_case *c = &class->test;
     const clattn_score *s = &c->score;
@@ -58,7 +58,7 @@ static void name_class(tune_class *class) {
                                         : -1;
     char band[32] = "band=513..";
     if (left >= 0 && right >= 0) snprintf(band, sizeof band, "band=..%lld", left + right + 1);
-    if (n < 97 && left < 0 && !c->blocks)
+    if (n < 97) // shipped rows do not tell them apart
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
     else
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s blocks=%d", n, n, band,
