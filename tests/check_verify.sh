@@ -1,9 +1,9 @@
 #!/bin/sh
 # clattn verify: the hard cases in the kernel variants that the device suites have least of; with CLATTN_THOROUGH=on in all.
-# The planner's own choice and unfused are the suite `case`, linear-lanes the suites linear and layer; flash-tiles and decode-groups have some.   $1 build folder
+# The planner's own choice and unfused are the suite `case`, linear-lanes the suites linear and layer; the others have hostile ones.   $1 build folder
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off
-for variant in flash flash-matrix flash-lanes-4 decode-rows-16 linear-rows linear-tiles linear-matrix; do
+for variant in flash-matrix decode-rows-16 linear-rows linear-tiles linear-matrix; do
     "$clattn" verify --cache-dir off --only "$variant"
 done

@@ -144,7 +144,7 @@ suite() {
     wrapped=${log%.txt}-look_again.sh.txt # Meson names the log by what runs the programs
     rm -f "$log" "$wrapped"               # those of another suite
     case $kind in
-    layer-only) set -- layer errors_layer linear errors_linear linear_linear_rows layer_linear_tiles ;;
+    layer-only) set -- layer errors_layer linear errors_linear layer_linear_tiles ;;
     device-once) set -- --suite device --no-suite variants --no-suite kernels ;; # what the variants have of host code is there already
     device)
         set -- --suite device

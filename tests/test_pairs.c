@@ -12,8 +12,8 @@
 #include "evidence/pairs.h"
 
 #define SEED 1
-#define SHARE_STEP 8 // of the configurations a share takes every eighth,
-#define SHARE_ROWS 4 // and so many of its rows
+#define SHARE_STEP 16 // of the configurations a share takes every sixteenth,
+#define SHARE_ROWS 4  // and so many of its rows
 
 static struct pairs array;
 static int *chosen, chosen_count; // rows of it
