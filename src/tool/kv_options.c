@@ -35,7 +35,9 @@ static bool take_kv(void *target, int id, const char *value, char why[256]) {
 }
 
 static const option_row kv_rows[] = {
-    {"past-k", "FILE", KV_PAST_K, "[B or 1,Hkv,P,D] keys before the call's own; all items share a size of 1"},
+    {"past-k", "FILE", KV_PAST_K,
+     "[B or 1,Hkv,P,D] keys before the call's own, which a size of 1 shares; --causal bottom-right, or "
+     "--align, lets rows stand behind them"},
     {"past-v", "FILE", KV_PAST_V, "[B or 1,Hkv,P,Dv] their values"},
     {"prefix-k", "FILE", KV_PREFIX_K,
      "[1,Hkv,P,D] keys before the call's own that all batch items share: read once for all, where that "
