@@ -13,11 +13,20 @@ static struct test_case named;
 
 // Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
 // refuse what they cannot do.
+// With CLATTN_TEST_CASES=share a case is run by the planner's choice and by one kernel of the others, which they take in turns: by all
+// of them it is compiled for minutes.
+static bool in_share(int index, int kernel) {
+    const char *wanted = getenv("CLATTN_TEST_CASES");
+    return wanted == NULL || strcmp(wanted, "share") != 0 || kernel == CLATTN_KERNEL_AUTO ||
+           kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
+}
+
 START_TEST(with_every_kernel) {
     const struct test_case test = hard_case(_i);
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {
         char why[512] = "", name[CASE_NAME_SIZE];
         if (test.kernel != CLATTN_KERNEL_AUTO && kernel != (int)test.kernel) continue;
+        if (test.kernel == CLATTN_KERNEL_AUTO && !in_share(_i, kernel)) continue;
         struct case_data *data = case_make(&test);
         case_retype(data);
         data->test.kernel = (clattn_kernel)kernel;

@@ -13,6 +13,7 @@
 
 #define SEED 1
 #define SHARE_STEP 16 // of the configurations a share takes every sixteenth,
+#define SHARE_FIRST 4 // from this one on,
 #define SHARE_ROWS 4  // and so many of its rows
 
 static struct pairs array;
@@ -21,7 +22,7 @@ static int *chosen, chosen_count; // rows of it
 // Whether row n is one of the share.
 static bool in_share(int n) {
     int before = 0;
-    if (array.rows[n].configuration % SHARE_STEP != SHARE_STEP / 2) return false;
+    if (array.rows[n].configuration % SHARE_STEP != SHARE_FIRST) return false;
     for (int i = 0; i < n; i++) before += array.rows[i].configuration == array.rows[n].configuration;
     return before < SHARE_ROWS;
 }
