@@ -11,8 +11,6 @@
 
 static struct test_case named;
 
-// Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
-// refuse what they cannot do.
 // With CLATTN_TEST_CASES=share a case is run by the planner's choice and by one kernel of the others, which they take in turns: by all
 // of them it is compiled for minutes.
 static bool in_share(int index, int kernel) {
@@ -21,6 +19,8 @@ static bool in_share(int index, int kernel) {
            kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
 }
 
+// Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
+// refuse what they cannot do.
 START_TEST(with_every_kernel) {
     const struct test_case test = hard_case(_i);
     for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {

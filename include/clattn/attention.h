@@ -44,9 +44,8 @@ typedef enum clattn_kernel {
  * keys. That changes rounding and time alone: combining by lse in float32, as clattn_merge_enqueue does, moves the two parts'
  * weights by up to |lse| * 6e-8 of them, so where scores go into the hundred thousands ask for NEVER. It can be done where every
  * row sees the whole past (but for mask and bias), and what is added to its scores lies in memory or is the same for all: not
- * with ALiBi, head_scales, score_mod,
- * mask_mod, block_mask, dropout, weights, scores, splits or the unfused kernel, nor where the views' strides do not let rows of
- * several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose
+ * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits or the unfused kernel, nor where the
+ * views' strides do not let rows of several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose
  * query axis is 1; one that repeats along heads or items does where Nq is 1.
  * Of several levels - a prefix of all, one of each group of items, own keys - each is a call of its own with lse (the items of a
  * group are a part of q's batch; where a level has nothing but shared keys, k and v have no rows), and clattn_merge_enqueue

@@ -149,11 +149,17 @@ int cla_score_flags(const clattn_score *s) {
            (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
 }
 
+// Left and right bound of the keys a row sees around its position, -1: none; causality is a right bound of 0.
+static int left_of(const clattn_score *s) {
+    return s->window ? s->window_left : -1;
+}
+static int right_of(const clattn_score *s) {
+    return s->causal ? 0 : s->window ? s->window_right : -1;
+}
+
 int cla_score_band(const clattn_score *s) {
-    const int64_t left = s->window ? s->window_left : -1, right = s->causal   ? 0
-                                                                  : s->window ? s->window_right
-                                                                              : -1;
-    return left < 0 || right < 0 ? 0 : (int)(left + right + 1 < INT_MAX ? left + right + 1 : INT_MAX);
+    const int64_t left = left_of(s), right = right_of(s), band = left + right + 1;
+    return left < 0 || right < 0 ? 0 : (int)(band < INT_MAX ? band : INT_MAX);
 }
 
 // Of the launch: what is counted from its first key on.
@@ -173,10 +179,7 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
     a->softcap = s->softcap;
     a->shift = c->problem.batch ? cla_call_shift(c, 0) : 0;
-    // Left and right bound of the keys a row sees around its position; causality is a right bound of 0.
-    a->window_left = s->window ? s->window_left : -1;
-    a->window_right = s->window ? s->window_right : -1;
-    if (s->causal && (a->window_right < 0 || a->window_right > 0)) a->window_right = 0;
+    a->window_left = left_of(s), a->window_right = right_of(s);
     a->flags |= cla_score_flags(s);
 }
 

@@ -55,7 +55,7 @@ option_group kv_group(kv_options *o) {
 }
 
 option_group kv_past_group(kv_options *o) {
-    return (option_group){"past", kv_rows, 5, take_kv, o}; // up to past-lengths
+    return (option_group){"past", kv_rows, KV_BLOCK_TABLE - KV_PAST_K, take_kv, o};
 }
 
 // A prefix is a past of all items.
