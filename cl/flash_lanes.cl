@@ -133,7 +133,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     row_softmax x;
     VEC keep[ROW_VECTORS];
     next_block(&t, &kv.values, t.begin);
-    const ahead next = ahead_find(&t, q, &buffers, out_rows);
+    const ahead next = ahead_find(&t, q, &buffers, &kv.keys, &kv.values, out_rows);
     start_rows(q_tile, &x, q, &t);
     bool empty = true; // nothing is in the output
     for (; t.k0 < t.end; next_block(&t, &kv.values, t.next)) {

@@ -220,31 +220,28 @@ START_TEST(tiles_by_rate) {
 }
 END_TEST
 
-// A row that sees few keys, by a window or as a block mask says, shares them with fewer others.
+// A row that sees few keys, by a window, shares them with fewer others.
 START_TEST(tiles_by_band) {
     static const struct {
         const char *word;
-        int n_q, band, score_ops, row_vectors;
+        int n_q, band, row_vectors;
         float tall;
         clattn_type type;
     } cases[] = {
-        {"no window", 1024, 0, 0, 2, 0, CLATTN_TYPE_F32},
-        {"window of 512", 1024, 512, 0, 1, 0, CLATTN_TYPE_F32},
-        {"window of 513", 1024, 513, 0, 2, 0, CLATTN_TYPE_F32},
-        {"window, long rows", 16384, 128, 0, 1, 0, CLATTN_TYPE_F32},
-        {"window, few rows", 40, 16, 0, 3, 0, CLATTN_TYPE_F32},
-        {"window, bfloat16", 1024, 256, 0, 2, 0, CLATTN_TYPE_BF16},
-        {"wider window, bfloat16", 1024, 257, 0, 4, 0, CLATTN_TYPE_BF16},
-        {"window, where loads are short", 1024, 128, 0, 4, 200, CLATTN_TYPE_F32},
-        {"mask", 1024, 0, ARGS_MASK, 2, 0, CLATTN_TYPE_F32},
-        {"mask with blocks", 1024, 0, ARGS_MASK | ARGS_BLOCKS, 1, 0, CLATTN_TYPE_F32},
-        {"mask with blocks, long rows", 16384, 0, ARGS_MASK | ARGS_BLOCKS, 4, 0, CLATTN_TYPE_F32},
+        {"no window", 1024, 0, 2, 0, CLATTN_TYPE_F32},
+        {"window of 512", 1024, 512, 1, 0, CLATTN_TYPE_F32},
+        {"window of 513", 1024, 513, 2, 0, CLATTN_TYPE_F32},
+        {"window, long rows", 16384, 128, 1, 0, CLATTN_TYPE_F32},
+        {"window, few rows", 40, 16, 3, 0, CLATTN_TYPE_F32},
+        {"window, bfloat16", 1024, 256, 2, 0, CLATTN_TYPE_BF16},
+        {"wider window, bfloat16", 1024, 257, 4, 0, CLATTN_TYPE_BF16},
+        {"window, where loads are short", 1024, 128, 4, 200, CLATTN_TYPE_F32},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         problem p = make_problem(cases[i].n_q);
         plan_input in = {.device = &wide_cpu, .shipped = &shipped};
         variant v;
-        p.band = cases[i].band, p.score_ops = cases[i].score_ops, p.type_kv = cases[i].type;
+        p.band = cases[i].band, p.type_kv = cases[i].type;
         keep(&in.probes, PROBE_LOADS_2X8, cases[i].tall > 0.0f ? 100.0f : 0.0f);
         keep(&in.probes, PROBE_LOADS_4X6, cases[i].tall);
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);

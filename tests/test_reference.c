@@ -133,6 +133,24 @@ START_TEST(one_wrong_element_is_found) {
 }
 END_TEST
 
+// Of float16 below 2^-14 the nearest that can be stored is right, and what is two steps off is not; 0 stays 0.
+START_TEST(steps_of_storage_are_right) {
+    enum { COUNT = 64 };
+    double ref[COUNT], got[COUNT];
+    char why[256] = "";
+    struct budget b = {"out", CLATTN_TYPE_F16, got, ref, NULL, COUNT, 0};
+    for (int n = 0; n < COUNT; n++) ref[n] = 1e-8 * n, got[n] = storage_round(CLATTN_TYPE_F16, ref[n]);
+    ck_assert_msg(budget_holds(&b, why, sizeof why), "%s", why);
+    got[40] += ldexp(1, -23);
+    ck_assert(!budget_holds(&b, why, sizeof why));
+    got[40] -= ldexp(1, -23), got[0] = ldexp(1, -24);
+    ck_assert(!budget_holds(&b, why, sizeof why));
+    // Where steps are smaller than values by 2^-11 it is the mean that counts.
+    for (int n = 0; n < COUNT; n++) ref[n] = 1 + 1e-2 * n, got[n] = 1.002 * ref[n];
+    ck_assert(!budget_holds(&b, why, sizeof why));
+}
+END_TEST
+
 static int64_t nans(const double *x, int64_t count) {
     int64_t n = 0;
     for (int64_t i = 0; i < count; i++) n += isnan(x[i]) != 0;
@@ -168,6 +186,7 @@ int main(void) {
     tcase_add_test(group, samples_are_the_whole);
     tcase_add_test(group, turned_and_rounded);
     tcase_add_test(group, one_wrong_element_is_found);
+    tcase_add_test(group, steps_of_storage_are_right);
     tcase_add_test(group, unseen_is_nan);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK_GETENV);

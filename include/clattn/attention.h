@@ -41,8 +41,9 @@ typedef enum clattn_kernel {
 
 /* Whether a past that all batch items share (past_k and past_v of 1 in B, B above 1, past_lengths all alike) is read once for all
  * of them: by a launch of its own over it, of the rows of all items, whose results are combined with those of the items' own
- * keys. That changes rounding and time alone: combining by lse in float32, as clattn_merge_enqueue does, moves the two parts'
- * weights by up to |lse| * 6e-8 of them, so where scores go into the hundred thousands ask for NEVER. It can be done where every
+ * keys (maxima and sums apart: none of it goes through lse). That changes rounding and time alone. The two launches may be of two
+ * kernels, each of which rounds a score by some 1e-7 of it: where scores go into the hundred thousands, which float32 holds to a
+ * hundredth, keys that are alike weigh the same by one kernel alone: ask for one (kernel) or for NEVER. It can be done where every
  * row sees the whole past (but for mask and bias), and what is added to its scores lies in memory or is the same for all: not
  * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits or the unfused kernel, nor where the
  * views' strides do not let rows of several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose

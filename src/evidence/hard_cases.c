@@ -114,6 +114,11 @@ const struct hard_case hard_cases[] = {
      "attend-f32-b3-h4-hkv2-n1-nkv90-d64-causal-lse-softcap5-past70-sharedpast-cascadealways-maskb1qk-biasqk-"
      "sinks-kvlen90:75:81"},
     {"cascade-i8", "decode-bf16-b5-h4-hkv2-n1-nkv77-d64-causal-kvi8-lse-past60-sharedpast-cascadealways"},
+    // Equal scores of 6e6 in both parts, by one kernel: 400 keys and 200 weigh 2 to 1.
+    {"cascade-huge-flash",
+     "attend-f32-b2-h6-hkv2-n16-nkv600-d40-full-flash-kvi8-lse-past400-sharedpast-cascadealways-huge"},
+    {"cascade-huge-decode",
+     "attend-f32-b2-h6-hkv2-n16-nkv600-d40-full-decode-lse-past400-sharedpast-cascadealways-hugeneg"},
     {"pages", "attend-f32-b3-h4-hkv2-n9-nkv144-d64-causal-bshd-lse-pages16-kvlen144:33:70"},
     {"pages-odd", "attend-bf16-b2-h2-n5-nkv105-d64-causal-padded-lse-pages7-maskqk-kvlen105:50-ropehalf"},
 

@@ -161,6 +161,15 @@ static const struct {
     {1u << ROWS, "infbias"},
 };
 
+// Two that these families do not take together.
+static const struct {
+    unsigned families;
+    const char *token[2];
+} seconds[] = {
+    // Two kernels, each of which rounds a score of 6e6 by half a unit its own way; one of both parts is in the hard cases.
+    {1u << PLANNER, {"cascade", "huge"}},
+};
+
 // Three tokens of which these families take every two.
 static const struct {
     unsigned families;
@@ -219,6 +228,9 @@ bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b
     if (!pairs_has(family, factor_a, level_a) || !pairs_has(family, factor_b, level_b)) return false;
     for (int n = 0; n < o->apart_count; n++)
         if (are_both(a, b, o->apart[n][0], o->apart[n][1])) return false;
+    for (size_t n = 0; n < sizeof seconds / sizeof seconds[0]; n++)
+        if (seconds[n].families >> family & 1 && are_both(a, b, seconds[n].token[0], seconds[n].token[1]))
+            return false;
     for (int n = 0; o == &pairs_of_attention && n < pairs_refused_count; n++)
         if (are_both(a, b, pairs_refused[n].token_a, pairs_refused[n].token_b)) return false;
     return true;

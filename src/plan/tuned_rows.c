@@ -13,14 +13,12 @@ const char clattn_tuned_rows_text[] =
     "flash_lanes cpu=1 lanes=16.. nq=65..80 : ROW_VECTORS=5 KEY_BLOCK=3 TILE_KV=84\n"
     "flash_lanes cpu=1 lanes=16.. nq=81..96 : ROW_VECTORS=6 KEY_BLOCK=3 TILE_KV=96\n"
     "flash_lanes cpu=1 lanes=16.. nq=97..128 : ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=128\n" // two whole tiles
-    // A narrow window, or a block mask: a tile of fewer rows sees fewer keys that are not seen by all of them. Zen 4, D = 64, of the
+    // A narrow window: a tile of fewer rows sees fewer keys that are not seen by all of them. Zen 4, D = 64, of the
     // time with a wider tile: float32, N = 2048, a window of 64 keys 90 %, of 250 keys 97 %, none 100 to 104 %; bfloat16, N = 1000,
-    // 125 keys 90 %, 250 keys 95 %. Documents in blocks, float32: 99 %, within the noise.
+    // 125 keys 90 %, 250 keys 95 %. A block mask of documents: 99 %, within the noise.
     "flash_lanes cpu=1 lanes=16.. type=f32 nq=97.. band=..512 tall=0 : ROW_VECTORS=1 KEY_BLOCK=8 "
     "TILE_KV=128\n"
     "flash_lanes cpu=1 lanes=16.. type=bf16 nq=97.. band=..256 tall=0 : ROW_VECTORS=2 KEY_BLOCK=8 "
-    "TILE_KV=128\n"
-    "flash_lanes cpu=1 lanes=16.. type=f32 nq=97..8192 blocks=1 tall=0 : ROW_VECTORS=1 KEY_BLOCK=8 "
     "TILE_KV=128\n"
     // Long rows stream K and V from memory: the more rows share a pass, the less. One head, D = 64, causal,
     // as a part of the FMA peak: N = 32768 81 % with two vectors and 87 % with four; N = 65536 69 %, 82 %,

@@ -78,7 +78,6 @@ static const tuned_row *find_row(const plan_input *in, const problem *p, clattn_
                            .nq = p->n_q,
                            .share = p->kv_heads ? within_int((int64_t)p->n_q * (p->heads / p->kv_heads)) : 0,
                            .band = p->band ? p->band : INT_MAX,
-                           .blocks = (p->score_ops & ARGS_BLOCKS) != 0,
                            .tall = prefers_tall(in)};
     const unsigned wants = cla_family_wants(p);
     uint64_t kernels = 0;

@@ -44,7 +44,7 @@ static const struct {
     const char *condition, *name;
 } classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
                {"nq=17..96", "attend-f32-b2-h12-n77-d64-full"},
-               {"nq=97.. band=513.. blocks=0", "attend-f32-b1-h8-n1024-d64-full"}};
+               {"nq=97.. band=513..", "attend-f32-b1-h8-n1024-d64-full"}};
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
 _Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
 
@@ -61,8 +61,7 @@ static void name_class(tune_class *class) {
     if (n < 97) // shipped rows do not tell them apart
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
     else
-        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s blocks=%d", n, n, band,
-                 c->blocks);
+        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s", n, n, band);
 }
 
 static bool take_case(tune *t, const char *value, char why[256]) {
