@@ -101,8 +101,8 @@ START_TEST(measured_and_asked) {
     ck_assert(!cla_variant_choose_linear(&in, &many, false, &c));
     ck_assert(cla_variant_choose_linear(&in, &half, false, &c) && c.id == KERNEL_LINEAR_TILES);
     ck_assert(cla_tuned_parse(
-        "clblast type=f16 :\nlinear_rows nq=100.. band=513.. :\nlinear_tiles : MICRO_ROWS=4\n", &own,
-        why, sizeof why));
+        "clblast type=f16 :\nlinear_rows nq=100.. band=513.. :\nlinear_tiles : MICRO_ROWS=4\n", &own, why,
+        sizeof why));
     in.own = &own;
     ck_assert(!cla_variant_choose_linear(&in, &half, false, &c) && !cla_variant_linear_is_open(&in, &many));
     ck_assert(cla_variant_choose_linear(&in, &half, true, &c) && c.id == KERNEL_LINEAR_TILES);
