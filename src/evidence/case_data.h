@@ -46,6 +46,7 @@ struct case_data {
     int32_t *integers[CASE_HOSTS]; // [B]
     int32_t *past_lengths;         // [B]; NULL: as many in all
     int32_t *block_table;          // [B, blocks]; NULL: no pages
+    int64_t map_period;            // elements after which mask and bias repeat; 0: GUARDED_PERIOD
     double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
 };
 

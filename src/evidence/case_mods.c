@@ -131,6 +131,10 @@ void case_blocks_bind(const struct case_data *data, struct place *place, struct 
     clattn_attention_params *p = &a->params;
     a->blocks = guarded_output(place, &shape);
     p->score.block_mask = a->blocks.view;
+    case_blocks_fill(place, p);
+}
+
+void case_blocks_fill(struct place *place, const clattn_attention_params *p) {
     char why[256];
     const clattn_status status = clattn_block_mask_enqueue(place->context, place->queue, p, 0, NULL, NULL);
     if (status != CLATTN_OK) place_broken(place, place_message(place, status, why), 0);

@@ -13,5 +13,7 @@ void case_mods_bind(const struct case_data *data, struct place *place, struct ca
 // Make the block mask of the attention call in bound arrays, one for all heads where they share what it holds, and give it
 // to that.
 void case_blocks_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+// Once more, of another mask.
+void case_blocks_fill(struct place *place, const clattn_attention_params *params);
 
 #endif

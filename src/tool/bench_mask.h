@@ -11,8 +11,8 @@ typedef enum bench_mask {
     BENCH_MASK_DOCUMENTS_MOD // the same, said by CLATTN_MASK_MOD_DOCUMENT in place of the mask
 } bench_mask;
 
-// Whether the host holds such a mask whole.
-bool bench_mask_fits(const struct test_case *test);
+// Whether the host holds such a mask whole; else one line that says why not.
+bool bench_mask_fits(const struct test_case *test, bench_mask how, char why[256]);
 // In the inputs of a case with a mask [Nq, Nkv], before it is bound; and in the call, after it.
 void bench_mask_fill(struct case_data *data, bench_mask how);
 void bench_mask_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays,
