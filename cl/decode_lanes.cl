@@ -13,7 +13,8 @@
 // before, in the third-level cache and from memory: float32 0.80 and 0.99, bfloat16 0.84 and 0.72, float16 (with a conversion
 // of one instruction) 0.49 and 0.57; one query row a head 0.92, 0.81 and 0.52; D = 256 1.02, 0.48 and 0.32. Asking
 // farther ahead, or into the second-level cache, loses from memory (1.1 to 1.3): the first-level cache's miss buffers are the
-// limit there.
+// limit there. On a Zen 4 bfloat16 by the dot product loses by it from memory, 1.6 of the time of not asking (as long from the
+// third-level cache): bench/results/2026-11-23-pocl-3.1-zen4-2-cores-peers.md. A rate measured on the device should decide.
 
 // Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
 // a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
