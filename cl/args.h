@@ -313,6 +313,19 @@ ARGS_SIZE(convert_args, 80);
 #define MATRIX_ENGINE_EMULATION 1
 #define MATRIX_ENGINE_AMX 2
 
+// The values of the knob ASK_AHEAD.
+#define ASK_NOTHING 1
+#define ASK_FIRST_LEVEL 2
+#define ASK_SECOND_LEVEL 3
+
+// probe_ask.cl: words of its result, the last of which is its own; the head size, query rows, words of a tile of keys or
+// values, and how many tiles of each there are behind the result.
+#define PROBE_ASK_RESULT 1024
+#define PROBE_ASK_DIM 128
+#define PROBE_ASK_ROWS 4
+#define PROBE_ASK_WORDS 4096
+#define PROBE_ASK_TILES 2048
+
 // decode_groups.cl: work-items that share a row of K or V of d numbers, eight each; keys that a group reads at once, four a
 // work-item; keys of a chunk, which are about as many as the group has items.
 #define DECODE_GROUPS_LANES(d) (((d) + 7) / 8)

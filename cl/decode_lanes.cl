@@ -12,9 +12,10 @@
 // by line as the tile before it is worked on, with each number of V loaded once and no copies of the sums took of the time
 // before, in the third-level cache and from memory: float32 0.80 and 0.99, bfloat16 0.84 and 0.72, float16 (with a conversion
 // of one instruction) 0.49 and 0.57; one query row a head 0.92, 0.81 and 0.52; D = 256 1.02, 0.48 and 0.32. Asking
-// farther ahead, or into the second-level cache, loses from memory (1.1 to 1.3): the first-level cache's miss buffers are the
-// limit there. On a Zen 4 bfloat16 by the dot product loses by it from memory, 1.6 of the time of not asking (as long from the
-// third-level cache): bench/results/2026-11-23-pocl-3.1-zen4-2-cores-peers.md. A rate measured on the device should decide.
+// farther ahead, or into the second-level cache, loses from memory there (1.1 to 1.3). On a Zen 4, whose first-level cache is 32 KiB
+// instead of 48, asking into the second took from memory 0.5 to 0.8 of the time of asking into the first with 16-bit storage and
+// 0.7 to 1.0 with float32; from the third-level cache, and against not asking, as long or less (not asking: up to 1.7, and 0.9 at
+// best). probe_ask.cl times both on the device: the knob ASK_AHEAD, which the planner sets.
 
 // Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
 // a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
@@ -238,6 +239,7 @@ void split_keys(const attention_args *a, int split, int *begin, int *end) {
     *end = (int)min((long)*end, (long)(split + 1) * a->split_keys);
 }
 
+#if !PART_OF_PROBE
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
     FUSED_TAKE(ROWS, args.group);
     const int all_rows = args.group * args.n_q;
@@ -302,3 +304,4 @@ __kernel void decode_lanes(FUSED_ARGUMENTS) {
                           (softmax_state){ROW_OF(rows.most, r) * SCORE_TO_NATURAL, sum});
     }
 }
+#endif

@@ -43,7 +43,7 @@
 
 // While a tile is multiplied memory is idle: 16-bit and 8-bit rows of the next tile are asked for meanwhile. Zen 5, bfloat16, 16 and
 // 128 heads: 0.85 and 0.96 of the processor time; of float32, whose copy is all the work there is, 1.07.
-#define ASK_AHEAD (!KV_IN_PLACE)
+#define FAR_AHEAD (!KV_IN_PLACE)
 
 // A tile of rows: the query, transposed; output and softmax so far; the keys that they see. t.i0 counts the rows of the
 // group: row n is query row n / group of query head n % group.
@@ -197,7 +197,7 @@ REGISTER_INLINE void add_keys(rows_tile *r, VEC *s_tile, kept_keys *kept, int n 
         const product_values values = {kept->v, KEPT_PITCH_V, PRODUCT_STEPS(kept->count)};
 #pragma unroll 1
         for (int d = 0; d + KEY_BLOCK <= HEAD_DIM_V; d += KEY_BLOCK) {
-            if (ASK_AHEAD) ask_ahead(kept, n, d);
+            if (FAR_AHEAD) ask_ahead(kept, n, d);
             product_value_block(r->o, s_tile, keep, &values, d, KEY_BLOCK);
         }
         if (HEAD_DIM_V % KEY_BLOCK != 0)

@@ -157,6 +157,7 @@ END_TEST
 static const char *const bad_rows[][2] = {
     {"decode_lanes cpu=1 : KEY_BLOCK=3", "KEY_BLOCK"},
     {"decode_lanes : ROWS=9", "ROWS"},
+    {"decode_lanes : ASK_AHEAD=4", "ASK_AHEAD"},
     {"decode_lanes : TILE_KV=64", "not a row"}, // no knob of this kernel
     {"decode_groups : ROWS=3", "ROWS"},
     {"decode_groups : WORK_GROUP=24", "WORK_GROUP"},

@@ -27,6 +27,7 @@ typedef struct probe {
     unsigned engine; // CLATTN_ENGINE_...: asked only where the context has it; 0: always
     // Whether what cheaper probes found, whose rows are before, leaves it a chance; NULL: it always has one.
     bool (*worth)(const clattn_capabilities *device, const probe_results *known);
+    size_t memory; // bytes behind the result's words, of the floats 1 to 16 over and over
 } probe;
 extern const probe cla_probes[PROBE_COUNT];
 

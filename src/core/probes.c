@@ -180,6 +180,44 @@ LANES_OF(4)
 LANES_OF(8)
 LANES_OF(16)
 
+// Decode from memory, more of it than a last-level cache holds. Keys are all alike, and so are values: weights are 1.
+static const size_t ask_memory = sizeof(uint32_t) * 2 * PROBE_ASK_TILES * PROBE_ASK_WORDS;
+static bool ask_applies(const clattn_capabilities *device) {
+    return cla_lanes_possible(device) && device->max_allocation_bytes / 2 >= ask_memory;
+}
+// Not where another's instructions are interpreted, which no cache of the machine's would show.
+static bool ask_worth(const clattn_capabilities *device, const probe_results *known) {
+    (void)device;
+    return !(known->ran >> PROBE_FMA & 1u) || known->rate[PROBE_FMA] > 1.0f;
+}
+static knobs ask_knobs(const clattn_capabilities *device, int ask_ahead) {
+    return (knobs){.type_q = CLATTN_TYPE_BF16,
+                   .type_kv = CLATTN_TYPE_BF16,
+                   .head_dim = PROBE_ASK_DIM,
+                   .head_dim_v = PROBE_ASK_DIM,
+                   .lanes = fma_knobs(device).lanes,
+                   .rows = PROBE_ASK_ROWS,
+                   .dot_bf16 = dot_applies(device),
+                   .ask_ahead = ask_ahead};
+}
+static knobs ask_first(const clattn_capabilities *device) {
+    return ask_knobs(device, ASK_FIRST_LEVEL);
+}
+static knobs ask_second(const clattn_capabilities *device) {
+    return ask_knobs(device, ASK_SECOND_LEVEL);
+}
+static void ask_fill(uint32_t in[PROBE_WORDS]) {
+    for (int i = 0; i < PROBE_ASK_ROWS * PROBE_ASK_DIM / 2; i++) in[i] = bf16_pair((float)(i % 3), 1.0f);
+}
+static void ask_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    (void)k;
+    for (int i = 0; i < PROBE_ASK_ROWS * PROBE_ASK_DIM; i++)
+        out[i] = i % 2 ? float_bits((float)(i / 2 % 16 + 1)) : 0;
+}
+static double ask_flops(const knobs *k) {
+    return 4.0 * 2 * PROBE_ASK_WORDS * k->rows;
+}
+
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
                    fma_flops, NULL, 0, 0, NULL},
@@ -200,4 +238,8 @@ const probe cla_probes[PROBE_COUNT] = {
                          loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
     [PROBE_LOADS_4X6] = {"multiply-add with loads, 4 x 6 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_4x6,
                          loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
+    [PROBE_ASK_FIRST] = {"decode, asks ahead into the first cache", KERNEL_PROBE_ASK, ask_applies, ask_first,
+                         ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth, ask_memory},
+    [PROBE_ASK_SECOND] = {"decode, asks ahead into the second cache", KERNEL_PROBE_ASK, ask_applies,
+                          ask_second, ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth, ask_memory},
 };

@@ -31,7 +31,8 @@ void cla_planner_destroy(clattn_context *context) {
 static probe_results width_results(const clattn_context *context) {
     if (context->capabilities.float_vector_width < 4 && cla_lanes_possible(&context->capabilities))
         return cla_probe_results(context, PROBES_LANES);
-    return cla_probe_results_kept(context, context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS);
+    return cla_probe_results_kept(context,
+                                  context->no_measurements ? 0 : PROBES_LANES | PROBES_LOADS | PROBES_ASK);
 }
 
 plan_input cla_planner_linear_input(const clattn_context *context) {
