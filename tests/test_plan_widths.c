@@ -251,30 +251,36 @@ START_TEST(tiles_by_band) {
 }
 END_TEST
 
-// Into which cache decode asks for what follows: the first where that was measured faster, else the second, where it is for it.
+// Into which cache decode asks for what follows, if any, by measured rates and by how the rows lie.
 START_TEST(asks_by_rate) {
     static const struct {
         const char *word;
         clattn_type type;
         bool paged;
-        float first, second;
+        float nothing, first, second;
         int asked;
     } cases[] = {
-        {"not measured", CLATTN_TYPE_BF16, false, 0, 0, ASK_SECOND_LEVEL},
-        {"Zen 4", CLATTN_TYPE_BF16, false, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float16 in pages", CLATTN_TYPE_F16, true, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float32", CLATTN_TYPE_F32, false, 55, 97, ASK_SECOND_LEVEL},
-        {"Zen 4, float32 in pages", CLATTN_TYPE_F32, true, 55, 97, ASK_FIRST_LEVEL},
-        {"Zen 4, int8", CLATTN_TYPE_I8, false, 55, 97, ASK_FIRST_LEVEL},
-        {"the first-level cache is faster", CLATTN_TYPE_BF16, false, 97, 90, ASK_FIRST_LEVEL},
-        {"the first-level cache is faster, float32", CLATTN_TYPE_F32, false, 97, 90, ASK_FIRST_LEVEL},
-        {"the second is wrong", CLATTN_TYPE_BF16, false, 55, 0, ASK_FIRST_LEVEL},
+        {"not measured", CLATTN_TYPE_BF16, false, 0, 0, 0, ASK_SECOND_LEVEL},
+        {"Zen 4", CLATTN_TYPE_BF16, false, 90, 55, 97, ASK_SECOND_LEVEL},
+        {"Zen 4, float16 in pages", CLATTN_TYPE_F16, true, 90, 55, 97, ASK_SECOND_LEVEL},
+        {"Zen 4, float32", CLATTN_TYPE_F32, false, 90, 55, 97, ASK_SECOND_LEVEL},
+        {"Zen 4, float32 in pages", CLATTN_TYPE_F32, true, 90, 55, 97, ASK_FIRST_LEVEL},
+        {"Zen 4, int8", CLATTN_TYPE_I8, false, 90, 55, 97, ASK_FIRST_LEVEL},
+        {"the first-level cache is faster", CLATTN_TYPE_BF16, false, 90, 97, 90, ASK_FIRST_LEVEL},
+        {"the first-level cache is faster, float32", CLATTN_TYPE_F32, false, 90, 97, 90, ASK_FIRST_LEVEL},
+        {"the second is wrong", CLATTN_TYPE_BF16, false, 0, 55, 0, ASK_FIRST_LEVEL},
+        {"Intel's runtime", CLATTN_TYPE_BF16, false, 55, 45, 46, ASK_NOTHING},
+        {"Intel's runtime, float32", CLATTN_TYPE_F32, false, 55, 45, 46, ASK_NOTHING},
+        {"Intel's runtime, pages", CLATTN_TYPE_BF16, true, 55, 45, 46, ASK_SECOND_LEVEL},
+        {"nothing else works", CLATTN_TYPE_BF16, false, 55, 0, 0, ASK_SECOND_LEVEL},
+        {"within an accident", CLATTN_TYPE_BF16, false, 99, 55, 97, ASK_SECOND_LEVEL},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         problem p = make_problem(1);
         plan_input in = {.device = &wide_cpu, .shipped = &shipped};
         variant v;
         p.type_kv = cases[i].type, p.paged = cases[i].paged;
+        keep(&in.probes, PROBE_ASK_NOTHING, cases[i].nothing);
         keep(&in.probes, PROBE_ASK_FIRST, cases[i].first);
         keep(&in.probes, PROBE_ASK_SECOND, cases[i].second);
         ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);

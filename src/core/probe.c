@@ -13,6 +13,7 @@
 #define FIRST_ROUNDS 16.0 // a compiler that makes no good of a kernel is not waited for
 #define TIMED_NS 500000.0 // the timed runs aim at half a millisecond each
 #define TIMED_RUNS 3
+#define TIMED_RUNS_MEMORY 20 // which other cores use, too
 #define MOST_ROUNDS 10000000.0
 
 struct probe_state {
@@ -150,7 +151,8 @@ static float rate_of(const trial *t) {
     if (launch <= 0.0 || time <= 0.0) return 0.0f;
     if (time > launch) rounds = (double)(cl_int)(1.0 + rounds * (TIMED_NS / (time - launch)));
     if (rounds > MOST_ROUNDS) rounds = MOST_ROUNDS;
-    const double least = best_run(t, rounds, TIMED_RUNS), again = best_run(t, 0, TIMED_RUNS);
+    const double least = best_run(t, rounds, t->probe->memory ? TIMED_RUNS_MEMORY : TIMED_RUNS),
+                 again = best_run(t, 0, TIMED_RUNS);
     if (again > 0.0 && again < launch) launch = again;
     const double best = least > launch ? least - launch : least;
     return best > 0.0 ? (float)(t->probe->round_flops(&t->knobs) * rounds / best) : 0.0f;

@@ -17,13 +17,14 @@ typedef enum probe_id {
     PROBE_LANES_16,
     PROBE_LOADS_2X8, // multiply-adds with their loads: that many vectors of rows times keys
     PROBE_LOADS_4X6,
-    PROBE_ASK_FIRST, // reading from memory, asked for ahead into the first-level cache, into the second
+    PROBE_ASK_NOTHING, // decode from memory, whose rows are not asked for ahead, or into the first or second cache
+    PROBE_ASK_FIRST,
     PROBE_ASK_SECOND,
     PROBE_COUNT
 } probe_id;
 
 #define PROBES_LOADS (1u << PROBE_LOADS_2X8 | 1u << PROBE_LOADS_4X6)
-#define PROBES_ASK (1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
+#define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
 
 // A bit 1 << id is set where the probe ran, and where it passed; rate is in GFLOP/s of one work-item.
 typedef struct probe_results {

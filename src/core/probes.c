@@ -200,6 +200,9 @@ static knobs ask_knobs(const clattn_capabilities *device, int ask_ahead) {
                    .dot_bf16 = dot_applies(device),
                    .ask_ahead = ask_ahead};
 }
+static knobs ask_nothing(const clattn_capabilities *device) {
+    return ask_knobs(device, ASK_NOTHING);
+}
 static knobs ask_first(const clattn_capabilities *device) {
     return ask_knobs(device, ASK_FIRST_LEVEL);
 }
@@ -217,6 +220,11 @@ static void ask_expect(const knobs *k, uint32_t out[PROBE_WORDS]) {
 static double ask_flops(const knobs *k) {
     return 4.0 * 2 * PROBE_ASK_WORDS * k->rows;
 }
+#define ASK_PROBE(name, knobs)                                                                               \
+    {                                                                                                        \
+        name, KERNEL_PROBE_ASK, ask_applies, knobs, ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth,  \
+            ask_memory                                                                                       \
+    }
 
 const probe cla_probes[PROBE_COUNT] = {
     [PROBE_FMA] = {"multiply-add in vectors", KERNEL_PROBE_FMA, fma_applies, fma_knobs, fma_fill, fma_expect,
@@ -238,8 +246,7 @@ const probe cla_probes[PROBE_COUNT] = {
                          loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
     [PROBE_LOADS_4X6] = {"multiply-add with loads, 4 x 6 vectors", KERNEL_PROBE_LOADS, loads_apply, loads_4x6,
                          loads_fill, loads_expect, loads_flops, NULL, 0, 0, NULL},
-    [PROBE_ASK_FIRST] = {"decode, asks ahead into the first cache", KERNEL_PROBE_ASK, ask_applies, ask_first,
-                         ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth, ask_memory},
-    [PROBE_ASK_SECOND] = {"decode, asks ahead into the second cache", KERNEL_PROBE_ASK, ask_applies,
-                          ask_second, ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth, ask_memory},
+    [PROBE_ASK_NOTHING] = ASK_PROBE("decode, nothing is asked for ahead", ask_nothing),
+    [PROBE_ASK_FIRST] = ASK_PROBE("decode, asks ahead into the first cache", ask_first),
+    [PROBE_ASK_SECOND] = ASK_PROBE("decode, asks ahead into the second cache", ask_second),
 };
