@@ -193,7 +193,9 @@ def main():
         say(f"the machine is busy (load {load_before:.1f}): expect wide quartiles, and short cases with threads that spin to be off")
     # The device first: Intel's CPU runtime needs the newest TBB of the process, and OpenVINO takes the one that is loaded.
     shim = os.environ[INSIDE]
-    clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels"))
+    # Nothing that OpenCL tells of a device says what code its compiler was told to make: what was measured is kept apart.
+    told = "-avx2" if options.avx2 else "-sse" if options.sse else ""
+    clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels" + told))
     peers = load(options.threads, say)
     document = {"format_version": 2, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
                 "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2, "sse": options.sse,

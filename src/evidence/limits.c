@@ -55,7 +55,7 @@ static const char loads_source[] =
     "        _Pragma(\"unroll\") for (int j = 0; j < KEYS; j++) {\n"
     "          const VEC y = (VEC)(k[j * STEPS + d + s]);\n"
     "          _Pragma(\"unroll\") for (int v = 0; v < VECTORS; v++)\n"
-    "            acc[j * VECTORS + v] = fma(y, x[v], acc[j * VECTORS + v]);\n"
+    "            acc[j * VECTORS + v] = OP(y, x[v], acc[j * VECTORS + v]);\n"
     "        }\n"
     "      }\n"
     "    }\n"
@@ -166,13 +166,14 @@ static bool start_fma(struct limit *l, const char *op) {
            clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
 }
 
-static bool start_loads(struct limit *l, const struct tile *t) {
+static bool start_loads(struct limit *l, const char *op, const struct tile *t) {
     const unsigned width = vector_width(facts(l));
     const cl_float a = 0.75f, b = 0.25f;
     char options[160];
     if (!facts(l)->is_cpu || width < 4) return false;
-    snprintf(options, sizeof options, "-DVEC=float%u -DSTORE=vstore%u -DSTEPS=%d -DKEYS=%d -DVECTORS=%d",
-             width, width, STEPS, t->keys, t->vectors);
+    snprintf(options, sizeof options,
+             "-DVEC=float%u -DOP=%s -DSTORE=vstore%u -DSTEPS=%d -DKEYS=%d -DVECTORS=%d", width, op, width,
+             STEPS, t->keys, t->vectors);
     return build(l, loads_source, options, "fma_loads") &&
            clSetKernelArg(l->kernel, 1, sizeof a, &a) == CL_SUCCESS &&
            clSetKernelArg(l->kernel, 2, sizeof b, &b) == CL_SUCCESS;
@@ -238,7 +239,7 @@ static double turn_flops(const struct limit *l, limit_kind kind, const struct ti
 
 static bool start_loop(struct limit *l, limit_kind kind, const char *op, const struct tile *t) {
     if (kind == LIMIT_BF16) return start_bf16(l);
-    return kind == LIMIT_FMA_LOADS ? start_loads(l, t) : start_fma(l, op);
+    return kind == LIMIT_FMA_LOADS ? start_loads(l, op, t) : start_fma(l, op);
 }
 
 // What is created, but for the loop.
@@ -283,7 +284,10 @@ static struct limit *create_best(struct place *place, const struct wanted *wante
     if (wanted->kind == LIMIT_FMA)
         return faster(create(place, wanted, "fma", NULL), create(place, wanted, "mad", NULL));
     if (wanted->kind != LIMIT_FMA_LOADS) return create(place, wanted, NULL, NULL);
-    for (int i = 0; i < TILES; i++) best = faster(best, create(place, wanted, NULL, &tiles[i]));
+    for (int i = 0; i < TILES; i++) {
+        best = faster(best, create(place, wanted, "fma", &tiles[i]));
+        best = faster(best, create(place, wanted, "mad", &tiles[i]));
+    }
     return best;
 }
 

@@ -29,7 +29,7 @@ static const example examples[EXAMPLES] = {
     [DECODE] = {.name = "decode", .label = "decode", .type = CLATTN_TYPE_F32, .n_q = 1},
 };
 
-#define MOST_ENGINES 16
+#define MOST_ENGINES 32
 
 typedef struct engine_list {
     clattn_engine engines[MOST_ENGINES];
