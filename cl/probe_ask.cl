@@ -23,6 +23,9 @@
 #if TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || HEAD_DIM != PROBE_ASK_DIM || HEAD_DIM_V != PROBE_ASK_DIM
 #error "the probe is laid out for bfloat16 and heads of PROBE_ASK_DIM"
 #endif
+#if KEY_TILE * PROBE_ASK_DIM != 2 * PROBE_ASK_WORDS || ROWS * PROBE_ASK_DIM >= PROBE_ASK_RESULT
+#error "tiles and rows are as many as the host thinks"
+#endif
 
 // A key/value head as it lies behind the result.
 kv_head probe_head(__global const uint *at) {
