@@ -181,9 +181,9 @@ LANES_OF(8)
 LANES_OF(16)
 
 // Decode from memory, more of it than a last-level cache holds. Keys are all alike, and so are values: weights are 1.
-static const size_t ask_memory = sizeof(uint32_t) * 2 * PROBE_ASK_TILES * PROBE_ASK_WORDS;
+#define ASK_MEMORY (sizeof(uint32_t) * 2 * PROBE_ASK_TILES * PROBE_ASK_WORDS)
 static bool ask_applies(const clattn_capabilities *device) {
-    return cla_lanes_possible(device) && device->max_allocation_bytes / 2 >= ask_memory;
+    return cla_lanes_possible(device) && device->max_allocation_bytes / 2 >= ASK_MEMORY;
 }
 // Not where another's instructions are interpreted, which no cache of the machine's would show.
 static bool ask_worth(const clattn_capabilities *device, const probe_results *known) {
@@ -223,7 +223,7 @@ static double ask_flops(const knobs *k) {
 #define ASK_PROBE(name, knobs)                                                                               \
     {                                                                                                        \
         name, KERNEL_PROBE_ASK, ask_applies, knobs, ask_fill, ask_expect, ask_flops, NULL, 0, 0, ask_worth,  \
-            ask_memory                                                                                       \
+            ASK_MEMORY                                                                                       \
     }
 
 const probe cla_probes[PROBE_COUNT] = {
