@@ -128,7 +128,9 @@ except ValueError:
 def on_terminal(line, stop=None, **change):
     """What it says on a terminal, and its exit status; once it has said `stop`, Ctrl-C."""
     terminal, its_side = pty.openpty()
-    process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change})
+    # A shell that runs all of this in the background leaves Ctrl-C ignored.
+    process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change},
+                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     os.close(its_side)
     said = ""
     while select.select([terminal], [], [], 300)[0]:

@@ -25,7 +25,7 @@ def attend(program, folder, interrupt):
     terminal, its_side = pty.openpty()
     x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
     run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
-                           stdout=subprocess.DEVNULL, stderr=its_side)
+                           stdout=subprocess.DEVNULL, stderr=its_side, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
     os.close(its_side)
     said = b""
     while select.select([terminal], [], [], 120)[0]:

@@ -65,24 +65,55 @@ else
 fi
 command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
 export WINEPREFIX="$work/wine" WINEDEBUG=-all
-run() { (cd "$folder" && timeout 600 wine "$@") 2>/dev/null; }
+mkdir -p "$WINEPREFIX"
+# Kernels of its own, not those that other steps compile meanwhile; and one server, which does not end between two programs.
+[ -z "${POCL_CACHE_DIR:-}" ] || { export POCL_CACHE_DIR="$work/kernels" && mkdir -p "$POCL_CACHE_DIR"; }
+wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2>/dev/null | head -n 1)
+[ -z "$wineserver" ] || { "$wineserver" -p && trap '"$wineserver" -k' EXIT; }
+# Run a program under Wine in a folder; its words are in $work/out and $work/err.   $1 folder, the rest: program and arguments
+run() {
+    (cd "$1" && shift && timeout 600 wine "$@") >"$work/out" 2>"$work/err"
+}
+# The same for one that computes. Its process has ended once among hundreds, before anything that it had printed was written and
+# without a cause that could be found: such a one is run again, and that is told. What a suite says is never asked twice.
+compute() {
+    run "$@" && return 0 || status=$?
+    [ -s "$work/out" ] || [ $status = 124 ] && return $status
+    tail -n 30 "$work/err"
+    echo "counted: $2 under Wine ended with $status before it said anything, and was run again: $(grep -E -m 1 '^wine: |failed' "$work/err" || echo 'no cause told')"
+    run "$@"
+}
+# Say why a program failed.   $1 what
+refuse() {
+    cat "$work/out"
+    tail -n 20 "$work/err"
+    echo "under Wine: $1"
+    exit 1
+}
+# Run suites and count their checks.   $1 the least of checks, $2 which kind, the rest: names
+run_suites() {
+    least=$1 kind=$2 checks=0
+    shift 2
+    for each in "$@"; do
+        compute "$suites/tests" "./test_$each.exe" || refuse "suite $each: status $?"
+        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
+        # A process that Wine's debugger ended may leave 0.
+        [ "${n:-0}" -gt 0 ] || refuse "suite $each: no account of its checks"
+        checks=$((checks + n))
+    done
+    [ "$checks" -ge "$least" ] || { echo "only $checks checks of $kind suites ran under Wine"; exit 1; }
+    echo "$checks checks of $kind suites under Wine"
+}
 # Without a device: arguments, texts, files.
 if [ -n "$suites" ]; then
-    checks=0
-    for each in $programs; do
-        (cd "$suites/tests" && timeout 600 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
-        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
-        checks=$((checks + ${n:-0}))
-    done
-    [ "$checks" -ge 80 ] || { echo "only $checks checks ran under Wine"; exit 1; }
-    (cd "$suites" && timeout 600 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg >/dev/null 2>"$work/err") && grep -q '</svg>' "$suites/mask.svg" ||
-        { cat "$work/err"; echo "the program under Wine drew nothing"; exit 1; }
+    # shellcheck disable=SC2086
+    run_suites 80 host $programs
+    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg && grep -q '</svg>' "$suites/mask.svg" || refuse "the program drew nothing"
     status=0
-    (cd "$suites" && timeout 600 wine ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg >/dev/null 2>"$work/err") || status=$?
-    [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || { cat "$work/err"; echo "a folder that is missing is not refused"; exit 1; }
-    echo "$checks checks of the host suites under Wine"
+    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg || status=$?
+    [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || refuse "a folder that is missing is not refused"
 fi
-run ./consumer.exe >"$work/out" || { cat "$work/out"; echo "the consumer under Wine"; exit 1; }
+compute "$folder" ./consumer.exe || refuse "the consumer"
 grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
 # A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that this shows only that the form
 # of path without one is right.
@@ -90,22 +121,17 @@ long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)
 rm -rf "${work:?}/$(printf '%080d' 1)"
 mkdir -p "${long%/*}"
 cases() {
-    run ./windows_cases.exe "$(echo "Z:$long" | tr / '\\')" attend-f32-b1-h2-n33-nkv40-d16-causal attend-f32-b1-h2-n9-nkv33-d16-full-unfused \
-        attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native >"$work/out" || { cat "$work/out"; echo "cases under Wine"; exit 1; }
+    compute "$folder" ./windows_cases.exe "$(echo "Z:$long" | tr / '\\')" attend-f32-b1-h2-n33-nkv40-d16-causal attend-f32-b1-h2-n9-nkv33-d16-full-unfused \
+        attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native || refuse "cases"
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
     # Suites of the device, on the host's OpenCL; the layer that counts objects is the host loader's, and not built for Windows.
-    checks=0
-    data=$(echo "Z:$PWD/tests/data" | tr / '\\')
-    for each in $of_device; do
-        (cd "$suites/tests" && CLATTN_TEST_DATA="$data" timeout 600 wine "./test_$each.exe") >"$work/out" 2>/dev/null || { cat "$work/out"; echo "$each under Wine"; exit 1; }
-        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
-        checks=$((checks + ${n:-0}))
-    done
-    [ "$checks" -ge 200 ] || { echo "only $checks checks of device suites ran under Wine"; exit 1; }
-    echo "$checks checks of device suites under Wine"
-    (cd "$suites" && timeout 600 wine ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal) >"$work/out" 2>/dev/null || { cat "$work/out"; echo "clattn verify under Wine"; exit 1; }
+    CLATTN_TEST_DATA=$(echo "Z:$PWD/tests/data" | tr / '\\')
+    export CLATTN_TEST_DATA
+    # shellcheck disable=SC2086
+    run_suites 200 device $of_device
+    compute "$suites" ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal || refuse "clattn verify"
 fi
 cases
 grep -qE '^[1-9][0-9]* compiled, 0 from the folder' "$work/out" || { cat "$work/out"; exit 1; }
