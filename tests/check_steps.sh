@@ -30,6 +30,28 @@ counted 0 'No suitable tests defined.' '0 passed, 1 failed, 0 skipped'
 counted 0 '100%: Checks: 0, Failures: 0, Errors: 0' '0 passed, 1 failed, 0 skipped'
 counted 0 '(exit status 77 or signal 0)' '0 passed, 1 failed, 1 skipped'
 counted 0 '' '0 passed, 1 failed, 0 skipped'
+# A failed check is told, once, and of a program that died its last words; a good one and the environment are not.
+cat >"$work/log" <<'END'
+Inherited environment: SECRET_TIMEOUT=7
+=================================== 1/3 ===================================
+test:         clattn:device / good
+result:       exit status 0
+Running suite(s): good
+=================================== 2/3 ===================================
+test:         clattn:device / bad
+result:       exit status 1
+t.c:7:F:core:name:0: Assertion failed
+=================================== 3/3 ===================================
+test:         clattn:device / gone
+result:       killed by signal 6 SIGABRT
+command:      A=1 ./gone
+Running suite(s): gone
+driver.c:99: what the driver said
+END
+told=$(. "$top/tests/steps.sh" && why_failed "$work/log" | tr '\n' '|')
+wanted='t.c:7:F:core:name:0: Assertion failed|clattn:device / bad: exit status 1|'
+wanted="${wanted}clattn:device / gone: killed by signal 6 SIGABRT|    Running suite(s): gone|    driver.c:99: what the driver said|"
+[ "$told" = "$wanted" ] || complain "why a suite failed: $told"
 # Steps that were queued count like others; one that left no status has failed.
 queued=$(
     . "$top/tests/steps.sh"

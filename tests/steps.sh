@@ -179,9 +179,33 @@ suite() {
     if [ "$objects" != 0 ]; then objects=", $objects OpenCL objects counted"; else objects=; fi
     echo "$word $name: $all checks, $bad failed$objects ($seconds s)"
     sed -n 's/^\([0-9]* faults injected.*\)$/      \1/p' "$log"
-    if [ "$bad" != 0 ]; then
-        grep -E ':[0-9]+:[FE]:|OpenCL objects: (left|misused)|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by' "$log" | cut -c1-300 | head -n 40
-    fi
+    [ "$bad" = 0 ] || why_failed "$log" | cut -c1-300 | head -n 60
+}
+
+# What checks and sanitizers said, by Meson's log; of a program that ended otherwise, its last words.   $1 log
+why_failed() {
+    awk '
+        function tell(i) {
+            if (result != "" && result !~ /^exit status (0|77)$/) {
+                print name ": " result
+                for (i = said > last ? said - last : 0; i < said; i++)
+                    if (line[i] !~ telling) print "    " line[i]
+            }
+            result = ""
+            said = 0
+        }
+        BEGIN {
+            last = 12
+            telling = ":[0-9]+:[FE]:|OpenCL objects: (left|misused)|AddressSanitizer|LeakSanitizer|runtime error|SUMMARY|TIMEOUT|killed by"
+        }
+        /^Inherited environment/ { next }
+        /^=+ [0-9]+\/[0-9]+ =+$/ { tell() }
+        sub(/^test: */, "") { name = $0; next }
+        sub(/^result: */, "") { result = $0; said = 0; next }
+        /^(command|start time|duration): / { next }
+        $0 ~ telling
+        { line[said++] = $0 }
+        END { tell() }' "$1"
 }
 
 # Intel's CPU runtime for OpenCL in a folder of its own, from PyPI; false where it is not wanted or not to be had.
