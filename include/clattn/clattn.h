@@ -26,6 +26,9 @@
  *   - Threads: any function may be called from any thread. One context may be shared by threads that each
  *     have a queue of their own; calls on it overlap. A call waits for another thread only where both want a kernel
  *     that is being compiled, or a probe that is running.
+ *   - Several queues on PoCL (3.1, and reported of 5.0): built with assertions, as Debian's is, it may end the process when two
+ *     queues, of one context or of two, run one kernel at once that neither has run with as many work-items before. An
+ *     application with threads runs its largest shape once on one queue first, or gives all its threads one queue.
  *   - Processes: where nothing of OpenCL was called yet, by whomever, a process may fork and use the library in parent
  *     and children. Later a child lacks the driver's threads: names, versions and views are all that it may ask for,
  *     and contexts are the parent's. A library that was loaded by hand may be unloaded once its contexts are
