@@ -9,6 +9,7 @@ work = tempfile.mkdtemp()
 os.chdir(work)
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "TERM": "xterm"}
 failed = []
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs all of this in the background has it ignored, below, too
 
 
 def check(good, *what):
@@ -128,9 +129,7 @@ except ValueError:
 def on_terminal(line, stop=None, **change):
     """What it says on a terminal, and its exit status; once it has said `stop`, Ctrl-C."""
     terminal, its_side = pty.openpty()
-    # A shell that runs all of this in the background leaves Ctrl-C ignored.
-    process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change},
-                               preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+    process = subprocess.Popen([clattn, *line.split()], stdout=subprocess.DEVNULL, stderr=its_side, env={**environment, **change})
     os.close(its_side)
     said = ""
     while select.select([terminal], [], [], 300)[0]:

@@ -102,6 +102,8 @@ asserted="test: common.c:909: pocl_release_dlhandle_cache: Assertion \`found->re
 looked "$asserted" '2 0'
 looked "$asserted
 t.c:7:F:core:name:0: Assertion failed" '1 1'
+looked "WARNING: ThreadSanitizer: data race (pid=7)
+$asserted" '1 1'
 looked "$gave_up
 t.c:7:F:core:name:0: Assertion failed" '1 1'
 looked "$gave_up

@@ -25,7 +25,7 @@ def attend(program, folder, interrupt):
     terminal, its_side = pty.openpty()
     x, out = os.path.join(folder, "x.npy"), os.path.join(folder, "out.npy")
     run = subprocess.Popen([program, "attend", "--q", x, "--k", x, "--v", x, "--out", out, "--cache-dir", folder],
-                           stdout=subprocess.DEVNULL, stderr=its_side, preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL))
+                           stdout=subprocess.DEVNULL, stderr=its_side)
     os.close(its_side)
     said = b""
     while select.select([terminal], [], [], 120)[0]:
@@ -44,6 +44,7 @@ def attend(program, folder, interrupt):
 
 
 def main():
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell that runs this in the background has it ignored, below, too
     program = os.path.abspath(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
         write_zeros(os.path.join(folder, "x.npy"))
