@@ -155,12 +155,32 @@ static const char *const options[] = {
     "layer-bf16-b2-h4-hkv2-n9-nkv21-d16-m31-full-native-my40-normwidth-normplus-gateheads",
     "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-ready-sinks-ropehalf"};
 
-START_TEST(options_at_both_ends) {
+static void run_at_both_ends(const char *name) {
     struct test_case test;
     char why[256] = "";
+    pages_watch(name_at_work);
     if (!works_in_place()) return;
-    ck_assert_msg(case_parse(options[_i], &test, why), "%s: %s", options[_i], why);
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
     for (int side = 0; side < 2; side++) run(&test, side * RANDOM_KINDS);
+}
+
+START_TEST(options_at_both_ends) {
+    run_at_both_ends(options[_i]);
+}
+END_TEST
+
+// Pasts of which fewer rows are used than there are, an item its own and shared, read once and by every item, for the rows of a
+// decoder and of a prefill: the own keys are then far fewer than past and own rows together. Every family runs them.
+static const char *const pasts[] = {
+    "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadealways",
+    "attend-bf16-b2-h4-hkv2-n33-nkv309-d64-causal-flash-lse-past300:260:260-sharedpast-cascadealways",
+    "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadenever",
+    "attend-bf16-b2-h4-hkv2-n33-nkv309-d64-causal-flash-lse-past300:260:7",
+    "decode-bf16-b2-h4-hkv2-n1-nkv301-d64-full-decode-lse-past300:30:30-sharedpast-cascadealways",
+    "decode-bf16-b2-h4-hkv2-n1-nkv309-d64-full-decode-lse-past300:30:300"};
+
+START_TEST(pasts_at_both_ends) {
+    run_at_both_ends(pasts[_i]);
 }
 END_TEST
 
@@ -210,6 +230,8 @@ int main(void) {
     TCase *group = harness_add(suite, "random", (const TTest *const[]){NULL});
     tcase_add_loop_test(group, random_cases, 0, RANDOM_KINDS);
     harness_add(suite, "after them", seen);
+    TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
+    tcase_add_loop_test(used, pasts_at_both_ends, 0, (int)(sizeof pasts / sizeof pasts[0]));
     // With a tuned row their kernels compile for a minute: CK_RUN_CASE then asks for them.
     const char *rows = getenv("CLATTN_TEST_ROWS");
     if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);

@@ -206,7 +206,11 @@ static void begin_own(const call *c, call *part) {
     part->problem = cla_cascade_suffix(&c->problem, &in);
     part->params.kv = without_past(&c->params.kv);
     part->first_key = prefix;
-    a->n_kv = a->split_keys = part->problem.n_kv;
+    // Where fewer past rows are used than there are, the items have fewer own rows than the plan's difference: a kernel may
+    // read a hidden row, but none that is not there.
+    const int64_t rows = cla_kv_count(&part->params.kv);
+    a->n_kv = rows < part->problem.n_kv ? (int)rows : part->problem.n_kv;
+    a->split_keys = part->problem.n_kv;
     a->shift -= prefix;
     a->mask.offset += prefix * a->mask.column;
     a->bias.offset += prefix * a->bias.column;
