@@ -15,7 +15,7 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
     status=0
     # PoCL 3.1 with one thread where two contexts run at once: src/group/run.c tells why.
     case $file in */group.c) set -- POCL_MAX_PTHREAD_COUNT=1 ;; *) set -- ;; esac
-    env "$@" "$work/example" >"$work/out" 2>&1 || status=$?
+    env "$@" "$work/example" tests/data >"$work/out" 2>&1 || status=$?
     [ $status = 77 ] && { echo "no OpenCL device"; exit 77; }
     [ $status = 0 ] || { cat "$work/out"; echo "$file: exit status $status"; exit 1; }
     grep -q 'largest difference' "$work/out" || { echo "$file says nothing"; exit 1; }
