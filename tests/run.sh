@@ -1,11 +1,12 @@
 #!/bin/sh
-# Run every test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh
-# CLATTN_INTEL=off leaves out Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
+# Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
+#   sh tests/run.sh          every promise once, every family and option by its best cases: at most 20 minutes on two cores
+#   sh tests/run.sh --all    all of it, about 50 minutes: CONTRIBUTING.md says what this alone finds
+# CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
-# variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
-# CLATTN_AARCH64=FOLDER holds a tree of tests/aarch64.sh, which is then used; without one that step is skipped.
+# variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# CLATTN_AARCH64=FOLDER holds a tree of tests/aarch64.sh, which --all then uses; without one that step is skipped.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
@@ -13,36 +14,42 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/steps.sh
 . tests/driver.sh
 
+all=off
+for word in "$@"; do
+    [ "$word" = --all ] || { echo "tests/run.sh: $word: --all is all that is taken" >&2; exit 2; }
+    all=on
+done
+[ "${CLATTN_THOROUGH:-off}" = off ] || all=on
+
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish chromium \
-    libfreetype-dev libfontconfig-dev fonts-dejavu-core fonts-wqy-microhei libopenmpi-dev openmpi-bin
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind binutils cmake groff-base zsh fish \
+    libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
+[ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build
 find_numpy
-intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
-intel=$!
+intel=
+if [ $all = on ]; then
+    intel_runtime build/intel >build/intel.log 2>&1 & # which loads while the first steps run
+    intel=$!
+fi
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
 later "verify: hard cases in every kernel" sh tests/check_verify.sh build
 later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
-later "decode reads K and V once" sh tests/check_decode_loads.sh build
+later "bench and compare" sh tests/check_bench.sh build
+later "a newcomer's walk: every line of README and --help" python3 tests/check_walk.py build
 later "program: real layers, refusals, JSON" sh tests/check_program.sh build
 later "options: each with its effect, checks that check" sh tests/check_options.sh build
 later "options: what is refused" sh tests/check_refusals.sh build
 later "answers: JSON, full disks, progress" python3 tests/check_answers.py build
-later "help, manual pages, completions" sh tests/check_shells.sh build
-later "published models' layers, once more by numpy" python3 tests/check_presets.py build
-later "folders of published kinds of models, by numpy" python3 tests/check_models.py build
-later "bench and compare" sh tests/check_bench.sh build
 later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
-later "report: a page, and what a browser makes of it" sh tests/check_report.sh build
-later "a newcomer's walk: every line of README and --help" python3 tests/check_walk.py build
-later "bench/device.sh on this machine" sh tests/check_device.sh build
-later "ThreadSanitizer" sh tests/check_threads.sh build/threads
 later "ONNX's own cases" sh tests/check_onnx.sh build
-later "Windows: DLL, headers, and a run under Wine" sh tests/check_windows.sh
+later "help, manual pages, completions" sh tests/check_shells.sh build
+later "decode reads K and V once" sh tests/check_decode_loads.sh build
+later "folders of published kinds of models, by numpy" python3 tests/check_models.py build
 later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
 later "exported symbols" sh tests/check_exports.sh build
 later "Python module" sh tests/check_python.sh build
@@ -55,29 +62,38 @@ later "what is counted" sh tests/check_steps.sh
 later "the cost model of several ranks" python3 tests/check_scale.py
 later "formatting" sh tests/check_format.sh build
 later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
-later "Mesa's rusticl" sh tests/rusticl.sh build
-later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 later "no OpenCL platform" sh tests/check_no_platform.sh build
 later "no OpenCL loader, no CLBlast" sh tests/check_no_loader.sh build
+if [ $all = on ]; then
+    later "ThreadSanitizer" sh tests/check_threads.sh build/threads
+    later "published models' layers, once more by numpy" python3 tests/check_presets.py build
+    later "report: a page, and what a browser makes of it" sh tests/check_report.sh build
+    later "bench/device.sh on this machine" sh tests/check_device.sh build
+    later "Windows: DLL, headers, and a run under Wine" sh tests/check_windows.sh
+    later "Mesa's rusticl" sh tests/rusticl.sh build
+    later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
+fi
 run_queued
-steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
 suite "device, default" build device
-[ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
 suite "guard pages around every buffer" build pages
-build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
-step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
-build_targets=
-suite "without CLBlast" build/no-clblast layer-only
 step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
 suite "sanitized, device" build/sanitized device-once
 steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12
-if wait $intel; then
-    if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
-    suite "device, Intel's CPU runtime" build $kind intel
-    step "ONNX's own cases, Intel's CPU runtime" sh tests/check_onnx.sh build intel
-else
-    tail -n 3 build/intel.log
-    skip "device, Intel's CPU runtime"
+if [ $all = on ]; then
+    [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
+    steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
+    build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
+    step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
+    build_targets=
+    suite "without CLBlast" build/no-clblast layer-only
+    if wait $intel; then
+        if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
+        suite "device, Intel's CPU runtime" build $kind intel
+        step "ONNX's own cases, Intel's CPU runtime" sh tests/check_onnx.sh build intel
+    else
+        tail -n 3 build/intel.log
+        skip "device, Intel's CPU runtime"
+    fi
 fi
 finish

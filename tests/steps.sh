@@ -149,6 +149,7 @@ suite() {
     device)
         set -- --suite device
         [ "${CLATTN_THOROUGH:-off}" = on ] || set -- "$@" --no-suite sanitized # which runs with sanitizers alone
+        [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
     *) set -- --suite "$kind" ;;
