@@ -305,7 +305,7 @@ int tool_attend(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
         status = tool_wrong("attend", "--devices: beside --mpi each rank has one device: --device");
-    if (status < 0) status = ranks_open(&a.ranks, "attend", argc, argv);
+    if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},
                                    {"lse", a.lse},
