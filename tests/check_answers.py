@@ -77,6 +77,47 @@ for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FIL
     except (ValueError, IndexError, KeyError):
         check(False, line, "no JSON error:", done)
 
+# What a file or a file's name holds does not steer the terminal: control characters, those of U+0080 on, too, marks of direction, and what
+# is no UTF-8. JSON escapes it, and says the same.
+steers = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf")
+foreign = "\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff"
+
+
+def plain(words, status=0):
+    done = subprocess.run([os.fsencode(clattn), *(os.fsencode(w) for w in words)], capture_output=True, env=environment, timeout=600)
+    for text in done.stdout, done.stderr:
+        found = steers.search(text)
+        check(not found, words, "prints what steers:", text[-400:])
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            check(False, words, "prints what is no UTF-8:", text[-400:])
+    check(done.returncode == status, words, done)
+    return done
+
+
+strange = {**many["rows"][0], "case": "a" + foreign, "device": "d" + foreign, "driver": "v" + foreign, "kernel": "k" + foreign, "why": "w" + foreign}
+json.dump({**rows, "rows": [strange]}, open("strange.json", "w"))
+json.dump({**rows, "rows": [{**strange, "status": "fail" + foreign}]}, open("broken.json", "w"))
+check(b"?[2J?" in plain(["compare", "strange.json", "strange.json"]).stdout, "compare shows what can be shown")
+plain(["compare", "strange.json", "broken.json"], 1)
+plain(["compare", "strange.json", "--by", "kernel"], 1)
+json.dump({**rows, "rows": [strange, {**strange, "kernel": "other" + foreign}]}, open("two.json", "w"))
+plain(["compare", "two.json", "--by", "kernel"])
+done = plain(["compare", "strange.json", "strange.json", "--json"])
+check(json.loads(done.stdout)["rows"][0]["case"] == "a" + foreign, "compare --json says another case:", done)
+plain(["report", "strange.json", "--out", "r.html"])
+check(not steers.search(open("r.html", "rb").read().replace(b"\t", b"")), "report's page holds what steers")
+for name in "n" + foreign + ".npy", os.fsdecode(b"n\xe9.npy"):
+    plain(["attend", "--q", name, "--k", "x.npy", "--v", "x.npy", "--out", "o.npy"], 2)
+    plain(["compare", "a.json", name], 2)
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", name])
+    done = plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", name, "--json"])
+    check(b'"time_ns"' in done.stdout, name, "JSON is not there:", done)
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", "o.npy", "--expect", name])
+    plain(["heatmap", "w.npy", "--out", name[:-4] + ".svg"])
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", name + "/no", "--out", "o.npy", "--json"], 2)
+
 # A full disk is told by each that writes: exit status 1, one line, no file, and what was there stays.
 outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy", f"{attend} --out /dev/null --scores": "npy",
            f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy", f"{layer} --out /dev/null --attention-weights": "npy",

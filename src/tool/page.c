@@ -9,11 +9,13 @@
 #include "tool/file.h"
 #include "tool/memory_file.h"
 #include "tool/outputs.h"
+#include "tool/printable.h"
 #include "tool/report.h"
 
 void page_text(FILE *to, const char *text) {
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
+    while (*text) {
+        const char *from = text, c = *from;
+        const bool good = printable_next(&text) != PRINTABLE_NONE;
         const char *told = c == '<'   ? "&lt;"
                            : c == '>' ? "&gt;"
                            : c == '&' ? "&amp;"
@@ -22,7 +24,7 @@ void page_text(FILE *to, const char *text) {
         if (told)
             fputs(told, to);
         else
-            fputc(c < 0x20 || c == 0x7f ? '?' : c, to);
+            fprintf(to, "%.*s", good ? (int)(text - from) : 1, good ? from : "?");
     }
 }
 
@@ -244,8 +246,9 @@ static int tell(const page *p, const char *out, size_t bytes) {
         rows += json_array_size(json_object_get(p->files[file], "rows"));
         devices += json_array_size(json_object_get(p->files[file], "devices"));
     }
-    return report_json(json_pack("{s:s, s:I, s:i, s:I, s:I}", "out", out, "bytes", (json_int_t)bytes, "files",
-                                 p->file_count, "devices", (json_int_t)devices, "rows", (json_int_t)rows));
+    return report_json(json_pack("{s:o, s:I, s:i, s:I, s:I}", "out", report_text(out), "bytes",
+                                 (json_int_t)bytes, "files", p->file_count, "devices", (json_int_t)devices,
+                                 "rows", (json_int_t)rows));
 }
 
 static int save(page *p, const char *out, bool json) {

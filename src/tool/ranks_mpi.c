@@ -10,6 +10,7 @@
 #include <string.h>
 #include "tool/file.h"
 #include "tool/npy.h"
+#include "tool/printable.h"
 #include "tool/ranks.h"
 #include "tool/report.h"
 
@@ -231,19 +232,22 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
     const double hidden = most[2] > 0 ? 1 - most[3] / most[2] : 1;
     if (s->options.json) {
         json_t *j =
-            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "device", s->capabilities->name,
+            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:o}", "device", s->capabilities->name,
                       "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
                       "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
-                      "read_bytes", (json_int_t)all[1], "out", out);
+                      "read_bytes", (json_int_t)all[1], "out", report_text(out));
         if (j && e->file)
             json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
         return report_json(j);
     }
-    printf("%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f %% of "
-           "transfers hidden  -> %s\n",
-           r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
+    printable_printf(
+        stdout,
+        "%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f %% of "
+        "transfers hidden  -> %s\n",
+        r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
     if (e->file)
-        printf("largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error, e->tolerance);
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
     return EXIT_DONE;
 }
 
