@@ -314,7 +314,7 @@ int tool_attend(int argc, char **argv) {
                                    {"dropout-mask", a.dropout_mask},
                                    {"out-k", a.append.out_k},
                                    {"out-v", a.append.out_v}};
-    status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
+    status = outputs_check(&line, outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
     if (a.several.devices || a.several.deal_given)
         status = status < 0 ? open_several(&a) : status;

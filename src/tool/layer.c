@@ -312,7 +312,7 @@ int tool_layer(int argc, char **argv) {
     status = ranks_open(&r.ranks, &line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
-    status = outputs_check("layer", outputs, 2);
+    status = outputs_check(&line, outputs, 2);
     if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, "layer", &r.common);
     const bool opened = status < 0;

@@ -286,15 +286,15 @@ static bool take_page(void *target, int id, const char *value, char why[256]) {
     return id != PAGE_BATCH || option_integer(value, 0, INT32_MAX, &r->page.item, why);
 }
 
-static int refuse(const request *r, int file_count) {
+static int refuse(const request *r, const command_line *line) {
     const output_file output = {"out", r->out};
-    if (!file_count)
+    if (!line->positional_count)
         return tool_wrong("report", "a file of clattn bench --save is needed; see clattn report --help");
     if (!r->out) return tool_wrong("report", "--out FILE is needed: the page, such as report.html");
     if (!r->page.weights && (r->page.tokens || r->page.item))
         return tool_wrong("report", "--%s: has no effect without --weights",
                           r->page.tokens ? "tokens" : "batch");
-    return outputs_check("report", &output, 1);
+    return outputs_check(line, &output, 1);
 }
 
 int tool_report(int argc, char **argv) {
@@ -320,7 +320,7 @@ int tool_report(int argc, char **argv) {
                          .group_count = 1,
                          .positional_max = PAGE_FILES};
     int status = options_parse(&line, argc, argv);
-    if (status < 0) status = refuse(&r, line.positional_count);
+    if (status < 0) status = refuse(&r, &line);
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
     progress_begin(&shown, "report", r.quiet, 0.0, 500.0);
