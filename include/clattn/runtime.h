@@ -211,7 +211,9 @@ typedef struct clattn_cache {
  * max_bytes  what the context holds of it at most, kept and lent together; buffers that are kept make way first, and a call
  *            that still needs more is OUT_OF_MEMORY; 0: as much as the device has. A buffer that was released counts no
  *            more, though the driver may keep it until its commands are done
- * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code
+ * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code: the call is
+ *            OUT_OF_MEMORY for OpenCL's codes of memory and resources, and for CL_SUCCESS, DRIVER for all others, and the
+ *            context stays as it is: no number of a callback means DEVICE_LOST
  * release    in place of clReleaseMemObject; with create only. Commands that use the buffer may still run: who keeps it for others
  *            waits for them (OpenCL itself does, where it is released)
  * Both are called on the threads of calls, from several at once, and must not call back into the same context. */
