@@ -297,8 +297,9 @@ CLATTN_API void clattn_context_destroy(clattn_context *context);
 /* Measure on the device what plans ask of it: which of CLBlast and clattn's own kernels projects faster with float32
  * weights, the rates of engines beyond plain OpenCL C, and on a CPU how decode asks its caches for what comes next, for which
  * 64 MiB are taken for a moment. cache_dir keeps the answers; those that are there already are not measured again, but for a
- * comparison whose rounds disagreed because the machine had other work. Nothing else in this library measures projections:
- * without this call tuned rows decide, and what the library prefers. Plans and workspace sizes may be others afterwards.
+ * comparison whose rounds disagreed because the machine had other work. Nothing else in this library measures projections: an
+ * application calls it, once a device and cache_dir, as clattn bench does before it times layers; without this call tuned rows
+ * decide, and what the library prefers. Plans and workspace sizes may be others afterwards.
  * Threads   any; calls of other threads go on meanwhile.
  * Blocking  for seconds, because CLBlast compiles. A quiet machine answers best.
  * Returns   INVALID_ARGUMENT  the context was created with no_measurements
