@@ -124,8 +124,8 @@ past="--past-k pk.npy --past-v pv.npy"
     refused "is not built for --mpi" 2 attend $files --weights w.npy
     refused "number 2 is 20" 2 attend $ragged --cu-seqlens-kv cu_bad.npy
     attend="attend $files --out no.npy"
-    unlike "expect: is given on rank 0 and not on rank 1" "$attend" "--expect v.npy" ""
-    unlike "expect: is given on rank 1 and not on rank 0" "$attend" "" "--expect v.npy"
+    unlike "expect: is given on rank 0 and not on rank 1" "$attend" "--expect q.npy" ""
+    unlike "expect: is given on rank 1 and not on rank 0" "$attend" "" "--expect q.npy"
     both_ways "lse: is given on rank" "$attend" "--lse l.npy" ""
     both_ways "mpi-way: rank 0 and rank 1 have other values" "$attend" "--mpi-way ring" "--mpi-way decode"
     both_ways "cu-seqlens: rank 1 has other numbers than rank 0" "attend --q qr.npy --k kr.npy --v vr.npy --out no.npy" "--cu-seqlens cu.npy" \
