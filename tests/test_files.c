@@ -255,7 +255,7 @@ START_TEST(leftovers_of_killed_runs_go) {
             ck_assert_int_eq(close(creat(kept[n], 0600)), 0);
     ck_assert_int_eq(symlink(in_folder("other"), link_to), 0);
     const int held = open(kept[6], O_RDONLY);
-    ck_assert(held >= 0 && flock(held, LOCK_SH) == 0);
+    ck_assert(held >= 0 && flock(held, LOCK_EX) == 0);
     const bool root = geteuid() == 0 && chown(kept[7], 65534, 65534) == 0;
     ck_assert(file_write_whole(in_folder("other"), "y", 1, error, sizeof error));
     ck_assert_msg(!is_there(name), "%s is left", name);

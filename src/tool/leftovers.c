@@ -62,7 +62,7 @@ static void remove_one(int folder, const char *name) {
     const int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
     if (descriptor < 0) return;
     if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
-        flock(descriptor, LOCK_EX | LOCK_NB) == 0)
+        flock(descriptor, LOCK_SH | LOCK_NB) == 0) /* as NFS takes it of a file that is open to be read */
         (void)unlinkat(folder, name, 0);
     (void)close(descriptor);
 }
