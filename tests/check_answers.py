@@ -41,6 +41,7 @@ check(run(bench + " --quiet --save a.json").returncode == 0, "a bench to go on w
 rows = json.load(open("a.json"))
 many = {**rows, "rows": [{**rows["rows"][0], "case": f"attend-f32-b1-h2-n{n}-d8-full", "samples_ns": [1000 + i for i in range(64)]} for n in range(1, 150)]}
 json.dump(many, open("many.json", "w"))
+json.dump({**many, "rows": [{**row, "samples_ns": [ns + 1 for ns in row["samples_ns"]]} for row in many["rows"]]}, open("others.json", "w"))
 
 # JSON of every command, and a field of it.
 for line, key in {"devices --json": "devices", f"{attend} --out o.npy --json": "time_ns", f"{layer} --out o.npy --json": "kernel",
@@ -76,6 +77,47 @@ for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FIL
         check(status == 1 or not done.stdout, line, "printed", done.stdout)
     except (ValueError, IndexError, KeyError):
         check(False, line, "no JSON error:", done)
+
+# What a file or a file's name holds does not steer the terminal: control characters, those of U+0080 on, too, marks of direction, and what
+# is no UTF-8. JSON escapes it, and says the same.
+steers = re.compile(b"[\x00-\x09\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8b-\x8f\xa8-\xae]|\xe2\x81[\xa0-\xaf]|\xef\xbb\xbf")
+foreign = "\x1b[2J\x9b2J\u202e\u2066\u200f\ufeff"
+
+
+def plain(words, status=0):
+    done = subprocess.run([os.fsencode(clattn), *(os.fsencode(w) for w in words)], capture_output=True, env=environment, timeout=600)
+    for text in done.stdout, done.stderr:
+        found = steers.search(text)
+        check(not found, words, "prints what steers:", text[-400:])
+        try:
+            text.decode()
+        except UnicodeDecodeError:
+            check(False, words, "prints what is no UTF-8:", text[-400:])
+    check(done.returncode == status, words, done)
+    return done
+
+
+strange = {**many["rows"][0], "case": "a" + foreign, "device": "d" + foreign, "driver": "v" + foreign, "kernel": "k" + foreign, "why": "w" + foreign}
+json.dump({**rows, "rows": [strange]}, open("strange.json", "w"))
+json.dump({**rows, "rows": [{**strange, "status": "fail" + foreign}]}, open("broken.json", "w"))
+check(b"?[2J?" in plain(["compare", "strange.json", "strange.json"]).stdout, "compare shows what can be shown")
+plain(["compare", "strange.json", "broken.json"], 1)
+plain(["compare", "strange.json", "--by", "kernel"], 1)
+json.dump({**rows, "rows": [strange, {**strange, "kernel": "other" + foreign}]}, open("two.json", "w"))
+plain(["compare", "two.json", "--by", "kernel"])
+done = plain(["compare", "strange.json", "strange.json", "--json"])
+check(json.loads(done.stdout)["rows"][0]["case"] == "a" + foreign, "compare --json says another case:", done)
+plain(["report", "strange.json", "--out", "r.html"])
+check(not steers.search(open("r.html", "rb").read().replace(b"\t", b"")), "report's page holds what steers")
+for name in "n" + foreign + ".npy", os.fsdecode(b"n\xe9.npy"):
+    plain(["attend", "--q", name, "--k", "x.npy", "--v", "x.npy", "--out", "o.npy"], 2)
+    plain(["compare", "a.json", name], 2)
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", name])
+    done = plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", name, "--json"])
+    check(b'"time_ns"' in done.stdout, name, "JSON is not there:", done)
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", "x.npy", "--out", "o.npy", "--expect", name])
+    plain(["heatmap", "w.npy", "--out", name[:-4] + ".svg"])
+    plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", name + "/no", "--out", "o.npy", "--json"], 2)
 
 # A full disk is told by each that writes: exit status 1, one line, no file, and what was there stays.
 outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy", f"{attend} --out /dev/null --scores": "npy",
@@ -151,8 +193,8 @@ def on_terminal(line, stop=None, **change):
 thorough = environment.get("CLATTN_THOROUGH", "off") != "off"
 FOUND = "beside what is shipped" if thorough else " left"
 tune = f"tune --case attend-f32-b1-h8-n512-d64-full {'--quick ' if thorough else ''}--keep off --out part.txt"
-for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6), ("verify --only flash", " left", 2), (tune, FOUND, 2), ("compare many.json many.json", None, 2),
-                          ("report many.json many.json --out r.html", None, 2), ("devices", None, 1)):
+for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6), ("verify --only flash", " left", 2), (tune, FOUND, 2), ("compare many.json others.json", None, 2),
+                          ("report many.json others.json --out r.html", None, 2), ("devices", None, 1)):
     said, status = on_terminal(line, stop)
     told = [int(x) for x in re.findall(r"clattn \w+: (\d+) %", said)]
     check(len(told) >= least and told == sorted(told) and told[-1] <= 100, line, "percent:", told)

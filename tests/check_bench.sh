@@ -137,6 +137,7 @@ def made(name, median, noise, samples=True, **more):
     return row
 for name, rows in {"quiet_a": [made("", 1e6, 0.001)], "quiet_b": [made("", 1.03e6, 0.001)], "noisy_a": [made("", 1e6, 0.5)],
                    "noisy_b": [made("", 1.03e6, 0.5)], "noisy_c": [made("", 8e5, 0.5)], "old_a": [made("", 1e6, 0.001, False)], "old_b": [made("", 1.03e6, 0.001, False)],
+                   "old_noisy": [made("", 1e6, 0.5, False)],
                    "devices": [made("", 1e6, 0.001), made("", 1.5e6, 0.001, device="e")], "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
                              made("", 9e5, 0.01, case="attend-f32-b1-h1-n8-d8-full-unfused", kernel="unfused")]}.items():
     json.dump({"format_version": 1, "rows": rows}, open(f"{folder}/{name}.json", "w"))
@@ -154,7 +155,7 @@ one_line() {
     [ "$(wc -l <"$work/stderr")" -eq 1 ] || { echo "not one line: $*"; cat "$work/stderr"; exit 1; }
     [ ! -s "$work/stdout" ] || { echo "stdout is not empty: $*"; exit 1; }
 }
-status_is 0 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above 0% --allow-inconclusive
+status_is 0 "$clattn" compare "$work/a.json" "$work/a.json" --fail-above 0%
 status_is 0 "$clattn" compare "$work/a.json" "$work/slow.json"
 status_is 0 "$clattn" compare "$work/slow.json" "$work/a.json" --fail-above 5% --allow-inconclusive
 status_is 1 "$clattn" compare "$work/a.json" "$work/slow.json" --fail-above 5% --json
@@ -168,6 +169,15 @@ verdict_is slower 1 quiet_a quiet_b
 verdict_is faster 0 quiet_b quiet_a
 verdict_is slower 1 old_a old_b
 verdict_is same 0 quiet_a quiet_a
+# A file and itself, or its copy: the same, whatever scatters in it.
+cp "$work/noisy_a.json" "$work/copy.json"
+for pair in "a a" "noisy_a noisy_a" "noisy_a copy" "old_noisy old_noisy"; do
+    # shellcheck disable=SC2086
+    verdict_is same 0 $pair
+    status_is 0 "$clattn" compare "$work/${pair% *}.json" "$work/${pair#* }.json"
+    grep -q ' 0 faster, 0 slower, [1-9][0-9]* same, 0 inconclusive, 0 broken' "$work/stdout" || { echo "$pair:"; cat "$work/stdout"; exit 1; }
+    [ "$(grep -c -v '^same ' "$work/stdout")" = 1 ] || { echo "$pair has other rows:"; cat "$work/stdout"; exit 1; }
+done
 verdict_is inconclusive 1 noisy_a noisy_b
 grep -q 'inconclusive' "$work/stderr"
 status_is 0 "$clattn" compare "$work/noisy_a.json" "$work/noisy_b.json" --fail-above 2.5% --allow-inconclusive

@@ -85,6 +85,19 @@ refused() {
     mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --out no.npy >log 2>&1
     [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] || complain "refused with \"$text\": $(cat log)"
 }
+# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the command, $3 and $4 what the
+# first and the second rank alone are given (a whole command where $2 is "").
+unlike() {
+    checks=$((checks + 1))
+    # shellcheck disable=SC2086
+    timeout 120 mpirun --oversubscribe -n 1 "$program" $2 $3 --mpi : -n 1 "$program" $2 $4 --mpi >log 2>&1
+    [ $? = 2 ] && grep -q -e "$1" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] || complain "ranks that differ, \"$1\": $(cat log)"
+    rm -f no.npy
+}
+both_ways() {
+    unlike "$1" "$2" "$3" "$4"
+    unlike "$1" "$2" "$4" "$3"
+}
 files="--q q.npy --k k.npy --v v.npy" ragged="--q qr.npy --k kr.npy --v vr.npy --cu-seqlens cu.npy"
 weights="--wq wq.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 4 --kv-heads 2"
 past="--past-k pk.npy --past-v pv.npy"
@@ -110,6 +123,23 @@ past="--past-k pk.npy --past-v pv.npy"
     refused "not multiples" 3 attend $files --mpi-way all_to_all
     refused "is not built for --mpi" 2 attend $files --weights w.npy
     refused "number 2 is 20" 2 attend $ragged --cu-seqlens-kv cu_bad.npy
+    attend="attend $files --out no.npy"
+    unlike "expect: is given on rank 0 and not on rank 1" "$attend" "--expect q.npy" ""
+    unlike "expect: is given on rank 1 and not on rank 0" "$attend" "" "--expect q.npy"
+    both_ways "lse: is given on rank" "$attend" "--lse l.npy" ""
+    both_ways "mpi-way: rank 0 and rank 1 have other values" "$attend" "--mpi-way ring" "--mpi-way decode"
+    both_ways "cu-seqlens: rank 1 has other numbers than rank 0" "attend --q qr.npy --k kr.npy --v vr.npy --out no.npy" "--cu-seqlens cu.npy" \
+        "--cu-seqlens cu_kv.npy"
+    both_ways "attention-weights: is given on rank" "layer --x x.npy $weights --mpi-way heads --out no.npy" "--attention-weights l.npy" ""
+    both_ways "rank 0 runs [a-z]* of clattn [0-9.]*, rank 1 [a-z]* of" "" "$attend" "bench -n 64 --heads 2 -d 16"
+    both_ways "repeat: rank 0 and rank 1 have other values" "bench -n 64 --heads 2 -d 16" "--repeat 1" "--repeat 2"
+    compare "one rank" 1 ring attend $files
+    checks=$((checks + 1)) # what is a rank's own
+    cp q.npy elsewhere.npy
+    timeout 120 mpirun --oversubscribe -n 1 "$program" attend --q elsewhere.npy --k k.npy --v v.npy --mpi --out all.npy --json --device cpu : \
+        -n 1 "$program" attend $files --mpi --out all.npy --quiet >log 2>&1 || complain "a rank's own device, report and places of files: $(cat log)"
+    same one.npy all.npy "a rank's own device, report and places of files"
+    rm -f l.npy
     refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
 }
 minilm="layer --weights $data/minilm_layer0.safetensors --names bert:encoder.layer.0.attention --heads 12 --x $data/minilm_layer0_x.npy

@@ -152,6 +152,30 @@ no_model 'tells of a bq' bias --layer 0
 no_model 'num_attention_heads' text --layer 0
 no_model 'num_attention_heads' no_heads --layer 0
 no_model 'neither' no_weights --layer 0
+for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is no plain name' shard$n --layer 0; done
+# An output is never an input, by whatever path or link, of whatever command.
+mkdir sub linked
+cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
+ln -s "$PWD/sub" linked/sub; ln -s sub/in.npy in_link.npy; ln -s in_link.npy in_twice.npy
+echo '{"format_version": 1, "rows": []}' >sub/bench.json; cp slopes.npy slopes_in.npy; cp whole/config.json sub/config.json; ln -s ../sub/in.safetensors sub/model.safetensors
+ln -s in_link.npy picture.svg; cp tokens.txt tokens.svg; cp tokens.txt batch.json
+ls -lR --time-style=full-iso sub slopes_in.npy tokens.* batch.json >inputs.before
+for out in sub/in.npy ./sub/../sub/in.npy linked/sub/in.npy in_link.npy in_twice.npy "$PWD/sub/in.npy"; do
+    refused 2 'is the file of --q: an output does not replace an input' attend --q sub/in.npy --k x.npy --v x.npy --out "$out"
+    refused 2 'is the file of --v: ' attend --q x.npy --k x.npy --v in_twice.npy --out refused.npy --lse "$out"
+    refused 2 'is the file of --x: ' layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 1 --x sub/in.npy --out "$out"
+done
+refused 2 'is the file of sub/in.npy: ' heatmap sub/in.npy --out picture.svg
+refused 2 'is the file of --expect: ' attend --q x.npy --k x.npy --v x.npy --out in_link.npy --expect sub/in.npy
+refused 2 'is the file of --alibi: ' attend --q x.npy --k x.npy --v x.npy --out slopes_in.npy --alibi slopes_in.npy
+refused 2 'is the file of --q: ' attend --q sub/in.safetensors#q --k x.npy --v x.npy --out sub/in.safetensors
+refused 2 'is the file of --weights: ' layer --weights sub/in.safetensors --names llama:$prefix --heads 9 --x x.npy --out linked/sub/in.safetensors
+refused 2 'is the file of --model: ' layer --model sub --layer 0 --x x.npy --out linked/sub/config.json
+refused 2 'is the file of --model: ' layer --model linked/sub --layer 0 --x x.npy --out sub/in.safetensors
+refused 2 'is the file of --tokens: ' heatmap t.npy --tokens tokens.svg --out tokens.svg
+refused 2 'is the file of sub/bench.json: ' report same.json sub/bench.json --out linked/sub/bench.json
+refused 2 'is the file of --batch: ' bench --batch batch.json --save batch.json
+ls -lR --time-style=full-iso sub slopes_in.npy tokens.* batch.json | cmp -s - inputs.before || complain "an input changed"
 no_model 'config.json' no_config --layer 0
 no_model 'below it' whole --layer 30
 no_model 'needs --layer' whole

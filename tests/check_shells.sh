@@ -39,6 +39,27 @@ expect() { # WHAT WORDS...
     [ "$(offers "$@")" = "$what" ] || complain "bash offers '$(offers "$@")' for: $*"
 }
 : >some.npy
+mkdir names
+(cd names && : >'a b.npy' && : >'*' && : >'a$(touch ran).npy' && : >'q"1.npy' && mkdir 'd e' && : >'d e/x.npy')
+offers_alone() { # WORDS...: each in a line, in the folder of names
+    (cd names && bash -c '. ../clattn.bash; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _clattn; printf "%s\n" "${COMPREPLY[@]}"' bash "$@")
+}
+alone() { # WHAT WORDS...
+    what=$1
+    shift
+    [ "$(offers_alone "$@")" = "$what" ] || complain "bash offers '$(offers_alone "$@")' and not '$what' for: $*"
+}
+for before in 'attend --q' 'compare' 'layer --weights' 'bench --save'; do
+    # shellcheck disable=SC2086
+    {
+        alone 'a b.npy' clattn $before 'a '
+        alone 'a$(touch ran).npy' clattn $before 'a$'
+        alone 'q"1.npy' clattn $before 'q"'
+        alone 'd e/x.npy' clattn $before 'd e/'
+        alone '*' clattn $before '*'
+    }
+done
+[ ! -e names/ran ] || complain "bash ran a file's name"
 expect 'attend' clattn at
 expect '--dropout-mask --dropout' clattn attend --drop
 expect 'some.npy' clattn attend --q so

@@ -109,6 +109,24 @@ static void wrong_arguments(void) {
     shard_close(&s);
 }
 
+// Rates on one rank alone: it would not measure with the others.
+static void rates_that_differ(void) {
+    for (int who = 0; who < 2; who++) {
+        const bool given = suite.rank == (who ? suite.ranks - 1 : 0);
+        const clattn_mpi_params params = {.comm = MPI_COMM_WORLD,
+                                          .context = harness()->context,
+                                          .queue = harness()->queue,
+                                          .link_bytes_per_second = given ? 1e9 : 0,
+                                          .link_seconds = given ? 1e-6 : 0,
+                                          .flops_per_second = given ? 1e11 : 0,
+                                          .call_seconds = given ? 1e-5 : 0};
+        clattn_mpi *world = NULL;
+        const clattn_status got = clattn_mpi_create(&params, &world);
+        suite_check(got == CLATTN_INVALID_ARGUMENT && !world, "rates that differ", clattn_status_name(got));
+        clattn_mpi_destroy(world);
+    }
+}
+
 // One fault on a rank that does such a thing, then the same call without.
 static void failing(int which, clattn_mpi_way way, bool decode, const char *says, const char *what) {
     const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
@@ -131,6 +149,7 @@ static void failing(int which, clattn_mpi_way way, bool decode, const char *says
 void suite_faults(void) {
     if (suite.ranks == 1) return;
     wrong_arguments();
+    rates_that_differ();
     failing(CUT_SHORT, CLATTN_MPI_RING, false, "bytes from rank", "a message cut short");
     failing(SEND_FAILS, CLATTN_MPI_RING, false, "MPI_Isend: MPI_ERR_INTERN", "a message that is not sent");
     failing(RECEIVE_FAILS, CLATTN_MPI_RING, false, "MPI_Irecv: MPI_ERR_INTERN",

@@ -93,7 +93,15 @@ model("sharded", False)
 keys = sorted(real)
 write("sharded/1.safetensors", {key: real[key] for key in keys[:2]})
 write("sharded/2.safetensors", {key: real[key] for key in keys[2:]})
-json.dump({"weight_map": {key: f"{1 + (i >= 2)}.safetensors" for i, key in enumerate(keys)}}, open("sharded/model.safetensors.index.json", "w"))
+def shards(folder, names):
+    json.dump({"weight_map": {key: names[i >= 2] for i, key in enumerate(keys)}}, open(folder + "/model.safetensors.index.json", "w"))
+shards("sharded", ("1.safetensors", "2.safetensors"))
+# Names of shards that are no names: each with files that would be found.
+for i, name in enumerate(("../sharded/1.safetensors", "a\\1.safetensors", "C:1.safetensors", "1.safetensors:s", "1\x9b.safetensors", "1\n.safetensors", "1\u202e.safetensors", ".", "..", "")):
+    model(f"shard{i}", False)
+    shards(f"shard{i}", (name, name))
+    if "/" not in name and name.strip("."):
+        os.symlink(sys.argv[1], f"shard{i}/{name}")
 model("parameters", rope_theta="absent", rope_parameters={"rope_type": "default", "rope_theta": 100000})
 model("linear", rope_scaling={"type": "linear", "factor": 1})
 model("window", sliding_window=1000000, use_sliding_window=True)

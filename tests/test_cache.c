@@ -2,6 +2,8 @@
  * file, and with threads and processes at it at the same time. The folder's own dangers are in test_os.c. No
  * OpenCL; POSIX only. */
 #define _XOPEN_SOURCE 700
+#include <clattn/runtime.h>
+
 #include "cache_fixture.h"
 #include "core/os.h"
 #include "core/sha256.h"
@@ -86,6 +88,40 @@ START_TEST(too_large) {
     ck_assert_int_eq(truncate(entry, (off_t)CACHE_ENTRY_MAX_BYTES + 1), 0);
     expect_miss(c);
     expect_healed_and_close(c);
+}
+END_TEST
+
+/* Of an application that says how long an entry is, too: nothing is asked of the memory for more than an entry may have. */
+static size_t told, asked;
+
+static size_t say_length(void *user, const char *name, void *bytes, size_t capacity) {
+    (void)user, (void)name, (void)bytes, (void)capacity;
+    return told;
+}
+
+static void *take_and_note(void *user, size_t bytes) {
+    (void)user;
+    if (bytes > asked) asked = bytes;
+    return bytes > (size_t)1 << 20 ? NULL : malloc(bytes);
+}
+
+static void give(void *user, void *memory) {
+    (void)user;
+    free(memory);
+}
+
+START_TEST(an_application_s_length) {
+    const size_t lengths[] = {(size_t)1 << 46, SIZE_MAX, CACHE_ENTRY_MAX_BYTES + 1};
+    const clattn_host_memory host = {.allocate = take_and_note, .release = give};
+    const cache_params params = {.host = &host, .load = say_length};
+    cache *c = cla_cache_open(&params);
+    ck_assert_ptr_nonnull(c);
+    for (size_t n = 0; n < sizeof lengths / sizeof *lengths; n++) {
+        told = lengths[n], asked = 0;
+        expect_miss(c);
+        ck_assert_uint_eq(asked, 0);
+    }
+    cla_cache_close(c);
 }
 END_TEST
 
@@ -300,6 +336,7 @@ int main(void) {
     tcase_add_test(cases, format);
     tcase_add_test(cases, large_payload);
     tcase_add_test(cases, null_cache);
+    tcase_add_test(cases, an_application_s_length);
     tcase_add_test(cases, too_large);
     tcase_add_test(cases, truncated_or_longer);
     tcase_add_test(cases, flipped_bytes);

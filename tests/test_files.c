@@ -1,14 +1,17 @@
 /* Whole-file writes of the tool: a file is written whole or not at all, whatever stands in its place and whoever ends
  * the program. Pure C, so Check may fork. */
-#define _XOPEN_SOURCE 700
+#define _GNU_SOURCE
 #include "run_suite.h"
 #include "temporary_folder.h"
 
 #include <check.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -121,7 +124,21 @@ START_TEST(outputs_are_known_before_they_are_made) {
 }
 END_TEST
 
-/* A child that writes without end is told to end once its temporary file is there: nothing of it stays. */
+/* Whether the child has a file of the folder open, also one that has no name yet. */
+static bool is_writing(pid_t child) {
+    for (int n = 3; n < 64; n++) {
+        char name[64], to[1024];
+        snprintf(name, sizeof name, "/proc/%d/fd/%d", (int)child, n);
+        const ssize_t length = readlink(name, to, sizeof to - 1);
+        if (length < 0) continue;
+        to[length] = '\0';
+        const char *at = strstr(to, folder);
+        if (at && at[strlen(folder)] == '/') return true;
+    }
+    return false;
+}
+
+/* A child that writes without end is told to end while it does: nothing of it stays. */
 static void end_a_writer(int number) {
     static unsigned char large[1 << 20];
     static file_part parts[100000]; /* 100 GB */
@@ -135,8 +152,8 @@ static void end_a_writer(int number) {
         file_write_parts(in_folder("endless"), parts, sizeof parts / sizeof *parts, error, sizeof error);
         _exit(1);
     }
-    for (int n = 0; n < 20000 && entries(false) < 2; n++) nanosleep(&moment, NULL);
-    ck_assert_int_eq(entries(false), 2);
+    for (int n = 0; n < 20000 && !is_writing(child); n++) nanosleep(&moment, NULL);
+    ck_assert(is_writing(child));
     ck_assert_int_eq(kill(child, number), 0);
     ck_assert_int_eq(waitpid(child, &status, 0), child);
     ck_assert_msg(WIFSIGNALED(status) && WTERMSIG(status) == number, "status %x after signal %d", status,
@@ -144,12 +161,12 @@ static void end_a_writer(int number) {
 }
 
 START_TEST(a_signal_leaves_no_temporary_file) {
-    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP};
+    static const int numbers[] = {SIGTERM, SIGINT, SIGHUP, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2};
     unsigned char *bytes = NULL;
     size_t size = 0;
     entries(true);
     ck_assert(file_write_whole(in_folder("endless"), "old", 3, error, sizeof error));
-    for (int n = 0; n < 3; n++) {
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         end_a_writer(numbers[n]);
         ck_assert_int_eq(entries(false), 1);
         ck_assert(file_read_whole(in_folder("endless"), &bytes, &size, error, sizeof error) && size == 3);
@@ -159,6 +176,123 @@ START_TEST(a_signal_leaves_no_temporary_file) {
     sigaction(SIGTERM, NULL, &first);
     ck_assert(file_write_whole(in_folder("endless"), "new", 3, error, sizeof error));
     ck_assert(sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == first.sa_handler);
+}
+END_TEST
+
+/* A child begins a file of several processes, whose temporary file has its name at once, and does not end it. */
+static pid_t begin_and_wait(char name[FILE_NAME_MOST]) {
+    int ends[2];
+    ck_assert_int_eq(pipe(ends), 0);
+    const pid_t child = fork();
+    ck_assert_int_ge(child, 0);
+    if (child == 0) {
+        char own[FILE_NAME_MOST] = "";
+        static const int numbers[] = {SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2};
+        for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) signal(numbers[n], SIG_DFL);
+        if (!file_shared_begin(in_folder("shared"), 100, own, error, sizeof error)) _exit(1);
+        if (write(ends[1], own, sizeof own) != sizeof own) _exit(1);
+        for (;;) pause();
+    }
+    close(ends[1]);
+    for (size_t at = 0; at < FILE_NAME_MOST;) {
+        const ssize_t got = read(ends[0], name + at, FILE_NAME_MOST - at);
+        ck_assert_int_gt(got, 0);
+        at += (size_t)got;
+    }
+    close(ends[0]);
+    return child;
+}
+
+static void end_child(pid_t child, int number) {
+    int status = 0;
+    ck_assert_int_eq(kill(child, number), 0);
+    ck_assert_int_eq(waitpid(child, &status, 0), child);
+    ck_assert(WIFSIGNALED(status) && WTERMSIG(status) == number);
+}
+
+static bool is_there(const char *path) {
+    struct stat status;
+    return lstat(path, &status) == 0;
+}
+
+START_TEST(a_signal_leaves_no_shared_file) {
+    static const int numbers[] = {SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2};
+    char name[FILE_NAME_MOST];
+    for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
+        const pid_t child = begin_and_wait(name);
+        ck_assert(is_there(name));
+        end_child(child, numbers[n]);
+        ck_assert_msg(!is_there(name), "after signal %d", numbers[n]);
+    }
+}
+END_TEST
+
+/* What a killed run leaves goes with the next file that is written there; what lives, is held, or is not this program's, of this host and
+ * user, stays. */
+START_TEST(leftovers_of_killed_runs_go) {
+    char name[FILE_NAME_MOST], kept[8][FILE_NAME_MOST + 32], host[16] = "", link_to[FILE_NAME_MOST + 32];
+    entries(true);
+    const pid_t child = begin_and_wait(name);
+    ck_assert(file_write_whole(in_folder("other"), "x", 1, error, sizeof error));
+    ck_assert(is_there(name));
+    end_child(child, SIGKILL);
+    ck_assert(is_there(name));
+    ck_assert(sscanf(strstr(name, ".clattn-"), ".clattn-%15[0-9a-f]-", host) == 1);
+    const int stem = (int)(strstr(name, ".clattn-") - name), pid = (int)child;
+    snprintf(kept[0], sizeof kept[0], "%.*s.clattn-%s-%x-1", stem, name, host, (unsigned)getpid());
+    snprintf(kept[1], sizeof kept[1], "%.*s.clattn-%s0-%x-1", stem, name, host, (unsigned)pid);
+    snprintf(kept[2], sizeof kept[2], "%.*s.clattn-%s-%x-", stem, name, host, (unsigned)pid);
+    snprintf(kept[3], sizeof kept[3], "%.*s.clattn-%s-%x-1.npy", stem, name, host, (unsigned)pid);
+    snprintf(kept[4], sizeof kept[4], "%.*s.clattn-%x-1", stem, name, (unsigned)pid);
+    snprintf(kept[5], sizeof kept[5], "%.*s.clattn-%s-%x-2", stem, name, host, (unsigned)pid); /* a folder */
+    snprintf(kept[6], sizeof kept[6], "%.*s.clattn-%s-%x-3", stem, name, host, (unsigned)pid); /* held */
+    snprintf(kept[7], sizeof kept[7], "%.*s.clattn-%s-%x-5", stem, name, host, (unsigned)pid); /* another's */
+    snprintf(link_to, sizeof link_to, "%.*s.clattn-%s-%x-4", stem, name, host, (unsigned)pid);
+    for (int n = 0; n < 8; n++)
+        if (n == 5)
+            ck_assert_int_eq(mkdir(kept[n], 0700), 0);
+        else
+            ck_assert_int_eq(close(creat(kept[n], 0600)), 0);
+    ck_assert_int_eq(symlink(in_folder("other"), link_to), 0);
+    const int held = open(kept[6], O_RDONLY);
+    ck_assert(held >= 0 && flock(held, LOCK_EX) == 0);
+    const bool root = geteuid() == 0 && chown(kept[7], 65534, 65534) == 0;
+    ck_assert(file_write_whole(in_folder("other"), "y", 1, error, sizeof error));
+    ck_assert_msg(!is_there(name), "%s is left", name);
+    for (int n = 0; n < (root ? 8 : 7); n++) ck_assert_msg(is_there(kept[n]), "%s is gone", kept[n]);
+    ck_assert(is_there(link_to) && is_there(in_folder("other")));
+    close(held);
+    ck_assert(file_write_whole(in_folder("other"), "z", 1, error, sizeof error));
+    ck_assert(!is_there(kept[6]));
+    ck_assert_int_eq(rmdir(kept[5]), 0);
+    for (int n = 0; n < 8; n++)
+        if (n < 5 || n == 7) (void)unlink(kept[n]);
+    (void)unlink(link_to);
+}
+END_TEST
+
+/* Nothing of a single process's file has a name before all of it is there, where the system can do so. */
+START_TEST(kill_leaves_nothing) {
+    const int probe = open(folder, O_WRONLY | O_TMPFILE, 0600); /* which a child would have, too */
+    if (probe >= 0) close(probe);
+    entries(true);
+    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error, sizeof error));
+    end_a_writer(SIGKILL);
+    if (probe >= 0) ck_assert_int_eq(entries(false), 1);
+    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error, sizeof error));
+    ck_assert_int_eq(entries(false), 1);
+}
+END_TEST
+
+/* Another rank's part goes through no link. */
+START_TEST(a_shared_file_is_no_link) {
+    int descriptor = -1;
+    ck_assert(file_write_whole(in_folder("target"), "old", 3, error, sizeof error));
+    (void)unlink(in_folder("shared_link"));
+    ck_assert_int_eq(symlink("target", in_folder("shared_link")), 0);
+    ck_assert(!file_shared_open(in_folder("shared_link"), &descriptor, error, sizeof error));
+    ck_assert(file_shared_open(in_folder("target"), &descriptor, error, sizeof error));
+    ck_assert(file_shared_close(descriptor, error, sizeof error));
 }
 END_TEST
 
@@ -172,6 +306,10 @@ int main(void) {
     tcase_add_test(group, no_set_user_id_is_kept);
     tcase_add_test(group, outputs_are_known_before_they_are_made);
     tcase_add_test(group, a_signal_leaves_no_temporary_file);
+    tcase_add_test(group, a_signal_leaves_no_shared_file);
+    tcase_add_test(group, leftovers_of_killed_runs_go);
+    tcase_add_test(group, kill_leaves_nothing);
+    tcase_add_test(group, a_shared_file_is_no_link);
     suite_add_tcase(suite, group);
     return run_suite(suite, CK_FORK_GETENV);
 }

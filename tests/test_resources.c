@@ -12,8 +12,8 @@ enum { H = 2, N = 128, D = 16, COUNT = H * N * D, SCORES = H * N * N * 4 };
 
 static float values[COUNT];
 
-// Unfused attention without a workspace: it borrows one of SCORES bytes at least. Equal to softmax(x x^T / sqrt(D)) x.
-static clattn_status attend(clattn_context *c, bool right) {
+// Attention, unfused without a workspace: it borrows one of SCORES bytes at least. Equal to softmax(x x^T / sqrt(D)) x.
+static clattn_status attend_by(clattn_context *c, clattn_kernel kernel, bool right) {
     static float got[COUNT];
     cl_context opencl = clattn_context_opencl(c);
     cl_int code;
@@ -26,7 +26,7 @@ static clattn_status attend(clattn_context *c, bool right) {
     const clattn_attention_params p = {.q = in,
                                        .kv = {.k = in, .v = in},
                                        .out = clattn_tensor_bhsd(y, CLATTN_TYPE_F32, 1, H, N, D),
-                                       .kernel = CLATTN_KERNEL_UNFUSED};
+                                       .kernel = kernel};
     harness_log_clear();
     const clattn_status status = clattn_attention_enqueue(c, harness()->queue, &p, 0, NULL, NULL);
     harness_expect(clEnqueueReadBuffer(harness()->queue, y, CL_TRUE, 0, sizeof got, got, 0, NULL, NULL),
@@ -45,6 +45,10 @@ static clattn_status attend(clattn_context *c, bool right) {
     }
     clReleaseMemObject(x), clReleaseMemObject(y);
     return status;
+}
+
+static clattn_status attend(clattn_context *c, bool right) {
+    return attend_by(c, CLATTN_KERNEL_UNFUSED, right);
 }
 
 static clattn_context *open_with(clattn_memory memory, clattn_cache cache) {
@@ -69,6 +73,7 @@ END_TEST
 // An allocator that counts, and fails where it is told.
 static struct allocator {
     int made, released, failing; // the failing-th is refused; 0: none
+    cl_int code;                 // with which
     size_t bytes;
 } heap;
 
@@ -77,7 +82,7 @@ static cl_mem make(void *user, cl_context context, cl_mem_flags flags, size_t by
     struct allocator *a = user;
     if (a->failing && a->made + 1 == a->failing) {
         a->failing = 0;
-        *code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+        *code = a->code;
         return NULL;
     }
     cl_mem made = clCreateBuffer(context, flags, bytes, host, code);
@@ -104,10 +109,40 @@ START_TEST(an_allocator) {
     ck_assert_int_eq(heap.released, heap.made);
     // Each of its buffers refused in turn: that call fails, the next one is whole.
     for (int failing = 1; failing <= made; failing++) {
-        heap = (struct allocator){.failing = failing};
+        heap = (struct allocator){.failing = failing, .code = CL_MEM_OBJECT_ALLOCATION_FAILURE};
         c = open_with(memory, (clattn_cache){0});
         ck_assert_int_eq(attend(c, false), CLATTN_OUT_OF_MEMORY);
         ck_assert_int_eq(heap.failing, 0);
+        ck_assert_int_eq(attend(c, true), CLATTN_OK);
+        clattn_context_destroy(c);
+        ck_assert_int_eq(heap.released, heap.made);
+    }
+}
+END_TEST
+
+// Whatever number it fails with, the context goes on: none of them loses a device that computes.
+START_TEST(an_allocator_s_numbers) {
+    static const struct {
+        cl_int code;
+        clattn_status status;
+    } cases[] = {{-9999, CLATTN_DRIVER},
+                 {CL_DEVICE_NOT_AVAILABLE, CLATTN_DRIVER},
+                 {CL_INVALID_COMMAND_QUEUE, CLATTN_DRIVER},
+                 {12345, CLATTN_DRIVER},
+                 {CL_SUCCESS, CLATTN_OUT_OF_MEMORY},
+                 {CL_OUT_OF_RESOURCES, CLATTN_OUT_OF_MEMORY},
+                 {CL_OUT_OF_HOST_MEMORY, CLATTN_OUT_OF_MEMORY}};
+    const clattn_memory memory = {.create = make, .release = drop, .user = &heap};
+    for (size_t n = 0; n < sizeof cases / sizeof *cases; n++) {
+        heap = (struct allocator){.code = cases[n].code};
+        clattn_context *c = open_with(memory, (clattn_cache){0});
+        ck_assert_int_eq(attend_by(c, CLATTN_KERNEL_FLASH, true),
+                         CLATTN_OK); // since then a lost device is believed
+        heap.failing = heap.made + 1;
+        ck_assert_int_eq(attend(c, false), cases[n].status);
+        ck_assert_int_eq(heap.failing, 0);
+        ck_assert_msg(strstr(harness_log_text(), "memory.create: no buffer") != NULL, "%s",
+                      harness_log_text());
         ck_assert_int_eq(attend(c, true), CLATTN_OK);
         clattn_context_destroy(c);
         ck_assert_int_eq(heap.released, heap.made);
@@ -249,8 +284,14 @@ START_TEST(features) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {
-        a_cap, an_allocator, half_an_allocator, a_cache_of_functions, a_cleaned_folder, features, NULL};
+    const TTest *const tests[] = {a_cap,
+                                  an_allocator,
+                                  an_allocator_s_numbers,
+                                  half_an_allocator,
+                                  a_cache_of_functions,
+                                  a_cleaned_folder,
+                                  features,
+                                  NULL};
     Suite *suite = suite_create("resources");
     harness_add(suite, "resources", tests);
     return harness_run(suite);

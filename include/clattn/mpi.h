@@ -10,6 +10,8 @@
  *     before any large transfer: all ranks return that rank's status, and last_error names it on each. One that fails in
  *     the middle goes on to send and receive, so that none waits for ever, and all return its status at the end; what the
  *     call was to write is then undefined.
+ *   - A rank that hangs, in a driver or because somebody stopped its process, is waited for without end, as MPI does: to find that out
+ *     and to end the job is for a watchdog of the application, or for the job's time limit.
  *   - MPI's own errors are returned (the communicator is a duplicate with MPI_ERRORS_RETURN): DRIVER, with MPI's text. What such
  *     a communicator is good for afterwards is MPI's to say. A rank that dies ends the job as MPI does it.
  *   - Blocking: always, until this rank's outputs are written.
@@ -62,7 +64,7 @@ typedef struct clattn_mpi_params {
     clattn_context *context; /* this rank's; it must outlive the clattn_mpi */
     cl_command_queue
         queue; /* of that context, in order; what was enqueued on it before a call is waited for */
-    /* What the plan reckons with, the same on all ranks; 0: measured when a plan first needs it, the slowest rank's. */
+    /* What the plan reckons with, the same on all ranks (compared); 0: measured when a plan first needs it, the slowest rank's. */
     double link_bytes_per_second; /* of one rank to the next, while all send */
     double link_seconds;          /* latency of a message */
     double flops_per_second;      /* of attention on one rank */
@@ -73,7 +75,7 @@ typedef struct clattn_mpi_params {
 } clattn_mpi_params;
 
 /* Collective.   Returns   INVALID_ARGUMENT  a handle is missing or of another context, the queue is out of order, host_memory has one
- *                                           function alone, or MPI is not initialised (which alone is told to this
+ *                                           function alone, rates differ between ranks, or MPI is not initialised (which alone is told to this
  *                                           rank and no other)
  *                         OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **world);

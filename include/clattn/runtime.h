@@ -211,7 +211,9 @@ typedef struct clattn_cache {
  * max_bytes  what the context holds of it at most, kept and lent together; buffers that are kept make way first, and a call
  *            that still needs more is OUT_OF_MEMORY; 0: as much as the device has. A buffer that was released counts no
  *            more, though the driver may keep it until its commands are done
- * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code
+ * create     makes a buffer in place of clCreateBuffer, with its arguments; NULL is a failure, with its reason in *code: the call is
+ *            OUT_OF_MEMORY for OpenCL's codes of memory and resources, and for CL_SUCCESS, DRIVER for all others, and the
+ *            context stays as it is: no number of a callback means DEVICE_LOST
  * release    in place of clReleaseMemObject; with create only. Commands that use the buffer may still run: who keeps it for others
  *            waits for them (OpenCL itself does, where it is released)
  * Both are called on the threads of calls, from several at once, and must not call back into the same context. */
@@ -295,8 +297,9 @@ CLATTN_API void clattn_context_destroy(clattn_context *context);
 /* Measure on the device what plans ask of it: which of CLBlast and clattn's own kernels projects faster with float32
  * weights, the rates of engines beyond plain OpenCL C, and on a CPU how decode asks its caches for what comes next, for which
  * 64 MiB are taken for a moment. cache_dir keeps the answers; those that are there already are not measured again, but for a
- * comparison whose rounds disagreed because the machine had other work. Nothing else in this library measures projections:
- * without this call tuned rows decide, and what the library prefers. Plans and workspace sizes may be others afterwards.
+ * comparison whose rounds disagreed because the machine had other work. Nothing else in this library measures projections: an
+ * application calls it, once a device and cache_dir, as clattn bench does before it times layers; without this call tuned rows
+ * decide, and what the library prefers. Plans and workspace sizes may be others afterwards.
  * Threads   any; calls of other threads go on meanwhile.
  * Blocking  for seconds, because CLBlast compiles. A quiet machine answers best.
  * Returns   INVALID_ARGUMENT  the context was created with no_measurements

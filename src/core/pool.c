@@ -160,6 +160,11 @@ static clattn_status fill(clattn_context *c, pool_slot *s, uint64_t bytes, const
                             : clCreateBuffer(c->opencl, flags, (size_t)bytes, (void *)words, &code);
     if (s->buffer) return CLATTN_OK;
     if (code == CL_SUCCESS) code = CL_MEM_OBJECT_ALLOCATION_FAILURE;
+    // An application's number says nothing of the device: where that is gone, the next command tells.
+    if (own->create)
+        return cla_context_fail(c, cla_opencl_status(code),
+                                "memory.create: no buffer of %llu bytes: OpenCL error %d (%s)",
+                                (unsigned long long)bytes, (int)code, cla_opencl_error_name(code));
     return cla_context_fail_opencl(c, code, words ? "clCreateBuffer (table)" : "clCreateBuffer (workspace)");
 }
 

@@ -139,6 +139,20 @@ static clattn_status open_device(clattn_mpi *w, const clattn_mpi_params *p) {
                         "must be 0 (measured) or more");
 }
 
+// Rates that a rank has and another measures: one would measure, which takes all of them, alone.
+static clattn_status compare_rates(clattn_mpi *w) {
+    const double mine[8] = {w->link_bytes,  w->link_seconds,  w->flops,  w->call_seconds,
+                            -w->link_bytes, -w->link_seconds, -w->flops, -w->call_seconds};
+    double most[8] = {0};
+    TRY(cla_mpi_try(w, MPI_Allreduce(mine, most, 8, MPI_DOUBLE, MPI_MAX, w->comm), "MPI_Allreduce"));
+    for (int n = 0; n < 4; n++)
+        if (most[n] != -most[n + 4])
+            return cla_mpi_fail(w, CLATTN_INVALID_ARGUMENT,
+                                "link_bytes_per_second, link_seconds, flops_per_second, call_seconds: differ "
+                                "between ranks: must be the same");
+    return CLATTN_OK;
+}
+
 // What it takes of the host; all ranks go on to the first exchange with what they got.
 static clattn_mpi *open_world(const clattn_mpi_params *p, MPI_Comm comm) {
     const bool own = p->host_memory.allocate && p->host_memory.release;
@@ -170,6 +184,7 @@ clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **wo
                            : all                                                    ? CLATTN_OK
                                                                                     : CLATTN_OUT_OF_MEMORY;
     if (status == CLATTN_OK) status = cla_mpi_agree(w, open_device(w, params));
+    if (status == CLATTN_OK) status = compare_rates(w);
     if (status == CLATTN_OK)
         *world = w;
     else if (w)

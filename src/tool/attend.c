@@ -305,7 +305,7 @@ int tool_attend(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
         status = tool_wrong("attend", "--devices: beside --mpi each rank has one device: --device");
-    if (status < 0) status = ranks_open(&a.ranks, "attend", argc, argv);
+    if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},
                                    {"lse", a.lse},
@@ -314,7 +314,7 @@ int tool_attend(int argc, char **argv) {
                                    {"dropout-mask", a.dropout_mask},
                                    {"out-k", a.append.out_k},
                                    {"out-v", a.append.out_v}};
-    status = outputs_check("attend", outputs, sizeof outputs / sizeof outputs[0]);
+    status = outputs_check(&line, outputs, sizeof outputs / sizeof outputs[0]);
     if (status < 0) status = load_inputs(&a);
     if (a.several.devices || a.several.deal_given)
         status = status < 0 ? open_several(&a) : status;

@@ -267,7 +267,9 @@ static int save(attend *a, session *s) {
 
 int attend_shared_run(attend *a, session *s) {
     attend_shared *sh = &a->shared;
-    int status = ranks_begin(&a->ranks, s);
+    int status = ranks_alike(&a->ranks, "attend", "cu-seqlens", sh->ragged.cu,
+                             sh->ragged.cu ? ((size_t)sh->batch + 1) * sizeof *sh->ragged.cu : 0);
+    if (status < 0) status = ranks_begin(&a->ranks, s);
     for (int64_t n = 0; n < sh->count && status < 0; n++)
         if (!sh->ragged.cu || sh->parts[n].q.whole)
             status = run_part(a, s, &sh->parts[n], n, sh->ragged.cu ? 1 : sh->batch);

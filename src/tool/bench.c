@@ -263,7 +263,9 @@ static int parse(bench *b, int argc, char **argv) {
                              "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
                          .groups = groups,
                          .group_count = 3};
-    return options_parse(&line, argc, argv);
+    const int status = options_parse(&line, argc, argv);
+    const output_file output = {"save", b->save};
+    return status < 0 ? outputs_check(&line, &output, 1) : status;
 }
 
 // The options of --against, by spaces, as a second request that shares the rest with the first.
@@ -321,11 +323,9 @@ int tool_bench(int argc, char **argv) {
         if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);
     int status = parse(&b, argc, argv);
     if (status >= 0) return status;
-    const output_file output = {"save", b.save};
     if (b.format >= 0 && b.common.json)
         return tool_wrong("bench", "--json: says it, and so does -o: one is accepted");
-    status = outputs_check("bench", &output, 1);
-    if (status < 0) status = read_batch(&b, &names);
+    status = read_batch(&b, &names);
     if (status < 0) status = parse_against(&b, &other, words);
     if (status < 0) status = make_all(&b);
     if (status < 0) status = measure_all(&b);

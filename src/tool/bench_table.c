@@ -9,6 +9,7 @@
 
 #include "evidence/names.h"
 #include "tool/memory_file.h"
+#include "tool/printable.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
 
@@ -190,7 +191,7 @@ static void print_jsonl(FILE *to, const json_t *table) {
         json_object_set(line, "format_version", json_object_get(table, "format_version"));
         json_object_set(line, "clattn", json_object_get(table, "clattn"));
         json_object_update_missing(line, json_array_get(devices, (size_t)index));
-        json_dumpf(line, to, JSON_COMPACT | JSON_REAL_PRECISION(9));
+        json_dumpf(line, to, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
         fputc('\n', to);
         json_decref(line);
     }
@@ -355,10 +356,10 @@ char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) 
     if (format == BENCH_SQL) print_sql(to, json_object_get(table, "rows"));
     if (format == BENCH_JSONL) print_jsonl(to, table);
     if (format == BENCH_JSON) {
-        json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9));
+        json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
         fputc('\n', to);
     }
-    char *result = memory_file_close(&m);
-    *bytes = m.bytes;
+    char *result = memory_file_close(&m); // JSON has escaped what others must not print
+    *bytes = result ? strlen(printable_lines(result)) : 0;
     return result;
 }

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "tool/compare_rows.h"
+#include "tool/printable.h"
 #include "tool/progress.h"
 #include "tool/report.h"
 
@@ -100,7 +101,7 @@ static void print_pair(const compare *c, const json_t *a, const json_t *b, const
     if (verdict <= INCONCLUSIVE)
         printf(": %.3f ms, then %.3f ms, ratio %.3f [%.3f, %.3f]", compare_number(a, "time_ns") / 1e6,
                compare_number(b, "time_ns") / 1e6, r->ratio, r->low, r->high);
-    if (verdict == BROKEN) printf(": %s: %s", compare_text(b, "status"), compare_shown(b, "why", two));
+    if (verdict == BROKEN) printf(": %s: %s", compare_shown(b, "status", one), compare_shown(b, "why", two));
     printf("\n");
 }
 
@@ -222,9 +223,7 @@ static void compare_with_first(compare *c, json_t *firsts, int file, const json_
     const char *before = json_string_value(json_object_get(first, "value"));
     if (!strcmp(before, value)) return;
     snprintf(what, sizeof what, ": %s, then %s", before, value);
-    for (char *at = what; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
-    compare_pair(c, json_object_get(first, "row"), row, what);
+    compare_pair(c, json_object_get(first, "row"), row, printable(what));
 }
 
 static int compare_settings(compare *c) {

@@ -1,6 +1,7 @@
 // compare_ratio.c: see compare_ratio.h.
 #include "tool/compare_ratio.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -50,8 +51,16 @@ static void by_spread(const compare_times *a, const compare_times *b, compare_ra
     r->high = least_a > 0.0 ? (b->median + b->spread) / least_a : 1e18;
 }
 
+// One measurement, to the nanosecond of each of its times: such as a file compared with itself, or with its copy. What scatters in it
+// says nothing of a difference.
+static bool is_one(const compare_times *a, const compare_times *b) {
+    return a->median == b->median && a->spread == b->spread && a->count == b->count &&
+           memcmp(a->samples, b->samples, (size_t)a->count * sizeof a->samples[0]) == 0;
+}
+
 compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b) {
     compare_ratio r = {.ratio = b->median / a->median};
+    if (is_one(a, b)) return (compare_ratio){.ratio = 1.0, .low = 1.0, .high = 1.0, .verdict = COMPARE_SAME};
     double *drawn = malloc((DRAWS + COMPARE_SAMPLES) * sizeof *drawn);
     if (drawn && a->count >= FEWEST && b->count >= FEWEST) {
         struct random random = {1};

@@ -7,6 +7,7 @@
 
 #include "tool/bench_table.h"
 #include "tool/file.h"
+#include "tool/printable.h"
 #include "tool/tool.h"
 
 const char *compare_text(const json_t *row, const char *key) {
@@ -74,9 +75,7 @@ int compare_load(const char *command, const char *path, json_t **file) {
 
 const char *compare_shown(const json_t *row, const char *key, char buffer[256]) {
     snprintf(buffer, 256, "%s", compare_text(row, key));
-    for (char *at = buffer; *at; at++)
-        if ((unsigned char)*at < 0x20 || *at == 0x7f) *at = '?';
-    return buffer;
+    return printable(buffer);
 }
 
 void compare_times_of(const json_t *row, compare_times *times) {

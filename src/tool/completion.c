@@ -23,14 +23,14 @@ static void begin_bash(FILE *to) {
     fprintf(to,
             "# bash completion of clattn %s\n_clattn() {\n"
             "    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]}\n    COMPREPLY=()\n"
-            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        COMPREPLY=($(compgen -W '",
+            "    if [ \"$COMP_CWORD\" -eq 1 ]; then\n        mapfile -t COMPREPLY < <(compgen -W '",
             clattn_version());
     print_names(to);
     fprintf(to,
-            " help --help --version' -- \"$word\"))\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n"
-            "    help) [ \"$COMP_CWORD\" -gt 2 ] || COMPREPLY=($(compgen -W '");
+            " help --help --version' -- \"$word\")\n        return\n    fi\n    case ${COMP_WORDS[1]} in\n"
+            "    help) [ \"$COMP_CWORD\" -gt 2 ] || mapfile -t COMPREPLY < <(compgen -W '");
     print_names(to);
-    fprintf(to, "' -- \"$word\")) ;;\n");
+    fprintf(to, "' -- \"$word\") ;;\n");
 }
 
 static void end_bash(FILE *to) {

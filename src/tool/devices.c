@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "evidence/choose_device.h"
+#include "tool/printable.h"
 #include "tool/progress.h"
 #include "tool/report.h"
 #include "tool/tool.h"
@@ -107,8 +108,8 @@ static json_t *device_json(size_t index, const clattn_capabilities *c, const eng
 
 static void print_device(size_t index, const clattn_capabilities *c, const engine_list *engines,
                          const example e[EXAMPLES]) {
-    printf("%zu  %s\n", index, c->name);
-    printf("   platform   %s\n   driver     %s, %s\n", c->platform, c->driver, c->version);
+    printable_printf(stdout, "%zu  %s\n", index, c->name);
+    printable_printf(stdout, "   platform   %s\n   driver     %s, %s\n", c->platform, c->driver, c->version);
     printf("   type       %s, %u compute units, %.1f GiB, largest buffer %.1f GiB\n",
            c->is_gpu   ? "GPU"
            : c->is_cpu ? "CPU"
@@ -126,10 +127,11 @@ static void print_device(size_t index, const clattn_capabilities *c, const engin
                                                                       : "AMX (self-tested)");
     print_engines(engines);
     for (int i = 0; i < EXAMPLES; i++) {
-        printf("   %-10s %s\n", e[i].label, e[i].plan.why);
+        printable_printf(stdout, "   %-10s %s\n", e[i].label, e[i].plan.why);
         for (size_t f = 0; f < e[i].count; f++)
             if (!e[i].families[f].taken)
-                printf("                not %s: %s\n", e[i].families[f].name, e[i].families[f].why);
+                printable_printf(stdout, "                not %s: %s\n", e[i].families[f].name,
+                                 e[i].families[f].why);
     }
 }
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "tool/printable.h"
 #include "tool/tool.h"
 
 typedef struct kept {
@@ -30,12 +31,11 @@ static void keep_note(const char *line) {
     json_array_append_new(all.notes, json_string(line));
 }
 
-// One line whatever it quotes: names in files may hold what steers a terminal.
+// One line whatever it quotes, and UTF-8: names in files may hold what steers a terminal.
 static void tell(const char *command, bool error, const char *format, va_list list) {
     char line[sizeof all.error];
     vsnprintf(line, sizeof line, format, list);
-    for (char *c = line; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    printable(line);
     if (!all.json && !(all.held && error)) {
         fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", line);
     } else if (error) {
@@ -84,30 +84,20 @@ void tool_note(const char *command, const char *format, ...) {
     va_end(list);
 }
 
-// Letters that are no UTF-8, which JSON has no place for, are told as '?'.
-static json_t *text(const char *line) {
-    char plain[sizeof all.error];
-    json_t *json = json_string(line);
-    if (json) return json;
-    snprintf(plain, sizeof plain, "%s", line);
-    for (char *c = plain; *c; c++)
-        if ((unsigned char)*c >= 0x80) *c = '?';
-    return json_string(plain);
-}
-
 int tool_errors_end(int status) {
     json_t *object = NULL;
     if (all.held && !all.json) print_held();
     if (status != EXIT_DONE && all.error[0]) {
-        object = json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
-                           all.command[0] ? json_string(all.command) : NULL, "message", text(all.error));
+        object =
+            json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
+                      all.command[0] ? json_string(all.command) : NULL, "message", json_string(all.error));
         if (all.notes) json_object_set(json_object_get(object, "error"), "notes", all.notes);
     } else if (all.error[0] || all.notes) {
         if (all.error[0]) keep_note(all.error);
         object = json_pack("{s:O}", "notes", all.notes);
     }
     if (object) {
-        json_dumpf(object, stderr, JSON_COMPACT);
+        json_dumpf(object, stderr, JSON_COMPACT | JSON_ENSURE_ASCII);
         fputc('\n', stderr);
     }
     json_decref(object);

@@ -1,5 +1,6 @@
 /* Whole files on a POSIX system: see file.h. Leaves out pipes as input and any locking. Called by the format
  * readers, the pictures and all that write a result. */
+#define _GNU_SOURCE /* O_TMPFILE */
 #define _XOPEN_SOURCE 700
 #define _FILE_OFFSET_BITS 64
 #include "file.h"
@@ -15,6 +16,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "leftovers.h"
 #include "refuse.h"
 
 /* Linux moves at most 2^31 - 4096 bytes in one call. */
@@ -161,7 +163,8 @@ static mode_t default_mode(void) {
 /* The temporary file that a signal which ends the process removes: a handler may read these, and call unlink. */
 static char temporary[PATH_MAX];
 static volatile sig_atomic_t temporary_is_there;
-static const int ending[] = {SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGXCPU, SIGXFSZ};
+static const int ending[] = {SIGHUP,  SIGINT,  SIGQUIT, SIGTERM,   SIGPIPE, SIGALRM,
+                             SIGUSR1, SIGUSR2, SIGPROF, SIGVTALRM, SIGXCPU, SIGXFSZ};
 #define ENDING (sizeof ending / sizeof *ending)
 static struct sigaction before[ENDING];
 
@@ -178,40 +181,63 @@ static void watch_signals(bool watch) {
     sigemptyset(&ours.sa_mask);
     for (size_t i = 0; i < ENDING; i++) {
         if (!watch) (void)sigaction(ending[i], &before[i], NULL);
-        if (watch && sigaction(ending[i], &ours, &before[i]) == 0 && before[i].sa_handler == SIG_IGN)
-            (void)sigaction(ending[i], &before[i], NULL); /* such as under nohup */
+        if (watch && sigaction(ending[i], &ours, &before[i]) == 0 && before[i].sa_handler != SIG_DFL)
+            (void)sigaction(ending[i], &before[i], NULL); /* it ends nothing, such as under nohup */
     }
 }
 
-/* A new file of a short name of its own beside the target, whose name may already be as long as a name can be. The
- * signals know its name before it is there. -1: errno says why. */
-static int create_temporary(const char *target) {
-    const size_t folder = folder_length(target);
+/* Give the temporary file a short name of its own beside the target, whose name may already be as long as a name can be: a new file,
+ * or that of `unnamed`. The signals know its name before it is there. -1: errno says why. */
+static int create_temporary(const char *target, int unnamed) {
+    char from[64];
+    (void)snprintf(from, sizeof from, "/proc/self/fd/%d", unnamed);
     for (unsigned n = 0; n < 100; n++) {
         struct timespec now = {0};
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        const int length = snprintf(temporary, sizeof temporary, "%.*s.clattn-%lx-%lx", (int)folder, target,
-                                    (unsigned long)getpid(), (unsigned long)now.tv_nsec + n);
-        if (length < 0 || (size_t)length >= sizeof temporary) return errno = ENAMETOOLONG, -1;
+        if (leftovers_name(temporary, sizeof temporary, target, folder_length(target),
+                           (unsigned long)now.tv_nsec + n))
+            return errno = ENAMETOOLONG, -1;
         temporary_is_there = 1;
-        const int descriptor = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-        if (descriptor >= 0) return descriptor;
+        const int descriptor = unnamed >= 0 ? linkat(AT_FDCWD, from, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW)
+                                            : open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+        if (descriptor >= 0) return unnamed >= 0 ? unnamed : (leftovers_hold(descriptor), descriptor);
         temporary_is_there = 0;
         if (errno != EEXIST) return -1;
     }
     return -1;
 }
 
+/* A file in the target's folder that has no name until all of it is there, so that nothing stays of a run that is killed: a link cannot
+ * replace the target, so that it has a name of its own for a moment. -1: the system has none. */
+static int create_unnamed(const char *target) {
+#ifdef O_TMPFILE
+    const size_t length = folder_length(target);
+    char *folder = length ? strdup(target) : strdup(".");
+    if (folder && length) folder[length] = '\0';
+    const bool can = folder && access("/proc/self/fd", X_OK) == 0;
+    const int descriptor = can ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600) : -1;
+    free(folder);
+    if (descriptor >= 0) leftovers_hold(descriptor);
+    return descriptor;
+#else
+    (void)target;
+    return -1;
+#endif
+}
+
 /* 0, or an errno; the temporary file is gone either way. */
 static int replace(const char *target, mode_t mode, const file_part *parts, size_t part_count) {
+    leftovers_remove(target, folder_length(target));
     watch_signals(true);
-    int descriptor = create_temporary(target);
+    const int unnamed = create_unnamed(target);
+    const int descriptor = unnamed < 0 ? create_temporary(target, -1) : unnamed;
     int failure = descriptor < 0 ? errno : write_all(descriptor, parts, part_count);
     if (!failure && fchmod(descriptor, mode)) failure = errno;
     if (!failure && fsync(descriptor)) failure = errno;
-    if (descriptor >= 0 && close(descriptor) && !failure) failure = errno;
+    if (!failure && unnamed >= 0 && create_temporary(target, unnamed) < 0) failure = errno;
     if (!failure && rename(temporary, target)) failure = errno;
-    if (failure && descriptor >= 0) (void)unlink(temporary);
+    if (failure && temporary_is_there) (void)unlink(temporary);
+    if (descriptor >= 0) (void)close(descriptor); /* of which all is on the disk */
     temporary_is_there = 0;
     watch_signals(false);
     return failure;
@@ -230,6 +256,9 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     free(target);
     return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
 }
+
+static int shared = -1; /* of the one that begins: open as long as the file is a temporary one */
+
 bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], char *error,
                        size_t error_size) {
     struct stat status;
@@ -237,11 +266,11 @@ bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
         return refuse(error, error_size, "%s: not a regular file", path);
     char *target = target_of(path);
+    if (target) leftovers_remove(target, folder_length(target));
     watch_signals(true);
-    const int descriptor = target ? create_temporary(target) : -1;
-    int failure = descriptor < 0 ? errno : 0;
-    if (!failure && ftruncate(descriptor, (off_t)size)) failure = errno;
-    if (descriptor >= 0 && close(descriptor) && !failure) failure = errno;
+    shared = target ? create_temporary(target, -1) : -1;
+    int failure = shared < 0 ? errno : 0;
+    if (!failure && ftruncate(shared, (off_t)size)) failure = errno;
     free(target);
     (void)snprintf(name, FILE_NAME_MOST, "%s", temporary);
     if (!failure) return true;
@@ -256,6 +285,8 @@ bool file_shared_end(const char *path, bool keep, char *error, size_t error_size
     const mode_t mode = stat(path, &status) == 0 ? status.st_mode & 0777 : default_mode();
     if (keep && !failure && (chmod(temporary, mode) || rename(temporary, target))) failure = errno;
     if ((!keep || failure) && temporary_is_there) (void)unlink(temporary);
+    if (shared >= 0) (void)close(shared);
+    shared = -1;
     temporary_is_there = 0;
     watch_signals(false);
     free(target);
@@ -263,7 +294,7 @@ bool file_shared_end(const char *path, bool keep, char *error, size_t error_size
 }
 
 bool file_shared_open(const char *name, int *descriptor, char *error, size_t error_size) {
-    *descriptor = open(name, O_WRONLY | O_CLOEXEC);
+    *descriptor = open(name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
     return *descriptor >= 0 ? true : refuse(error, error_size, "%s: %s", name, strerror(errno));
 }
 

@@ -41,12 +41,12 @@ typedef struct file_part {
 /* Whether file_write_parts could begin now; what is asked before work whose result goes there. False: it is a folder, in
  * no folder, or protected. A full disk shows later. */
 bool file_can_write(const char *path, char *error, size_t error_size);
-/* Whether two outputs would be one file, of which the second would replace the first. */
+/* Whether what is written to `path` would replace the file that `other` names, an output or an input; a device takes any number. */
 bool file_same_target(const char *path, const char *other);
 
 /* Write the parts one after another as the file `path`: into a temporary file beside it, synced, then renamed
  * over it; on failure, and on a signal that ends the process, the temporary is removed and a file that was there is
- * untouched. An existing file keeps its permissions, without set-user-ID, set-group-ID and sticky; a symbolic link keeps
+ * untouched; on Linux it has no name until all of it is there, and what killed runs left in the folder is removed first. An existing file keeps its permissions, without set-user-ID, set-group-ID and sticky; a symbolic link keeps
  * pointing where it does, also where nothing is there yet. A device or pipe, such as /dev/null, is written
  * directly. Threads: one at a time, since the process's umask and signal handlers are set. */
 bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,

@@ -149,7 +149,7 @@ static int run(int argc, char **argv, heatmap_request *r) {
     const output_file output = {"out", picture_out_is_terminal(r->out) ? NULL : r->out};
     r->weights = line.positional_count ? line.positional[0] : NULL;
     status = refuse(r, &line);
-    if (status < 0) status = outputs_check("heatmap", &output, 1);
+    if (status < 0) status = outputs_check(&line, &output, 1);
     if (status >= 0) return status;
     return r->weights ? heatmap_weights(r) : heatmap_mask(r);
 }

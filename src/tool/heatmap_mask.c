@@ -7,6 +7,7 @@
 
 #include "tool/heatmap.h"
 #include "tool/picture_out.h"
+#include "tool/printable.h"
 #include "tool/report.h"
 #include "tool/tokens.h"
 
@@ -62,11 +63,11 @@ static int report(const mask_picture *m, const picture *p) {
     if (picture_out_is_terminal(r->out) || r->common.quiet) return EXIT_DONE;
     for (int64_t n = 0; n < all; n++) seen += (double)((const float *)m->scores.data)[n];
     if (r->common.json)
-        return report_json(json_pack("{s:s, s:i, s:i, s:i, s:I, s:I}", "out", r->out, "heads", p->heads,
-                                     "queries", p->rows, "keys", p->columns, "seen", (json_int_t)seen,
-                                     "pairs", (json_int_t)all));
-    printf("%s: %d heads, %d queries x %d keys, %.0f of %lld pairs seen\n", r->out, p->heads, p->rows,
-           p->columns, seen, (long long)all);
+        return report_json(json_pack("{s:o, s:i, s:i, s:i, s:I, s:I}", "out", report_text(r->out), "heads",
+                                     p->heads, "queries", p->rows, "keys", p->columns, "seen",
+                                     (json_int_t)seen, "pairs", (json_int_t)all));
+    printable_printf(stdout, "%s: %d heads, %d queries x %d keys, %.0f of %lld pairs seen\n", r->out,
+                     p->heads, p->rows, p->columns, seen, (long long)all);
     return EXIT_DONE;
 }
 

@@ -8,6 +8,7 @@
 
 #include "load.h"
 #include "picture_out.h"
+#include "printable.h"
 #include "refuse.h"
 #include "report.h"
 #include "tokens.h"
@@ -146,11 +147,11 @@ static int report(const heatmap_request *r, const picture *p) {
     if (r->common.quiet || picture_out_is_terminal(r->out)) return EXIT_DONE;
     picture_range(p, &least, &greatest);
     if (r->common.json)
-        return report_json(json_pack("{s:s, s:i, s:i, s:i, s:f, s:f}", "out", r->out, "heads", p->heads,
-                                     "queries", p->rows, "keys", p->columns, "least", (double)least,
+        return report_json(json_pack("{s:o, s:i, s:i, s:i, s:f, s:f}", "out", report_text(r->out), "heads",
+                                     p->heads, "queries", p->rows, "keys", p->columns, "least", (double)least,
                                      "greatest", (double)greatest));
-    printf("%s: %d heads, %d queries x %d keys, weights %.3g to %.3g\n", r->out, p->heads, p->rows,
-           p->columns, (double)least, (double)greatest);
+    printable_printf(stdout, "%s: %d heads, %d queries x %d keys, weights %.3g to %.3g\n", r->out, p->heads,
+                     p->rows, p->columns, (double)least, (double)greatest);
     return EXIT_DONE;
 }
 

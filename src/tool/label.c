@@ -1,45 +1,16 @@
 /* Token labels: see label.h. Leaves out shaping and right-to-left order. */
 #include "label.h"
 
-#include <stdbool.h>
-
-#define REPLACEMENT 0xfffd
-
-/* Decode one code point and move on; a byte that begins no valid sequence is a replacement by itself.
- * Source: The Unicode Standard 15.0, table 3-7. */
-static uint32_t decode(const unsigned char **text) {
-    const unsigned char *t = *text;
-    int more = t[0] < 0x80 ? 0 : t[0] >= 0xc2 && t[0] < 0xe0 ? 1 : t[0] >= 0xe0 && t[0] < 0xf0 ? 2 : 3;
-    *text = t + 1;
-    if (more == 0) return t[0];
-    if (t[0] < 0xc2 || t[0] > 0xf4) return REPLACEMENT;
-    uint32_t code_point = t[0] & (0x3fu >> more);
-    for (int k = 1; k <= more; k++) {
-        if ((t[k] & 0xc0) != 0x80) return REPLACEMENT;
-        code_point = code_point << 6 | (t[k] & 0x3fu);
-    }
-    static const uint32_t least[] = {0, 0x80, 0x800, 0x10000};
-    bool surrogate = code_point >= 0xd800 && code_point < 0xe000;
-    if (code_point < least[more] || code_point > 0x10ffff || surrogate) return REPLACEMENT;
-    *text = t + 1 + more;
-    return code_point;
-}
+#include "printable.h"
 
 static uint32_t drawn(uint32_t code_point) {
-    if (code_point == 0x120 || code_point == 0x2581) return '_';
-    bool control = code_point < 0x20 || (code_point >= 0x7f && code_point < 0xa0);
-    bool steering = (code_point >= 0x200b && code_point < 0x2010) ||
-                    (code_point >= 0x2028 && code_point < 0x202f) ||
-                    (code_point >= 0x2060 && code_point < 0x2070) || code_point == 0xfeff;
-    bool not_xml = code_point == 0xfffe || code_point == 0xffff;
-    return control || steering || not_xml ? REPLACEMENT : code_point;
+    return code_point == 0x120 || code_point == 0x2581 ? '_' : code_point;
 }
 
 label label_from_utf8(const char *text, int limit) {
     label made = {.length = 0};
-    const unsigned char *at = (const unsigned char *)text;
-    while (*at && made.length < limit) made.code_points[made.length++] = drawn(decode(&at));
-    if (*at) made.code_points[limit - 1] = made.code_points[limit - 2] = '.';
+    while (*text && made.length < limit) made.code_points[made.length++] = drawn(printable_next(&text));
+    if (*text) made.code_points[limit - 1] = made.code_points[limit - 2] = '.';
     return made;
 }
 

@@ -309,10 +309,10 @@ int tool_layer(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     if (r.lists) return list_presets(r.common.json);
-    status = ranks_open(&r.ranks, "layer", argc, argv);
+    status = ranks_open(&r.ranks, &line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
-    status = outputs_check("layer", outputs, 2);
+    status = outputs_check(&line, outputs, 2);
     if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, "layer", &r.common);
     const bool opened = status < 0;

@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/printable.h"
 #include "tool/safetensors.h"
 
 const char *const layer_tensor_options[LAYER_TENSORS] = {
@@ -57,12 +58,19 @@ static void join_name(const char *prefix, const char *suffix, char *text, size_t
     snprintf(text, size, "%s%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "", suffix);
 }
 
-// The file that holds a tensor; a shard's name is a name, and leads out of the folder nowhere. Prints a line where not.
+// Whether it names a file of the folder itself on every system: no path, drive or stream. A link of that name is followed.
+static bool is_plain(const char *shard) {
+    bool good = *shard && !strpbrk(shard, "/\\:") && strcmp(shard, ".") && strcmp(shard, "..");
+    for (const char *at = shard; *at && good;) good = printable_next(&at) != PRINTABLE_NONE;
+    return good;
+}
+
+// The file that holds a tensor, of a model in shards one whose name is plain. Prints a line where not.
 static int find_file(const char *command, const layer_weights *w, const char *name, char path[1024]) {
     const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
     if (!shard) return tool_wrong(command, "--model: no shard holds %s", name);
-    if (w->shards && strchr(shard, '/'))
-        return tool_wrong(command, "--model: shard %s: is no plain name", shard);
+    if (w->shards && !is_plain(shard))
+        return tool_wrong(command, "--model: shard '%s': is no plain name of a file in the folder", shard);
     const int length =
         snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
     return length > 0 && length < 1024 ? -1 : tool_wrong(command, "--weights: the path is too long");

@@ -30,10 +30,15 @@ static bool find(const char *path, size_t length, const char *tensor, load_place
     return done;
 }
 
-bool load_find(const char *spec, load_place *place, char *error, size_t error_size) {
+size_t load_file_length(const char *spec) {
     static const char marker[] = ".safetensors#";
     const char *found = strstr(spec, marker);
-    const size_t length = found ? (size_t)(found - spec) + sizeof marker - 2 : strlen(spec);
+    return found ? (size_t)(found - spec) + sizeof marker - 2 : strlen(spec);
+}
+
+bool load_find(const char *spec, load_place *place, char *error, size_t error_size) {
+    const size_t length = load_file_length(spec);
+    const bool found = spec[length] != '\0';
     *place = (load_place){.source = {.descriptor = -1}};
     if (!found && ends_with(spec, ".safetensors"))
         return refuse(error, error_size, "%s: say which tensor: %s#NAME", spec, spec);

@@ -10,6 +10,9 @@
  */
 bool load_array(const char *spec, array *out, char *error, size_t error_size);
 
+/* Letters of the file's name in it. */
+size_t load_file_length(const char *spec);
+
 /* A tensor that is found and not read: its type and shape, without data, and where its bytes are. */
 typedef struct load_place {
     file_source source;

@@ -9,7 +9,6 @@
 #include "tool/nearest.h"
 #include "tool/options_text.h"
 
-#define MAX_OPTIONS 96
 #define ID_HELP 100000
 
 // getopt's tables: one-letter names go to `letters`, with their row's id as `val` of a hidden long option.
@@ -17,7 +16,7 @@ static void make_tables(const command_line *line, struct option *rows, char *let
     int n = 0;
     *letters++ = ':'; // a missing value is told apart from an unknown option
     for (int g = 0; g < line->group_count; g++)
-        for (int i = 0; i < line->groups[g].count && n < MAX_OPTIONS - 2; i++) {
+        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST - 2; i++) {
             const option_row *row = &line->groups[g].rows[i];
             if (row->name[0] == '-') {
                 *letters++ = row->name[1];
@@ -35,20 +34,20 @@ static void make_tables(const command_line *line, struct option *rows, char *let
 
 // One option. Of two values for it one would be without effect.
 static int take_row(const command_line *line, const option_group *group, const option_row *row,
-                    const char *value, bool *taken) {
+                    const char *value, const char **taken) {
     char why[256] = "";
     const char *dash = row->name[0] == '-' ? "" : "--";
     if (value && !*value) return tool_wrong(line->command, "%s%s: its value is empty", dash, row->name);
     if (value && *taken && !strstr(row->value, "..."))
         return tool_wrong(line->command, "%s%s %s: is given twice: one value is accepted", dash, row->name,
                           value);
-    *taken = true;
+    *taken = value ? value : "";
     if (group->take(group->target, row->id, value, why)) return -1;
     return tool_wrong(line->command, "%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "",
                       why);
 }
 
-static int take(command_line *line, int code, const char *value, bool taken[MAX_OPTIONS]) {
+static int take(command_line *line, int code, const char *value) {
     for (int g = 0, number = 0; g < line->group_count; g++) {
         const option_group *group = &line->groups[g];
         for (int i = 0; i < group->count; i++, number++) {
@@ -56,7 +55,7 @@ static int take(command_line *line, int code, const char *value, bool taken[MAX_
             const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
             if (!found) continue;
             if (!line->given[g]) line->given[g] = row->name + strspn(row->name, "-");
-            return take_row(line, group, row, value, &taken[number]);
+            return take_row(line, group, row, value, &line->values[number]);
         }
     }
     return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
@@ -64,7 +63,7 @@ static int take(command_line *line, int code, const char *value, bool taken[MAX_
 
 // `rows` end with a name of NULL.
 static int refuse_unknown(const command_line *line, const struct option *rows, const char *given) {
-    const char *names[MAX_OPTIONS], *name = given + strspn(given, "-");
+    const char *names[OPTIONS_MOST], *name = given + strspn(given, "-");
     char wanted[128];
     size_t count = 0;
     while (rows[count].name) names[count] = rows[count].name, count++;
@@ -78,9 +77,8 @@ static int refuse_unknown(const command_line *line, const struct option *rows, c
 }
 
 int options_parse(command_line *line, int argc, char **argv) {
-    struct option rows[MAX_OPTIONS];
-    char letters[2 * MAX_OPTIONS];
-    bool taken[MAX_OPTIONS] = {false};
+    struct option rows[OPTIONS_MOST];
+    char letters[2 * OPTIONS_MOST];
     make_tables(line, rows, letters);
     opterr = 0;
     optind = 1;
@@ -93,7 +91,7 @@ int options_parse(command_line *line, int argc, char **argv) {
         }
         if (code == ':') return tool_wrong(line->command, "%s: needs a value", argv[optind - 1]);
         if (code == '?') return refuse_unknown(line, rows, argv[optind - 1]);
-        const int status = take(line, code, optarg, taken);
+        const int status = take(line, code, optarg);
         if (status >= 0) return status;
     }
     line->positional_count = argc - optind;

@@ -129,21 +129,21 @@ static void print_bash(const command_line *line, FILE *to) {
     fprintf(to, "    %s)\n        case $before in\n", line->command);
     EACH_ROW(line, row) {
         if (!has_words(row)) continue;
-        fprintf(to, "        %s%s) COMPREPLY=($(compgen -W '", dashes(row), row->name);
+        fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -W '", dashes(row), row->name);
         print_words(row->value, to);
-        fputs("' -- \"$word\")); return ;;\n", to);
+        fputs("' -- \"$word\"); return ;;\n", to);
     }
     EACH_ROW(line, row) {
         if (row->value && !has_words(row) && takes_file(row))
-            fprintf(to, "        %s%s) COMPREPLY=($(compgen -f -- \"$word\")); return ;;\n", dashes(row),
-                    row->name);
+            fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
+                    dashes(row), row->name);
         else if (row->value && !has_words(row))
             fprintf(to, "        %s%s) return ;;\n", dashes(row), row->name);
     }
-    fputs("        esac\n        case $word in\n        -*) COMPREPLY=($(compgen -W '", to);
+    fputs("        esac\n        case $word in\n        -*) mapfile -t COMPREPLY < <(compgen -W '", to);
     EACH_ROW(line, row) fprintf(to, "%s%s ", dashes(row), row->name);
-    fprintf(to, "--help' -- \"$word\")) ;;\n        *) %s ;;\n        esac ;;\n",
-            line->positional_max ? "COMPREPLY=($(compgen -f -- \"$word\"))" : ":");
+    fprintf(to, "--help' -- \"$word\") ;;\n        *) %s ;;\n        esac ;;\n",
+            line->positional_max ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : ":");
 }
 
 void options_text_quoted(const char *text, bool fish, FILE *to) {

@@ -2,11 +2,13 @@
 // then, and not when its contents are ready.
 #ifndef CLATTN_TOOL_OUTPUTS_H
 #define CLATTN_TOOL_OUTPUTS_H
+#include "tool/tool.h"
 
 typedef struct output_file {
-    const char *option, *path; // path NULL: not asked for
+    const char *option, *path; // as the option was given; path NULL: not asked for
 } output_file;
 
-// Returns -1, else EXIT_WRONG with a line: a file cannot be written, or two options name one file.
-int outputs_check(const char *command, const output_file *outputs, int count);
+// Returns -1, else EXIT_WRONG with a line: a file cannot be written, two options name one file, or it is an input: a file of the line's
+// options or arguments, by whatever path or link, or weights or configuration in a folder of them.
+int outputs_check(const command_line *line, const output_file *outputs, int count);
 #endif

@@ -9,11 +9,13 @@
 #include "tool/file.h"
 #include "tool/memory_file.h"
 #include "tool/outputs.h"
+#include "tool/printable.h"
 #include "tool/report.h"
 
 void page_text(FILE *to, const char *text) {
-    for (; *text; text++) {
-        const unsigned char c = (unsigned char)*text;
+    while (*text) {
+        const char *from = text, c = *from;
+        const bool good = printable_next(&text) != PRINTABLE_NONE;
         const char *told = c == '<'   ? "&lt;"
                            : c == '>' ? "&gt;"
                            : c == '&' ? "&amp;"
@@ -22,7 +24,7 @@ void page_text(FILE *to, const char *text) {
         if (told)
             fputs(told, to);
         else
-            fputc(c < 0x20 || c == 0x7f ? '?' : c, to);
+            fprintf(to, "%.*s", good ? (int)(text - from) : 1, good ? from : "?");
     }
 }
 
@@ -244,8 +246,9 @@ static int tell(const page *p, const char *out, size_t bytes) {
         rows += json_array_size(json_object_get(p->files[file], "rows"));
         devices += json_array_size(json_object_get(p->files[file], "devices"));
     }
-    return report_json(json_pack("{s:s, s:I, s:i, s:I, s:I}", "out", out, "bytes", (json_int_t)bytes, "files",
-                                 p->file_count, "devices", (json_int_t)devices, "rows", (json_int_t)rows));
+    return report_json(json_pack("{s:o, s:I, s:i, s:I, s:I}", "out", report_text(out), "bytes",
+                                 (json_int_t)bytes, "files", p->file_count, "devices", (json_int_t)devices,
+                                 "rows", (json_int_t)rows));
 }
 
 static int save(page *p, const char *out, bool json) {
@@ -283,15 +286,15 @@ static bool take_page(void *target, int id, const char *value, char why[256]) {
     return id != PAGE_BATCH || option_integer(value, 0, INT32_MAX, &r->page.item, why);
 }
 
-static int refuse(const request *r, int file_count) {
+static int refuse(const request *r, const command_line *line) {
     const output_file output = {"out", r->out};
-    if (!file_count)
+    if (!line->positional_count)
         return tool_wrong("report", "a file of clattn bench --save is needed; see clattn report --help");
     if (!r->out) return tool_wrong("report", "--out FILE is needed: the page, such as report.html");
     if (!r->page.weights && (r->page.tokens || r->page.item))
         return tool_wrong("report", "--%s: has no effect without --weights",
                           r->page.tokens ? "tokens" : "batch");
-    return outputs_check("report", &output, 1);
+    return outputs_check(line, &output, 1);
 }
 
 int tool_report(int argc, char **argv) {
@@ -317,7 +320,7 @@ int tool_report(int argc, char **argv) {
                          .group_count = 1,
                          .positional_max = PAGE_FILES};
     int status = options_parse(&line, argc, argv);
-    if (status < 0) status = refuse(&r, line.positional_count);
+    if (status < 0) status = refuse(&r, &line);
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
     progress_begin(&shown, "report", r.quiet, 0.0, 500.0);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "evidence/measure.h"
+#include "tool/printable.h"
 
 #define LEAST_SHARE 0.01 // before that start-up is most of what is known
 #define LEAST_SECONDS 0.2
@@ -56,7 +57,7 @@ void progress_at(progress *p, double done, const char *what) {
     snprintf(line, sizeof line, "clattn %s: %s%s%s", p->command,
              progress_text(p->all > 0.0 ? done / p->all : 0.0, (double)spent / 1e9, text), what ? ", " : "",
              what ? what : "");
-    fprintf(stderr, "\r\033[K%.*s", columns() - 1, line);
+    fprintf(stderr, "\r\033[K%.*s", columns() - 1, printable(line));
     fflush(stderr);
     p->on_screen = true;
 }

@@ -42,7 +42,11 @@ typedef struct ranks_part {
 option_group ranks_group(ranks *r);
 bool ranks_way_is(const ranks *r, const char *name);
 // These return -1, else the exit status; those that all ranks call return the same on all. argv: as of the sub-command.
-int ranks_open(ranks *r, const char *command, int argc, char **argv);
+// All ranks are in the same command with the same options, but for those of the device and the report, and for where files lie:
+// what brings an exchange is said on all or on none.
+int ranks_open(ranks *r, const command_line *line, int argc, char **argv);
+// What a file holds that decides how many exchanges follow; `bytes` are of any number on a rank.
+int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count);
 // The worst of all ranks' statuses, on all, of whose lines one is told.
 int ranks_agree(const ranks *r, int status);
 void ranks_close(ranks *r, int status);

@@ -124,17 +124,24 @@ static int open_call(const ranks_bench *b, session *s, int rank, int count, int6
     return status;
 }
 
+// The same on all ranks of it: one that stopped alone would be waited for.
+static clattn_status agreed(MPI_Comm comm, clattn_status mine) {
+    int worst = (int)mine;
+    MPI_Allreduce(MPI_IN_PLACE, &worst, 1, MPI_INT, MPI_MAX, comm);
+    return (clattn_status)worst;
+}
+
 // The median by time of the slowest rank; the first is not counted.
 static clattn_status measure(const ranks_bench *b, clattn_mpi *world, MPI_Comm comm, const ranks_call *c,
                              clattn_mpi_report *median, double *seconds) {
     clattn_mpi_report *reports = calloc((size_t)b->repeat + 1, sizeof *reports);
     double *times = calloc((size_t)b->repeat + 1, sizeof *times);
-    clattn_status status = reports && times ? CLATTN_OK : CLATTN_OUT_OF_MEMORY;
+    clattn_status status = agreed(comm, reports && times ? CLATTN_OK : CLATTN_OUT_OF_MEMORY);
     for (int64_t n = 0; n <= b->repeat && status == CLATTN_OK; n++) {
         clattn_mpi_report *r = &reports[n ? n - 1 : 0];
         MPI_Barrier(comm);
-        status = b->decode ? clattn_mpi_decode_run(world, &c->params, r)
-                           : clattn_mpi_attention_run(world, &c->params, r);
+        status = agreed(comm, b->decode ? clattn_mpi_decode_run(world, &c->params, r)
+                                        : clattn_mpi_attention_run(world, &c->params, r));
         MPI_Allreduce(&r->seconds, &times[n ? n - 1 : 0], 1, MPI_DOUBLE, MPI_MAX, comm);
     }
     for (int64_t n = 0; n < b->repeat && status == CLATTN_OK; n++) {
@@ -192,6 +199,7 @@ static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, 
     status = open_call(b, s, rank, count, row->n, &c);
     MPI_Allreduce(MPI_IN_PLACE, &status, 1, MPI_INT, MPI_MAX, comm);
     if (status < 0 && !b->decode) done = clattn_mpi_attention_plan(world, &c.params, &plan); // which measures
+    done = agreed(comm, done);
     if (status < 0 && done == CLATTN_OK) done = measure(b, world, comm, &c, &row->report, &row->seconds);
     clattn_mpi_last_error(world, text, sizeof text);
     if (status < 0 && done != CLATTN_OK)
@@ -246,7 +254,7 @@ int ranks_bench_run(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
     b.kv_heads = b.kv_heads ? b.kv_heads : b.heads;
-    status = ranks_open(&b.ranks, "bench", argc, argv);
+    status = ranks_open(&b.ranks, &line, argc, argv);
     if (status >= 0) return status;
     if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
         status = tool_wrong("bench", "--mpi-way %s: is of attend and layer; --decode measures decode",

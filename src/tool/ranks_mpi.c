@@ -1,4 +1,7 @@
 // ranks_mpi.c: what clattn-mpi has in place of the plain program's functions of ranks.h: MPI, and attention over its ranks.
+// No rank waits for one that is elsewhere: ranks_open compares the command and its options, which alone decide what is exchanged, before
+// anything else; the one file that decides it, --cu-seqlens, is compared by ranks_alike; and every step that can fail on a rank
+// ends in ranks_agree on all, whose status is the same. The library's calls compare what they are given and agree by themselves.
 #include <clattn/mpi.h>
 
 #include <math.h>
@@ -7,10 +10,79 @@
 #include <string.h>
 #include "tool/file.h"
 #include "tool/npy.h"
+#include "tool/printable.h"
 #include "tool/ranks.h"
 #include "tool/report.h"
 
-int ranks_open(ranks *r, const char *command, int argc, char **argv) {
+// FNV-1a, and never 0.
+static uint64_t hash_of(const void *bytes, size_t count) {
+    const unsigned char *b = bytes;
+    uint64_t hash = 0xcbf29ce484222325u;
+    for (size_t n = 0; n < count; n++) hash = (hash ^ b[n]) * 0x100000001b3u;
+    return hash | 1;
+}
+
+// What the ranks compare first. It is as long in every command.
+typedef struct request {
+    char command[24], version[24];
+    uint64_t options[OPTIONS_MOST]; // 0: not given
+} request;
+
+// The device and the report are a rank's own; files may lie elsewhere on each machine.
+static bool is_free(const option_group *group) {
+    return !strcmp(group->title, "common options");
+}
+
+static bool is_place(const option_row *row) {
+    return row->value &&
+           (strstr(row->value, "FILE") || strstr(row->value, "TENSOR") || strstr(row->value, "DIR"));
+}
+
+static void fill_request(const command_line *line, request *mine) {
+    memset(mine, 0, sizeof *mine);
+    snprintf(mine->command, sizeof mine->command, "%s", line->command);
+    snprintf(mine->version, sizeof mine->version, "%s", clattn_version());
+    for (int g = 0, n = 0; g < line->group_count; g++)
+        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST; i++, n++) {
+            const char *value = line->values[n];
+            if (!value || is_free(&line->groups[g])) continue;
+            mine->options[n] = is_place(&line->groups[g].rows[i]) ? 1 : hash_of(value, strlen(value));
+        }
+}
+
+static int compare_request(const command_line *line, const request *first, const request *other, int rank) {
+    if (strcmp(first->command, other->command) || strcmp(first->version, other->version))
+        return tool_wrong(line->command,
+                          "--mpi: rank 0 runs %s of clattn %s, rank %d %s of clattn %s: must be the same",
+                          first->command, first->version, rank, other->command, other->version);
+    for (int g = 0, n = 0; g < line->group_count; g++)
+        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST; i++, n++) {
+            const uint64_t a = first->options[n], b = other->options[n];
+            const char *name = line->groups[g].rows[i].name, *dash = name[0] == '-' ? "" : "--";
+            if (a == b) continue;
+            if (a && b)
+                return tool_wrong(line->command,
+                                  "%s%s: rank 0 and rank %d have other values: must be the same", dash, name,
+                                  rank);
+            return tool_wrong(line->command,
+                              "%s%s: is given on rank %d and not on rank %d: must be on all ranks or on none",
+                              dash, name, a ? 0 : rank, a ? rank : 0);
+        }
+    return -1;
+}
+
+static int compare_requests(const ranks *r, const command_line *line) {
+    request mine, *all = calloc((size_t)r->count, sizeof *all);
+    int status = ranks_agree(r, all ? -1 : tool_failed(line->command, "--mpi: no memory"));
+    fill_request(line, &mine);
+    if (status < 0) MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
+    for (int n = 1; n < r->count && status < 0; n++) status = compare_request(line, &all[0], &all[n], n);
+    free(all);
+    return ranks_agree(r, status);
+}
+
+int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
+    const char *command = line->command;
     int level = 0;
     r->count = 1;
     if (!r->wanted) return r->way ? tool_wrong(command, "--mpi-way: has no effect without --mpi") : -1;
@@ -19,7 +91,19 @@ int ranks_open(ranks *r, const char *command, int argc, char **argv) {
     MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r->count);
     tool_errors_hold();
-    return -1;
+    const int status = compare_requests(r, line);
+    if (status >= 0) ranks_close(r, status);
+    return status;
+}
+
+int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count) {
+    uint64_t mine = bytes ? hash_of(bytes, count) : 0, first = mine;
+    MPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
+    return ranks_agree(r, mine == first
+                              ? -1
+                              : tool_wrong(command,
+                                           "--%s: rank %d has other numbers than rank 0: must be the same",
+                                           option, r->rank));
 }
 
 int ranks_agree(const ranks *r, int status) {
@@ -77,14 +161,15 @@ static clattn_mpi_way way_of(const ranks *r) {
     return (clattn_mpi_way)way;
 }
 
-// All ranks return alike; the line is the same on all.
+// All ranks agree again, though the library has: the line is the same on all.
 static int finish(ranks *r, session *s, clattn_status done, const clattn_mpi_report *report, const char *way,
                   const char *why) {
     char text[400] = "";
     ranks_told *told = &r->told;
     clattn_mpi_last_error(r->world, text, sizeof text);
     if (done != CLATTN_OK && text[0]) snprintf(s->message, sizeof s->message, "%s", text);
-    if (done != CLATTN_OK) return ranks_agree(r, session_status(s, done));
+    const int status = ranks_agree(r, done == CLATTN_OK ? -1 : session_status(s, done));
+    if (status >= 0) return status;
     snprintf(told->way, sizeof told->way, "%s", way);
     snprintf(told->why, sizeof told->why, "%s", why);
     told->seconds += report->seconds, told->compute += report->compute_seconds;
@@ -147,19 +232,22 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
     const double hidden = most[2] > 0 ? 1 - most[3] / most[2] : 1;
     if (s->options.json) {
         json_t *j =
-            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:s}", "device", s->capabilities->name,
+            json_pack("{s:s, s:i, s:s, s:s, s:I, s:f, s:f, s:I, s:I, s:o}", "device", s->capabilities->name,
                       "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
                       "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
-                      "read_bytes", (json_int_t)all[1], "out", out);
+                      "read_bytes", (json_int_t)all[1], "out", report_text(out));
         if (j && e->file)
             json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
         return report_json(j);
     }
-    printf("%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f %% of "
-           "transfers hidden  -> %s\n",
-           r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
+    printable_printf(
+        stdout,
+        "%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f %% of "
+        "transfers hidden  -> %s\n",
+        r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
     if (e->file)
-        printf("largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error, e->tolerance);
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
     return EXIT_DONE;
 }
 

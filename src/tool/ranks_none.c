@@ -21,7 +21,8 @@ static void program_path(char path[4096]) {
     snprintf(slash ? slash + 1 : path, 64, "%s", name);
 }
 
-int ranks_open(ranks *r, const char *command, int argc, char **argv) {
+int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
+    const char *command = line->command;
     char path[4096], name[] = "clattn-mpi";
     if (!r->wanted && !r->way) return -1;
     if (!r->wanted) return tool_wrong(command, "--mpi-way: has no effect without --mpi");
@@ -50,6 +51,11 @@ void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
 // What follows is never reached: the program has gone over.
 static int none(const char *command) {
     return tool_failed(command, "--mpi: this program has no MPI");
+}
+
+int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count) {
+    (void)r, (void)option, (void)bytes, (void)count;
+    return none(command);
 }
 
 int ranks_begin(ranks *r, session *s) {
@@ -93,6 +99,7 @@ void ranks_close(ranks *r, int status) {
 }
 
 int ranks_bench_run(int argc, char **argv) {
+    const command_line line = {.command = "bench"};
     ranks r = {.wanted = true};
-    return ranks_open(&r, "bench", argc, argv);
+    return ranks_open(&r, &line, argc, argv);
 }

@@ -4,13 +4,14 @@
 #include <stdarg.h>
 #include <stdio.h>
 
+#include "printable.h"
+
 bool refuse(char *error, size_t error_size, const char *format, ...) {
     if (!error || error_size == 0) return false;
     va_list arguments;
     va_start(arguments, format);
     (void)vsnprintf(error, error_size, format, arguments);
     va_end(arguments);
-    for (char *c = error; *c; c++)
-        if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
+    (void)printable(error);
     return false;
 }

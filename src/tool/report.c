@@ -1,4 +1,5 @@
 // report.c: see report.h.
+#include "tool/printable.h"
 #include "tool/report.h"
 
 #include <math.h>
@@ -20,22 +21,23 @@ int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t
     const double gflops = time_ns ? flops / (double)time_ns : 0.0;
     if (s->options.quiet) return EXIT_DONE;
     if (s->options.json) {
-        json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:I, s:s, s:s}", "device",
+        json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:I, s:s, s:o}", "device",
                               s->capabilities->name, "driver", s->capabilities->driver, "kernel",
                               plan->kernel_name, "tile_q", plan->tile_q, "tile_kv", plan->tile_kv, "splits",
                               plan->splits, "time_ns", (json_int_t)time_ns, "gflops", gflops, "build_ms",
                               (double)build_ns / 1e6, "workspace_bytes", (json_int_t)plan->workspace_bytes,
-                              "why", plan->why, "out", out_file);
+                              "why", plan->why, "out", report_text(out_file));
         // JSON has no number for an error that is not finite.
         if (j && e->file)
             json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
         return report_json(j);
     }
-    printf("%s  kernel %s", s->capabilities->name, plan->kernel_name);
+    printable_printf(stdout, "%s  kernel %s", s->capabilities->name, plan->kernel_name);
     if (plan->tile_q) printf(" %dx%d", plan->tile_q, plan->tile_kv);
-    printf("  time %.3f ms  %.1f GFLOP/s  kernels ready in %.1f ms  -> %s\n", (double)time_ns / 1e6, gflops,
-           (double)build_ns / 1e6, out_file);
+    printable_printf(stdout, "  time %.3f ms  %.1f GFLOP/s  kernels ready in %.1f ms  -> %s\n",
+                     (double)time_ns / 1e6, gflops, (double)build_ns / 1e6, out_file);
     if (e->file)
-        printf("largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error, e->tolerance);
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
     return EXIT_DONE;
 }

@@ -8,6 +8,8 @@
 
 // Print and release an object. EXIT_FAILED when stdout cannot be written.
 int report_json(json_t *object);
+// A text that may be no UTF-8, such as a path, for which JSON has no place.
+json_t *report_text(const char *text);
 
 // Floating-point operations of attention: 2 (D + Dv) for each pair of row and key that positions and lengths
 // show.

@@ -8,6 +8,7 @@
 #include "evidence/choose_device.h"
 #include "evidence/opencl.h"
 #include "tool/file.h"
+#include "tool/printable.h"
 #include "tool/tool.h"
 #include "tool/tuned.h"
 
@@ -16,7 +17,7 @@ static void keep_message(void *user, clattn_log_level level, const char *message
     if (level == CLATTN_LOG_ERROR && !strchr(message, '\n'))
         snprintf(s->message, sizeof s->message, "%s", message);
     if (s->options.verbose && (level != CLATTN_LOG_ERROR || strchr(message, '\n')))
-        fprintf(stderr, "clattn %s: %s\n", s->command, message);
+        printable_printf(stderr, "clattn %s: %s\n", s->command, message);
 }
 
 clattn_log session_log(session *s) {
@@ -136,7 +137,7 @@ static clattn_status make_tuned(session *s, const char *folder, const char *rows
     const clattn_status status = make_context(s, folder, rows);
     if (status != CLATTN_INVALID_ARGUMENT || !rows || given) return status;
     if (s->options.verbose)
-        fprintf(stderr, "clattn %s: rows that were kept are not used: %s\n", s->command, s->message);
+        printable_printf(stderr, "clattn %s: rows that were kept are not used: %s\n", s->command, s->message);
     return make_context(s, folder, NULL);
 }
 

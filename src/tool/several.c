@@ -1,4 +1,5 @@
 // several.c: see several.h.
+#include "tool/printable.h"
 #include "tool/several.h"
 
 #include <math.h>
@@ -112,10 +113,10 @@ static int report_in_json(const several *all, double gflops, uint64_t time_ns, c
     const clattn_group_report *r = &all->report;
     json_t *devices = json_array();
     for (int n = 0; n < all->count; n++) json_array_append_new(devices, share_json(all, n));
-    json_t *j =
-        json_pack("{s:o, s:s, s:i, s:i, s:i, s:s, s:I, s:f, s:s}", "devices", devices, "deal",
-                  clattn_deal_name(r->deal), "pieces", r->pieces, "handed", r->handed, "merged", r->merged,
-                  "why", r->why, "time_ns", (json_int_t)time_ns, "gflops", gflops, "out", out_file);
+    json_t *j = json_pack("{s:o, s:s, s:i, s:i, s:i, s:s, s:I, s:f, s:o}", "devices", devices, "deal",
+                          clattn_deal_name(r->deal), "pieces", r->pieces, "handed", r->handed, "merged",
+                          r->merged, "why", r->why, "time_ns", (json_int_t)time_ns, "gflops", gflops, "out",
+                          report_text(out_file));
     // JSON has no number for an error that is not finite.
     if (j && e->file)
         json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
@@ -128,17 +129,19 @@ int several_report(const several *all, double flops, uint64_t time_ns, const cha
     const session *first = &all->sessions[0];
     if (first->options.quiet) return EXIT_DONE;
     if (first->options.json) return report_in_json(all, gflops, time_ns, out_file, e);
-    printf("%d devices  dealt by %s  time %.3f ms with compiling, %.1f GFLOP/s  -> %s\n", all->count,
-           clattn_deal_name(all->report.deal), (double)time_ns / 1e6, gflops, out_file);
+    printable_printf(stdout, "%d devices  dealt by %s  time %.3f ms with compiling, %.1f GFLOP/s  -> %s\n",
+                     all->count, clattn_deal_name(all->report.deal), (double)time_ns / 1e6, gflops, out_file);
     for (int n = 0; n < all->count; n++) {
         const clattn_group_share *x = &all->shares[n];
-        printf("  %s: %.1f %% of the work, %.3f ms, %.1f GFLOP/s, %.1f MiB to it, %.1f MiB back%s%s\n",
-               all->sessions[n].capabilities->name, 100.0 * x->share, (double)x->time_ns / 1e6, x->gflops,
-               (double)x->bytes_in / 0x1p20, (double)x->bytes_out / 0x1p20,
-               x->status == CLATTN_OK ? "" : "; failed, its work went to others: ",
-               x->status == CLATTN_OK ? "" : clattn_status_text(x->status));
+        printable_printf(
+            stdout, "  %s: %.1f %% of the work, %.3f ms, %.1f GFLOP/s, %.1f MiB to it, %.1f MiB back%s%s\n",
+            all->sessions[n].capabilities->name, 100.0 * x->share, (double)x->time_ns / 1e6, x->gflops,
+            (double)x->bytes_in / 0x1p20, (double)x->bytes_out / 0x1p20,
+            x->status == CLATTN_OK ? "" : "; failed, its work went to others: ",
+            x->status == CLATTN_OK ? "" : clattn_status_text(x->status));
     }
     if (e->file)
-        printf("largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error, e->tolerance);
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
     return EXIT_DONE;
 }

@@ -50,6 +50,7 @@ typedef struct option_group {
     void *target;
 } option_group;
 
+enum { OPTIONS_MOST = 96 }; // of a command
 typedef struct command_line {
     const char *command, *summary, *example;
     const option_group *groups;
@@ -59,6 +60,8 @@ typedef struct command_line {
     int positional_count;
     const char *given
         [16]; // of each group the first option that was given, its name without dashes; filled by options_parse
+    const char *values
+        [OPTIONS_MOST]; // of each option, in the tables' order: "" of a switch, NULL: not given; likewise
 } command_line;
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).

@@ -384,7 +384,7 @@ int tool_tune(int argc, char **argv) {
         return tool_wrong("tune", "--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
         return tool_wrong("tune", "--projection: the case is none: a linear case is needed");
-    if (status < 0) status = outputs_check("tune", &output, 1);
+    if (status < 0) status = outputs_check(&line, &output, 1);
     if (status >= 0) return status;
     t.common.tuned = "off";
     t.rows = json_array();

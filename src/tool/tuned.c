@@ -1,4 +1,5 @@
 // tuned.c: see tuned.h.
+#include "tool/printable.h"
 #include "tool/tuned.h"
 
 #include <ctype.h>
@@ -57,8 +58,8 @@ int tuned_rows(const char *command, const common_options *o, const char *folder,
         return -1;
     }
     if (o->verbose)
-        fprintf(stderr, "clattn %s: %s is not used: it was made for another driver or version\n", command,
-                path);
+        printable_printf(stderr, "clattn %s: %s is not used: it was made for another driver or version\n",
+                         command, path);
     free(text);
     return -1;
 }

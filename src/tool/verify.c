@@ -7,6 +7,7 @@
 #include "evidence/hard_cases.h"
 #include "evidence/number.h"
 #include "evidence/pairs.h"
+#include "tool/printable.h"
 #include "tool/progress.h"
 #include "tool/report.h"
 #include "tool/verify_case.h"
@@ -130,15 +131,16 @@ static void say(verify *v, const session *s, const char *variant, const struct t
                                         name, "name", full, "family", ran->name, "status", words[result],
                                         "why", why, "error_nmse", error_json(ran->nmse)));
     else if (!v->common.quiet && result == VERIFY_PASS && ran->nmse >= 0.0)
-        printf("  %-11s %s/%s  NMSE %.1e\n", words[result], variant, name, ran->nmse);
+        printable_printf(stdout, "  %-11s %s/%s  NMSE %.1e\n", words[result], variant, name, ran->nmse);
     else if (!v->common.quiet)
-        printf("  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "", why);
+        printable_printf(stdout, "  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "",
+                         why);
     if (result == VERIFY_FAIL && !v->common.json && v->several.devices)
-        printf("              again: clattn verify --devices '%s' --deal %s --case %s\n", v->several.devices,
-               clattn_deal_name((clattn_deal)v->several.deal), full);
+        printable_printf(stdout, "              again: clattn verify --devices '%s' --deal %s --case %s\n",
+                         v->several.devices, clattn_deal_name((clattn_deal)v->several.deal), full);
     else if (result == VERIFY_FAIL && !v->common.json)
-        printf("              again: clattn verify --device '%s' --only %s --case %s\n",
-               s->capabilities->name, variant, full);
+        printable_printf(stdout, "              again: clattn verify --device '%s' --only %s --case %s\n",
+                         s->capabilities->name, variant, full);
 }
 
 // `part` of the whole work.
