@@ -9,4 +9,5 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     [ -x "$python" ] || python3 -m venv "$build/numpy"
     "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check numpy
 fi
-exec "$python" tests/check_python.py "$build"
+"$python" tests/check_python.py "$build"
+exec "$python" tests/check_buffers.py "$build"

@@ -80,7 +80,7 @@ class _Call:
         word = given.dtype if isinstance(given, Buffer) else _type(given.dtype if isinstance(given, np.ndarray) else dtype)
         if self.planned:
             return self.view(None, word, shape)
-        if isinstance(given, Buffer) or device:
+        if isinstance(given, Buffer) or (device and given is None):
             made = given if isinstance(given, Buffer) else Buffer.zeros(shape, word, self.context)
             self.results.append((made, None))
             return self.tensor(name, made)
@@ -104,7 +104,7 @@ class _Call:
                 raise ValueError(f"{name}: {len(value)} were given, at most {kind._length_} are taken")
             value = kind(*(clattn_tensor() if x is None else self.tensor(f"{name}[{at}]", x) for at, x in enumerate(value)))
         elif word in HOST:
-            array = _host(name, value, HOST[word], struct.lengths[name], self.sizes)
+            array = _host(name, value, HOST[word], struct.host_lengths[name], self.sizes)
             self.kept.append(array)
             value = array.ctypes.data
         elif word == "const char *":

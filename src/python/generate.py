@@ -117,7 +117,7 @@ class Header:
                 out.append(f"        ({field!r}, {NAMED.sub(CTYPES, kind)}),")
             out.append("    ]")
             out.append("    words = {%s}" % ", ".join(f"{field!r}: {word!r}" for field, _, word in fields))
-            out.append(f"    lengths = {self.lengths.get(name, {})!r}")
+            out.append(f"    host_lengths = {self.lengths.get(name, {})!r}")
         out.append("\n\nFUNCTIONS = {")
         for result, name, arguments in self.functions:
             kinds = [] if arguments.strip() == "void" else [self.argument(a, name) for a in arguments.split(",")]
