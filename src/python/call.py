@@ -133,6 +133,8 @@ class _Call:
             return
         elif word in HEADER and word not in ("clattn_packed", "clattn_log"):
             raise TypeError(f"{name}: a dictionary is taken, of {', '.join(HEADER[word].words)}, not {value!r}")
+        elif word in ("clattn_packed", "const clattn_progress *"):
+            raise TypeError(f"{name}: {'what linear_pack made' if word == 'clattn_packed' else 'a function of the share that is done'} is taken")
         else:
             raise TypeError(f"{name} is for C alone")
         setattr(struct, name, value)
