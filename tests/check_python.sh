@@ -10,6 +10,6 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     [ -x "$python" ] || python3 -m venv "$build/numpy"
     "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check numpy
 fi
-for check in python buffers calls; do
+for check in python buffers calls decoder; do
     "$python" "tests/check_$check.py" "$build"
 done
