@@ -104,6 +104,7 @@ def shared():
     locked.flags.writeable = False
     close(clattn.attention(*[clattn.Buffer.over(locked)] * 3).numpy(), reference(x, x, x)[0], "memory that is only read", 1e-5)
     refused("READ_ONLY", clattn.attention, x, x, x, out=clattn.Buffer.over(locked))
+    refused("may not be written", clattn.Buffer.over(locked).write, 0)
     refused("stride is negative", clattn.Buffer.over, x[:, ::-1])
     refused("byte", clattn.Buffer.over, x.astype(">f4"))
     refused("cannot lie as float16", clattn.Buffer.over, x, "float16")

@@ -1,6 +1,6 @@
 """The Python module's functions: every function of the header is one of them, or stands behind one.   BUILD"""
 import os
-import sys
+import re
 import tempfile
 
 import numpy as np
@@ -160,7 +160,19 @@ def groups():
         refused("the context is closed", clattn.Group, [one, two])
 
 
+def readme():
+    """The README's Python, as it stands."""
+    text = open("README.md", encoding="utf-8").read()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    check(len(blocks) == 1, "the README's Python")
+    q, k, v = numbers(2, 4, 9, 16), numbers(2, 2, 9, 16), numbers(2, 2, 9, 16)
+    names = {"q": q, "k": k, "v": v, "B": 2, "Hkv": 2, "D": 16, "Nkv": 9}
+    exec(blocks[0], names)
+    close(names["out"], reference(turned(q), turned(k), v, causal=True)[0], "the README's last line")
+
+
 names()
+readme()
 calls()
 plans()
 groups()

@@ -183,6 +183,8 @@ class Buffer:
         """Put the numbers of an array there, repeated where numpy would."""
         if 0 in [s for s, n in zip(self.strides, self.shape) if n > 1]:
             raise ValueError("a view that repeats is not written")
+        if self.shared and not self._memory.owner[1].flags.writeable:
+            raise ValueError("the Buffer lies over an array that may not be written")
         array = array.numpy() if isinstance(array, Buffer) else _array("array", array)
         array = np.broadcast_to(_stored("array", array, self.dtype), self.shape)
         with self.context._use():
