@@ -92,7 +92,7 @@ def calls():
 
 
 def plans():
-    q = np.broadcast_to(np.float32(0), (1, 32, 4096, 128))  # 64 MiB if it were copied; a plan copies nothing
+    q = np.broadcast_to(np.float32(0), (1, 32, 1 << 24, 128))  # 256 GiB if it were copied
     with clattn.Context(no_measurements=True) as context:
         plan = context.attention_plan(q, q, q, causal=True, lse=True)
         check(plan["kernel"] == "flash" and plan["kernel_name"].startswith("flash") and plan["why"] and plan["workspace_bytes"] == context.attention_workspace(q, q, q), f"{plan}")

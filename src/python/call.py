@@ -87,7 +87,7 @@ class _Call:
         if isinstance(given, np.ndarray):
             array, memory = given, _Memory.copy(self.context, np.ascontiguousarray(given))
         else:
-            kind = STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype).newbyteorder("=")
+            kind = STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype)
             array = np.empty(shape, kind)
             memory = _Memory.zeros(self.context, array.nbytes)  # rows that a call leaves alone are zero
         self.results.append((array, memory))

@@ -60,7 +60,7 @@ class _HostCall(_Call):
             raise ValueError(f"{name}: an array of shape {tuple(shape)} that may be written is wanted, in the machine's byte order")
         word = _type(dtype if given is None else given.dtype)
         if given is None:
-            given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype).newbyteorder("="))
+            given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
         self.results.append((given, None))
         return self.lies(given, word)
 
