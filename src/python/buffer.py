@@ -46,7 +46,7 @@ class Buffer:
 
     def __init__(self, array, dtype=None, context=None):
         array = _array("array", array)
-        word = _type(_narrow(array.dtype) if dtype is None else dtype)
+        word = _type("dtype", _narrow(array.dtype) if dtype is None else dtype)
         array = np.ascontiguousarray(_stored("array", array, word)).reshape(array.shape)
         context = _context(context)
         with context._use():
@@ -55,10 +55,8 @@ class Buffer:
     @classmethod
     def zeros(cls, shape, dtype="float32", context=None):
         """Of nothing but zeros."""
-        self, word, context = cls.__new__(cls), _type(dtype), _context(context)
-        shape = tuple(_number("shape", n, c.c_int64) for n in (shape if np.iterable(shape) else (shape,)))
-        if min(shape, default=0) < 0:
-            raise ValueError(f"shape: {shape} has a size below 0")
+        self, word, context = cls.__new__(cls), _type("dtype", dtype), _context(context)
+        shape = _shape(shape)
         with context._use():
             self._set(_Memory.zeros(context, int(np.prod(shape, dtype=object)) * STORAGE[word][1].itemsize), word, shape)
         return self
@@ -66,14 +64,14 @@ class Buffer:
     @classmethod
     def over(cls, array, dtype=None, context=None, copy=False):
         """Over the memory of a numpy array, of a tensor of torch's or of anything on the CPU with __dlpack__, without a copy: what
-        calls write stands there once .wait() was called, and what the host writes between calls is read by the next.
+        calls write stands there once .wait() was called, and the host may write there while no call is on its way.
         Where the device does not work in such memory itself, as no GPU does, it is refused, or copied where `copy` allows it.
         dtype="bfloat16" takes uint16 as its bits."""
         self, given, context = cls.__new__(cls), array, _context(context)
         array = _array("array", given)
         if isinstance(given, np.ndarray) and array is not given:
             raise ValueError("array: its bytes are in another order than the machine's: Buffer(array) copies it")
-        word = _type(array.dtype if dtype is None else dtype)
+        word = _type("dtype", array.dtype if dtype is None else dtype)
         kind = STORAGE[word][1]
         if array.dtype != kind and not (word == "bfloat16" and array.dtype.itemsize == 2 and array.dtype.name in ("uint16", "bfloat16")):
             raise TypeError(f"array: {array.dtype} cannot lie as {word}: Buffer(array, dtype) converts a copy")
@@ -204,6 +202,13 @@ class Buffer:
         with self.context._use():
             _ask(library(), "clFinish", self.context.queue)
         return self
+
+
+def _shape(shape):
+    shape = tuple(_number("shape", n, c.c_int64) for n in (shape if np.iterable(shape) else (shape,)))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"shape: {shape} has a size below 0")
+    return shape
 
 
 def _narrow(dtype):

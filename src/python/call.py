@@ -40,10 +40,7 @@ class _Call:
             array = _converted(name, array, np.dtype(np.int32))
         elif array.dtype == np.uint8 and "mask" not in name:
             array = _converted(name, array, np.dtype(np.int32))
-        try:
-            word = _type(array.dtype)
-        except TypeError as error:
-            raise TypeError(f"{name}: {error}") from None
+        word = _type(name, array.dtype)
         if not 1 <= array.ndim <= CLATTN_MAX_RANK:
             raise ValueError(f"{name}: an array has {array.ndim} axes: 1 to {CLATTN_MAX_RANK} are taken")
         return _stored(name, array, word), word
@@ -77,7 +74,7 @@ class _Call:
                 raise ValueError(f"{name}: shape {tuple(given.shape)} was given, {tuple(shape)} is wanted")
             if isinstance(given, np.ndarray) and not (given.flags.writeable and given.dtype.isnative):
                 raise ValueError(f"{name}: an array that may be written is wanted, in the machine's byte order")
-        word = given.dtype if isinstance(given, Buffer) else _type(given.dtype if isinstance(given, np.ndarray) else dtype)
+        word = given.dtype if isinstance(given, Buffer) else _type(name, given.dtype if isinstance(given, np.ndarray) else dtype)
         if self.planned:
             return self.view(None, word, shape)
         if isinstance(given, Buffer) or (device and given is None):
@@ -99,6 +96,8 @@ class _Call:
         if word == "clattn_tensor":
             value = self.tensor(name, value)
         elif word == "clattn_tensor[]":
+            if not np.iterable(value):
+                raise TypeError(f"{name}: a list of arrays and Buffers is taken, not {value!r}")
             value = [value] if isinstance(value, (Buffer, np.ndarray)) or hasattr(value, "data_ptr") else list(value)
             if len(value) > kind._length_:
                 raise ValueError(f"{name}: {len(value)} were given, at most {kind._length_} are taken")
@@ -152,7 +151,7 @@ class _Call:
         return c.addressof(struct)
 
     def options(self, struct, given):
-        """Set fields of the struct, or of its parts, by their names."""
+        """Set fields of the struct, or of its parts, by their names; answers where each field is."""
         fields, turned = _fields(struct), set()
         for name, value in given.items():
             if name not in fields:
@@ -172,6 +171,7 @@ class _Call:
             self.put(part, name, value)
         if turned and "layout" not in turned:
             raise ValueError(f"rope: {min(turned)} is given, layout is not: half or interleaved")
+        return fields
 
     def run(self, function, *arguments):
         """Enqueue it, and wait for what goes to the host alone."""

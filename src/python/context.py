@@ -54,7 +54,7 @@ def _out(g, name, shape, dtype):
     given = g.pop(name, None)
     if given is None or isinstance(given, (Buffer, np.ndarray)):
         return name, shape, dtype, given
-    return name, shape, _type(given), None
+    return name, shape, _type(name, given), None
 
 
 def _extras(g, rows, taps):
@@ -69,7 +69,7 @@ def _extras(g, rows, taps):
             if name == "scores" and g.get("scores_at") is None:
                 g["scores_at"] = given
             elif name == "weights":
-                dtype = _type(given)
+                dtype = _type(name, given)
             else:
                 raise TypeError(f"{name}: True, an array or a Buffer is taken, not {given!r}")
         found.append((name, shape, dtype, into))
@@ -137,7 +137,7 @@ def _rows(g):
 
 
 def _dropout_mask(g):
-    shape = tuple(g.pop("shape"))
+    shape = _shape(g.pop("shape"))
     return _Form(clattn_dropout_mask_params(), {}, g.get("mask"), [_out(g, "mask", shape, "bool")])
 
 
@@ -224,10 +224,9 @@ class Context:
         form = form(given)
         call = _Call(self, form.params, form.sizes, form.written, planned)
         call.sized = form.sized
-        call.options(form.params, given)
+        fields = call.options(form.params, given)
         for name, shape, dtype, into in form.outputs:
-            view = call.result(name, into, shape, dtype, isinstance(form.main, Buffer))
-            setattr(_fields(form.params)[name], name, view)
+            setattr(fields[name], name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
         return call
 
     def _run(self, function, form, given):
@@ -266,7 +265,7 @@ class Context:
 
     def linear_pack(self, w, *, precision="exact"):
         """Weights packed for this device, a Packed: without effect where no kernel of it gains by that."""
-        with self._use() as lib:
+        with self._use():
             params, size = clattn_pack_params(), c.c_size_t()
             call = _Call(self, params)
             call.options(params, {"w": w, "precision": precision})

@@ -58,7 +58,7 @@ class _HostCall(_Call):
             raise TypeError(f"{name}: a group takes arrays in host memory, no Buffer")
         if given is not None and (given.shape != tuple(shape) or not given.flags.writeable or not given.dtype.isnative):
             raise ValueError(f"{name}: an array of shape {tuple(shape)} that may be written is wanted, in the machine's byte order")
-        word = _type(dtype if given is None else given.dtype)
+        word = _type(name, dtype if given is None else given.dtype)
         if given is None:
             given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
         self.results.append((given, None))
@@ -71,7 +71,7 @@ class Group:
     handle = None
 
     def __init__(self, contexts, max_bytes=0):
-        self.contexts, self._lock, self._depth, self._log = list(contexts), threading.RLock(), 0, _Log()
+        self.contexts, self._lock, self._depth, self._log = list(contexts) if np.iterable(contexts) else [contexts], threading.RLock(), 0, _Log()
         limits = list(max_bytes) if np.iterable(max_bytes) else [max_bytes] * len(self.contexts)
         if len(limits) != len(self.contexts) or not all(isinstance(x, Context) for x in self.contexts):
             raise ValueError("a group is made of contexts, with one max_bytes or as many")

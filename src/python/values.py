@@ -68,18 +68,21 @@ def _real(name, value, kind):
     return number
 
 
-def _type(dtype):
+def _type(name, dtype):
     """The word of a storage type: of numpy's, torch's, ml_dtypes' and the header's words."""
     if isinstance(dtype, str):
         word = dtype
     elif type(dtype).__module__ == "torch":
         word = str(dtype).rpartition(".")[2]
     else:
-        dtype = np.dtype(dtype)
+        try:
+            dtype = np.dtype(dtype)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}: {dtype!r} is no type: {', '.join(STORAGE)}") from None
         word = "bfloat16" if dtype == BF16 else dtype.newbyteorder("=").name
     word = SHORT.get(word, word)
     if word not in STORAGE:
-        raise TypeError(f"arrays of {word} are not taken: {', '.join(STORAGE)}")
+        raise TypeError(f"{name}: arrays of {word} are not taken: {', '.join(STORAGE)}")
     return word
 
 
