@@ -30,7 +30,8 @@ for _call, _whats in {"attention": _ANSWERS, "layer": ("plan", "workspace", "pre
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
 for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params,
                      "block_mask": clattn_attention_params}.items():
-    getattr(Context, _name).__doc__ += "\n\n        Keywords are the header's fields: " + ", ".join(_fields(_kind())) + "."
+    _keywords = textwrap.fill(f"Keywords are the header's fields: {', '.join(_fields(_kind()))}.", 120, break_on_hyphens=False)
+    getattr(Context, _name).__doc__ += "\n\n" + textwrap.indent(_keywords, "        ")
 
 
 class _HostCall(_Call):

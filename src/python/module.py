@@ -32,6 +32,7 @@ import inspect
 import operator
 import os
 import sys
+import textwrap
 import threading
 import weakref
 
