@@ -187,6 +187,22 @@ def caches():
     check(past.shape == (1, 4, 2, 9), "weights of a layer beside a past count both")
 
 
+def waits():
+    """A call on Buffers waits for nothing, and reads nothing back."""
+    lib, waited = clattn.library(), []
+    kept = {name: getattr(lib, name) for name in ("clFinish", "clEnqueueReadBuffer", "clEnqueueWriteBuffer")}
+    q, cache, w = clattn.Buffer(numbers(1, 4, 1, 16)), clattn.Buffer(numbers(1, 2, 9, 16)), clattn.Buffer(numbers(16, 16))
+    for name in kept:
+        setattr(lib, name, lambda *arguments, name=name: waited.append(name) or kept[name](*arguments))
+    out = clattn.attention(q, cache, cache, lse=True, kv_lengths=[9])
+    out = clattn.linear(out[0][0, :, 0], w, projection="native")
+    check(not waited, f"{waited}")
+    out.numpy()
+    check(waited == ["clEnqueueReadBuffer"], f"{waited}")
+    for name, function in kept.items():
+        setattr(lib, name, function)
+
+
 def lives():
     context = clattn.Context()
     x = numbers(1, 2, 5, 8)
@@ -212,5 +228,6 @@ views()
 shared()
 layouts()
 caches()
+waits()
 lives()
 print(f"{python_checks.checks} checks of Buffers")

@@ -128,7 +128,7 @@ def _block_mask(g):
     axes, given = g.pop("axes", None), g.get("block_mask")
     axes = tuple(axes or (given.shape[:2] if given is not None else (batch, heads)))
     blocks = axes + (-(-rows // CLATTN_BLOCK_ROWS), -(-keys // CLATTN_BLOCK_KEYS))
-    g["out"] = np.empty(form.outputs[0][1], np.float32)
+    g["out"] = np.broadcast_to(np.float32(0), form.outputs[0][1])
     return form._replace(outputs=[_out(g, "block_mask", blocks, "uint8")], written=(), sized=("q", "k", "v", "out"))
 
 
