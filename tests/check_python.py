@@ -1,5 +1,6 @@
 """The Python module of a build folder: the layout of every struct and the value of every enum as a C compiler has them, calls
 against numpy in float64, and what is refused with which words.   check_python.py BUILD"""
+import glob
 import os
 import subprocess
 import sys
@@ -8,28 +9,8 @@ import threading
 
 import numpy as np
 
-build = sys.argv[1]
-sys.path.insert(0, build)
-sys.dont_write_bytecode = True
-import clattn  # noqa: E402
-
-checks = 0
-
-
-def check(right, words):
-    global checks
-    checks += 1
-    if not right:
-        sys.exit(f"check_python.py: {words}")
-
-
-def refused(words, function, *arguments, **options):
-    try:
-        function(*arguments, **options)
-    except (clattn.Error, TypeError, ValueError) as error:
-        check(words in str(error), f"{error!r} does not say {words!r}")
-        return error
-    return sys.exit(f"check_python.py: not refused: {words}")
+import python_checks
+from python_checks import check, clattn, close, reference, refused
 
 
 def structs():
@@ -67,36 +48,6 @@ def layouts():
     opaque = sum(text.count(f"typedef struct clattn_{name} clattn_{name};") for name in ("context", "group"))
     check(text.count("typedef struct clattn_") - opaque == len(structs()), "a struct is left out")
     check(text.count("CLATTN_API ") - text.count("define CLATTN_API ") == len(clattn.FUNCTIONS), "a function is left out")
-
-
-def softmax(s):
-    e = np.exp(s - s.max(-1, keepdims=True))
-    return e / e.sum(-1, keepdims=True)
-
-
-def reference(q, k, v, causal=False, softcap=0.0, window=None, bias=None, mask=None):
-    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
-    group = q.shape[1] // k.shape[1]
-    k, v = np.repeat(k, group, 1), np.repeat(v, group, 1)
-    s = q @ k.transpose(0, 1, 3, 2) / np.sqrt(q.shape[3])
-    if softcap:
-        s = softcap * np.tanh(s / softcap)
-    if bias is not None:
-        s = s + bias
-    i, j = np.arange(q.shape[2])[:, None], np.arange(k.shape[2])[None, :]
-    seen = np.ones(s.shape, bool) if mask is None else np.broadcast_to(mask, s.shape).copy()
-    if causal:
-        seen &= j <= i
-    if window:
-        seen &= (j >= i - window[0]) & (j <= i + window[1])
-    s = np.where(seen, s, -np.inf)
-    return softmax(s) @ v, np.log(np.exp(s).sum(-1)), softmax(s)
-
-
-def close(got, want, words, tolerance=2e-6):
-    got = clattn.from_bf16(got) if got.dtype == clattn.BF16 else got.astype(np.float64)
-    error = np.abs(got - want).max()
-    check(got.shape == want.shape and error <= tolerance, f"{words}: shape {got.shape}, error {error}")
 
 
 def calls():
@@ -163,9 +114,206 @@ def refusals():
     check(np.isnan(clattn.from_bf16(clattn.to_bf16(np.float32([np.nan, 1.0])))[0]), "bfloat16 keeps NaN")
 
 
+def lengths():
+    """Host arrays: what the header says of their lengths is compared, and a field that it says nothing of is no module."""
+    q, k = np.ones((3, 4, 5, 8), np.float32), np.ones((3, 2, 6, 8), np.float32)
+    arrays = {**clattn.clattn_score.host_lengths, **clattn.clattn_kv.host_lengths, **clattn.clattn_attention_params.host_lengths}
+    check(set(arrays.values()) == {"B", "H", "B+1"} and len(arrays) == 9, f"{arrays}")
+    for name, letter in arrays.items():
+        sequences = {"sequences": 3} if letter == "B+1" else {}
+        count = {"B": 3, "H": 4, "B+1": 4}[letter]
+        for wrong in ([1] * (count - 1), [1] * (count + 1), [[1] * count], 5, np.int32(1), []):
+            refused(f"{name}: shape {np.shape(wrong)} was given, [{letter}] is wanted, ({count},)", clattn.attention, q, k, k, **sequences, **{name: wrong})
+    refused("[B+1] is wanted, (4,)", clattn.layer, q[0], wq=q[0, 0], wk=q[0, 0], wv=q[0, 0], wo=q[0, 0], heads=1, cu_seqlens_q=[0, 1], sequences=3)
+    refused("offsets: shape (1,) was given, [B] is wanted, (3,)", clattn.rope, q, layout="half", offsets=[1])
+    with tempfile.TemporaryDirectory() as folder:
+        head = open("include/clattn/rope.h", encoding="utf-8").read()
+        files = [os.path.join(folder, name) for name in ("clattn.py", "part.py", "rope.h")]
+        open(files[1], "w", encoding="utf-8").write("# THE HEADER\n")
+        for text in (head.replace("/* [B], host memory", "/* host memory"), head.replace("[B], host memory", "[B, H], host memory")):
+            check(text != head, "offsets of rope.h has its length in its comment")
+            open(files[2], "w", encoding="utf-8").write(text)
+            rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
+            order = sorted(rest, key=lambda name: ["tensor", "runtime", "opencl"].index(stem) if (stem := os.path.basename(name)[:-2]) in
+                           ("tensor", "runtime", "opencl") else 3 + (stem != "attention"))
+            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", files[1], *order[:3], files[2], *order[3:]],
+                                  capture_output=True, text=True)
+            check("clattn_rope_params.offsets" in done.stderr and "length" in done.stderr, f"a field without its length: {done.stderr!r}")
+
+
+def values():
+    """What does not fit a field is refused; what fits in another type is taken."""
+    x = np.ones((2, 2, 4, 8), np.float32)
+    attend = lambda **options: clattn.attention(x, x, x, **options)
+    for name, wrong in (("window", (2**32 + 1, 0)), ("window", (0, -2**31 - 1)), ("splits", 2**32), ("offset", 2**31), ("offset", -2**40), ("dropout_seed", 2**64),
+                        ("dropout_seed", -1), ("kv_lengths", np.array([2**32 + 3, 1])), ("kv_lengths", [2**31, 1]), ("offsets", [1, -2**31 - 1]), ("softcap", 1e300),
+                        ("sinks", [1e300, 0]), ("kernel", 2**32 + 1), ("page_size", 2**32)):
+        refused("does not fit", attend, **{name: wrong})
+    refused("heads: 4294967298 does not fit", clattn.layer, x[0], wq=x[0, 0], wk=x[0, 0], wv=x[0, 0], wo=x[0, 0], heads=2**32 + 2)
+    refused("rotary_dim: 4294967304 does not fit", attend, rope={"layout": "half", "rotary_dim": 2**32 + 8})
+    refused("does not fit int32", attend, mask_mod="j <= buffer0(b)", mod_buffers=[np.array([3, 2**32 + 3])])
+    refused("start: 4294967296 does not fit", clattn.append, x, x, k=clattn.Buffer(x), v=clattn.Buffer(x), start=2**32)
+    for name, wrong in (("splits", 1.5), ("kv_lengths", [2.7, 3.2]), ("kv_lengths", [True, False]), ("offset", "3"), ("offset", None.__class__), ("heads", 1)):
+        refused(name, attend, **{name: wrong})
+    for name, wrong in (("causal", "no"), ("causal", 2), ("causal", np.ones(1)), ("softcap", "30"), ("softcap", [1.0]), ("softcap", True), ("splits", True),
+                        ("score_mod", 3), ("mask_mod", ["j <= i"]), ("sinks", ["a", "b"]), ("sinks", None.__class__), ("rope", "half"), ("progress", 3), ("window", "all")):
+        refused(f"{name}: ", attend, **{name: wrong})
+    refused("window: (left, right) is taken", attend, window=(1, 2, 3))
+    refused("NUL", attend, score_mod="score\0 ; }")
+    refused("NUL", clattn.Context, cache_dir="a\0b")
+    check(not os.path.exists("a"), "no folder of half a name")
+    refused("cache_dir: a text is taken", clattn.Context, cache_dir=7)
+    for name, word in clattn.clattn_context_params.words.items():  # whatever is not for Python is refused, whatever is given for it
+        if name not in ("device", "log"):
+            for wrong in (4096, object(), [4096], {"fn": 4096, "create": 4096, "load": 4096, "allocate": 4096}):
+                if not (isinstance(wrong, int) and word in clattn.INTEGERS):
+                    refused(name if not isinstance(wrong, dict) else "", clattn.Context, **{name: wrong})
+    for name in ("context", "log"):
+        refused("is for C alone", clattn.Context, **{name: 4096})
+    refused("is for C alone", attend, workspace=4096)
+    refused("auto, unfused, flash, decode", attend, kernel="fast")
+    refused("is none of", attend, kernel=17)
+    check(clattn.kernel_names() == ["auto", "unfused", "flash", "decode"], f"{clattn.kernel_names()}")
+    refused("q: shape () was given, [B, H, Nq, D] is wanted", clattn.attention, np.float32(1), x, x)
+    refused("q: shape (4, 8) was given", clattn.attention, x[0, 0], x, x)
+    refused("k: an array or a Buffer [B, Hkv, Nkv, D] is needed", clattn.attention, x, None, x)
+    refused("q: ", clattn.attention, [["a"]], x, x)
+    refused("q: arrays of object are not taken", clattn.attention, object(), x, x)
+    refused("k: ", clattn.attention, x, x.astype(complex), x)
+    refused("past_k: shape (2, 4, 8) was given", attend, past_k=x[0], past_v=x[0], weights=True)
+    refused("rope: base is given, layout is not", attend, rope={"base": 1e5})
+    refused("rope: base is given, layout is not", clattn.rope, x, base=1e5)
+    refused("sections: 3 numbers are taken", attend, rope={"layout": "half", "sections": [1, 2]})
+    refused("mod_buffers: a list", attend, mod_buffers=5)
+    refused("out: 5 is no type", attend, out=5)
+    refused("weights: arrays of f17 are not taken", attend, weights="f17")
+    refused("mod_buffers: 5 were given, at most 4", attend, mod_buffers=[x] * 5)
+    random = np.random.default_rng(7)
+    q, k = random.standard_normal((2, 4, 5, 16), np.float32), random.standard_normal((2, 2, 6, 16), np.float32)
+    plain = clattn.attention(q, k, k)
+    bias = random.standard_normal((5, 6), np.float32)
+    big = clattn.attention(q.astype(">f4"), k.astype(">f4"), k.astype(">f4"), bias=bias.astype(">f4"))
+    check(big.dtype.isnative and np.array_equal(big, clattn.attention(q, k, k, bias=bias)), "the other byte order")
+    for given in (np.array([4, 5]), np.array([4, 5], ">i4"), np.array([4, 5], np.uint8), [4.0, 5.0], (4, 5), np.array([9, 4, 9, 5], np.int64)[1::2]):
+        close(clattn.attention(q, k, k, kv_lengths=given)[:1], reference(q[:1], k[:1, :, :4], k[:1, :, :4])[0], "lengths of another type")
+    check(np.array_equal(clattn.attention(q, k, k, splits=np.int64(0), causal=np.bool_(False), softcap=np.float64(0), offset=0.0), plain), "numbers of numpy's")
+    for name in ("bottom_right", "bottom-right", "CLATTN_ALIGN_BOTTOM_RIGHT", 1):
+        check(np.array_equal(clattn.attention(q, k, k, causal=True, alignment=name), clattn.attention(q, k, k, causal=True, offset=1, alignment="offset")), name)
+    table, pool = [[1, 0], [0, 2]], random.standard_normal((3, 2, 3, 16), np.float32)
+    paged = np.stack([np.concatenate([pool[n] for n in row], 1) for row in table])
+    close(clattn.attention(q, pool, pool, block_table=table, page_size=3), reference(q, paged, paged)[0], "a block table that is a list")
+    turned = clattn.attention(q, k, k, rope={"layout": "half", "positions": np.arange(5)[None], "k_positions": np.arange(6)[None]})
+    check(np.array_equal(turned, clattn.attention(q, k, k, rope={"layout": "half"})), "positions of int64")
+    axes = np.stack([np.arange(5)[None]] * 3), np.stack([np.arange(6)[None]] * 3)
+    for sections in ([2, 3, 3], (2, 3, 3), np.array([2, 3, 3])):
+        close(clattn.attention(q, k, k, rope={"layout": "half", "positions": axes[0], "k_positions": axes[1], "sections": sections}), turned.astype(np.float64), "sections")
+    for buffers, n in (([None, np.array([3, 3])], 1), (np.array([3, 3]), 0), ([np.array([3, 3])], 0)):
+        close(clattn.attention(q, k, k, mask_mod=f"j <= buffer{n}(b)", mod_buffers=buffers), reference(q, k[:, :, :4], k[:, :, :4])[0], "mod_buffers")
+
+
+def results():
+    """What comes back, of which shape, and what stands in rows that the call leaves alone."""
+    random = np.random.default_rng(8)
+    q, k = random.standard_normal((2, 4, 5, 16), np.float32), random.standard_normal((2, 2, 6, 16), np.float32)
+    out, lse, p = reference(q, k, k)
+    for _ in range(3):
+        dirty = np.full((2, 4, 5, 16), np.nan, np.float32)
+        del dirty
+        got = clattn.attention(q, k, k, q_lengths=[2, 5], lse=True)
+        check(not got[0][0, :, 2:].any() and np.isfinite(got[0]).all(), "rows past q_lengths are zero")
+        check(not got[1][0, :, 2:].any(), "lse past q_lengths is zero")
+    into, lse_into = np.full_like(q, 9), np.full((2, 4, 5), 9, np.float32)
+    back = clattn.attention(q, k, k, q_lengths=[2, 5], out=into, lse=lse_into)
+    check(back[0] is into and back[1] is lse_into and (into[0, :, 2:] == 9).all(), "out and lse are written into")
+    close(into[1], out[1], "out=")
+    close(lse_into[1], lse[1], "lse=")
+    refused("out: shape (2, 4, 5, 15) was given, (2, 4, 5, 16) is wanted", clattn.attention, q, k, k, out=into[..., 1:])
+    refused("lse: True", clattn.attention, q, k, k, lse="yes")
+    half = clattn.attention(q, k, k, out=np.zeros(q.shape, np.float16))
+    check(half.dtype == np.float16, "out of another type")
+    s = np.einsum("bhid,bhjd->bhij", q.astype(np.float64), np.repeat(k, 2, 1)) / 4
+    for tap in (0, "raw", "RAW"):
+        close(clattn.attention(q, k, k, scores=tap)[1], s, f"the tap {tap!r}")
+    taps = np.zeros(s.shape, np.float32)
+    clattn.attention(q, k, k, scores=taps, scores_at="softmax")
+    close(taps, p, "a tap into an array")
+    w = {name: random.standard_normal((64, 64), np.float32) / 8 for name in ("wq", "wk", "wv", "wo")}
+    x = random.standard_normal((2, 5, 64), np.float32)
+    got = clattn.layer(x, heads=4, lse=True, weights="float16", scores="raw", projection="native", **w)
+    check([y.shape for y in got] == [(2, 5, 64), (2, 4, 5), (2, 4, 5, 5), (2, 4, 5, 5)] and got[2].dtype == np.float16, "a layer's results")
+    check(clattn.layer(x, heads=4, out=x.copy(), projection="native", **w).shape == x.shape, "a layer's out")
+    for rows in (x[0], x[0, 0]):
+        got = clattn.linear(rows, w["wq"], projection="native")
+        close(got, rows.astype(np.float64) @ w["wq"].T, "a projection of fewer axes", 1e-5)
+        check(clattn.linear(rows, w["wq"], out=np.zeros_like(rows), projection="native").shape == rows.shape, "into fewer axes")
+    past = clattn.attention(q, k[:, :, :2], k[:, :, :2], past_k=k[:, :, 2:], past_v=k[:, :, 2:], weights=True)
+    check(past[1].shape == (2, 4, 5, 6), "weights beside a past count both")
+    flat = np.concatenate([q[0, :, :2], q[1, :, :5]], 1)[None]
+    keys = np.concatenate([k[0, :, :3], k[1]], 1)[None]
+    ends, key_ends = np.array([0, 2, 7]), np.array([0, 3, 9])
+    for bounds in ({}, {"max_q": 8, "max_kv": 9}, {"kv_lengths": [3, 4]}):
+        got = clattn.attention(flat, keys, keys, cu_seqlens_q=ends, cu_seqlens_kv=key_ends, weights=True, scores="raw", lse=True, **bounds)
+        shape = (2, 4, bounds.get("max_q", 5), bounds.get("max_kv", 6))
+        check(got[0].shape == flat.shape and got[1].shape == (1, 4, 7) and got[2].shape == got[3].shape == shape, f"a ragged batch: {got[2].shape}")
+        close(got[2][0, :, :2, :3], reference(q[:1, :, :2], k[:1, :, :3], k[:1, :, :3])[2][0], "weights of a ragged batch")
+    rows = random.standard_normal((1, 7, 64), np.float32)
+    got = clattn.layer(rows, heads=4, cu_seqlens_q=ends, weights=True, projection="native", **w)
+    check(got[0].shape == rows.shape and got[1].shape == (2, 4, 5, 5), "a ragged layer")
+    check(clattn.attention(q[:0], k[:0], k[:0], k_new=None, block_table=np.zeros((0, 3), np.int32), page_size=6).shape == (0, 4, 5, 16), "no items, and pages of none")
+    check(clattn.attention(flat[:, :, :0], keys[:0], keys[:0], cu_seqlens_q=[0], kv_lengths=[]).shape == (1, 4, 0, 16), "no sequences")
+
+
+def lifetimes():
+    """close() waits for the call of another thread, logs are bounded, and what a script leaves open keeps its kernels."""
+    x = np.ones((1, 2, 64, 16), np.float32)
+    context, started, closed = clattn.Context(), threading.Event(), threading.Event()
+    seen = []
+
+    def tell(done):
+        started.set()
+        seen.append(closed.wait(0.3))
+
+    def end():
+        started.wait()
+        context.close()
+        closed.set()
+
+    thread = threading.Thread(target=end)
+    thread.start()
+    context.attention(x, x, x, progress=tell)
+    thread.join()
+    check(seen and not any(seen) and context.handle is None, "close() waits for the call")
+    inside = clattn.Context()
+    refused("from inside a call", inside.attention, x, x, x, progress=lambda done: inside.close())
+    check(np.array_equal(inside.attention(x, x, x), clattn.attention(x, x, x)), "the context goes on")
+
+    class Stop(ValueError):
+        pass
+
+    def stop(done):
+        raise Stop("stop")
+    check(isinstance(refused("stop", inside.attention, x, x, x, progress=stop), Stop), "an exception of a callback is raised")
+    for _ in range(50):
+        refused("k", inside.attention, x, x[..., :8], x)
+    check(0 < len(inside._log.said) <= 20, f"{len(inside._log.said)} lines are kept")
+    inside.close()
+    with tempfile.TemporaryDirectory() as folder:
+        script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, numpy as np\nc = clattn.Context(cache_dir={folder!r})\n" \
+                 "x = np.ones((1, 1, 4, 8), np.float32)\nc.attention(x, x, x)\ng = clattn.Group([c])\nleft = clattn.Buffer(x, context=c)"
+        subprocess.run([sys.executable, "-B", "-c", script], check=True)
+        check(os.listdir(folder), "a context that is left open keeps its kernels")
+        forked = script + "\nimport os, sys\npid = os.fork()\nif pid: sys.exit(os.waitpid(pid, 0)[1] // 256)\nc.close()\nif not c.handle: sys.exit(2)\n" \
+                          "try:\n    c.attention(x, x, x)\nexcept ValueError as error:\n    sys.exit(0 if \"another process's\" in str(error) else 3)"
+        check(subprocess.run([sys.executable, "-B", "-c", forked]).returncode == 0, "a child of fork leaves its parent's context alone")
+
+
 layouts()
+lengths()
+values()
+results()
+lifetimes()
 listed = clattn.devices()
 check(listed and listed[0]["name"] and listed[0]["compute_units"] >= 1, "devices")
 calls()
 refusals()
-print(f"{checks} checks, {len(structs())} structs, {len(clattn.FUNCTIONS)} functions")
+print(f"{python_checks.checks} checks, {len(structs())} structs, {len(clattn.FUNCTIONS)} functions")

@@ -1,5 +1,6 @@
 #!/bin/sh
-# The Python module: its structs against a C compiler's, its calls against numpy, its refusals.   $1 build folder
+# The Python module: its structs against a C compiler's, its calls against numpy, its refusals, its buffers, each function of the
+# header, and a decoder.   $1 build folder
 # numpy comes from PyPI into the build folder's own environment where Python has none.
 set -eu
 build=$(cd "$1" && pwd)
@@ -9,4 +10,6 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     [ -x "$python" ] || python3 -m venv "$build/numpy"
     "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check numpy
 fi
-exec "$python" tests/check_python.py "$build"
+for check in python buffers calls decoder; do
+    "$python" "tests/check_$check.py" "$build"
+done

@@ -79,7 +79,7 @@ CLATTN_API const char *clattn_deal_name(clattn_deal deal);
 typedef struct clattn_group_attention_params {
     clattn_attention_params attention;
     clattn_deal deal;
-    const double *shares;
+    const double *shares; /* [members] */
 } clattn_group_attention_params;
 
 /* What one member did. */

@@ -98,7 +98,7 @@ typedef struct clattn_layer_params {
      * lse, too. Keys that the layer makes of x are packed as x is: kv.cu_seqlens_kv is absent. y is packed, [1, Tkv, My], as
      * kv.cu_seqlens_kv says, or, without it, a dense batch. Rows of out that are no sequence's are undefined. */
     int32_t sequences, max_q, max_kv;
-    const int32_t *cu_seqlens_q;
+    const int32_t *cu_seqlens_q; /* [B+1], host memory */
     clattn_tensor cu_seqlens_q_device;
     clattn_projection projection;
     clattn_precision precision;                               /* of the projections */

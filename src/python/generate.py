@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""Write clattn.py: module.py with the structs, enums and functions of the public header at its mark.
-    generate.py MODULE OUT LIBRARY INSTALLED LIBDIR HEADER...    the folders where the module and the library will lie
-Reads what the header uses of C, and refuses what it does not know; tests/check_python.py compares the result with a C compiler."""
+"""Write clattn.py: the parts one behind the other, with the structs, enums and functions of the public header at the mark of the first.
+    generate.py OUT LIBRARY INSTALLED LIBDIR PART.py... HEADER...    the folders where the module and the library will lie
+Reads what the header uses of C, and refuses what it does not know, as it does an array in host memory whose comment does not begin
+with its length, such as [B]: the module compares lengths. tests/check_python.py compares the result with a C compiler."""
 import os
 import re
 import sys
@@ -11,12 +12,14 @@ SIMPLE = {"bool": "c_bool", "int": "c_int", "unsigned": "c_uint", "float": "c_fl
           "int32_t": "c_int32", "uint32_t": "c_uint32", "int64_t": "c_int64", "uint64_t": "c_uint64", "char": "c_char",
           "cl_uint": "c_uint32", "cl_mem": "c_void_p", "cl_event": "c_void_p", "cl_context": "c_void_p", "cl_device_id": "c_void_p",
           "cl_platform_id": "c_void_p", "cl_command_queue": "c_void_p", "void": "None"}
+HOST = ("const int32_t *", "const float *", "const double *")  # arrays in host memory
+LENGTH = re.compile(r"/\*\s*\[(\w+(?: ?\+ ?1)?)\]")
 
 
 class Header:
     def __init__(self, texts):
-        text = "\n".join(texts)
-        text = re.sub(r"/\*.*?\*/", " ", text, flags=re.S)
+        said = "\n".join(texts)
+        text = re.sub(r"/\*.*?\*/", " ", said, flags=re.S)
         text = re.sub(r"\\\n", " ", text)
         self.constants = {}
         for name, value in re.findall(r"^#define (CLATTN_\w+) +(\d+)u?\s*$", text, flags=re.M):
@@ -28,9 +31,11 @@ class Header:
             if name not in self.enums:
                 self.enums[name] = self.enum(body)
         self.callbacks = {name: arguments for name, arguments in re.findall(r"typedef void \(\*(\w+)\)\((.*?)\);", text, flags=re.S)}
-        self.structs = {}
+        self.structs, self.lengths = {}, {}
         for body, name in re.findall(r"typedef struct \w+ \{(.*?)\} (\w+);", text, flags=re.S):
             self.structs[name] = [field for line in body.split(";") if line.strip() for field in self.fields(name, line)]
+        for body, name in re.findall(r"typedef struct \w+ \{(.*?)^\} (\w+);", said, flags=re.S | re.M):
+            self.lengths[name] = self.host_arrays(name, body)
         self.functions = re.findall(r"CLATTN_API ([\w ]+?\**) ?\b(clattn_\w+)\((.*?)\);", text, flags=re.S)
 
     def enum(self, body):
@@ -76,6 +81,24 @@ class Header:
             found.append((called, kind, word))
         return found
 
+    def host_arrays(self, struct, body):
+        """The length of each array in host memory, as the comment behind its declaration begins, or else the one before it."""
+        words = {field: word for field, _, word in self.structs[struct]}
+        found, before = {}, ""
+        for comment, line, behind in re.findall(r"(/\*.*?\*/)|([^;/]*;)[ \t]*(/\*.*?\*/)?", body, flags=re.S):
+            before = comment or before
+            for name in re.findall(r"(\w+)\s*[,;]", line):
+                if words.get(name) in HOST:
+                    length = LENGTH.match(behind or before)
+                    if not length:
+                        raise SystemExit(f"generate.py: {struct}.{name}: its comment does not tell its length, such as [B]")
+                    found[name] = length.group(1).replace(" ", "")
+            before = "" if line else before
+        missing = [name for name, word in words.items() if word in HOST and name not in found]
+        if missing:
+            raise SystemExit(f"generate.py: {struct}: no length was found of {', '.join(missing)}")
+        return found
+
     def argument(self, text, where):
         text = " ".join(text.split())
         if "*" in text or text.endswith("]"):
@@ -94,6 +117,7 @@ class Header:
                 out.append(f"        ({field!r}, {NAMED.sub(CTYPES, kind)}),")
             out.append("    ]")
             out.append("    words = {%s}" % ", ".join(f"{field!r}: {word!r}" for field, _, word in fields))
+            out.append(f"    host_lengths = {self.lengths.get(name, {})!r}")
         out.append("\n\nFUNCTIONS = {")
         for result, name, arguments in self.functions:
             kinds = [] if arguments.strip() == "void" else [self.argument(a, name) for a in arguments.split(",")]
@@ -105,15 +129,15 @@ class Header:
 
 
 def main():
-    module, out, library, installed, libdir, *headers = sys.argv[1:]
+    out, library, installed, libdir, *files = sys.argv[1:]
     path = os.path.relpath(libdir, installed)
-    texts = [open(header, encoding="utf-8").read() for header in headers]
-    text = open(module, encoding="utf-8").read()
-    mark = "# THE HEADER\n"
-    if text.count(mark) != 1:
-        raise SystemExit(f"generate.py: {module} has no line {mark.strip()!r}")
-    generated = Header(texts).python() + f"\n\nLIBRARY = {library!r}\nLIBRARY_PATH = {path!r}\n"
-    open(out, "w", encoding="utf-8").write(text.replace(mark, generated))
+    read = lambda end: [open(file, encoding="utf-8").read() for file in files if file.endswith(end)]
+    parts, mark = read(".py"), "# THE HEADER\n"
+    if not parts or parts[0].count(mark) != 1:
+        raise SystemExit(f"generate.py: the first part has no line {mark.strip()!r}")
+    generated = Header(read(".h")).python() + f"\n\nLIBRARY = {library!r}\nLIBRARY_PATH = {path!r}\n"
+    parts[0] = parts[0].replace(mark, generated)
+    open(out, "w", encoding="utf-8").write("\n\n".join(part.strip("\n") + "\n" for part in parts))
 
 
 if __name__ == "__main__":

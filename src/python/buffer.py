@@ -1,0 +1,247 @@
+# Memory of a device, and views of it.
+class _Memory:
+    """A cl_mem, which lives as long as a call or a view has it, and longer than its context if need be. `owner` is what it lies over."""
+
+    def __init__(self, context, nbytes, flags=CL_MEM_READ_WRITE, address=None, owner=None):
+        self.handle, self.context, self.owner, self.pid, code = None, context, owner, os.getpid(), c.c_int32()
+        lib = library()
+        self.handle = lib.clCreateBuffer(lib.clattn_context_opencl(context.handle), flags, nbytes if owner is not None else max(nbytes, 64), address, c.byref(code))
+        if not self.handle:
+            raise Error(CLATTN_OUT_OF_MEMORY, f"clCreateBuffer of {nbytes} bytes failed ({code.value})")
+        self.queue = context.queue
+        _ask(lib, "clRetainCommandQueue", self.queue)
+
+    @classmethod
+    def copy(cls, context, array, flags=CL_MEM_READ_WRITE):
+        """Of the numbers of a dense array."""
+        made = array if array.nbytes >= 64 else np.resize(array, 64) if array.size else np.zeros(64, np.uint8)
+        return cls(context, array.nbytes, flags | CL_MEM_COPY_HOST_PTR, made.ctypes.data)
+
+    @classmethod
+    def zeros(cls, context, nbytes):
+        made, zero = cls(context, nbytes), c.c_uint8(0)
+        _ask(library(), "clEnqueueFillBuffer", context.queue, made.handle, c.byref(zero), 1, 0, max(nbytes, 64), 0, None, None)
+        return made
+
+    def __del__(self):
+        if self.handle and sys is not None and not sys.is_finalizing() and self.pid == os.getpid():
+            lib = library()
+            if self.owner is not None:
+                lib.clFinish(self.queue)  # commands may still use memory that the owner then takes back
+            lib.clReleaseMemObject(self.handle)
+            lib.clReleaseCommandQueue(self.queue)
+
+
+class Buffer:
+    """A tensor in memory of a device: what a numpy array holds, copied; Buffer.zeros and Buffer.over make others.
+
+        array    a numpy array, or what numpy or torch makes one of
+        dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", or what numpy calls them; None: the array's. numpy has no
+                 bfloat16: of uint16 its bits are taken as they are, other numbers are rounded; numpy() gives BF16, see from_bf16()
+        context  a Context; None: that of the first device, as the functions of the module have it
+
+    buffer[:, :, 3:7], .transpose(0, 2, 1, 3), .reshape, .broadcast_to are views of the same memory; buffer[...] = array, or .write,
+    puts numbers there, .numpy() waits for the calls before it and copies them to the host. `dtype` is the type's word, `shape` and
+    `strides` count elements, `shared` says that it lies over the caller's own memory. It may outlive its context, but not be used then."""
+
+    def __init__(self, array, dtype=None, context=None):
+        array = _array("array", array)
+        word = _type("dtype", _narrow(array.dtype) if dtype is None else dtype)
+        array = np.ascontiguousarray(_stored("array", array, word)).reshape(array.shape)
+        context = _context(context)
+        with context._use():
+            self._set(_Memory.copy(context, array), word, array.shape)
+
+    @classmethod
+    def zeros(cls, shape, dtype="float32", context=None):
+        """Of nothing but zeros."""
+        self, word, context = cls.__new__(cls), _type("dtype", dtype), _context(context)
+        shape = _shape(shape)
+        with context._use():
+            self._set(_Memory.zeros(context, int(np.prod(shape, dtype=object)) * STORAGE[word][1].itemsize), word, shape)
+        return self
+
+    @classmethod
+    def over(cls, array, dtype=None, context=None, copy=False):
+        """Over the memory of a numpy array, of a tensor of torch's or of anything on the CPU with __dlpack__, without a copy: what
+        calls write stands there once .wait() was called, and the host may write there while no call is on its way.
+        Where the device does not work in such memory itself, as no GPU does, it is refused, or copied where `copy` allows it.
+        dtype="bfloat16" takes uint16 as its bits."""
+        self, given, context = cls.__new__(cls), array, _context(context)
+        array = _array("array", given)
+        if isinstance(given, np.ndarray) and array is not given:
+            raise ValueError("array: its bytes are in another order than the machine's: Buffer(array) copies it")
+        word = _type("dtype", array.dtype if dtype is None else dtype)
+        kind = STORAGE[word][1]
+        if array.dtype != kind and not (word == "bfloat16" and array.dtype.itemsize == 2 and array.dtype.name in ("uint16", "bfloat16")):
+            raise TypeError(f"array: {array.dtype} cannot lie as {word}: Buffer(array, dtype) converts a copy")
+        reason = "a stride is negative, or no multiple of an element" if any(s < 0 or s % kind.itemsize for s in array.strides) else \
+            "its address is no multiple of an element" if array.ctypes.data % kind.itemsize else "it has no elements" if not array.size else None
+        with context._use():
+            nbytes = sum((n - 1) * s for n, s in zip(array.shape, array.strides)) + kind.itemsize
+            if not reason and not _in_place(context, array.ctypes.data, nbytes):
+                reason = "the device has memory of its own"
+            if reason and not copy:
+                raise ValueError(f"array: it cannot be shared, {reason}: Buffer(array) copies it, and so does over(array, copy=True)")
+            if reason:
+                self.__init__(array, word, context)
+                return self
+            flags = CL_MEM_USE_HOST_PTR | (CL_MEM_READ_WRITE if array.flags.writeable else CL_MEM_READ_ONLY)
+            memory = _Memory(context, nbytes, flags, array.ctypes.data, owner=(given, array))
+        self._set(memory, word, array.shape, array.strides)
+        return self
+
+    def _set(self, memory, word, shape, strides=None):
+        """`_at` is an array without memory of its own that numpy makes views of, so that offsets and strides are numpy's; its
+        elements are never looked at."""
+        self._memory, self.dtype, one = memory, word, np.zeros(1, STORAGE[word][1])
+        if strides is None:
+            strides = np.cumprod((one.itemsize,) + shape[:0:-1])[::-1].tolist() if shape else ()
+        self._at, self._origin = np.lib.stride_tricks.as_strided(one, shape, strides), one.ctypes.data
+
+    def _view(self, at):
+        made = Buffer.__new__(Buffer)
+        made._memory, made.dtype, made._at, made._origin = self._memory, self.dtype, at, self._origin
+        return made
+
+    context = property(lambda self: self._memory.context)
+    shape = property(lambda self: self._at.shape)
+    strides = property(lambda self: tuple(s // self._at.itemsize for s in self._at.strides))
+    offset = property(lambda self: (self._at.ctypes.data - self._origin) // self._at.itemsize)
+    ndim, size = property(lambda self: self._at.ndim), property(lambda self: self._at.size)
+    shared = property(lambda self: self._memory.owner is not None)
+
+    def __repr__(self):
+        return f"<clattn.Buffer {self.dtype} {list(self.shape)}{' over memory of the host' * self.shared}>"
+
+    def __len__(self):
+        return len(self._at)
+
+    def __getitem__(self, index):
+        index = index if isinstance(index, tuple) else (index,)
+        for part in index:
+            if not (part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray))):
+                raise TypeError(f"a Buffer is viewed by numbers and slices, not by {type(part).__name__}")
+            if isinstance(part, slice) and part.step is not None and part.step < 0:
+                raise ValueError("a view of a Buffer has no negative step")
+        return self._view(self._at[index if Ellipsis in index else index + (Ellipsis,)])
+
+    def transpose(self, *axes):
+        return self._view(self._at.transpose(*axes))
+
+    def reshape(self, *shape):
+        """The same numbers in other axes, where that needs no copy."""
+        at = self._at.view()
+        try:
+            at.shape = shape[0] if len(shape) == 1 else shape
+        except (AttributeError, ValueError) as error:
+            raise ValueError(f"a view of shape {self.shape} and strides {self.strides} has no other shape {shape}: {error}") from None
+        return self._view(at)
+
+    def broadcast_to(self, shape):
+        """A view that repeats axes of 1: what a call reads may be such."""
+        return self._view(np.broadcast_to(self._at, shape))
+
+    def _pieces(self):
+        """Runs of elements one behind the other, as (offset, count, index); None where they are so many that the span goes as one."""
+        if not self.size:
+            return []
+        dense, axes = 1, self.ndim
+        while axes and (self.shape[axes - 1] == 1 or self.strides[axes - 1] == dense):
+            axes -= 1
+            dense *= self.shape[axes]
+        outer = self.shape[:axes]
+        if np.prod(outer) > 256:
+            return None
+        return [(self.offset + sum(i * s for i, s in zip(index, self.strides)), dense, index) for index in np.ndindex(*outer)]
+
+    def _span(self):
+        """The elements from the first to the last, on the host, and the view of them."""
+        span = np.empty(1 + sum((n - 1) * s for n, s in zip(self.shape, self.strides)), STORAGE[self.dtype][1])
+        self._move("clEnqueueReadBuffer", self.offset, span)
+        return span, np.lib.stride_tricks.as_strided(span, self.shape, self._at.strides)
+
+    def _move(self, function, offset, array):
+        _ask(library(), function, self.context.queue, self._memory.handle, 1, offset * array.itemsize, array.nbytes, array.ctypes.data, 0, None, None)
+
+    def numpy(self):
+        """A numpy array of what it holds, once all calls before are done."""
+        with self.context._use():
+            found, pieces = np.empty(self.shape, STORAGE[self.dtype][1]), self._pieces()
+            if pieces is None:
+                found[...] = self._span()[1]
+            for offset, count, index in pieces or ():
+                self._move("clEnqueueReadBuffer", offset, found[index + (Ellipsis,)].reshape(count))
+        return found
+
+    def __array__(self, dtype=None, copy=None):
+        return self.numpy() if dtype is None else self.numpy().astype(dtype)
+
+    def write(self, array):
+        """Put the numbers of an array there, repeated where numpy would."""
+        if 0 in [s for s, n in zip(self.strides, self.shape) if n > 1]:
+            raise ValueError("a view that repeats is not written")
+        if self.shared and not self._memory.owner[1].flags.writeable:
+            raise ValueError("the Buffer lies over an array that may not be written")
+        array = array.numpy() if isinstance(array, Buffer) else _array("array", array)
+        array = np.broadcast_to(_stored("array", array, self.dtype), self.shape)
+        with self.context._use():
+            pieces = self._pieces()
+            if pieces is None:
+                span, view = self._span()
+                view[...] = array
+                self._move("clEnqueueWriteBuffer", self.offset, span)
+            for offset, count, index in pieces or ():
+                self._move("clEnqueueWriteBuffer", offset, np.ascontiguousarray(array[index]).reshape(count))
+
+    def __setitem__(self, index, array):
+        self[index].write(array)
+
+    def wait(self):
+        """Until all calls before are done."""
+        with self.context._use():
+            _ask(library(), "clFinish", self.context.queue)
+        return self
+
+
+def _shape(shape):
+    shape = tuple(_number("shape", n, c.c_int64) for n in (shape if np.iterable(shape) else (shape,)))
+    if min(shape, default=0) < 0:
+        raise ValueError(f"shape: {shape} has a size below 0")
+    return shape
+
+
+def _narrow(dtype):
+    """The type that integers without one of their own are kept in, such as what numpy makes of a list."""
+    return np.dtype(np.int32) if dtype.kind in "iu" and dtype.itemsize > 1 else dtype
+
+
+def _stored(name, array, word):
+    """An array as numpy holds the storage type; rounded where a floating-point type is asked for."""
+    kind = STORAGE[word][1]
+    if array.dtype == kind:
+        return array
+    if array.dtype.itemsize == 2 and word == "bfloat16" and array.dtype.name in ("uint16", "bfloat16"):
+        return np.ascontiguousarray(array).view(np.uint16).view(BF16).reshape(array.shape)
+    if array.dtype == BF16 or array.dtype.name == "bfloat16":
+        array = from_bf16(array).reshape(array.shape)
+    if word == "bfloat16" and array.dtype.kind in "iuf":
+        return to_bf16(array).reshape(array.shape)
+    if kind.kind == "f" and array.dtype.kind in "iuf":
+        return array.astype(kind)
+    return _converted(name, array, kind)
+
+
+def _in_place(context, address, nbytes):
+    """Whether the device works in host memory that lies so, asked by a copy between two pieces that do."""
+    if not context.capabilities()["is_cpu"]:
+        return False
+    page, count = 4096, 64 + nbytes % 64
+    raw = np.zeros(4 * page, np.uint8)
+    first = (address - raw.ctypes.data) % page
+    pieces = [raw[at:at + count] for at in (first, first + 2 * page)]
+    memories = [_Memory(context, count, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, piece.ctypes.data, raw) for piece in pieces]
+    pieces[0][:] = 1
+    _ask(library(), "clEnqueueCopyBuffer", context.queue, memories[0].handle, memories[1].handle, 0, 0, count, 0, None, None)
+    _ask(library(), "clFinish", context.queue)
+    return bool(pieces[1].all())

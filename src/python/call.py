@@ -1,0 +1,200 @@
+# One call of the header: its params from keywords, and what must live as long as it.
+PARTS = ("clattn_score", "clattn_kv", "clattn_attention_params")  # structs inside others whose fields are keywords, too
+INTEGERS = {"int": c.c_int, "unsigned": c.c_uint, "size_t": c.c_size_t, "int32_t": c.c_int32, "uint32_t": c.c_uint32, "int64_t": c.c_int64,
+            "uint64_t": c.c_uint64}
+REALS = {"float": c.c_float, "double": c.c_double}
+HOST = {"const int32_t *": np.dtype(np.int32), "const float *": np.dtype(np.float32), "const double *": np.dtype(np.float64)}
+I32 = ("block_table", "positions", "k_positions", "kv_lengths_device", "cu_seqlens_q_device", "cu_seqlens_kv_device")
+PROGRESS = c.CFUNCTYPE(c.c_bool, c.c_void_p, c.c_double)
+
+
+def _fields(struct):
+    """What may be a keyword of a call with these params, and the part of them where it is."""
+    found, flat = {}, PARTS + ("clattn_rope",) * isinstance(struct, clattn_rope_params)
+    for name, word in struct.words.items():
+        found[name] = struct
+        if word in flat:
+            found.update(_fields(getattr(struct, name)))
+    return found
+
+
+class Packed:
+    """Weights packed for a device, by linear_pack: packed= of linear, packed_wq= and so on of a layer, beside the weights."""
+
+    def __init__(self, struct, memory):
+        self._struct, self._memory = struct, memory
+
+
+class _Call:
+    """`sizes` says how long host arrays are; `written` names the tensors that the call writes into, which then are Buffers; one that
+    only plans copies nothing."""
+
+    def __init__(self, context, params, sizes=None, written=(), planned=False):
+        self.context, self.params, self.sizes, self.written, self.planned = context, params, sizes or {}, written, planned
+        self.kept, self.results, self.failed, self.sized = [], [], None, ()
+
+    def known(self, name, value):
+        """A numpy array of a type that tensors have."""
+        array = _array(name, value)
+        if name in I32 or (array.dtype.kind in "iu" and array.dtype.itemsize > 1):
+            array = _converted(name, array, np.dtype(np.int32))
+        elif array.dtype == np.uint8 and "mask" not in name:
+            array = _converted(name, array, np.dtype(np.int32))
+        word = _type(name, array.dtype)
+        if not 1 <= array.ndim <= CLATTN_MAX_RANK:
+            raise ValueError(f"{name}: an array has {array.ndim} axes: 1 to {CLATTN_MAX_RANK} are taken")
+        return _stored(name, array, word), word
+
+    def view(self, memory, word, shape, strides=None, offset=0):
+        strides = strides or [int(np.prod(shape[at + 1:], dtype=np.int64)) for at in range(len(shape))]
+        if memory is not None:
+            self.kept.append(memory)
+        return clattn_tensor(buffer=memory.handle if memory is not None else None, offset=offset, type=STORAGE[word][0], rank=len(shape),
+                             shape=(c.c_int64 * CLATTN_MAX_RANK)(*shape), stride=(c.c_int64 * CLATTN_MAX_RANK)(*strides))
+
+    def tensor(self, name, value):
+        if isinstance(value, Buffer):
+            if value.context is not self.context:
+                raise ValueError(f"{name}: the Buffer is of another context")
+            if not 1 <= value.ndim <= CLATTN_MAX_RANK:
+                raise ValueError(f"{name}: a Buffer has {value.ndim} axes: 1 to {CLATTN_MAX_RANK} are taken")
+            return self.view(value._memory, value.dtype, value.shape, value.strides, value.offset)
+        if name in self.written:
+            raise TypeError(f"{name}: the call writes into it, which a copy of an array would not keep: make it a clattn.Buffer")
+        array, word = self.known(name, value)
+        if self.planned or name in self.sized:
+            return self.view(None, word, array.shape)
+        dense = np.ascontiguousarray(array)
+        return self.view(_Memory.copy(self.context, dense, CL_MEM_READ_ONLY), word, array.shape)
+
+    def result(self, name, given, shape, dtype, device):
+        """Where a result goes: into what was given, a Buffer or an array, or into a new one."""
+        if isinstance(given, (Buffer, np.ndarray)):
+            if tuple(given.shape) != tuple(shape):
+                raise ValueError(f"{name}: shape {tuple(given.shape)} was given, {tuple(shape)} is wanted")
+            if isinstance(given, np.ndarray) and not (given.flags.writeable and given.dtype.isnative):
+                raise ValueError(f"{name}: an array that may be written is wanted, in the machine's byte order")
+        word = given.dtype if isinstance(given, Buffer) else _type(name, given.dtype if isinstance(given, np.ndarray) else dtype)
+        if self.planned:
+            return self.view(None, word, shape)
+        if isinstance(given, Buffer) or (device and given is None):
+            made = given if isinstance(given, Buffer) else Buffer.zeros(shape, word, self.context)
+            self.results.append((made, None))
+            return self.tensor(name, made)
+        if isinstance(given, np.ndarray):
+            array, memory = given, _Memory.copy(self.context, np.ascontiguousarray(given))
+        else:
+            kind = STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype)
+            array = np.empty(shape, kind)
+            memory = _Memory.zeros(self.context, array.nbytes)  # rows that a call leaves alone are zero
+        self.results.append((array, memory))
+        return self.view(memory, word, shape)
+
+    def put(self, struct, name, value):
+        """Set a field of the header's from what Python has of it."""
+        word, kind = struct.words[name], struct.kinds[name]
+        if word == "clattn_tensor":
+            value = self.tensor(name, value)
+        elif word == "clattn_tensor[]":
+            if not np.iterable(value):
+                raise TypeError(f"{name}: a list of arrays and Buffers is taken, not {value!r}")
+            value = [value] if isinstance(value, (Buffer, np.ndarray)) or hasattr(value, "data_ptr") else list(value)
+            if len(value) > kind._length_:
+                raise ValueError(f"{name}: {len(value)} were given, at most {kind._length_} are taken")
+            value = kind(*(clattn_tensor() if x is None else self.tensor(f"{name}[{at}]", x) for at, x in enumerate(value)))
+        elif word in HOST:
+            array = _host(name, value, HOST[word], struct.host_lengths[name], self.sizes)
+            self.kept.append(array)
+            value = array.ctypes.data
+        elif word == "const char *":
+            value = _text(name, value)
+        elif word in ENUMS:
+            value = _enum(name, value, word)
+        elif word == "bool":
+            value = _bool(name, value)
+        elif word in INTEGERS:
+            value = _number(name, value, INTEGERS[word])
+        elif word in REALS:
+            value = _real(name, value, REALS[word])
+        elif word[:-2] in INTEGERS:
+            if not np.iterable(value) or len(value) != kind._length_:
+                raise ValueError(f"{name}: {kind._length_} numbers are taken, not {value!r}")
+            value = kind(*(_number(name, x, kind._type_) for x in value))
+        elif word == "clattn_packed" and isinstance(value, Packed):
+            self.kept.append(value)
+            value = value._struct
+        elif word == "cl_mem" and isinstance(value, Buffer):
+            value = self.tensor(name, value).buffer
+        elif word == "const clattn_progress *" and callable(value):
+            value = self.progress(value)
+        elif word in HEADER and isinstance(value, dict):
+            self.options(getattr(struct, name), value)
+            return
+        elif word in HEADER and word not in ("clattn_packed", "clattn_log"):
+            raise TypeError(f"{name}: a dictionary is taken, of {', '.join(HEADER[word].words)}, not {value!r}")
+        elif word in ("clattn_packed", "const clattn_progress *"):
+            raise TypeError(f"{name}: {'what linear_pack made' if word == 'clattn_packed' else 'a function of the share that is done'} is taken")
+        else:
+            raise TypeError(f"{name} is for C alone")
+        setattr(struct, name, value)
+
+    def progress(self, function):
+        def tell(_user, done):
+            try:
+                return function(done) is not False
+            except BaseException as error:  # it is raised again behind the call, which it cancels
+                self.failed = error
+                return False
+        told = PROGRESS(tell)
+        struct = clattn_progress(fn=c.cast(told, c.c_void_p))
+        self.kept += [told, struct]
+        return c.addressof(struct)
+
+    def options(self, struct, given):
+        """Set fields of the struct, or of its parts, by their names; answers where each field is."""
+        fields, turned = _fields(struct), set()
+        for name, value in given.items():
+            if name not in fields:
+                near = difflib.get_close_matches(name, fields, 1)
+                raise TypeError(f"{name} is no option" + (f": did you mean {near[0]}?" if near else ""))
+            if value is None:
+                continue
+            part = fields[name]
+            if isinstance(part, clattn_rope):
+                turned.add(name)
+            if name == "window" and isinstance(value, (tuple, list, np.ndarray)):
+                if len(value) != 2:
+                    raise ValueError(f"window: (left, right) is taken, not {value!r}")
+                self.put(part, "window_left", value[0])
+                self.put(part, "window_right", value[1])
+                value = True
+            self.put(part, name, value)
+        if turned and "layout" not in turned:
+            raise ValueError(f"rope: {min(turned)} is given, layout is not: half or interleaved")
+        return fields
+
+    def run(self, function, *arguments):
+        """Enqueue it, and wait for what goes to the host alone."""
+        status = getattr(library(), function)(self.context.handle, *arguments)
+        if self.failed:
+            raise self.failed
+        if status != CLATTN_OK:
+            raise Error(status, last_error(self.context.handle))
+
+    def enqueue(self, function):
+        queue = self.context.queue
+        self.run(function, queue, c.byref(self.params), 0, None, None)
+        for array, memory in self.results:
+            if memory is not None and array.size:
+                dense = array if array.flags.c_contiguous else np.empty(array.shape, array.dtype)
+                _ask(library(), "clEnqueueReadBuffer", queue, memory.handle, 1, 0, dense.nbytes, dense.ctypes.data, 0, None, None)
+                if dense is not array:
+                    array[...] = dense
+        _ask(library(), "clFlush", queue)
+        return [array for array, _ in self.results]
+
+
+def last_error(context):
+    text = c.create_string_buffer(1024)
+    library().clattn_context_last_error(context, c.cast(text, c.c_void_p), len(text))
+    return text.value.decode(errors="replace")

@@ -1,0 +1,342 @@
+# The calls: what each is given, the shapes of its results, and a context that does them.
+_Form = collections.namedtuple("_Form", "params sizes main outputs written sized", defaults=((), (), ()))
+
+
+def _given(g, name, axes, others=()):
+    """A tensor that sizes come from: a Buffer or an array, with as many axes as the words say."""
+    value = g.get(name)
+    if value is None:
+        raise ValueError(f"{name}: an array or a Buffer {axes} is needed")
+    if not isinstance(value, Buffer):
+        value = g[name] = _array(name, value)
+    if value.ndim != axes.count(",") + 1:
+        raise ValueError(f"{name}: shape {tuple(value.shape)} was given, {axes} is wanted")
+    return value
+
+
+def _sizes(batch, heads=None):
+    return {"B": batch, "B+1": batch + 1, "H": heads}
+
+
+def _longest(g, table, bound):
+    """What no sequence exceeds: the bound, or what the array in host memory says."""
+    if g.get(bound):
+        return _number(bound, g[bound], c.c_int32)
+    ends = _array(table, g[table]) if g.get(table) is not None else np.zeros(1)
+    return int(np.diff(ends).max(initial=0)) if ends.ndim == 1 else 0
+
+
+def _ragged(g, batch, rows, own, packed):
+    """Batch items, rows of the longest and keys of the longest, which are the tensors' own where no batch is ragged."""
+    table = g.get("cu_seqlens_q") if g.get("cu_seqlens_q") is not None else g.get("cu_seqlens_q_device")
+    if table is None:
+        return batch, rows, own
+    if g.get("sequences") is None:
+        g["sequences"] = max(np.shape(table)[0] - 1 if np.ndim(table) else 0, 0)
+    rows = _longest(g, "cu_seqlens_q", "max_q")
+    if packed:
+        own = _longest(g, "cu_seqlens_kv", "max_kv")
+    if any(g.get(name) is not None and g.get(name) is not False for name in ("weights", "scores")):
+        g.update({"max_q": rows, **({"max_kv": own} if packed else {})})  # so that their shapes do not hang on lengths
+    return _number("sequences", g["sequences"], c.c_int32), rows, own
+
+
+def _keys(g, own):
+    """Nkv: of pages, or of past and own rows."""
+    if g.get("block_table") is not None:
+        table = g["block_table"]
+        return (np.shape(table)[1] if np.ndim(table) == 2 else 0) * _number("page_size", g.get("page_size") or 0, c.c_int32)
+    return own + (_given(g, "past_k", "[B or 1, Hkv, P, D]").shape[2] if g.get("past_k") is not None else 0)
+
+
+def _out(g, name, shape, dtype):
+    """A result that there always is: into an array or a Buffer, or new, of the type that is given or of this one."""
+    given = g.pop(name, None)
+    if given is None or isinstance(given, (Buffer, np.ndarray)):
+        return name, shape, dtype, given
+    return name, shape, _type(name, given), None
+
+
+def _extras(g, rows, taps):
+    """lse, weights and scores as they are asked for: by True, a type, a tap's word, or by what they go into."""
+    found = []
+    for name, shape in (("lse", rows), ("weights", taps), ("scores", taps)):
+        given, dtype = g.pop(name, None), "float32"
+        if given is None or given is False:
+            continue
+        into = given if isinstance(given, (Buffer, np.ndarray)) else None
+        if into is None and given is not True:
+            if name == "scores" and g.get("scores_at") is None:
+                g["scores_at"] = given
+            elif name == "weights":
+                dtype = _type(name, given)
+            else:
+                raise TypeError(f"{name}: True, an array or a Buffer is taken, not {given!r}")
+        found.append((name, shape, dtype, into))
+    return found
+
+
+def _attention(g):
+    q, k, v = (_given(g, *x) for x in (("q", "[B, H, Nq, D]"), ("k", "[B, Hkv, Nkv, D]"), ("v", "[B, Hkv, Nkv, Dv]")))
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    batch, rows, own = _ragged(g, q.shape[0], q.shape[2], k.shape[2], packed)
+    outputs = [_out(g, "out", q.shape[:3] + v.shape[3:], q.dtype)]
+    outputs += _extras(g, q.shape[:3], (batch, q.shape[1], rows, _keys(g, own)))
+    appends = g.get("k_new") is not None or g.get("v_new") is not None
+    return _Form(clattn_attention_params(), _sizes(batch, q.shape[1]), q, outputs, ("k", "v", "k_scale", "v_scale") * appends)
+
+
+def _layer(g):
+    x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g["heads"], c.c_int32)
+    source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
+        _given(g, "y", "[B, Nkv, My]").shape[1] if g.get("y") is not None else x.shape[1]
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    batch, rows, own = _ragged(g, x.shape[0], x.shape[1], source, packed)
+    own = rows if g.get("k") is None and g.get("y") is None else own
+    outputs = [_out(g, "out", x.shape[:2] + wo.shape[:1], x.dtype)]
+    outputs += _extras(g, (x.shape[0], heads, x.shape[1]), (batch, heads, rows, _keys(g, own)))
+    written = ("k", "v", "k_scale", "v_scale") * _bool("append", g.get("append") or False)
+    return _Form(clattn_layer_params(), _sizes(batch, heads), x, outputs, written)
+
+
+def _linear(g):
+    x, w = _given(g, "x", "[B, N, K]"), _given(g, "w", "[M, K]")
+    return _Form(clattn_linear_params(), {}, x, [_out(g, "out", x.shape[:2] + w.shape[:1], x.dtype)])
+
+
+def _rope(g):
+    x = _given(g, "x", "[B, H, N, D]")
+    return _Form(clattn_rope_params(), _sizes(x.shape[0], x.shape[1]), x, [_out(g, "y", x.shape, x.dtype)])
+
+
+def _append(g):
+    new = _given(g, "k_new" if g.get("k_new") is not None else "v_new", "[B, Hkv, n, D]")
+    return _Form(clattn_append_params(), _sizes(new.shape[0]), new, written=("k", "v", "k_scale", "v_scale"))
+
+
+def _merge(g):
+    a = {name: _given(g, name, axes) for name, axes in (("out_a", "[B, H, Nq, Dv]"), ("lse_a", "[B, H, Nq]"))}
+    if any(isinstance(x, Buffer) for x in a.values()):
+        return _Form(clattn_merge_params(), {}, a["out_a"], written=("out_a", "lse_a"))
+    return _Form(clattn_merge_params(), {}, a["out_a"], [(name, x.shape, x.dtype, g.pop(name).copy()) for name, x in a.items()])
+
+
+def _block_mask(g):
+    g["v"] = g["k"] if g.get("v") is None else g["v"]
+    form = _attention(g)
+    batch, heads, rows, keys = form.sizes["B"], form.sizes["H"], _rows(g), _keys(g, g["k"].shape[2])
+    axes, given = g.pop("axes", None), g.get("block_mask")
+    axes = tuple(axes or (given.shape[:2] if given is not None else (batch, heads)))
+    blocks = axes + (-(-rows // CLATTN_BLOCK_ROWS), -(-keys // CLATTN_BLOCK_KEYS))
+    g["out"] = np.broadcast_to(np.float32(0), form.outputs[0][1])
+    return form._replace(outputs=[_out(g, "block_mask", blocks, "uint8")], written=(), sized=("q", "k", "v", "out"))
+
+
+def _rows(g):
+    return _longest(g, "cu_seqlens_q", "max_q") if g.get("sequences") is not None else g["q"].shape[2]
+
+
+def _dropout_mask(g):
+    shape = _shape(g.pop("shape"))
+    return _Form(clattn_dropout_mask_params(), {}, g.get("mask"), [_out(g, "mask", shape, "bool")])
+
+
+def _layer_kv(g):
+    y, heads = _given(g, "y", "[B, Nkv, My]"), _number("kv_heads", g.pop("kv_heads"), c.c_int32)
+    widths = [_given(g, name, axes).shape[0] for name, axes in (("wk", "[Hkv*D, My]"), ("wv", "[Hkv*Dv, My]"))]
+    if heads < 1 or any(width % heads for width in widths):
+        raise ValueError(f"kv_heads: {heads} does not divide the rows of wk and wv, {widths[0]} and {widths[1]}")
+    outputs = [_out(g, name, (y.shape[0], heads, y.shape[1], width // heads), y.dtype) for name, width in zip("kv", widths)]
+    return _Form(clattn_layer_kv_params(), {}, y, outputs)
+
+
+_contexts = weakref.WeakSet()
+
+
+class Context:
+    """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), or a part of one name alone.
+    Other keywords are fields of clattn_context_params, such as cache_dir. It closes with `with`, close(), when it is collected, and
+    when Python ends; calls of several threads wait for one another."""
+    handle = queue = None
+
+    def __init__(self, device=0, **options):
+        self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
+        lib, listed = library(), _devices()
+        if isinstance(device, str):
+            named = [n for n, facts in enumerate(devices()) if device.lower() in facts["name"].lower()]
+            if len(named) != 1:
+                raise ValueError(f"{len(named)} devices are called {device!r}: {[facts['name'] for facts in devices()]}")
+            device = named[0]
+        if not 0 <= _number("device", device, c.c_int32) < len(listed):
+            raise ValueError(f"there is no device {device}: there are {len(listed)}")
+        params, made, code = clattn_context_params(device=listed[device].device, log=self._log.struct), c.c_void_p(), c.c_int32()
+        call = _Call(None, params)
+        call.options(params, options)
+        self._log.check(lib.clattn_context_create(c.byref(params), c.byref(made)))
+        self.handle = made
+        self.queue = lib.clCreateCommandQueue(lib.clattn_context_opencl(made), lib.clattn_context_device(made), 0, c.byref(code))
+        if not self.queue:
+            self.close()
+            raise Error(CLATTN_DRIVER, f"clCreateCommandQueue failed ({code.value})")
+        _contexts.add(self)
+
+    @contextlib.contextmanager
+    def _use(self):
+        """The context for this thread alone, and open."""
+        with self._lock:
+            if not self.handle or self._pid != os.getpid():
+                raise ValueError("the context is closed" if not self.handle else "the context is another process's")
+            self._depth += 1
+            try:
+                yield library()
+            finally:
+                self._depth -= 1
+
+    def close(self):
+        """Finish its calls, keep its kernels, and give all back. Its Buffers may live on, but not be used."""
+        if self._pid != os.getpid():
+            return  # a child of fork has no threads of the driver's, and nothing of this is its own
+        for group in list(self._groups):
+            group.close()
+        with self._lock:
+            if self._depth:
+                raise ValueError("a context is not closed from inside a call of its own, such as by its progress")
+            if self.queue:
+                library().clFinish(self.queue)
+                library().clReleaseCommandQueue(self.queue)
+            if self.handle:
+                library().clattn_context_destroy(self.handle)
+            self.handle = self.queue = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if sys is not None and not sys.is_finalizing() and self.handle:
+            self.close()
+
+    def _prepared(self, form, given, planned=False):
+        """A call whose params are filled: within _use()."""
+        given = dict(given)
+        form = form(given)
+        call = _Call(self, form.params, form.sizes, form.written, planned)
+        call.sized = form.sized
+        fields = call.options(form.params, given)
+        for name, shape, dtype, into in form.outputs:
+            setattr(fields[name], name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
+        return call
+
+    def _run(self, function, form, given):
+        with self._use():
+            found = self._prepared(form, given).enqueue(function)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def attention(self, q, k, v, *, out=None, lse=False, weights=False, scores=None, **options):
+        """Attention: out [B, H, Nq, Dv] of q's type, or written into `out`, an array or a Buffer; rows that the call leaves alone, such
+        as those past q_lengths, are zero in a new one. With lse=True float32 [B, H, Nq] after it; with weights=True, or a type, the
+        attention weights [B, H, Nq, Nkv] after those; with scores a word of clattn_tap ("raw", "softcap", "masked", "softmax") that
+        tap, float32. lse, weights and scores may be arrays or Buffers to write into, too (scores then with scores_at). k_new and v_new
+        are appended to k and v, which are Buffers then. `sequences` is found from cu_seqlens_q where it is not given."""
+        given = {"q": q, "k": k, "v": v, "out": out, "lse": lse, "weights": weights, "scores": scores, **options}
+        return self._run("clattn_attention_enqueue", _attention, given)
+
+    def layer(self, x, *, wq, wo, heads, wk=None, wv=None, out=None, lse=False, weights=False, scores=None, **options):
+        """A layer: out [B, Nq, Mo] of x's type; out, lse, weights and scores as in attention(). With k and v, which a layer_kv() made,
+        wk and wv are left out; with append=True k and v are caches, Buffers, and what is made of x goes to their end."""
+        given = {"x": x, "wq": wq, "wk": wk, "wv": wv, "wo": wo, "heads": heads, "out": out, "lse": lse, "weights": weights,
+                 "scores": scores, **options}
+        return self._run("clattn_layer_enqueue", _layer, given)
+
+    def layer_kv(self, y, *, wk, wv, kv_heads, k=None, v=None, **options):
+        """A layer's keys and values alone, k [B, Hkv, Nkv, D] and v [B, Hkv, Nkv, Dv] of y's type, or into the arrays or Buffers."""
+        given = {"y": y, "wk": wk, "wv": wv, "kv_heads": kv_heads, "k": k, "v": v, **options}
+        return self._run("clattn_layer_kv_enqueue", _layer_kv, given)
+
+    def linear(self, x, w, *, out=None, **options):
+        """x w^T + b: [B, N, K] by [M, K] is [B, N, M], of x's type, or written into `out`; x may be [N, K] or [K], and out then likewise."""
+        x = x if isinstance(x, Buffer) else _array("x", x)
+        into = (None,) * max(3 - x.ndim, 0)
+        given = {"x": x[into], "w": w, "out": out[into] if isinstance(out, (Buffer, np.ndarray)) else out, **options}
+        found = self._run("clattn_linear_enqueue", _linear, given)
+        return out if isinstance(out, (Buffer, np.ndarray)) else found[(0,) * len(into)]
+
+    def linear_pack(self, w, *, precision="exact"):
+        """Weights packed for this device, a Packed: without effect where no kernel of it gains by that."""
+        with self._use():
+            params, size = clattn_pack_params(), c.c_size_t()
+            call = _Call(self, params)
+            call.options(params, {"w": w, "precision": precision})
+            call.run("clattn_linear_packed_bytes", c.byref(params), c.byref(size))
+            made, memory = clattn_packed(), _Memory(self, size.value) if size.value else None
+            params.buffer = memory.handle if memory else None
+            call.run("clattn_linear_pack", self.queue, c.byref(params), c.byref(made), 0, None, None)
+            return Packed(made, memory)
+
+    def rope(self, x, *, y=None, **options):
+        """RoPE of x [B, H, N, D]: y of x's type, or of the type that y names, or into y; in place where y is x, a Buffer. The fields of
+        clattn_rope are keywords: layout, base, position, positions and so on."""
+        return self._run("clattn_rope_enqueue", _rope, {"x": x, "y": y, **options})
+
+    def append(self, k_new=None, v_new=None, *, k=None, v=None, **options):
+        """New rows [B, Hkv, n, D] into caches k and v [B, Hkv, capacity, D], which are Buffers."""
+        self._run("clattn_append_enqueue", _append, {"k_new": k_new, "v_new": v_new, "k": k, "v": v, **options})
+
+    def merge(self, out_a, lse_a, out_b, lse_b):
+        """Two results over disjoint keys as one: (out, lse). Buffers out_a and lse_a are written in place; of arrays there are new ones."""
+        given = {"out_a": out_a, "lse_a": lse_a, "out_b": out_b, "lse_b": lse_b}
+        return self._run("clattn_merge_enqueue", _merge, given) or (out_a, lse_a)
+
+    def block_mask(self, q, k, v=None, *, block_mask=None, axes=None, **options):
+        """What mask and mask_mod hide, block by block: uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)], to be given as block_mask to
+        attention. `axes` are its first two sizes, (B or 1, H or 1). Of q, k and v sizes alone matter."""
+        return self._run("clattn_block_mask_enqueue", _block_mask, {"q": q, "k": k, "v": v, "block_mask": block_mask, "axes": axes, **options})
+
+    def dropout_mask(self, shape, *, dropout, dropout_seed=0, mask=None):
+        """Which keys dropout keeps: bool [B, H, Nq, Nkv]."""
+        given = {"shape": shape, "dropout": dropout, "dropout_seed": dropout_seed, "mask": mask}
+        return self._run("clattn_dropout_mask_enqueue", _dropout_mask, given)
+
+    def measure(self):
+        """Measure what plans ask of the device: seconds. cache_dir keeps the answers."""
+        with self._use():
+            _Call(self, None).run("clattn_context_measure")
+
+    def _listed(self, function, kind, *arguments):
+        count, call = c.c_size_t(), _Call(self, None)
+        call.run(function, *arguments, None, 0, c.byref(count))
+        found = (kind * count.value)()
+        call.run(function, *arguments, found, count.value, c.byref(count))
+        return [_facts(x) for x in found]
+
+    def engines(self):
+        """What the device may compute with, probed: dictionaries of clattn_engine."""
+        with self._use():
+            return self._listed("clattn_context_engines", clattn_engine)
+
+    def features(self):
+        """What the build has and this context found: a dictionary of clattn_features."""
+        with self._use():
+            found = clattn_features()
+            _Call(self, None).run("clattn_features_get", c.byref(found))
+            return _facts(found)
+
+    def stats(self):
+        """Programs built and taken from cache_dir so far: a dictionary of clattn_context_stats."""
+        with self._use() as lib:
+            found = clattn_context_stats()
+            lib.clattn_context_get_stats(self.handle, c.byref(found))
+            return _facts(found)
+
+    def capabilities(self):
+        """What the device reports: a dictionary of clattn_capabilities."""
+        with self._use() as lib:
+            return _facts(clattn_capabilities.from_address(lib.clattn_context_capabilities(self.handle)))
+
+    def save_kernels(self):
+        """Write what was compiled into cache_dir now; close() does it, too."""
+        with self._use() as lib:
+            lib.clFinish(self.queue)
+            lib.clattn_context_save_kernels(self.handle)

@@ -1,0 +1,189 @@
+# Plans of calls, several devices, and the functions of the module, which are the methods of a context.
+_ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
+          "layer": (_layer, ("x",), clattn_layer_params, clattn_plan), "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
+          "append": (_append, ("k_new", "v_new"), clattn_append_params, None), "rope": (_rope, ("x",), clattn_rope_params, None)}
+_ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", "workspace": "The scratch bytes that the call needs.",
+            "prepare": "Compile ahead what the call needs.", "families": "What each kernel family says of the call: dictionaries."}
+
+
+def _asks(call, what):
+    """A method that asks something of a call without doing it, and so copies no array."""
+    form, takes, _, answer = _ASKED[call]
+
+    def method(self, *arguments, **options):
+        given = {**dict(zip(takes, arguments)), **options}
+        with self._use():
+            made = self._prepared(form, given, planned=True)
+            function, params = f"clattn_{call}_{what}", c.byref(made.params)
+            if what == "families":
+                return self._listed(function, clattn_family, params)
+            found = answer() if what == "plan" else c.c_size_t()
+            made.run(function, params, *([] if what == "prepare" else [c.byref(found)]))
+        return _facts(found) if what == "plan" else found.value if what == "workspace" else None
+    method.__name__, method.__doc__ = f"{call}_{what}", f"{_ANSWERS[what]} Arguments are those of {call}()."
+    return method
+
+
+for _call, _whats in {"attention": _ANSWERS, "layer": ("plan", "workspace", "prepare"), "linear": ("plan", "workspace", "prepare"),
+                      "append": ("prepare",), "rope": ("prepare",)}.items():
+    for _what in _whats:
+        setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
+for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params,
+                     "block_mask": clattn_attention_params}.items():
+    _keywords = textwrap.fill(f"Keywords are the header's fields: {', '.join(_fields(_kind()))}.", 120, break_on_hyphens=False)
+    getattr(Context, _name).__doc__ += "\n\n" + textwrap.indent(_keywords, "        ")
+
+
+class _HostCall(_Call):
+    """A call of a group, whose tensors lie in host memory as they are."""
+
+    def lies(self, array, word):
+        self.kept.append(array)
+        size = STORAGE[word][1].itemsize
+        made = self.view(None, word, array.shape, [stride // size for stride in array.strides])
+        made.buffer = array.ctypes.data
+        return made
+
+    def tensor(self, name, value):
+        if isinstance(value, Buffer):
+            raise TypeError(f"{name}: a group takes arrays in host memory: .numpy() makes one of a Buffer")
+        array, word = self.known(name, value)
+        if any(stride < 0 or stride % array.itemsize for stride in array.strides):
+            array = np.ascontiguousarray(array).reshape(array.shape)
+        if name in self.written and not (array.flags.writeable and np.may_share_memory(array, _array(name, value))):
+            raise ValueError(f"{name}: the call writes into it: an array that may be written is wanted, in the machine's byte order")
+        return self.lies(array, word)
+
+    def result(self, name, given, shape, dtype, device):
+        if isinstance(given, Buffer) or device:
+            raise TypeError(f"{name}: a group takes arrays in host memory, no Buffer")
+        if given is not None and (given.shape != tuple(shape) or not given.flags.writeable or not given.dtype.isnative):
+            raise ValueError(f"{name}: an array of shape {tuple(shape)} that may be written is wanted, in the machine's byte order")
+        word = _type(name, dtype if given is None else given.dtype)
+        if given is None:
+            given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
+        self.results.append((given, None))
+        return self.lies(given, word)
+
+
+class Group:
+    """Several contexts that share the work of a call, whose arrays are in host memory. max_bytes says what a call holds of each device's
+    memory at most: a number, or one for each; 0: three quarters of it. It closes with `with`, close(), and before its contexts."""
+    handle = None
+
+    def __init__(self, contexts, max_bytes=0):
+        self.contexts, self._lock, self._depth, self._log = list(contexts) if np.iterable(contexts) else [contexts], threading.RLock(), 0, _Log()
+        limits = list(max_bytes) if np.iterable(max_bytes) else [max_bytes] * len(self.contexts)
+        if len(limits) != len(self.contexts) or not all(isinstance(x, Context) for x in self.contexts):
+            raise ValueError("a group is made of contexts, with one max_bytes or as many")
+        made = c.c_void_p()
+        with contextlib.ExitStack() as stack:
+            [stack.enter_context(x._use()) for x in self.contexts]
+            members = (clattn_group_member * len(limits))(*(clattn_group_member(context=x.handle, max_bytes=_number("max_bytes", n, c.c_uint64))
+                                                            for x, n in zip(self.contexts, limits)))
+            params = clattn_group_params(members=c.cast(members, c.c_void_p), count=len(limits), log=self._log.struct)
+            self._log.check(library().clattn_group_create(c.byref(params), c.byref(made)))
+            self.handle = made
+        self.report, self.shares = None, None
+        for x in self.contexts:
+            x._groups.add(self)
+
+    def close(self):
+        if self.contexts and self.contexts[0]._pid != os.getpid():
+            return
+        with self._lock:
+            if self._depth:
+                raise ValueError("a group is not closed from inside a call of its own, such as by its progress")
+            if self.handle:
+                library().clattn_group_destroy(self.handle)
+            self.handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if sys is not None and not sys.is_finalizing() and self.handle:
+            self.close()
+
+    def _do(self, function, q, k, v, options):
+        with self._lock:
+            if not self.handle:
+                raise ValueError("the group is closed")
+            given = {"q": q, "k": k, "v": v, **options}
+            form, params = _attention(given), clattn_group_attention_params()
+            call = _HostCall(None, params, {**form.sizes, "members": len(self.contexts)}, form.written)
+            call.options(params, given)
+            for name, shape, dtype, into in form.outputs:
+                setattr(params.attention, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
+            report, shares = clattn_group_report(), (clattn_group_share * len(self.contexts))()
+            self._depth += 1
+            try:
+                status = getattr(library(), function)(self.handle, c.byref(params), c.byref(report), shares)
+            finally:
+                self._depth -= 1
+            if call.failed:
+                raise call.failed
+            if status != CLATTN_OK:
+                text = c.create_string_buffer(1024)
+                library().clattn_group_last_error(self.handle, c.cast(text, c.c_void_p), len(text))
+                raise Error(status, text.value.decode(errors="replace"))
+            return [array for array, _ in call.results], _facts(report), [_facts(share) for share in shares]
+
+    def attention(self, q, k, v, **options):
+        """As Context.attention, with deal= ("auto", "heads", "rows", "keys", "whole") and shares=, a number for each context. How it was
+        dealt stands in .report and .shares, dictionaries of clattn_group_report and clattn_group_share."""
+        found, self.report, self.shares = self._do("clattn_group_attention", q, k, v, options)
+        return found[0] if len(found) == 1 else tuple(found)
+
+    def plan(self, q, k, v, **options):
+        """How attention() would be dealt now: (report, shares)."""
+        return self._do("clattn_group_plan", q, k, v, options)[1:]
+
+
+_default = None
+
+
+def _context(context=None):
+    """The context that is given, or that of the first device."""
+    global _default
+    if context is not None:
+        if not isinstance(context, Context):
+            raise TypeError(f"context: a clattn.Context is taken, not {type(context).__name__}")
+        return context
+    with _lock:
+        if _default is None or not _default.handle:
+            _default = Context()
+        return _default
+
+
+def _first(name):
+    """A method of Context as a function: on the context of a Buffer that it is given, or the first device."""
+    method = getattr(Context, name)
+
+    @functools.wraps(method)
+    def function(*arguments, **options):
+        context = next((x.context for x in (*arguments, *options.values()) if isinstance(x, Buffer)), None)
+        return getattr(_context(context), name)(*arguments, **options)
+    signature = inspect.signature(method)
+    function.__signature__ = signature.replace(parameters=list(signature.parameters.values())[1:])
+    return function
+
+
+for _name in ("attention", "layer", "layer_kv", "linear", "linear_pack", "rope", "append", "merge", "block_mask", "dropout_mask",
+              *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
+    globals()[_name] = _first(_name)
+
+
+@atexit.register
+def _close_all():
+    """What a script left open keeps its kernels; a context that a thread still uses is left to it."""
+    for thing in [group for context in _contexts for group in context._groups] + list(_contexts):
+        if thing._lock.acquire(blocking=False):
+            try:
+                if not any(group.handle for group in getattr(thing, "_groups", ())):
+                    thing.close()
+            finally:
+                thing._lock.release()

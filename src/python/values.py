@@ -1,0 +1,142 @@
+# What Python has of a value as the header's type: all of it, or a refusal with the field's name.
+
+
+def _words(kind):
+    """The words of an enum, as they end the header's names."""
+    names = [(name, number) for name, number in ENUMS[kind] if not name.endswith("_COUNT")]
+    common = len(os.path.commonprefix([name for name, _ in names]).rpartition("_")[0]) + 1
+    return {name[common:].lower(): number for name, number in names}
+
+
+def _enum(name, value, kind):
+    words = _words(kind)
+    if isinstance(value, str):
+        word = value.lower().replace("-", "_")
+        found = words.get(word, next((number for long, number in ENUMS[kind] if long.lower() == word), None))
+    else:
+        found = _number(name, value, c.c_int)
+    if found not in words.values():
+        raise ValueError(f"{name}: {value!r} is none of {', '.join(words)}")
+    return found
+
+
+def _text(name, value):
+    """A text, or a path, as bytes."""
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"{name}: a text is taken, not {type(value).__name__}")
+    value = os.fsencode(value) if isinstance(value, str) else value
+    if b"\0" in value:
+        raise ValueError(f"{name}: a NUL is in the text")
+    return value
+
+
+def _bool(name, value):
+    if isinstance(value, (bool, np.bool_)) or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise TypeError(f"{name}: True or False is taken, not {value!r}")
+
+
+def _number(name, value, kind):
+    """An integer that fits the type of ctypes."""
+    if isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name}: an integer is taken, not {value!r}")
+    try:
+        number = operator.index(value)
+    except TypeError:
+        if not isinstance(value, (float, np.floating)) or value != np.floor(value) or not np.isfinite(value):
+            raise TypeError(f"{name}: an integer is taken, not {value!r}") from None
+        number = int(value)
+    if kind(number).value != number:
+        bits, signed = 8 * c.sizeof(kind), kind(-1).value < 0
+        low, high = (-(1 << (bits - 1)), (1 << (bits - 1)) - 1) if signed else (0, (1 << bits) - 1)
+        raise ValueError(f"{name}: {number} does not fit: {low} to {high} are taken")
+    return number
+
+
+def _real(name, value, kind):
+    """A floating-point number; one that is finite stays so."""
+    try:
+        if isinstance(value, (bool, np.bool_, str, bytes)) or np.ndim(value):
+            raise TypeError
+        number = float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"{name}: a number is taken, not {value!r}") from None
+    if np.isfinite(number) and not np.isfinite(kind(number).value):
+        raise ValueError(f"{name}: {number} does not fit float32")
+    return number
+
+
+def _type(name, dtype):
+    """The word of a storage type: of numpy's, torch's, ml_dtypes' and the header's words."""
+    if isinstance(dtype, str):
+        word = dtype
+    elif type(dtype).__module__ == "torch":
+        word = str(dtype).rpartition(".")[2]
+    else:
+        try:
+            dtype = np.dtype(dtype)
+        except (TypeError, ValueError):
+            raise TypeError(f"{name}: {dtype!r} is no type: {', '.join(STORAGE)}") from None
+        word = "bfloat16" if dtype == BF16 else dtype.newbyteorder("=").name
+    word = SHORT.get(word, word)
+    if word not in STORAGE:
+        raise TypeError(f"{name}: arrays of {word} are not taken: {', '.join(STORAGE)}")
+    return word
+
+
+def _borrowed(x):
+    """A numpy array over the memory of a tensor of torch's."""
+    where = getattr(getattr(x, "device", None), "type", "cpu")
+    if where != "cpu":
+        raise TypeError(f"a tensor on {where} is not taken: .cpu() copies it")
+    word = str(x.dtype).rpartition(".")[2]
+    kind, shape, strides = BF16 if word == "bfloat16" else np.dtype(word), tuple(x.shape), x.stride()
+    if 0 in shape:
+        return np.empty(shape, kind)
+    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
+    memory = (c.c_char * (count * kind.itemsize)).from_address(x.data_ptr())
+    memory.owner = x
+    return np.lib.stride_tricks.as_strided(np.frombuffer(memory, kind), shape, [s * kind.itemsize for s in strides])
+
+
+def _array(name, x):
+    """What was given as a numpy array in the machine's byte order, over its own memory where that can be."""
+    try:
+        array = _borrowed(x) if hasattr(x, "data_ptr") else x if isinstance(x, np.ndarray) else \
+            np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
+    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+        raise TypeError(f"{name}: no array can be made of it: {error}") from None
+    if array.dtype.kind in "OSUMmc":
+        raise TypeError(f"{name}: arrays of {array.dtype} are not taken: {', '.join(STORAGE)}")
+    return array if array.dtype.isnative else array.astype(array.dtype.newbyteorder("="))
+
+
+def _converted(name, array, kind):
+    """The array in another type where that keeps each number, or of a floating-point number what the type holds of it."""
+    if array.dtype == kind:
+        return array
+    if kind.kind not in "iu" or array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not np.array_equal(array, np.rint(array))):
+        raise TypeError(f"{name}: numbers of {array.dtype} are not taken where {kind} is wanted")
+    limits = np.iinfo(kind)
+    outside = (array < limits.min) | (array > limits.max)
+    if outside.any():
+        raise ValueError(f"{name}: {array[outside][0]} does not fit {kind}: {limits.min} to {limits.max} are taken")
+    return array.astype(kind)
+
+
+def _host(name, value, kind, letter, sizes):
+    """An array in host memory: one axis, of the length that the header's letter says."""
+    array = _array(name, value)
+    if array.ndim != 1 or len(array) != sizes[letter]:
+        raise ValueError(f"{name}: shape {array.shape} was given, [{letter}] is wanted, ({sizes[letter]},)")
+    if kind.kind == "i":
+        return np.ascontiguousarray(_converted(name, array, kind))
+    if array.dtype.kind not in "iuf":
+        raise TypeError(f"{name}: numbers of {array.dtype} are not taken where {kind} is wanted")
+    with np.errstate(over="ignore"):
+        given = np.ascontiguousarray(array, kind)
+    if (np.isfinite(array) & ~np.isfinite(given)).any():
+        raise ValueError(f"{name}: {array[np.isfinite(array) & ~np.isfinite(given)][0]} does not fit {kind}")
+    return given

@@ -1,0 +1,179 @@
+"""The Python module's functions: every function of the header is one of them, or stands behind one.   BUILD"""
+import os
+import re
+import tempfile
+
+import numpy as np
+
+import python_checks
+from python_checks import check, clattn, close, reference, refused
+
+random = np.random.default_rng(5)
+# What no function of the same name is: who calls it. The rest are functions of the module by their names without clattn_ and _enqueue.
+BEHIND = {"type_size": "Buffer", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer", "status_name": "Error",
+          "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices", "context_create": "Context",
+          "context_destroy": "Context", "context_opencl": "Context", "context_device": "Context", "context_last_error": "Error", "kernel_name": "kernel_names",
+          "opencl_function": "library", "group_create": "Group", "group_destroy": "Group", "group_last_error": "Error", "deal_name": "Group",
+          "linear_packed_bytes": "linear_pack"}
+METHODS = {"context_measure": "measure", "context_engines": "engines", "features_get": "features", "context_save_kernels": "save_kernels",
+           "context_capabilities": "capabilities", "context_get_stats": "stats", "group_attention": "attention", "group_plan": "plan"}
+
+
+def numbers(*shape):
+    return random.standard_normal(shape, np.float32)
+
+
+def names():
+    for name in clattn.FUNCTIONS:
+        short = name.removeprefix("clattn_").removesuffix("_enqueue")
+        there = short in METHODS and callable(getattr(clattn.Group if short.startswith("group") else clattn.Context, METHODS[short])) or \
+            hasattr(clattn, BEHIND.get(short, short))
+        check(there, f"{name} cannot be reached from Python")
+    check(clattn.version() == "0.2.0" or clattn.version().count(".") == 2, "version")
+    for call, fields in (("attention", ("softcap", "k_new", "cascade")), ("layer", ("w_gate", "norm")), ("rope", ("base", "cos")), ("append", ("circular",)),
+                         ("linear", ("packed",)), ("layer_kv", ("k_norm",))):
+        text = getattr(clattn, call).__doc__
+        check(all(field in text for field in fields) and all(field in text for field in clattn._fields(getattr(clattn, f"clattn_{call}_params")())), f"help({call})")
+
+
+def turned(x, base=10000.0, offset=0):
+    n, d = x.shape[2:]
+    angle = (np.arange(n) + offset)[:, None] * base ** (-np.arange(0, d, 2) / d)
+    a, b = x[..., :d // 2].astype(np.float64), x[..., d // 2:].astype(np.float64)
+    return np.concatenate([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], -1)
+
+
+def calls():
+    x = numbers(2, 3, 7, 16)
+    close(clattn.rope(x, layout="half"), turned(x), "rope")
+    close(clattn.rope(x, rope={"layout": "half", "base": 100.0}, offsets=[3, 3]), turned(x, 100.0, 3), "rope by a dictionary")
+    check(clattn.rope(x, layout="half", y="bfloat16").dtype == clattn.BF16, "rope into another type")
+    buffer = clattn.Buffer(x)
+    check(clattn.rope(buffer, y=buffer, layout="half") is buffer, "in place")
+    close(buffer.numpy(), turned(x), "rope in place")
+    q, k = numbers(2, 4, 5, 16), numbers(2, 2, 12, 16)
+    whole, lse, _ = reference(q, k, k)
+    parts = [clattn.attention(q, k[:, :, at], k[:, :, at], lse=True) for at in (slice(0, 5), slice(5, 12))]
+    first = parts[0][0].copy()
+    merged = clattn.merge(*parts[0], *parts[1])
+    close(merged[0], whole, "merge")
+    close(merged[1], lse, "merge's lse")
+    check(np.array_equal(first, parts[0][0]), "arrays that are merged stay")
+    a = [clattn.Buffer(part) for part in parts[0]]
+    check(clattn.merge(*a, *parts[1])[0] is a[0], "merge in place")
+    close(a[0].numpy(), whole, "merge in place")
+    refused("clattn.Buffer", clattn.merge, a[0], parts[0][1], *parts[1])
+    q, k = numbers(1, 2, 130, 16), numbers(1, 2, 200, 16)
+    for axes in (None, (1, 1)):
+        blocks = clattn.block_mask(q, k, mask_mod="j <= i + 64", axes=axes)
+        check(blocks.dtype == np.uint8 and blocks.shape == (1, 1 if axes else 2, 3, 4) and blocks[0, 0].tolist() == [[2, 1, 0, 0], [2, 2, 1, 0], [2, 2, 2, 1]], f"{blocks}")
+        close(clattn.attention(q, k, k, mask_mod="j <= i + 64", block_mask=blocks),
+              reference(q, k, k, mask=np.arange(200)[None] <= np.arange(130)[:, None] + 64)[0], "with a block mask")
+    given = clattn.Buffer.zeros((1, 1, 3, 4), "uint8")
+    check(clattn.block_mask(q, k, mask_mod="j <= i + 64", block_mask=given) is given and np.array_equal(given.numpy(), blocks), "a block mask into a Buffer")
+    kept = clattn.dropout_mask((1, 2, 130, 200), dropout=0.25, dropout_seed=2**64 - 1)
+    check(kept.dtype == bool and 0.74 < kept.mean() < 0.76, "a dropout mask")
+    p = reference(q, k, k)[2] * kept / 0.75
+    close(clattn.attention(q, k, k, dropout=0.25, dropout_seed=2**64 - 1), p @ k.astype(np.float64), "dropout")
+    x, w = clattn.to_bf16(numbers(1, 64, 64)), clattn.to_bf16(numbers(96, 64) / 8)
+    packed = clattn.linear_pack(w)
+    check(np.array_equal(clattn.linear(x, w, packed=packed, projection="native"), clattn.linear(x, w, projection="native")), "packed weights")
+    refused("packed: what linear_pack made", clattn.linear, x, w, packed=w)
+    space = clattn.Buffer.zeros((1 << 20,), "int8")
+    check(np.array_equal(clattn.linear(x, w, workspace=space, projection="native"), clattn.linear(x, w, projection="native")), "a workspace")
+    wide, other = numbers(1, 3, 64), numbers(1, 5, 48)
+    weights = {"wq": numbers(64, 64), "wk": numbers(64, 48), "wv": numbers(64, 48), "wo": numbers(32, 64)}
+    got = clattn.layer(wide, y=other, heads=4, weights=True, projection="native", **weights)
+    check(got[0].shape == (1, 3, 32) and got[1].shape == (1, 4, 3, 5), "cross-attention")
+    k, v = np.zeros((1, 4, 5, 16), np.float32), clattn.Buffer.zeros((1, 4, 5, 16))
+    back = clattn.layer_kv(other, wk=weights["wk"], wv=weights["wv"], kv_heads=4, k=k, v=v)
+    check(back[0] is k and back[1] is v and k.any() and v.numpy().any(), "layer_kv into an array and a Buffer")
+    refused("kv_heads: 5 does not divide", clattn.layer_kv, other, wk=weights["wk"], wv=weights["wv"], kv_heads=5)
+
+
+def plans():
+    q = np.broadcast_to(np.float32(0), (1, 32, 1 << 24, 128))  # 256 GiB if it were copied
+    with clattn.Context(no_measurements=True) as context:
+        plan = context.attention_plan(q, q, q, causal=True, lse=True)
+        check(plan["kernel"] == "flash" and plan["kernel_name"].startswith("flash") and plan["why"] and plan["workspace_bytes"] == context.attention_workspace(q, q, q), f"{plan}")
+        families = context.attention_families(q, q, q, causal=True)
+        check(len(families) > 5 and [f["name"] for f in families if f["taken"]] == [plan["kernel_name"]], f"{families}")
+        check(context.attention_plan(q[:, :, :1], q, q)["kernel"] == "decode", "a plan of few rows")
+        refused("D", context.attention_plan, q, q[..., :64], q)
+        x, w = np.zeros((1, 128, 64), np.float32), np.zeros((64, 64), np.float32)
+        options = dict(wq=w, wk=w, wv=w, wo=w, heads=4, projection="native")
+        check(context.layer_plan(x, **options)["kernel"] in clattn.kernel_names() and context.layer_workspace(x, **options) > 0, "a layer's plan")
+        choice = context.linear_plan(x, w, projection="native")
+        check(choice["projection"] == "native" and choice["kernel_name"].startswith("linear") and context.linear_workspace(x, w, projection="native") >= 0, f"{choice}")
+        small = numbers(1, 2, 3, 16)
+        cache = clattn.Buffer.zeros((1, 2, 8, 16), context=context)
+        for prepare in (lambda: context.attention_prepare(small, small, small), lambda: context.rope_prepare(small, layout="half"), lambda: context.linear_prepare(x, w, projection="native"),
+                        lambda: context.append_prepare(small, small, k=cache, v=cache), lambda: context.layer_prepare(x, **options)):
+            check(prepare() is None, "prepare")
+        built = context.stats()["programs_built"]
+        context.attention(small, small, small)
+        context.append(small, k=cache)
+        check(built >= 4 and context.stats()["programs_built"] == built, f"what was prepared is not built again: {context.stats()}")
+        refused("no_measurements", context.measure)
+        check(context.features()["svm"] in (True, False) and context.capabilities()["name"] == clattn.devices()[0]["name"], "features, capabilities")
+        check(all(engine["name"] for engine in context.engines()), "engines")
+    with tempfile.TemporaryDirectory() as folder:
+        with clattn.Context(cache_dir=folder) as context:
+            context.attention(small, small, small)
+            context.save_kernels()
+            check(os.listdir(folder), "save_kernels")
+        clattn.cache_clean(folder)
+        check(not [name for name in os.listdir(folder) if "bin" in name], f"{os.listdir(folder)}")
+    refused("", clattn.cache_clean, "/no/such/folder")
+    refused("", clattn.opencl_load, "/no/such/library")
+
+
+def groups():
+    q, k = numbers(2, 4, 40, 16), numbers(2, 2, 40, 16)
+    with clattn.Context() as one, clattn.Context() as two:
+        with clattn.Group([one, two]) as group:
+            out, lse, _ = reference(q, k, k, causal=True)
+            got = group.attention(q, k, k, causal=True, lse=True, deal="heads", shares=[1, 3])
+            close(got[0], out, "a group")
+            close(got[1], lse, "a group's lse")
+            check(group.report["deal"] == "heads" and [round(x["share"], 2) for x in group.shares] == [0.25, 0.75], f"{group.report} {group.shares}")
+            into = np.zeros((2, 40, 4, 16), np.float32).transpose(0, 2, 1, 3)
+            check(group.attention(q[:, :, ::-1], k, k[:, :, :, ::1], out=into) is into, "into an array")
+            close(into, reference(q[:, :, ::-1], k, k)[0], "strided arrays")
+            report, shares = group.plan(q, k, k, deal="rows")
+            check(report["deal"] == "rows" and len(shares) == 2, f"{report}")
+            cache, new = np.zeros((2, 2, 44, 16), np.float32), numbers(2, 2, 1, 16)
+            cache[:, :, :40] = k
+            got = group.attention(q[:, :, :1], cache, -cache, kv_lengths=[40, 40])
+            close(got, reference(q[:, :, :1], k, -k)[0], "lengths")
+            values = cache.copy()
+            got = group.attention(q[:, :, :1], cache, values, k_new=new, v_new=new, kv_lengths=[41, 41])
+            check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
+            refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new, kv_lengths=[41, 41])
+            refused("shares: shape (1,) was given, [members] is wanted, (2,)", group.attention, q, k, k, shares=[1])
+            refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
+            refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)
+            refused("is none of auto, heads", group.attention, q, k, k, deal="tails")
+            one.close()  # and what stands on it
+            refused("the group is closed", group.attention, q, k, k)
+        refused("a group is made of contexts", clattn.Group, [two], [1, 2])
+        refused("the context is closed", clattn.Group, [one, two])
+
+
+def readme():
+    """The README's Python, as it stands."""
+    text = open("README.md", encoding="utf-8").read()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    check(len(blocks) == 1, "the README's Python")
+    q, k, v = numbers(2, 4, 9, 16), numbers(2, 2, 9, 16), numbers(2, 2, 9, 16)
+    names = {"q": q, "k": k, "v": v, "B": 2, "Hkv": 2, "D": 16, "Nkv": 9}
+    exec(blocks[0], names)
+    close(names["out"], reference(turned(q), turned(k), v, causal=True)[0], "the README's last line")
+
+
+names()
+readme()
+calls()
+plans()
+groups()
+print(f"{python_checks.checks} checks of the calls")
