@@ -40,7 +40,7 @@ static const struct pairs_factor attention[] = {
     {"rope",
      RUN,
      {"", "ropehalf", "ropeinterleaved-rotary16-ropepos1000",
-      "ropehalf-ropescaleyarn-ropefactor4-ropeoriginal32",
+      "ropehalf-rotary16-ropescaleyarn-ropefactor4-ropeoriginal32",
       "ropehalf-ropescalellama3-ropefactor8-ropeoriginal64", "ropehalf-positions",
       "ropeinterleaved-rotary24-positions-sectiont4-sectionh4-sectionw4",
       "ropehalf-rotary24-positions-sectiont4-sectionh4-sectionw4-sectionsmixed"}},

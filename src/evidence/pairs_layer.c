@@ -38,7 +38,7 @@ static const struct pairs_factor layer[] = {
     {"rope",
      RUN,
      {"", "ropehalf", "ropeinterleaved-rotary8-ropepos1000",
-      "ropehalf-ropescaleyarn-ropefactor4-ropeoriginal32",
+      "ropehalf-rotary8-ropescaleyarn-ropefactor4-ropeoriginal32",
       "ropehalf-ropescalellama3-ropefactor8-ropeoriginal64", "ropeinterleaved-ropescalelinear-ropefactor2",
       "ropehalf-positions", "ropeinterleaved-rotary12-positions-sectiont2-sectionh2-sectionw2",
       "ropehalf-rotary12-positions-sectiont2-sectionh2-sectionw2-sectionsmixed"}},
