@@ -189,9 +189,8 @@ START_TEST(prefill_and_steps) {
             made.k.shape[2] = made.v.shape[2] = count;
             assert_ok(
                 harness()->context,
-                _i == 2
-                    ? clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL)
-                    : clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
+                _i == 2 ? clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL)
+                        : clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
         }
         double *got = reference_alloc(COUNT);
         ck_assert(guarded_read(&k, harness()->queue, got));
@@ -226,7 +225,8 @@ START_TEST(whole_layers) {
         guarded_read(&lse, harness()->queue, got);
         for (int64_t b = 0; b < p.x.shape[0]; b++)
             for (int64_t h = 0; h < HEADS; h++) {
-                double want = 0; // the first row's place, whoever's row it is: turns keep lengths but for the factor
+                double want =
+                    0; // the first row's place, whoever's row it is: turns keep lengths but for the factor
                 for (int d = 0; d < SIZE; d++) want += pow(n.after[(h * ROWS + b) * SIZE + d], 2);
                 ck_assert_msg(fabs(got[b * HEADS + h] - want) <= 1e-5 * want, "item %d, head %d: %g, not %g",
                               (int)b, (int)h, got[b * HEADS + h], want);

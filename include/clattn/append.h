@@ -15,11 +15,10 @@ extern "C" {
  * float32, x then the nearest integer to x / scale, ties to even, where the device's division is exact; a row of zeros
  * has scale 0, one that holds an infinity or a NaN becomes NaN. [ONNX TensorScatter] */
 typedef struct clattn_append_params {
-    /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16, last stride 1. Keys or values may be absent with
+    /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
      * their cache. */
     clattn_tensor k_new, v_new;
-    clattn_tensor k,
-        v; /* [B, Hkv, capacity, D] and [..., Dv], of one type, f32, f16, bf16 or i8, last stride 1 */
+    clattn_tensor k, v; /* [B, Hkv, capacity, D] and [..., Dv], of one type, f32, f16, bf16 or i8 */
     clattn_tensor k_scale, v_scale; /* f32 [B, Hkv, capacity]: with i8, and only then */
     int32_t start;                  /* of every batch item, 0 to capacity - n */
     const int32_t *starts;          /* [B], host memory, read during the call: of each; start then is 0 */

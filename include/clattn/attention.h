@@ -97,7 +97,7 @@ typedef struct clattn_score {
     clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
     const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
     const float *sinks;        /* [H] sink logits, host memory; none may be NaN or +infinity */
-    /* Or [H] in a buffer, f32, f16 or bf16, any stride, such as a model's learned ones. What it holds is not looked at: a NaN
+    /* Or [H] in a buffer, f32, f16 or bf16, such as a model's learned ones. What it holds is not looked at: a NaN
      * makes its head's rows NaN. */
     clattn_tensor sinks_device;
 
@@ -152,8 +152,8 @@ typedef struct clattn_score {
  * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8, v_scale is k_scale. A kernel for many query
  * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
-    clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
-    clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
+    clattn_tensor k; /* [B, Hkv, Nkv, D]; of pages and beside past_k see there */
+    clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type */
     /* f32 [B, Hkv, Nkv], what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
      * was turned before: RoPE then is UNSUPPORTED here but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
@@ -165,8 +165,8 @@ typedef struct clattn_kv {
      * kv_lengths count them all, and are so where they are NULL. Rows past those are not read. With rope the past
      * rows were turned before they were stored: it turns q and k, whose row n has position
      * `rope.position` + past_length[b] + n. */
-    clattn_tensor past_k;                     /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
-    clattn_tensor past_v;                     /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
+    clattn_tensor past_k;                     /* [B or 1, Hkv, P, D], k's type; rank 0: none */
+    clattn_tensor past_v;                     /* [B or 1, Hkv, P, Dv], k's type */
     clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
     const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
 
@@ -175,7 +175,7 @@ typedef struct clattn_kv {
      * max_blocks * page_size everywhere else; kv_lengths say how many keys there are. Items may share pages, and a
      * number outside the pool reads its first or last page. With rope the rows of pages were turned before they were
      * stored: it turns q alone. [vLLM's PagedAttention, Kwon et al. 2023; FlashAttention's block_table] */
-    clattn_tensor block_table; /* i32 [B, max_blocks], any strides; rank 0: none. Not with past_k */
+    clattn_tensor block_table; /* i32 [B, max_blocks]; rank 0: none. Not with past_k */
     int32_t page_size;         /* rows of a page, 1 or more, with block_table */
 
     /* Optional, [B, Hkv, n, D] and [B, Hkv, n, Dv], f32, f16 or bf16: new rows, written into k and v, which are caches, before the
@@ -206,9 +206,9 @@ typedef struct clattn_kv {
  * float32. Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022
  * (FlashAttention). */
 typedef struct clattn_attention_params {
-    clattn_tensor q;   /* [B, H, Nq, D], last stride 1 */
+    clattn_tensor q;   /* [B, H, Nq, D] */
     clattn_kv kv;      /* keys and values */
-    clattn_tensor out; /* [B, H, Nq, Dv], last stride 1 */
+    clattn_tensor out; /* [B, H, Nq, Dv] */
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
     /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
     clattn_tensor weights;

@@ -105,7 +105,7 @@ static clattn_status check_array(const call *c, const array_rule *a) {
 
 static clattn_status check_device_array(clattn_context *x, const char *name, const clattn_tensor *t,
                                         int sequences, int more, bool planning) {
-    const tensor_rule rule = {name, more ? "[B + 1]" : "[B]", TYPES_I32, false, planning};
+    const tensor_rule rule = {name, more ? "[B + 1]" : "[B]", TYPES_I32 | ANY_LAST_STRIDE, false, planning};
     const int64_t shape = (int64_t)sequences + more;
     TRY(cla_tensor_check(x, t, 1, &rule));
     if (t->shape[0] == shape) return CLATTN_OK;

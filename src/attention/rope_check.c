@@ -90,8 +90,8 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, 
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.position: %lld: must be 0 where rope.positions are given",
                                 (long long)r->position);
-    const tensor_rule rule = {name, sections ? "[3, B or 1, N] (rope.sections)" : "[B or 1, N]", TYPES_I32,
-                              false, planning};
+    const tensor_rule rule = {name, sections ? "[3, B or 1, N] (rope.sections)" : "[B or 1, N]",
+                              TYPES_I32 | ANY_LAST_STRIDE, false, planning};
     TRY(cla_tensor_check(c, t, sections ? 3 : 2, &rule));
     const int64_t *items = t->shape + sections;
     if ((!sections || t->shape[0] == 3) && (items[0] == 1 || items[0] == batch) && items[1] == rows)

@@ -10,10 +10,12 @@
 #define TYPES_KV (TYPES_FLOAT | 1u << CLATTN_TYPE_I8)
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
+#define ANY_LAST_STRIDE                                                                                      \
+    (1u << CLATTN_TYPE_COUNT) // beside types: else the last axis must be contiguous, as tensor.h says
 
 typedef struct tensor_rule {
     const char *name, *axes; // such as "k", "[B, Hkv, Nkv, D]"
-    unsigned types;          // TYPES_...
+    unsigned types;          // TYPES_..., ANY_LAST_STRIDE
     bool output;             // elements must not overlap
     bool planning;           // a NULL buffer is fine
 } tensor_rule;

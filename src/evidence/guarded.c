@@ -45,17 +45,23 @@ static void lay_out(clattn_tensor *view, enum layout layout) {
     view->stride[2] = view->shape[1] * view->shape[3];
 }
 
-static struct guarded prepare(struct place *place, const struct guarded_shape *shape) {
-    struct guarded tensor = {.view = {.type = shape->type, .rank = shape->rank}, .place = place};
+// Host memory of the view, as far as it reaches and the guard behind it.
+static struct guarded prepare_view(struct place *place, const clattn_tensor *view) {
+    struct guarded tensor = {.view = *view, .place = place};
     int64_t last = 0;
-    memcpy(tensor.view.shape, shape->shape, sizeof tensor.view.shape);
-    lay_out(&tensor.view, shape->layout);
-    for (int axis = 0; axis < shape->rank; axis++)
-        if (shape->shape[axis] > 0) last += (shape->shape[axis] - 1) * tensor.view.stride[axis];
-    tensor.bytes = (size_t)(tensor.view.offset + last + 1 + place->guard) * clattn_type_size(shape->type);
+    for (int axis = 0; axis < view->rank; axis++)
+        if (view->shape[axis] > 0) last += (view->shape[axis] - 1) * view->stride[axis];
+    tensor.bytes = (size_t)(view->offset + last + 1 + place->guard) * clattn_type_size(view->type);
     tensor.image = malloc(tensor.bytes);
     if (tensor.image == NULL) place_broken(place, "malloc", CL_OUT_OF_HOST_MEMORY);
     return tensor;
+}
+
+static struct guarded prepare(struct place *place, const struct guarded_shape *shape) {
+    clattn_tensor view = {.type = shape->type, .rank = shape->rank};
+    memcpy(view.shape, shape->shape, sizeof view.shape);
+    lay_out(&view, shape->layout);
+    return prepare_view(place, &view);
 }
 
 // The place's own memory is the buffer's, or there is none.
@@ -138,6 +144,19 @@ struct guarded guarded_output(struct place *place, const struct guarded_shape *s
     if (is_dense(&tensor.view)) storage_poison(shape->type, tensor.image, count);
     for (int64_t n = 0; n < count && !is_dense(&tensor.view); n++)
         storage_poison(shape->type, tensor.image + (size_t)element(&tensor.view, n) * size, 1);
+    return upload(tensor);
+}
+
+struct guarded guarded_view(struct place *place, const clattn_tensor *view, const double *values,
+                            bool written) {
+    struct guarded tensor = prepare_view(place, view);
+    const size_t size = clattn_type_size(view->type);
+    if (tensor.image != NULL && written) memset(tensor.image, GUARD_BYTE, tensor.bytes);
+    if (tensor.image != NULL && !written)
+        storage_poison(view->type, tensor.image, (int64_t)(tensor.bytes / size));
+    if (values != NULL) scatter(&tensor, values);
+    for (int64_t n = 0; tensor.image != NULL && values == NULL && n < guarded_count(view); n++)
+        storage_poison(view->type, tensor.image + (size_t)element(view, n) * size, 1);
     return upload(tensor);
 }
 
