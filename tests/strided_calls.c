@@ -92,6 +92,7 @@ static void add_score(struct strided_call *c, clattn_score *score, struct sizes 
 }
 
 static void add_positions(struct strided_call *c, clattn_rope *rope, int64_t b, int64_t n, int64_t keys) {
+    c->rope_of = rope;
     rope->layout = CLATTN_ROPE_HALF;
     ADD(clattn_rope, rope->, positions, READ | ANY, I32, 2, b, n);
     if (keys) ADD(clattn_rope, rope->, k_positions, READ | ANY, I32, 2, b, keys);

@@ -23,7 +23,8 @@ struct strided_call {
     struct strided_tensor tensor[STRIDED_TENSORS];
     clattn_status (*enqueue)(const struct strided_call *call, clattn_context *context,
                              cl_command_queue queue);
-    bool small; // sizes of 1 wherever they can be
+    clattn_rope *rope_of; // the call's, where it turns; NULL: it does not
+    bool small;           // sizes of 1 wherever they can be
     union {
         clattn_attention_params attention;
         clattn_layer_params layer;

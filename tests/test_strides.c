@@ -179,20 +179,6 @@ START_TEST(at_random) {
 }
 END_TEST
 
-// What stands between the words of the header: remarks are none.
-static char *read_header(const char *name) {
-    char path[1024];
-    snprintf(path, sizeof path, "%s/../../include/clattn/%s", harness_data_folder(), name);
-    FILE *file = fopen(path, "rb");
-    char *text = calloc(1 << 17, 1);
-    ck_assert_msg(file != NULL && text != NULL, "%s cannot be read", path);
-    ck_assert_uint_gt(fread(text, 1, (1 << 17) - 1, file), 0);
-    fclose(file);
-    for (char *at = text; (at = strstr(at, "/*")) != NULL;)
-        while (strncmp(at, "*/", 2) != 0) *at++ = ' ';
-    return text;
-}
-
 static bool is_named(const char *structure, const char *field, size_t length) {
     bool named = false;
     for (int n = 0; n < strided_count; n++) {
@@ -214,7 +200,7 @@ START_TEST(no_tensor_is_forgotten) {
     static const char *const headers[] = {"rope.h", "append.h", "attention.h", "layer.h"};
     int found = 0;
     for (size_t n = 0; n < sizeof headers / sizeof headers[0]; n++) {
-        char *text = read_header(headers[n]);
+        char *text = harness_header(headers[n]);
         for (char *at = text; (at = strstr(at, "typedef struct ")) != NULL; at++) {
             char name[64];
             ck_assert_int_eq(sscanf(at, "typedef struct %63s", name), 1);

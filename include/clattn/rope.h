@@ -12,7 +12,7 @@ extern "C" {
 /* -------------------------------------------------------------------------------------------- rope --- */
 
 typedef enum clattn_rope_layout {
-    CLATTN_ROPE_NONE = 0,    /* nothing is turned, and positions are not looked at */
+    CLATTN_ROPE_NONE = 0,    /* nothing is turned; every other field then is 0, or the call is refused */
     CLATTN_ROPE_HALF,        /* pairs (x[d], x[d + R/2]) [Hugging Face, GPT-NeoX] */
     CLATTN_ROPE_INTERLEAVED, /* pairs (x[2d], x[2d+1]) [RoFormer, GPT-J, Meta's Llama] */
     CLATTN_ROPE_COUNT

@@ -55,7 +55,7 @@ static void decode(void) {
                .v_new = clattn_tensor_bshd(v_all, CLATTN_TYPE_F32, 1, KV_HEADS, 1, SIZE)},
         .out = clattn_tensor_bshd(out_all, CLATTN_TYPE_F32, 1, HEADS, 1, SIZE),
         .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT, .kv_lengths = &length},
-        .rope = {.rotary_dim = SIZE}};
+        .rope = {.layout = CLATTN_ROPE_HALF}};
     /* Before the first token: the kernels, and scratch memory for the longest cache. */
     check(clattn_attention_prepare(context, &step), "prepare");
     check(clattn_attention_workspace(context, &step, &bytes), "workspace");
@@ -77,7 +77,7 @@ static void attend_at_once(void) {
                .v = clattn_tensor_bshd(v_all, CLATTN_TYPE_F32, 1, KV_HEADS, MOST, SIZE)},
         .out = clattn_tensor_bshd(out_all, CLATTN_TYPE_F32, 1, HEADS, MOST, SIZE),
         .score = {.causal = true},
-        .rope = {.rotary_dim = SIZE}};
+        .rope = {.layout = CLATTN_ROPE_HALF}};
     check(clattn_attention_enqueue(context, queue, &prompt, 0, NULL, NULL), "the prompt");
 }
 
