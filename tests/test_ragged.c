@@ -250,6 +250,21 @@ START_TEST(arrays_are_refused) {
 }
 END_TEST
 
+// The axes of a mask are those of the longest sequence, whatever of it lengths let be seen.
+START_TEST(masks_are_of_whole_sequences) {
+    static const int32_t fewer[] = {4, 0, 3};
+    static const int64_t shape[] = {5, 5};
+    clattn_attention_params p = good();
+    clattn_plan plan;
+    p.score.mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 2, shape);
+    p.score.q_lengths = p.score.kv_lengths = fewer;
+    harness_log_clear();
+    ck_assert_msg(clattn_attention_plan(harness()->context, &p, &plan) == CLATTN_OK, "%s",
+                  harness_log_text());
+    p.score.mask.shape[1] = 4, refused("of lengths", &p, "mask: shape [5,4]");
+}
+END_TEST
+
 START_TEST(device_arrays_are_refused) {
     const int64_t count = 4;
     clattn_attention_params p = good();
@@ -261,6 +276,10 @@ START_TEST(device_arrays_are_refused) {
     p.max_kv = 5;
     clattn_plan plan;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
+    clattn_attention_params none = p;
+    none.max_q = none.max_kv = none.sequences = 0; // rows that are nobody's
+    none.cu_seqlens_q_device.shape[0] = none.kv.cu_seqlens_kv_device.shape[0] = 1;
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &none, &plan), CLATTN_OK);
     p.sequences = 4, refused("length", &p, "cu_seqlens_q_device: has 4 numbers");
     p.sequences = 3, p.cu_seqlens_q_device.type = CLATTN_TYPE_F32, refused("type", &p, "i32 is needed");
 }
@@ -280,6 +299,7 @@ int main(void) {
     tcase_add_loop_test(results, prefill_and_decode, 0, 4);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     harness_add(suite, "refusals",
-                (const TTest *const[]){arrays_are_refused, device_arrays_are_refused, NULL});
+                (const TTest *const[]){arrays_are_refused, masks_are_of_whole_sequences,
+                                       device_arrays_are_refused, NULL});
     return harness_run(suite);
 }

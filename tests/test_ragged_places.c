@@ -255,6 +255,28 @@ START_TEST(refusals) {
 }
 END_TEST
 
+// A batch of no sequences appends nothing to caches of none: what has no elements needs no buffer.
+START_TEST(no_sequences_append) {
+    static const int32_t cu[] = {0};
+    static const int64_t x[] = {1, 0, 8}, w[] = {8, 8};
+    const clattn_tensor rows = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 8),
+                        cache = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 0, 1, 20, 8);
+    clattn_attention_params p = {.q = rows, .out = rows, .cu_seqlens_q = cu};
+    p.kv.k = p.kv.v = cache, p.kv.k_new = p.kv.v_new = rows;
+    harness_log_clear();
+    ck_assert_msg(clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                      CLATTN_OK,
+                  "%s", harness_log_text());
+    clattn_layer_params l = {.heads = 1, .append = true, .cu_seqlens_q = cu};
+    size_t bytes;
+    l.x = l.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    l.wq = l.wk = l.wv = l.wo = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    l.kv.k = l.kv.v = cache;
+    ck_assert_msg(clattn_layer_workspace(harness()->context, &l, &bytes) == CLATTN_OK, "%s",
+                  harness_log_text());
+}
+END_TEST
+
 START_TEST(device_lengths_are_refused) {
     const int64_t count[] = {4, 3};
     clattn_attention_params p = good();
@@ -297,6 +319,7 @@ int main(void) {
     tcase_add_loop_test(results, appended_to_pages, 0, 2);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     harness_add(suite, "refusals",
-                (const TTest *const[]){refusals, device_lengths_are_refused, positions_are_refused, NULL});
+                (const TTest *const[]){refusals, no_sequences_append, device_lengths_are_refused,
+                                       positions_are_refused, NULL});
     return harness_run(suite);
 }

@@ -59,8 +59,9 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
                                 sq[2] > keys ? "q" : "k", (long long)longest, MAX_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
-                                (long long)sk[1]);
+                                "heads: H = %lld must be a multiple of Hkv = %lld: axes are q [B, H, Nq, D] "
+                                "and k [B, Hkv, Nkv, D], clattn_tensor_bshd views [B, N, H, D] so",
+                                (long long)sq[1], (long long)sk[1]);
     const int64_t batch = cla_ragged_sequences(p);
     if (batch * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",

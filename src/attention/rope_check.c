@@ -136,12 +136,13 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, 
                             (long long)rows);
 }
 
-// Rows and keys that are counted from `position` on: all within 0 .. 2^24.
+// Rows and keys that are counted from `position` on: all within -2^24 .. 2^24.
 static clattn_status check_counted(clattn_context *c, const clattn_attention_params *p) {
     const int64_t keys = cla_kv_count(&p->kv), n = p->q.shape[2] > keys ? p->q.shape[2] : keys;
-    if (p->rope.position < 0 || n > ROPE_MAX_POSITION || p->rope.position > ROPE_MAX_POSITION - n)
+    if (p->rope.position < -ROPE_MAX_POSITION || n > ROPE_MAX_POSITION ||
+        p->rope.position > ROPE_MAX_POSITION - n)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
+                                "rope.position: %lld and %lld rows: positions must be -2^24 to 2^24",
                                 (long long)p->rope.position, (long long)n);
     return CLATTN_OK;
 }

@@ -41,14 +41,14 @@ void cla_tensor_drop_absent(clattn_tensor *const views[], int count) {
         if (!views[i]->buffer && !cla_pointer_is_left(views[i])) views[i]->rank = 0;
 }
 
-static bool has_no_elements(const clattn_tensor *t) {
-    for (int i = 0; i < t->rank; i++)
+bool cla_tensor_is_empty(const clattn_tensor *t) {
+    for (int i = 0; i < t->rank && i < CLATTN_MAX_RANK; i++) // of views that nobody has checked, too
         if (t->shape[i] == 0) return true;
     return false;
 }
 
 int64_t cla_tensor_count(const clattn_tensor *t) {
-    int64_t n = has_no_elements(t) ? 0 : 1;
+    int64_t n = cla_tensor_is_empty(t) ? 0 : 1;
     for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // tensor_check has bounded it
     return n;
 }
@@ -158,7 +158,7 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
                                 t->rank, rule->axes, rank);
     TRY(check_type(c, t, rule));
     TRY(check_numbers(c, t, rule));
-    if (has_no_elements(t)) return CLATTN_OK;
+    if (cla_tensor_is_empty(t)) return CLATTN_OK;
     if (last_index(t) < 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
                                 rule->name);

@@ -24,6 +24,7 @@ typedef struct tensor_rule {
 bool cla_tensor_given(const clattn_tensor *t);
 // Where buffers are needed, a view without one is absent, whatever its rank: so it counts as not given.
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count);
+bool cla_tensor_is_empty(const clattn_tensor *t); // an axis has no elements
 int64_t cla_tensor_count(const clattn_tensor *t);
 // One past the last element of a checked view, in elements from the start of its buffer.
 int64_t cla_tensor_end(const clattn_tensor *t);
