@@ -54,7 +54,8 @@ typedef struct clattn_packed {
 
 /* QK-norm: RMSNorm of q and k between their projections and RoPE, in float32:
  *   x = x / sqrt(mean(x^2) + norm_epsilon) * w       or (1 + w) with norm_plus_one [Gemma]
- * where w is q_norm or k_norm, or 1 where that is absent. Source: Zhang and Sennrich 2019; Henry et al. 2020 for q and k. */
+ * where w is q_norm or k_norm, or 1 where that is absent; norm_plus_one needs one of them, and is refused without, as are
+ * norm_epsilon and weights without a norm. Source: Zhang and Sennrich 2019; Henry et al. 2020 for q and k. */
 typedef enum clattn_norm {
     CLATTN_NORM_NONE = 0,
     CLATTN_NORM_HEADS, /* the mean is of a head's D numbers, weights are [D] [Qwen3, Gemma 3] */
@@ -132,7 +133,7 @@ CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. `params->workspace`, where given, holds at least clattn_layer_workspace()
- * bytes. Sizes of zero: B or Nq of 0 does nothing and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
+ * bytes. Sizes of zero: B or Nq of 0 does nothing, not even append, and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
  * head sizes of 0 are refused.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
  * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,

@@ -21,7 +21,7 @@ typedef enum clattn_rope_layout {
 typedef enum clattn_rope_scaling {
     CLATTN_ROPE_SCALING_NONE = 0,
     CLATTN_ROPE_SCALING_LINEAR, /* position / factor */
-    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)) */
+    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)), R of 4 or more */
     /* Each pair by the turns that it makes in original_length positions: above beta_fast they stay, below beta_slow their
      * frequencies are divided by factor, between them is a ramp over d; cosine and sine times attention_factor
      * [Peng et al. 2023, "YaRN"; its ends are whole numbers of d as in Hugging Face's Transformers] */
@@ -42,9 +42,9 @@ typedef enum clattn_rope_scaling {
  * Source: Su et al. 2021, "RoFormer", section 3.2. */
 typedef struct clattn_rope {
     clattn_rope_layout layout;
-    int rotary_dim; /* R, even, at most D; 0: D. The rest of a head passes through. */
-    double base;    /* 0: 10000 */
-    int64_t position;
+    int rotary_dim;   /* R, even, at most D; 0: D. The rest of a head passes through. */
+    double base;      /* 0: 10000 */
+    int64_t position; /* of the first: -2^24 to 2^24 - N where it counts N rows or keys */
     clattn_rope_scaling scaling;
     double factor; /* of the scaling, at least 1 */
     double
