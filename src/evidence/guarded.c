@@ -2,6 +2,7 @@
 // suites.
 #include "evidence/guarded.h"
 
+#include "evidence/random.h"
 #include "evidence/storage.h"
 #include "evidence/opencl.h"
 
@@ -30,6 +31,28 @@ static int64_t element(const clattn_tensor *view, int64_t n) {
         n /= view->shape[axis];
     }
     return at;
+}
+
+// The last axis must be innermost but where tensor.h says otherwise; of one element it lies anywhere.
+static void lay_scattered(clattn_tensor *view, uint64_t *drawn) {
+    struct random r = { *drawn += 77};
+    const bool any = view->type == CLATTN_TYPE_BOOL || view->type == CLATTN_TYPE_I32;
+    const int free_axes = any ? view->rank : view->rank - 1;
+    int order[CLATTN_MAX_RANK] = {0};
+    int64_t step = 1;
+    for (int n = 0; n < free_axes; n++) {
+        const int at = (int)random_uniform(&r, 0, n + 1);
+        order[n] = order[at], order[at] = n;
+    }
+    if (!any) order[free_axes] = view->rank - 1;
+    for (int n = 0; n < view->rank; n++) { // the last of the order first where it is innermost
+        const int axis = order[any ? n : (n + free_axes) % view->rank];
+        const int64_t gap = (int64_t)random_uniform(&r, 0, 4), wide = gap == 3 ? 13 : gap;
+        if (any && n == 0) step += gap;
+        view->stride[axis] = step;
+        step = step * (view->shape[axis] > 0 ? view->shape[axis] : 1) + wide;
+    }
+    view->offset = (int64_t)random_uniform(&r, 0, 20);
 }
 
 static void lay_out(clattn_tensor *view, enum layout layout) {
@@ -61,6 +84,7 @@ static struct guarded prepare(struct place *place, const struct guarded_shape *s
     clattn_tensor view = {.type = shape->type, .rank = shape->rank};
     memcpy(view.shape, shape->shape, sizeof view.shape);
     lay_out(&view, shape->layout);
+    if (shape->layout == LAYOUT_SCATTERED) lay_scattered(&view, &place->drawn);
     return prepare_view(place, &view);
 }
 

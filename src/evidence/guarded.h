@@ -11,6 +11,7 @@ enum layout {
     LAYOUT_BSHD,      // [B, N, H, D] in memory
     LAYOUT_PADDED,    // odd offset, every stride a little too large and odd: nothing is aligned
     LAYOUT_SPACED,    // offset and row stride with a gap of 16 elements: aligned, not dense
+    LAYOUT_SCATTERED, // each tensor its own: order of axes, gaps and offset drawn (place.h); of bool and i32 the last stride, too
     LAYOUT_COUNT
 };
 

@@ -36,7 +36,7 @@ static const struct pairs_factor attention[] = {
     {"sinks", RUN, {"", "sinks", "sinks-devicesinks"}},
     {"scale", COMPILED, {"", "scalem0.3", "headscales"}},
     {"expressions", COMPILED, {"", "mods-modsread", "mods-modsread-blocks"}},
-    {"layout", COMPILED, {"", "bshd", "padded", "spaced", "packed"}},
+    {"layout", COMPILED, {"", "bshd", "padded", "spaced", "packed", "scattered"}},
     {"rope",
      RUN,
      {"", "ropehalf", "ropeinterleaved-rotary16-ropepos1000",

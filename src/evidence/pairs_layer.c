@@ -49,7 +49,7 @@ static const struct pairs_factor layer[] = {
     {"projections", RUN, {"", "native"}},
     {"precision", RUN, {"", "split"}},
     {"weights", RUN, {"", "packed"}},
-    {"layout", RUN, {"", "padded", "spaced"}},
+    {"layout", RUN, {"", "padded", "spaced", "scattered"}},
     {"outputs", RUN, {"", "weights", "weightsbf16", "scoresraw", "scoressoftmax"}},
     {"ragged",
      RUN_LAID,
