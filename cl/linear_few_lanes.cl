@@ -156,7 +156,7 @@ REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK]
 
 #if ROPE
 // Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
-// turned, too: Intel's compiler 2026.2 crashed on loops that leave them out.
+// turned, too: Intel's compiler 2026.2 crashed on loops that leave them out. What RoPE does not turn stays as it is.
 void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
                 const column_block *columns, float y[ROW_BLOCK * COLUMN_BLOCK]) {
     float angle[16] = {0.0f}, c[16], s[16];
@@ -170,9 +170,10 @@ void turn_block(const linear_args *a, __global const ulong *turns, const row_blo
     vstore16(sinpi(vload16(0, angle)) * a->amplitude, 0, s);
 #pragma unroll
     for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
+        const bool turned = columns->d[2 * i % COLUMN_BLOCK] < a->rotary_dim;
         const float y0 = y[2 * i], y1 = y[2 * i + 1];
-        y[2 * i] = y0 * c[i] - y1 * s[i];
-        y[2 * i + 1] = y1 * c[i] + y0 * s[i];
+        y[2 * i] = turned ? y0 * c[i] - y1 * s[i] : y0;
+        y[2 * i + 1] = turned ? y1 * c[i] + y0 * s[i] : y1;
     }
 }
 #endif

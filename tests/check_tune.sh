@@ -18,6 +18,11 @@ refused() { # WORD ARGUMENTS...
 }
 kernel() { "$clattn" bench --case $case --max-ms 1 --cache-dir kept -o csv "$@" >table 2>stderr || fail "bench $*: $(cat stderr)"; sed -n 2p table | cut -d , -f 5 | tr -d '"'; }
 
+# A row by hand, as clattn.h tells and tune --help names it, has its kernel run on any device.
+"$clattn" tune --help | grep -q '"flash_tiles :"' || fail "tune --help names no row by hand"
+printf '# by hand\nflash_tiles d=1..128 type=f32 nq=.. : # no knobs\n' >by_hand.txt
+[ "$(kernel --tuned by_hand.txt)" = flash_tiles ] || fail "a row by hand is not taken: $(cat table)"
+
 # A row is compared with what is shipped; the file that is kept names device, driver and version.
 "$clattn" tune --case $case --quick --keep on --cache-dir kept --out rows.txt >printed 2>said || fail "tune: $(cat said)"
 cmp -s printed rows.txt || fail "tune --out differs from what was printed"

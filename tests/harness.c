@@ -249,3 +249,16 @@ const char *harness_data_path(const char *name, char *path, size_t size) {
     snprintf(path, size, "%s/%s", harness_data_folder(), name);
     return path;
 }
+
+char *harness_header(const char *name) {
+    char path[1024];
+    snprintf(path, sizeof path, "%s/../../include/clattn/%s", harness_data_folder(), name);
+    FILE *file = fopen(path, "rb");
+    char *text = calloc(1 << 17, 1);
+    ck_assert_msg(file != NULL && text != NULL, "%s cannot be read", path);
+    ck_assert_uint_gt(fread(text, 1, (1 << 17) - 1, file), 0);
+    fclose(file);
+    for (char *at = text; (at = strstr(at, "/*")) != NULL;)
+        while (strncmp(at, "*/", 2) != 0) *at++ = ' ';
+    return text;
+}

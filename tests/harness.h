@@ -84,6 +84,8 @@ void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection proj
 // A folder of data files, or NULL; `name` in it, in a buffer of the caller.
 const char *harness_data_folder(void);
 const char *harness_data_path(const char *name, char *path, size_t size);
+// One of the public headers, with blanks for its remarks; the caller frees it.
+char *harness_header(const char *name);
 
 // The test's own OpenCL calls: end the program when one fails.
 void harness_expect(cl_int status, const char *what);

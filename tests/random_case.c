@@ -112,7 +112,9 @@ struct test_case random_case(struct random *r, int kind, int64_t most, double wo
         t.head_dim = kinds[kind].d, t.head_dim_v = kinds[kind].dv;
         t.q_type = kinds[kind].q, t.kv_type = kinds[kind].kv, t.out_type = kinds[kind].out;
         t.weights_type = kinds[kind].weights;
-        t.layout = pick(r, 4) ? (enum layout)pick(r, 2) : (enum layout)pick(r, LAYOUT_COUNT);
+        t.layout = pick(r, 2)   ? (enum layout)pick(r, 2)
+                   : pick(r, 2) ? LAYOUT_SCATTERED
+                                : (enum layout)pick(r, LAYOUT_COUNT);
         t.seed = 1 + (uint64_t)pick(r, 1 << 30);
         pick_kernel(r, kind, &t);
         cut(&t, work);

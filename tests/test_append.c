@@ -253,6 +253,10 @@ START_TEST(sizes_of_zero) {
         ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
                           CLATTN_OK,
                       "%s", harness_log_text());
+        p.k_new.buffer = NULL; // which has no elements
+        ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                          CLATTN_OK,
+                      "%s", harness_log_text());
         ck_assert(guarded_intact(&k.cache_of, harness()->queue));
         free_side(&k);
     }

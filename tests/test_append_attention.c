@@ -3,6 +3,8 @@
 #include "case_assert.h"
 #include "harness.h"
 
+#include <stdlib.h>
+
 static struct test_case base(const char *name) {
     return (struct test_case){.name = name,
                               .batch = 2,
@@ -58,7 +60,7 @@ START_TEST(turned) {
     for (int n = 0; n < 6; n++) {
         struct test_case test = base("turned");
         test.rope.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED;
-        test.rope.position = n / 2 == 2 ? 0 : 1000000;
+        test.rope.position = n / 2 == 2 ? 0 : n / 2 ? -1000 : 1000000;
         test.positions = n / 2 == 2;
         test.seed = (uint64_t)n;
         if (n == 5) test.rope.sections[0] = 5, test.rope.sections[1] = 5, test.rope.sections[2] = 6;
@@ -86,6 +88,45 @@ START_TEST(behind_a_past) {
         if (n == 3) test.positions = true, test.rope.position = 0;
         if (n == 2) test.kv_type = CLATTN_TYPE_I8;
         case_assert_kernels(&test);
+    }
+}
+END_TEST
+
+// What the caches of a case hold after the call, with or without its query rows; the caller frees them.
+static void fill_caches(const struct case_data *data, bool rows, double *caches[2]) {
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    clattn_attention_params *p = &a.params;
+    if (!rows) p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = p->rope.positions.shape[1] = 0;
+    harness_log_clear();
+    ck_assert_msg(case_enqueue(harness()->context, harness()->queue, &a, NULL) == CLATTN_OK, "%s",
+                  harness_log_text());
+    for (int of = 0; of < 2; of++) {
+        caches[of] = calloc((size_t)guarded_count(&a.caches[of].view), sizeof *caches[of]);
+        ck_assert_ptr_nonnull(caches[of]);
+        ck_assert(guarded_read(&a.caches[of], harness()->queue, caches[of]));
+    }
+    if (!rows) ck_assert(guarded_intact(&a.out, harness()->queue));
+    case_unbind(&a);
+}
+
+// New rows are written where no query row is there to look at them, too.
+START_TEST(without_query_rows) {
+    static const int32_t kv_lengths[] = {31, 30};
+    for (int n = 0; n < 5; n++) {
+        struct test_case test = base("no rows");
+        double *with[2], *without[2];
+        if (n == 1) case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
+        if (n == 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = -50;
+        if (n == 3) test.rope.layout = CLATTN_ROPE_HALF, test.has_past = true, test.past = 24;
+        if (n == 4) test.page_size = 7, test.n_kv = 42, test.kv_type = CLATTN_TYPE_I8;
+        struct case_data *data = case_make(&test);
+        fill_caches(data, true, with), fill_caches(data, false, without);
+        const int64_t rows = n == 3 ? 41 - 24 : n == 4 ? 7 : 41, items = n == 4 ? 2 * 6 + 1 : 2;
+        ck_assert_mem_eq(with[0], without[0], (size_t)(items * 2 * rows * 32) * sizeof(double));
+        ck_assert_mem_eq(with[1], without[1], (size_t)(items * 2 * rows * 32) * sizeof(double));
+        for (int of = 0; of < 2; of++) free(with[of]), free(without[of]);
+        case_free(data);
     }
 }
 END_TEST
@@ -151,8 +192,9 @@ START_TEST(no_latent) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {every_kernel,    lengths, storage_types, turned, behind_a_past,
-                                  not_into_a_past, latent,  no_latent,     NULL};
+    const TTest *const tests[] = {
+        every_kernel,       lengths, storage_types, turned, behind_a_past, not_into_a_past,
+        without_query_rows, latent,  no_latent,     NULL};
     Suite *suite = suite_create("append_attention");
     harness_add(suite, "append", tests);
     return harness_run(suite);

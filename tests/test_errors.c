@@ -95,7 +95,8 @@ static clattn_tensor five(const clattn_attention_params *p) {
     X(out_bool, "out", p->out.type = CLATTN_TYPE_BOOL)                                                       \
     X(lse_f16, "lse", p->lse.type = CLATTN_TYPE_F16)                                                         \
     X(weights_bool, "weights", p->weights.type = CLATTN_TYPE_BOOL)                                           \
-    X(heads_not_divisible, "head", p->kv.k.shape[1] = p->kv.v.shape[1] = 3)                                  \
+    X(heads_not_divisible, "axes are q [B, H, Nq, D] and k [B, Hkv, Nkv, D]",                                \
+      p->kv.k.shape[1] = p->kv.v.shape[1] = 3)                                                               \
     X(mask_type, "mask", p->score.mask.type = CLATTN_TYPE_F32)                                               \
     X(mask_short, "mask", p->score.mask.shape[3] = 6)                                                        \
     X(mask_rows, "mask", p->score.mask.shape[2] = 4)                                                         \

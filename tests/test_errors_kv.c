@@ -78,7 +78,7 @@ static void unmake(struct operands *o) {
     X(norm_plus_one, "norm_plus_one: ", (p->norm_plus_one = true, p->k_norm.buffer = NULL))                  \
     X(rope_layout, "rope.layout: ", p->rope.layout = CLATTN_ROPE_COUNT)                                      \
     X(rope_width, "rope.rotary_dim: ", p->rope.rotary_dim = 10)                                              \
-    X(rope_position, "rope.position: ", p->rope.position = -1)                                               \
+    X(rope_position, "rope.position: ", p->rope.position = -(1 << 24) - 1)                                   \
     X(packed, "packed_wk: ", p->packed_wk.buffer = p->wv.buffer)
 
 REFUSED_TABLE(invalid, INVALID)

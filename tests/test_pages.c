@@ -5,6 +5,7 @@
 #include "pages.h"
 #include "random_case.h"
 #include "small_calls.h"
+#include "strided_calls.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -162,6 +163,8 @@ static void run_at_both_ends(const char *name) {
     if (!works_in_place()) return;
     ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
     for (int side = 0; side < 2; side++) run(&test, side * RANDOM_KINDS);
+    test.layout = LAYOUT_SCATTERED;
+    for (int side = 0; side < 2; side++) test.seed += 77, run(&test, side * RANDOM_KINDS);
 }
 
 START_TEST(options_at_both_ends) {
@@ -197,6 +200,40 @@ START_TEST(small_calls) {
         harness_finish(place.queue);
         ck_assert(small_intact(&call, place.queue, &written));
         small_close(&call);
+    }
+}
+END_TEST
+
+// Every call with every tensor that it takes, each of which lies somehow.
+START_TEST(scattered_calls) {
+    struct place place = *harness_place();
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    place.drawn = (uint64_t)_i;
+    for (int draw = 0; draw < 4 && works_in_place(); draw++) {
+        struct strided_call c;
+        pages_turn(draw % 2);
+        strided_open(&c, _i, false, &place);
+        snprintf(at_work, sizeof at_work, "%s, scattered", c.name);
+        for (int n = 0; n < c.count; n++) {
+            struct strided_tensor *t = &c.tensor[n];
+            struct guarded_shape shape = {t->view->type, t->view->rank, {0}, LAYOUT_SCATTERED};
+            memcpy(shape.shape, t->view->shape, sizeof shape.shape);
+            t->memory = !t->written ? guarded_input(&place, &shape, t->values)
+                        : t->read   ? guarded_in_out(&place, &shape, t->values)
+                                    : guarded_output(&place, &shape);
+            *t->view = t->memory.view;
+        }
+        ck_assert_int_eq(c.enqueue(&c, place.context, place.queue), CLATTN_OK);
+        harness_finish(place.queue);
+        for (int n = 0; n < c.count; n++) {
+            const struct strided_tensor *t = &c.tensor[n];
+            double *values = calloc((size_t)guarded_count(t->view), sizeof *values);
+            ck_assert_msg(t->written ? guarded_read(&t->memory, place.queue, values)
+                                     : guarded_intact(&t->memory, place.queue),
+                          "%s: bytes around %s changed", at_work, t->field);
+            free(values);
+        }
+        strided_close(&c);
     }
 }
 END_TEST
@@ -238,5 +275,6 @@ int main(void) {
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});
     tcase_add_loop_test(each, options_at_both_ends, 0, (int)(sizeof options / sizeof options[0]));
     tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
+    tcase_add_loop_test(each, scattered_calls, 0, strided_count);
     return harness_run(suite);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "evidence/case_ragged.h"
+#include "evidence/storage.h"
 
 static const int32_t q_rows[] = {40, 0, 17, 1, 33}, kv_rows[] = {133, 60, 0, 20, 33};
 #define SEQUENCES 5
@@ -207,6 +208,36 @@ START_TEST(wild_arrays) {
 }
 END_TEST
 
+// What the header says of numbers that are none: a sequence begins at its number, held within 0 and T, and ends at the next one, not
+// before its own; rows that are nobody's are not written.
+START_TEST(odd_arrays) {
+    enum { ROWS = 6, SIZE = 16 };
+    static const double odd[] = {4, 1, 99}, plain[] = {0, 0, 5};
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 1, ROWS, SIZE}, LAYOUT_DENSE},
+                               cu = {CLATTN_TYPE_I32, 1, {3}, LAYOUT_DENSE};
+    double x[ROWS * SIZE], got[2][ROWS * SIZE];
+    for (int n = 0; n < ROWS * SIZE; n++) x[n] = (double)(n * 37 % 101) / 50 - 1;
+    for (int n = 0; n < 2; n++) {
+        struct guarded q = guarded_input(harness_place(), &rows, x),
+                       out = guarded_output(harness_place(), &rows),
+                       at = guarded_input(harness_place(), &cu, n ? plain : odd);
+        clattn_attention_params p = {.q = q.view, .kv = {.k = q.view, .v = q.view}, .out = out.view};
+        p.sequences = 2, p.max_q = p.max_kv = ROWS;
+        p.cu_seqlens_q_device = p.kv.cu_seqlens_kv_device = at.view;
+        if (n) { // the same rows, from the first on
+            p.q.offset = p.kv.k.offset = p.kv.v.offset = p.out.offset = SIZE;
+            p.q.shape[2] = p.kv.k.shape[2] = p.kv.v.shape[2] = p.out.shape[2] = ROWS - 1;
+        }
+        ck_assert_int_eq(clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                         CLATTN_OK);
+        ck_assert(guarded_read(&out, harness()->queue, got[n]));
+        guarded_release(&q), guarded_release(&out), guarded_release(&at);
+    }
+    for (int d = 0; d < SIZE; d++) ck_assert(got[0][d] == STORAGE_UNTOUCHED);
+    for (int n = SIZE; n < ROWS * SIZE; n++) ck_assert_double_eq_tol(got[0][n], got[1][n], 1e-6);
+}
+END_TEST
+
 static const int32_t good_cu[] = {0, 5, 5, 9};
 
 // A call of three sequences, 9 rows in all.
@@ -250,6 +281,21 @@ START_TEST(arrays_are_refused) {
 }
 END_TEST
 
+// The axes of a mask are those of the longest sequence, whatever of it lengths let be seen.
+START_TEST(masks_are_of_whole_sequences) {
+    static const int32_t fewer[] = {4, 0, 3};
+    static const int64_t shape[] = {5, 5};
+    clattn_attention_params p = good();
+    clattn_plan plan;
+    p.score.mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 2, shape);
+    p.score.q_lengths = p.score.kv_lengths = fewer;
+    harness_log_clear();
+    ck_assert_msg(clattn_attention_plan(harness()->context, &p, &plan) == CLATTN_OK, "%s",
+                  harness_log_text());
+    p.score.mask.shape[1] = 4, refused("of lengths", &p, "mask: shape [5,4]");
+}
+END_TEST
+
 START_TEST(device_arrays_are_refused) {
     const int64_t count = 4;
     clattn_attention_params p = good();
@@ -261,6 +307,10 @@ START_TEST(device_arrays_are_refused) {
     p.max_kv = 5;
     clattn_plan plan;
     ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
+    clattn_attention_params none = p;
+    none.max_q = none.max_kv = none.sequences = 0; // rows that are nobody's
+    none.cu_seqlens_q_device.shape[0] = none.kv.cu_seqlens_kv_device.shape[0] = 1;
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &none, &plan), CLATTN_OK);
     p.sequences = 4, refused("length", &p, "cu_seqlens_q_device: has 4 numbers");
     p.sequences = 3, p.cu_seqlens_q_device.type = CLATTN_TYPE_F32, refused("type", &p, "i32 is needed");
 }
@@ -268,8 +318,8 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("ragged");
-    TCase *results =
-        harness_add(suite, "results", (const TTest *const[]){one_sequence_and_none, both_places_agree, NULL});
+    TCase *results = harness_add(
+        suite, "results", (const TTest *const[]){one_sequence_and_none, both_places_agree, odd_arrays, NULL});
     tcase_add_loop_test(results, on_every_path, CASE_RAGGED_HOST, CASE_RAGGED_CACHE_DEVICE + 1);
     tcase_add_loop_test(results, positions, 0, 4);
     tcase_add_loop_test(results, maps, 0, 4);
@@ -280,6 +330,7 @@ int main(void) {
     tcase_add_loop_test(results, prefill_and_decode, 0, 4);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     harness_add(suite, "refusals",
-                (const TTest *const[]){arrays_are_refused, device_arrays_are_refused, NULL});
+                (const TTest *const[]){arrays_are_refused, masks_are_of_whole_sequences,
+                                       device_arrays_are_refused, NULL});
     return harness_run(suite);
 }

@@ -255,6 +255,81 @@ START_TEST(refusals) {
 }
 END_TEST
 
+// A batch of no sequences appends nothing to caches of none: what has no elements needs no buffer.
+START_TEST(no_sequences_append) {
+    static const int32_t cu[] = {0};
+    static const int64_t x[] = {1, 0, 8}, w[] = {8, 8};
+    const clattn_tensor rows = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 1, 0, 8),
+                        cache = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 0, 1, 20, 8);
+    clattn_attention_params p = {.q = rows, .out = rows, .cu_seqlens_q = cu};
+    p.kv.k = p.kv.v = cache, p.kv.k_new = p.kv.v_new = rows;
+    harness_log_clear();
+    ck_assert_msg(clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                      CLATTN_OK,
+                  "%s", harness_log_text());
+    clattn_layer_params l = {.heads = 1, .append = true, .cu_seqlens_q = cu};
+    size_t bytes;
+    l.x = l.out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    l.wq = l.wk = l.wv = l.wo = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w);
+    l.kv.k = l.kv.v = cache;
+    ck_assert_msg(clattn_layer_workspace(harness()->context, &l, &bytes) == CLATTN_OK, "%s",
+                  harness_log_text());
+}
+END_TEST
+
+// The header's table of where keys lie: of each line, without and with new rows, the shapes that are taken, what Nkv is (by a mask),
+// and that lengths count all keys. That the numbers are right is what suites attention, rope, past (pages, too), ragged, this one and
+// append_attention say; the covering arrays (pairs) take each with RoPE.
+enum { ITEMS = 3, NEW = 3, KEYS = 9, P = 8, PAGE_ROWS = 4, BLOCKS = 5 };
+
+static clattn_attention_params cell_of(int line, bool appends) {
+    static const int32_t cu[] = {0, NEW, 2 * NEW, 3 * NEW};
+    const bool ragged = line == 3 || line == 4, packed = line == 3, paged = line == 2;
+    const int64_t b = ragged ? 1 : ITEMS, n = ragged ? ITEMS * NEW : NEW, table[] = {ITEMS, BLOCKS};
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, b, 4, n, 16)};
+    p.out = p.q;
+    p.kv.k = p.kv.v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32,
+                                         paged    ? 6
+                                         : packed ? 1
+                                                  : ITEMS,
+                                         2,
+                                         paged    ? PAGE_ROWS
+                                         : packed ? ITEMS * NEW
+                                                  : KEYS,
+                                         16);
+    if (line == 1) p.kv.past_k = p.kv.past_v = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, P, 16);
+    if (paged)
+        p.kv.block_table = clattn_tensor_dense(NULL, CLATTN_TYPE_I32, 2, table), p.kv.page_size = PAGE_ROWS;
+    if (ragged) p.sequences = ITEMS, p.cu_seqlens_q = cu;
+    if (packed) p.kv.cu_seqlens_kv = cu;
+    if (appends) p.kv.k_new = p.kv.v_new = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, b, 2, n, 16);
+    return p;
+}
+
+START_TEST(cells_of_the_table) {
+    static const int64_t keys[] = {KEYS, P + KEYS, BLOCKS * PAGE_ROWS, NEW, KEYS};
+    const int line = _i / 2;
+    const bool appends = _i % 2;
+    clattn_attention_params p = cell_of(line, appends);
+    if (line == 3 && appends) {
+        refused("packed", &p, "cu_seqlens_kv: k_new goes to caches");
+        return;
+    }
+    const int64_t shape[] = {1, keys[line]};
+    int32_t lengths[ITEMS] = {(int32_t)keys[line], (int32_t)keys[line], (int32_t)keys[line]};
+    p.score.mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 2, shape);
+    planned(&p);
+    p.score.mask.shape[1]++, refused("Nkv", &p, "mask: shape"), p.score.mask.shape[1]--;
+    p.score.kv_lengths = lengths, planned(&p);
+    lengths[1]++, refused("lengths", &p, "kv_lengths: item 1");
+    lengths[1]--;
+    if (!appends) return;
+    lengths[1] = line == 1 ? P + NEW : NEW, planned(&p);
+    lengths[1]--, refused("new rows", &p, "k_new: 3 rows of item 1");
+    lengths[1]++, p.kv.k_new.shape[0]++, p.kv.v_new.shape[0]++, refused("items", &p, "k");
+}
+END_TEST
+
 START_TEST(device_lengths_are_refused) {
     const int64_t count[] = {4, 3};
     clattn_attention_params p = good();
@@ -296,7 +371,9 @@ int main(void) {
     tcase_add_loop_test(results, appended_behind_a_past, 0, 4);
     tcase_add_loop_test(results, appended_to_pages, 0, 2);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
+    tcase_add_loop_test(results, cells_of_the_table, 0, 10);
     harness_add(suite, "refusals",
-                (const TTest *const[]){refusals, device_lengths_are_refused, positions_are_refused, NULL});
+                (const TTest *const[]){refusals, no_sequences_append, device_lengths_are_refused,
+                                       positions_are_refused, NULL});
     return harness_run(suite);
 }

@@ -123,11 +123,11 @@ static double largest_difference(const struct test_case *a, const struct test_ca
 
 // Moving rows and keys together changes nothing; moving the rows alone does.
 START_TEST(origin) {
-    for (int n = 0; n < 2; n++) {
-        struct test_case here = base("origin", n ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
+    for (int n = 0; n < 4; n++) {
+        struct test_case here = base("origin", n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED);
         here.scores = true;
         struct test_case moved = here, shifted = here;
-        moved.rope.position = 777;
+        moved.rope.position = n < 2 ? 777 : -777;
         shifted.score.alignment = CLATTN_ALIGN_OFFSET;
         shifted.score.offset = 5;
         double together = largest_difference(&here, &moved), alone = largest_difference(&here, &shifted);

@@ -35,7 +35,7 @@ typedef enum clattn_kernel {
     CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps, and on
                               most devices the only one that returns weights */
     CLATTN_KERNEL_FLASH,   /* tiled, online softmax: memory is inputs + outputs */
-    CLATTN_KERNEL_DECODE,  /* few query rows, keys split and merged */
+    CLATTN_KERNEL_DECODE,  /* at most 16 query rows, keys split and merged */
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 
@@ -45,7 +45,7 @@ typedef enum clattn_kernel {
  * kernels, each of which rounds a score by some 1e-7 of it: where scores go into the hundred thousands, which float32 holds to a
  * hundredth, keys that are alike weigh the same by one kernel alone: ask for one (kernel) or for NEVER. It can be done where every
  * row sees the whole past (but for mask and bias), and what is added to its scores lies in memory or is the same for all: not
- * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits or the unfused kernel, nor where the
+ * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits, ragged batches or the unfused kernel, nor where the
  * views' strides do not let rows of several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose
  * query axis is 1; one that repeats along heads or items does where Nq is 1.
  * Of several levels - a prefix of all, one of each group of items, own keys - each is a call of its own with lse (the items of a
@@ -55,7 +55,8 @@ typedef enum clattn_kernel {
 typedef enum clattn_cascade {
     CLATTN_CASCADE_AUTO = 0, /* the planner decides, and says why in the plan */
     CLATTN_CASCADE_NEVER,    /* each item reads the past */
-    CLATTN_CASCADE_ALWAYS,   /* it is read once; UNSUPPORTED with the reason where that cannot be */
+    CLATTN_CASCADE_ALWAYS, /* it is read once; UNSUPPORTED with the reason where that cannot be, as where no item has past rows;
+                                of a batch of one nothing is shared, and it is as NEVER */
     CLATTN_CASCADE_COUNT
 } clattn_cascade;
 
@@ -97,7 +98,7 @@ typedef struct clattn_score {
     clattn_tensor bias;        /* f32, f16 or bf16, added; shapes as mask */
     const float *alibi_slopes; /* [H], host memory [Press et al. 2022] */
     const float *sinks;        /* [H] sink logits, host memory; none may be NaN or +infinity */
-    /* Or [H] in a buffer, f32, f16 or bf16, any stride, such as a model's learned ones. What it holds is not looked at: a NaN
+    /* Or [H] in a buffer, f32, f16 or bf16, such as a model's learned ones. What it holds is not looked at: a NaN
      * makes its head's rows NaN. */
     clattn_tensor sinks_device;
 
@@ -142,6 +143,25 @@ typedef struct clattn_score {
 
 /* Where keys and values lie; attention and layer share it. A layer makes k and v itself where both are absent.
  *
+ *                    k                                  k_new            Nkv of the axes*       RoPE turns
+ *   dense            [B, Hkv, N, D]                                      N                      q, k
+ *     with k_new     the same, a cache                  [B, Hkv, n, D]   N                      q, k_new
+ *   past             [B, Hkv, N, D] behind past_k       either           P + N                  q, k; with k_new q, k_new
+ *   pages            [pages, Hkv, page_size, D]         either           max_blocks * page_size q; with k_new q, k_new
+ *   ragged, packed   [1, Hkv, T, D], cu_seqlens_kv      refused          max_kv, and P          q, k
+ *   ragged, dense    [B, Hkv, N, D], past or pages,     [1, Hkv, T, D]   as without cu_seqlens  as without cu_seqlens
+ *                    with q packed                      packed as q
+ *   * of mask, bias, weights, scores and block_mask. kv_lengths count all keys of an item: past rows, those of k, new ones; where
+ *     they are NULL it has all that there is, past_length[b] + N behind a past.
+ *
+ *   What you have                                what to set
+ *   a cache, and new rows for it                 k, v: the cache; k_new, v_new: the rows; score.kv_lengths: keys with the new ones
+ *   a prefix that all items share                past_k, past_v: the prefix, with 1 in B; k, v: what each item has behind it
+ *   padding on the right                         score.kv_lengths, score.q_lengths
+ *   padding on the left                          score.mask_mod "j >= buffer0(b)", with the pads of each item in mod_buffers[0]
+ *   items that lie elsewhere (cache_batch_idx)   block_table [B, 1]: where; page_size: the cache's rows
+ *   steps of a decoder                           one params struct that is kept: lengths and offsets change from step to step
+ *
  * v may be a view of k. Multi-head latent attention [DeepSeek-V2, 2024] in its absorbed form keeps one row a token, the latent
  * c (512 numbers) and the turned k_rope (64), as the key of all heads; its first 512 numbers are the value:
  *   k = clattn_tensor_bhsd(cache, type, B, 1, Nkv, 576); v = k; v.shape[3] = 512;
@@ -152,102 +172,90 @@ typedef struct clattn_score {
  * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8, v_scale is k_scale. A kernel for many query
  * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
-    clattn_tensor k; /* [B, Hkv, Nkv, D], last stride 1; of pages and beside past_k see there */
-    clattn_tensor v; /* [B, Hkv, Nkv, Dv], k's type, last stride 1 */
-    /* f32 [B, Hkv, Nkv], what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
-     * was turned before: RoPE then is UNSUPPORTED here but with k_new or pages, where it turns no key that is stored. */
+    clattn_tensor k; /* see the table */
+    clattn_tensor v; /* as k, with Dv in place of D; k's type */
+    /* f32, k's shape without D, what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
+     * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
 
-    /* Past keys and values, such as a cache: the keys of item b are its past rows [0, past_length[b]) and then the rows
-     * of k, read where they lie. A size of 1 in B repeats: a prefix that all items share. Nkv is everywhere else the
-     * whole count, P + N of k's rows: axes of mask, bias, weights, scores and block_mask; key j of an item is its past
-     * row j below past_length[b], else row j - past_length[b] of k, and it has past_length[b] + N keys at most:
-     * kv_lengths count them all, and are so where they are NULL. Rows past those are not read. With rope the past
-     * rows were turned before they were stored: it turns q and k, whose row n has position
-     * `rope.position` + past_length[b] + n. */
-    clattn_tensor past_k;                     /* [B or 1, Hkv, P, D], last stride 1, k's type; rank 0: none */
-    clattn_tensor past_v;                     /* [B or 1, Hkv, P, Dv], last stride 1, k's type */
+    /* Past keys and values, such as a cache or a prefix: the keys of item b are its past rows [0, past_length[b]) and then the rows
+     * of k, read where they lie. A size of 1 in B repeats: a prefix that all items share. Key j of an item is its past row j below
+     * past_length[b], else row j - past_length[b] of k. A kv_length below past_length[b] ends within the past. Rows that are no
+     * item's keys are not read. The past was turned before it was stored; row n of k has position `rope.position` + past_length[b] + n. */
+    clattn_tensor past_k, past_v;             /* [B or 1, Hkv, P, D or Dv], k's type; rank 0: none */
     clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
     const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
 
-    /* Pages: k and v are then pools [pages, Hkv, page_size, D or Dv] (and their scales [pages, Hkv, page_size]), of any
-     * strides, and key j of item b is row j % page_size of the page block_table[b][j / page_size]. Nkv is
-     * max_blocks * page_size everywhere else; kv_lengths say how many keys there are. Items may share pages, and a
-     * number outside the pool reads its first or last page. With rope the rows of pages were turned before they were
-     * stored: it turns q alone. [vLLM's PagedAttention, Kwon et al. 2023; FlashAttention's block_table] */
-    clattn_tensor block_table; /* i32 [B, max_blocks], any strides; rank 0: none. Not with past_k */
+    /* Pages: k and v are pools, and key j of item b is row j % page_size of the page block_table[b][j / page_size]. Items may share
+     * pages, and a number outside the pool reads its first or last page. [vLLM's PagedAttention, Kwon et al. 2023] */
+    clattn_tensor block_table; /* i32 [B, max_blocks]; rank 0: none. Not with past_k */
     int32_t page_size;         /* rows of a page, 1 or more, with block_table */
 
-    /* Optional, [B, Hkv, n, D] and [B, Hkv, n, Dv], f32, f16 or bf16: new rows, written into k and v, which are caches, before the
-     * call looks at them: the last n of the keys that it has, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are given and
-     * n is Nq, the first q_lengths[b] of them from kv_lengths[b] - q_lengths[b] on. In pages they go where block_table says, and
-     * nowhere where it names no page; no row may be that of two items. Of a ragged batch they are packed as q's rows, [1, Hkv, T,
-     * D], as many of each sequence; k and v are caches there, too, not packed. Beside past_k, such as a prefix that all items
-     * share, k and v are the cache of what comes behind it: kv_lengths and positions count past rows first, as everywhere, new key
-     * j goes to row j - past_length[b] of k, and the past is read alone: an item has n keys or more behind it. Converted, quantised
-     * and turned as clattn_append_enqueue does; RoPE then turns them and q, and not the keys that lie in the cache, which were
-     * turned when they came (rope.k_positions are those of the new rows). Where v is a view of k, v_new is the same view of k_new,
-     * and the rows are turned before. */
+    /* Optional, f32, f16 or bf16: new rows, written into k and v, which are caches, before the call looks at them: the last n of an
+     * item's keys, from kv_lengths[b] - n on, or Nkv - n; where q_lengths are given and n is Nq, the first q_lengths[b] of them, from
+     * kv_lengths[b] - q_lengths[b] on; of a ragged batch as many as the sequence has query rows. They are written, too, where Nq is 0.
+     * All lie behind the past, which is read alone: new key j goes to row j - past_length[b] of k. In pages they go where block_table
+     * says, and nowhere where it names no page; no row may be that of two items. Converted, quantised and turned as
+     * clattn_append_enqueue does; rope.k_positions are those of the new rows. Where v is a view of k, v_new is the same view of
+     * k_new, and the caller turns the rows before: rope is refused. */
     clattn_tensor k_new, v_new;
 
     /* Ragged batches: see clattn_attention_params. */
     const int32_t *cu_seqlens_kv;       /* [B+1], host memory: k and v are packed */
     clattn_tensor cu_seqlens_kv_device; /* i32 [B+1], or in a buffer */
-    clattn_tensor
-        kv_lengths_device; /* i32 [B], with cu_seqlens_q_device, of keys that are not packed: kv_lengths */
+    /* i32 [B], kv_lengths in a buffer: with cu_seqlens_q_device, of keys that are not packed [FlashAttention's seqused_k] */
+    clattn_tensor kv_lengths_device;
 } clattn_kv;
 
 /* One attention call: scores as clattn_score says, then
  *   m = max_j s,  l = sum_j exp(s - m)             plus exp(sink[h] - m) in l with sinks
  *   out[i] = sum_j exp(s - m) / l * v[j]           lse[i] = m + ln l, natural
- * A row that sees no key has out = 0, weights = 0 and lse = -inf (with a sink: lse = sink). A hidden NaN in K
+ * A row that sees no key, or none whose score is above -inf, has out = 0, weights = 0 and lse = -inf (with a sink: lse = sink). A hidden NaN in K
  * or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754 says; the weight of a hidden
  * key is 0 there, too. Storage is f32, f16 or bf16; q and out, k and v may differ in pairs. Sums and softmax are
  * float32. Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022
  * (FlashAttention). */
 typedef struct clattn_attention_params {
-    clattn_tensor q;   /* [B, H, Nq, D], last stride 1 */
+    clattn_tensor q;   /* [B, H, Nq, D] */
     clattn_kv kv;      /* keys and values */
-    clattn_tensor out; /* [B, H, Nq, Dv], last stride 1 */
+    clattn_tensor out; /* [B, H, Nq, Dv] */
     clattn_tensor lse; /* optional, f32 [B, H, Nq] */
     /* Optional attention weights, after the softmax [B, H, Nq, Nkv], f32, f16 or bf16. */
     clattn_tensor weights;
     /* Optional score tap [B, H, Nq, Nkv], f32, taken at `scores_at`; -inf for keys past a length at every
-     * tap. */
+     * tap. A key that something else hides has its true score until masks are applied, NaN of a NaN. */
     clattn_tensor scores;
     clattn_tap scores_at;
 
     clattn_score score;
 
-    /* Applied to q and k before the scores. Scratch memory holds the turned copies; in a layer the projections
-     * turn what they make, where they can. */
+    /* Applied to q and k before the scores. Scratch memory holds the turned copies, rounded to q's and k's types; in a layer the
+     * projections turn what they make, where they can. */
     clattn_rope rope;
 
-    clattn_kernel kernel;   /* which path; one that cannot do the call is an error, never silently another */
-    int32_t splits;         /* key ranges of the decode path; 0: the planner decides */
+    clattn_kernel kernel; /* which path; one that cannot do the call is an error, never silently another */
+    int32_t splits; /* key ranges of the decode path, so of at most 16 query rows; 0: the planner decides */
     clattn_cascade cascade; /* of a past that items share */
 
     /* Ragged batches: B = `sequences` of different lengths, packed one behind the other, and no work for padding. q, out
      * and lse then have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]: memory [T, H, D] is such a
      * view. Sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1; the first number is 0, none is below the
-     * one before, so that a sequence may have no rows, and the last is at most T. Keys and values are packed likewise,
-     * [1, Hkv, T, D] with cu_seqlens_kv, or, without it, a dense batch [B, Hkv, Nkv, D], such as a cache, or pages, whose
-     * kv_lengths may lie in a buffer as the other arrays do [FlashAttention's seqused_k]. Of past keys, [B or 1, Hkv, P, D],
-     * kv.k has the rest, packed or dense; Nkv is P and the longest of that.
+     * one before, so that a sequence may have no rows, and the last is at most T. Keys lie as clattn_kv's table says.
      * All else is as in a dense batch of such lengths: rows, keys and positions count inside their sequence; lengths are the
-     * sequences' own, or q_lengths and kv_lengths where those say less (the rest of a sequence's rows is not looked at);
-     * arrays [B] have a number for each; mask, bias, weights, scores and block mask have axes [.., max_q, max_kv].
-     * [FlashAttention's varlen functions]
+     * sequences' own, or q_lengths and kv_lengths, which are no greater (the rest of a sequence's rows is not looked at, and rows of
+     * out and lse that are nobody's are not written); arrays [B] have a number for each; mask, bias, weights, scores and block mask
+     * have axes [.., max_q, max_kv]. [FlashAttention's varlen functions]
      * The arrays lie in host memory, all of them, or all in buffers. Of those on the host the work is planned: each
      * work-group has rows, long sequences come first. Of those in buffers the host knows nothing, and max_q and max_kv say
      * what no sequence exceeds: a table is made by a small kernel before the others, and of the work-groups, T / rows + B of
      * each head, some find nothing to do. Whatever stands in such a buffer, nothing is read or written outside the
-     * tensors: numbers are taken as the nearest that is allowed, and longer sequences as max_q and max_kv. */
+     * tensors: a sequence begins at its number, held within 0 and T, and ends at the next one, not before its own, and after max_q
+     * rows or max_kv keys at most; sequences may then share rows of out. */
     int32_t sequences;                 /* B, with cu_seqlens_q alone; may be 0 */
     const int32_t *cu_seqlens_q;       /* [B+1], host memory */
     clattn_tensor cu_seqlens_q_device; /* i32 [B+1], or in a buffer */
-    /* The longest sequence's rows and keys: with arrays in host memory 0 (found there) or a bound of them, in buffers the
-     * bound. max_kv is of packed keys alone. */
+    /* The longest sequence's rows and keys, whatever lengths say: with arrays in host memory 0 (found there) or a bound of them, in
+     * buffers the bound, at least 1 where there are sequences and T is. max_kv is of packed keys alone. */
     int32_t max_q, max_kv;
 
     /* Optional scratch memory of at least clattn_attention_workspace() bytes, so that the call takes none of
@@ -317,8 +325,8 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  *              already ended with an error is refused; whether one that does so later stops the call is the driver's
  *   event      NULL, or receives an event that completes when every output is written, and NULL where the call fails;
  *              the caller releases it
- * Sizes of zero: B, H or Nq of 0 does nothing and succeeds; Nkv of 0 makes every row empty; D or Dv of 0 is refused, and
- * so is Hkv of 0 where H is not. Of q, k, v and out those without elements need no buffer.
+ * Sizes of zero: B, H or Nq of 0 does nothing but write k_new and v_new, and succeeds; Nkv of 0 makes every row empty; D or Dv of 0 is refused, and
+ * so is Hkv of 0 where H is not. Of q, k, v, out, k_new, v_new and block_table those without elements need no buffer.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
  * Threads   any, one queue a thread.
  * Blocking  never for the result, unless with `progress`: then until all is done, also for what wait_list holds; a kernel

@@ -54,7 +54,8 @@ typedef struct clattn_packed {
 
 /* QK-norm: RMSNorm of q and k between their projections and RoPE, in float32:
  *   x = x / sqrt(mean(x^2) + norm_epsilon) * w       or (1 + w) with norm_plus_one [Gemma]
- * where w is q_norm or k_norm, or 1 where that is absent. Source: Zhang and Sennrich 2019; Henry et al. 2020 for q and k. */
+ * where w is q_norm or k_norm, or 1 where that is absent; norm_plus_one needs one of them, and is refused without, as are
+ * norm_epsilon and weights without a norm. Source: Zhang and Sennrich 2019; Henry et al. 2020 for q and k. */
 typedef enum clattn_norm {
     CLATTN_NORM_NONE = 0,
     CLATTN_NORM_HEADS, /* the mean is of a head's D numbers, weights are [D] [Qwen3, Gemma 3] */
@@ -67,7 +68,7 @@ typedef enum clattn_norm {
  *   heads are consecutive columns;  QK-norm, RoPE and attention as they say;
  *   heads = heads * sigmoid(x Wgate^T + bgate)               with a gate [Qiu et al. 2025, "Gated Attention"]
  *   out = concat(heads) Wo^T + bo
- * Weight matrices are [out, in], dense rows (last stride 1), as frameworks store them. Biases are optional. D
+ * Weight matrices are [out, in], dense rows, as frameworks store them. Biases are optional. D
  * is wq's rows / heads, Dv is wv's rows / kv_heads; they may differ, and M need not be heads * D. x, y and
  * out share one type; so do the weight matrices, the biases and norms being of any. Source: Vaswani et al.
  * 2017, section 3.2.2.
@@ -76,9 +77,9 @@ typedef enum clattn_norm {
  * packed_wv and k_norm are absent. Such keys were normalised and turned when they were made: norm and rope are then of
  * q alone, whose row i has the position rope.position + i + shift[b]. Their type may differ from x's, as in attention. */
 typedef struct clattn_layer_params {
-    clattn_tensor x;              /* [B, Nq, M], last stride 1 */
-    clattn_tensor y;              /* optional [B, Nkv, My], last stride 1: cross-attention */
-    clattn_tensor out;            /* [B, Nq, Mo], last stride 1 */
+    clattn_tensor x;              /* [B, Nq, M] */
+    clattn_tensor y;              /* optional [B, Nkv, My]: cross-attention */
+    clattn_tensor out;            /* [B, Nq, Mo] */
     clattn_tensor wq, wk, wv, wo; /* [H*D, M], [Hkv*D, My], [Hkv*Dv, My], [Mo, H*Dv] */
     clattn_tensor bq, bk, bv, bo; /* optional [H*D], [Hkv*D], [Hkv*Dv], [Mo] */
     int32_t heads, kv_heads;      /* kv_heads 0: heads */
@@ -132,7 +133,7 @@ CLATTN_API clattn_status clattn_layer_plan(clattn_context *context, const clattn
 CLATTN_API clattn_status clattn_layer_prepare(clattn_context *context, const clattn_layer_params *params);
 
 /* Enqueue one layer. `params->workspace`, where given, holds at least clattn_layer_workspace()
- * bytes. Sizes of zero: B or Nq of 0 does nothing and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
+ * bytes. Sizes of zero: B or Nq of 0 does nothing, not even append, and succeeds; Nkv of 0 leaves bo, or 0 without one; widths, heads and
  * head sizes of 0 are refused.   Lifetime, threads, returns: as clattn_attention_enqueue; UNSUPPORTED also where projections need
  * CLBlast and the library was built without it.   Blocking: CLBlast compiles on its first call. */
 CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_command_queue queue,
@@ -145,10 +146,10 @@ CLATTN_API clattn_status clattn_layer_enqueue(clattn_context *context, cl_comman
  *   k = y Wk^T + bk, normalised, then turned by RoPE: row j has position rope.position + j;  v = y Wv^T + bv
  * The projections are clattn's own kernels. Hkv is k's, D and Dv are k's and v's last sizes. */
 typedef struct clattn_layer_kv_params {
-    clattn_tensor y;      /* [B, Nkv, My], last stride 1 */
+    clattn_tensor y;      /* [B, Nkv, My] */
     clattn_tensor wk, wv; /* [Hkv*D, My], [Hkv*Dv, My] */
     clattn_tensor bk, bv; /* optional [Hkv*D], [Hkv*Dv] */
-    clattn_tensor k, v;   /* written: [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv], of y's type, last stride 1 */
+    clattn_tensor k, v;   /* written: [B, Hkv, Nkv, D], [B, Hkv, Nkv, Dv], of y's type */
     clattn_precision precision;
     clattn_packed packed_wk, packed_wv; /* optional, of clattn_linear_pack */
     clattn_norm norm;                   /* of k; these and rope as in clattn_layer_params */
@@ -170,9 +171,9 @@ CLATTN_API clattn_status clattn_layer_kv_enqueue(clattn_context *context, cl_com
  *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
  * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. */
 typedef struct clattn_linear_params {
-    clattn_tensor x;   /* [B, N, K], last stride 1 */
-    clattn_tensor out; /* [B, N, M], x's type, last stride 1 */
-    clattn_tensor w;   /* [M, K], dense rows (last stride 1), as frameworks store it */
+    clattn_tensor x;   /* [B, N, K] */
+    clattn_tensor out; /* [B, N, M], x's type */
+    clattn_tensor w;   /* [M, K], dense rows, as frameworks store it */
     clattn_tensor b;   /* optional [M] */
     clattn_projection projection;
     clattn_precision precision;

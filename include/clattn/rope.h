@@ -12,7 +12,7 @@ extern "C" {
 /* -------------------------------------------------------------------------------------------- rope --- */
 
 typedef enum clattn_rope_layout {
-    CLATTN_ROPE_NONE = 0,    /* nothing is turned, and positions are not looked at */
+    CLATTN_ROPE_NONE = 0,    /* nothing is turned; every other field then is 0, or the call is refused */
     CLATTN_ROPE_HALF,        /* pairs (x[d], x[d + R/2]) [Hugging Face, GPT-NeoX] */
     CLATTN_ROPE_INTERLEAVED, /* pairs (x[2d], x[2d+1]) [RoFormer, GPT-J, Meta's Llama] */
     CLATTN_ROPE_COUNT
@@ -21,7 +21,7 @@ typedef enum clattn_rope_layout {
 typedef enum clattn_rope_scaling {
     CLATTN_ROPE_SCALING_NONE = 0,
     CLATTN_ROPE_SCALING_LINEAR, /* position / factor */
-    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)) */
+    CLATTN_ROPE_SCALING_NTK,    /* base * factor^(R / (R - 2)), R of 4 or more */
     /* Each pair by the turns that it makes in original_length positions: above beta_fast they stay, below beta_slow their
      * frequencies are divided by factor, between them is a ramp over d; cosine and sine times attention_factor
      * [Peng et al. 2023, "YaRN"; its ends are whole numbers of d as in Hugging Face's Transformers] */
@@ -42,9 +42,9 @@ typedef enum clattn_rope_scaling {
  * Source: Su et al. 2021, "RoFormer", section 3.2. */
 typedef struct clattn_rope {
     clattn_rope_layout layout;
-    int rotary_dim; /* R, even, at most D; 0: D. The rest of a head passes through. */
-    double base;    /* 0: 10000 */
-    int64_t position;
+    int rotary_dim;   /* R, even, at most D; 0: D. The rest of a head passes through. */
+    double base;      /* 0: 10000 */
+    int64_t position; /* of the first: -2^24 to 2^24 - N where it counts N rows or keys */
     clattn_rope_scaling scaling;
     double factor; /* of the scaling, at least 1 */
     double
@@ -55,7 +55,7 @@ typedef struct clattn_rope {
     double attention_factor;        /* yarn; 0: 0.1 ln(factor) + 1 */
     bool untruncated;               /* yarn: the ramp's ends need not be whole numbers [gpt-oss] */
 
-    /* Optional, i32 [B or 1, N], any strides: positions of the query rows, and of the keys, in place of `position`, which
+    /* Optional, i32 [B or 1, N]: positions of the query rows, and of the keys, in place of `position`, which
      * then is 0, and of shift; each may be any int32, above 2^24 with the rounding of a float64 frequency. They concern RoPE
      * alone: causality, window and ALiBi count rows and keys as ever. Without k_positions the keys have those of the
      * rows, and are as many. Of what a ragged batch has packed they are packed, too: [1, T]. */
@@ -72,14 +72,14 @@ typedef struct clattn_rope {
 
 /* Turn the rows of one tensor, as attention turns q or k: out of place, or in place where y is x, field by field. */
 typedef struct clattn_rope_params {
-    clattn_tensor x; /* [B, H, N, D], f32, f16 or bf16, last stride 1 */
-    clattn_tensor y; /* [B, H, N, D], any of these types, last stride 1; x itself, or apart from it */
+    clattn_tensor x; /* [B, H, N, D], f32, f16 or bf16 */
+    clattn_tensor y; /* [B, H, N, D], any of these types; x itself, or apart from it */
     clattn_rope
         rope; /* row n has position rope.position + n + offset, or rope.positions[b, n]; k_positions is absent */
     int32_t offset;         /* of every batch item; rope.position + offset is -2^24 to 2^24 - N */
     const int32_t *offsets; /* [B], host memory, read during the call: of each; offset then is 0 */
     /* Optional: cosines and sines of the caller's in place of base and scaling, which then are 0, both f32, f16 or
-     * bf16, any strides: [P, R/2], of each position, or [B or 1, N, R/2], of each row, where no position is said. A
+     * bf16: [P, R/2], of each position, or [B or 1, N, R/2], of each row, where no position is said. A
      * position below 0 or above P - 1 that rope.positions hold is taken for that end; one that is said here is
      * refused. [ONNX RotaryEmbedding: cos_cache, sin_cache, position_ids] */
     clattn_tensor cos, sin;

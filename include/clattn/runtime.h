@@ -254,8 +254,15 @@ typedef struct clattn_context_params {
     const char *cache_dir;
     /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
     uint64_t cache_max_bytes;
-    /* Rows made by `clattn tune` (a file's whole text, not its name); NULL: the rows that the library ships.
-     * Copied. Rows with parameters of CLBlast's kernels (clblast_xgemm, clblast_xgemm_direct, clblast_gemm) are given to
+    /* Rows made by `clattn tune`, or by hand (a file's whole text, not its name); NULL: the rows that the library ships. Copied.
+     *     flash_lanes cpu=1 lanes=16 type=f32 d=1..96 nq=33.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64   # a remark
+     * A line is a row: a kernel, as plans name it, conditions that must all hold, a colon, and knobs that take the place of the
+     * planner's, none or some; the first row that fits wins, before all that is shipped. A condition is a number or a range with open
+     * ends of: cpu (1: the device is one), lanes (floats of a CPU's vector), type (of k, v or W), d (the larger of D and Dv, or a
+     * projection's reduction), nq (rows), share (rows on one key/value head), band (keys that a window leaves a row), tall (1: tiles of
+     * 4 x 6 vectors were measured faster). `clblast nq=64.. :` sends projections to CLBlast. A row without conditions, `flash_tiles :`,
+     * has its kernel take all calls that it can, on any device: so the kernels of GPUs are tested on a CPU.
+     * Rows with parameters of CLBlast's kernels (clblast_xgemm, clblast_xgemm_direct, clblast_gemm) are given to
      * CLBlast when the context first uses it; CLBlast then has them for the device in the whole process, until other
      * rows take their place. Parameters that need more work-items or local memory than the device has are left out,
      * and the log says so. */

@@ -13,7 +13,7 @@ static knobs knobs_of(const clattn_context *c, const append *a) {
     knobs k = {.type_q = (int)side->rows->type,
                .type_kv = (int)side->cache->type,
                .work_group = 1,
-               .ragged = a->sequences > 0,
+               .ragged = a->packed,
                .paged = a->pages != NULL,
                .past = a->behind_past};
     while (!c->capabilities.is_cpu && k.work_group < GROUP && (uint64_t)k.work_group * 2 <= most)
@@ -119,10 +119,10 @@ static clattn_status check_side(clattn_context *c, const append *a, const append
     static const clattn_tensor none;
     const tensor_rule rows = {names->rows, names->rows_axes, TYPES_FLOAT, false, planning};
     const tensor_rule kept = {names->cache, names->cache_axes, TYPES_KV, true, planning};
-    const tensor_rule scale = {names->scale, "[B, Hkv, capacity]", TYPES_F32, true, planning};
-    const int64_t *x = s->rows->shape, batch = a->sequences || a->pages ? -1 : x[0];
+    const tensor_rule scale = {names->scale, "[B, Hkv, capacity]", TYPES_F32 | ANY_LAST_STRIDE, true,
+                               planning};
+    const int64_t *x = s->rows->shape, batch = a->packed || a->pages ? -1 : x[0];
     TRY(cla_tensor_check(c, s->rows, 4, &rows));
-    TRY(cla_tensor_check_shape(c, s->rows, x, &rows));
     TRY(cla_tensor_check(c, s->cache, 4, &kept));
     TRY(cla_tensor_check_shape(c, s->cache, (const int64_t[4]){batch, x[1], -1, x[3]}, &kept));
     if (x[3] < 1 || x[3] > INT32_MAX)

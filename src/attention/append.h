@@ -15,7 +15,8 @@ typedef struct append {
     const cl_mem *table;     // APPEND_ITEM_WORDS words a batch item: start and rows; NULL: `start` and all
     int32_t start;
     bool circular;
-    int sequences; // of a ragged batch, whose rows are packed; `table` is the call's then; 0: it is none
+    bool packed;   // rows are a ragged batch's, one sequence behind the other; `table` is the call's then
+    int sequences; // so many
     const page_args *pages; // of caches in pages; NULL: they are not
     const cl_mem *block_table;
     bool behind_past; // the caches are, which `past` then counts; `table` is there where it has a word

@@ -66,9 +66,19 @@ double cla_attention_flops(const call *c) {
                           : cla_unfused_flops(c));
 }
 
+// New rows of a call without query rows, which of a ragged batch are none.
+static clattn_status append_alone(call *c, chain *steps) {
+    if (!cla_kv_appends(&c->params.kv) || cla_tensor_count(&c->params.kv.k_new) == 0) return CLATTN_OK;
+    TRY(cla_kv_append_prepare(c));
+    TRY(cla_kv_append_table(c, steps));
+    if (c->turns) TRY(cla_rope_frequencies(c, steps));
+    cla_chain_hear(steps, c->params.progress, cla_kv_append_flops(c));
+    return cla_kv_append_enqueue(c, steps);
+}
+
 clattn_status cla_attention_enqueue_call(call *c, chain *steps) {
     const bool fused = c->variant.family->path != CLATTN_KERNEL_UNFUSED;
-    if (c->empty) return CLATTN_OK;
+    if (c->empty) return append_alone(c, steps);
     TRY(cla_attention_prepare_call(c)); // a kernel that does not build fails before anything is enqueued
     TRY(cla_workspace_take(steps, c->params.workspace, c->workspace_bytes, &c->workspace));
     TRY(cla_call_table(c, steps));

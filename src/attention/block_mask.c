@@ -35,8 +35,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     if (!cla_tensor_given(to))
         return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
                                 "block_mask: is absent: it is what is written");
-    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]", TYPES_BOOL, true,
-                              false};
+    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]",
+                              TYPES_BOOL | ANY_LAST_STRIDE, true, false};
     TRY(cla_tensor_check(context, to, 4, &rule));
     cla_views_begin(&v, context);
     cla_views_add(&v, "block_mask", to, VIEW_WRITE);

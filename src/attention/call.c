@@ -38,7 +38,6 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(x, &p->q, 4, &q));
-    TRY(cla_tensor_check_shape(x, &p->q, p->q.shape, &q));
     const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
     const int64_t items = cla_ragged_sequences(p), of_keys[4] = {packed_keys ? p->q.shape[0] : items,
                                                                  p->q.shape[1], p->q.shape[2], p->q.shape[3]};
@@ -60,8 +59,9 @@ static clattn_status check_sizes(clattn_context *x, const clattn_attention_param
                                 sq[2] > keys ? "q" : "k", (long long)longest, MAX_ROWS);
     if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
-                                "heads: H = %lld must be a multiple of Hkv = %lld", (long long)sq[1],
-                                (long long)sk[1]);
+                                "heads: H = %lld must be a multiple of Hkv = %lld: axes are q [B, H, Nq, D] "
+                                "and k [B, Hkv, Nkv, D], clattn_tensor_bshd views [B, N, H, D] so",
+                                (long long)sq[1], (long long)sk[1]);
     const int64_t batch = cla_ragged_sequences(p);
     if (batch * sq[1] > INT32_MAX)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
@@ -103,7 +103,7 @@ static void fill_problem(call *c) {
 }
 
 static clattn_status check_lse(const call *c, bool planning) {
-    const tensor_rule lse = {"lse", "[B, H, Nq]", TYPES_F32, true, planning};
+    const tensor_rule lse = {"lse", "[B, H, Nq]", TYPES_F32 | ANY_LAST_STRIDE, true, planning};
     const clattn_tensor *t = &c->params.lse;
     const int64_t *const shape = c->params.q.shape;
     TRY(cla_tensor_check(c->context, t, 3, &lse));
@@ -123,8 +123,8 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     const int64_t full[4] = {m->batch, m->heads, m->n_q, m->n_kv};
     const tensor_rule weights = {"weights", "[B, H, Nq, Nkv]", TYPES_FLOAT, true, planning};
     const tensor_rule scores = {"scores", "[B, H, Nq, Nkv]", TYPES_F32, true, planning};
-    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL, false, planning};
-    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT, false, planning};
+    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
+    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (cla_tensor_given(&p->lse)) TRY(check_lse(c, planning));
     if (m->wants_weights) {
         TRY(cla_tensor_check(x, &p->weights, 4, &weights));
@@ -149,7 +149,8 @@ static clattn_status check_mods(call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &s->mod_buffers[n];
-        const tensor_rule rule = {mod_buffer_names[n], "1 to 4 axes", MOD_TYPES, false, planning};
+        const tensor_rule rule = {mod_buffer_names[n], "1 to 4 axes", MOD_TYPES | ANY_LAST_STRIDE, false,
+                                  planning};
         if (!cla_tensor_given(t)) continue;
         if (!s->score_mod && !s->mask_mod)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
@@ -169,8 +170,8 @@ static clattn_status check_blocks(call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     const clattn_tensor *t = &s->block_mask;
     const problem *m = &c->problem;
-    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]", TYPES_BOOL, false,
-                              planning};
+    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]",
+                              TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
     if (!cla_tensor_given(t)) return CLATTN_OK;
     if (!s->mask_mod && !cla_tensor_given(&s->mask))
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,

@@ -43,7 +43,7 @@ static clattn_status check_sizes(const mask_job *job) {
 }
 
 static clattn_status check(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
-    const tensor_rule rule = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL, true, false};
+    const tensor_rule rule = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, true, false};
     mask_job *job = to;
     call_views v;
     (void)purpose; // there is only the enqueue
@@ -62,12 +62,13 @@ static clattn_status run(void *from, chain *steps) {
     const clattn_dropout_mask_params *p = &job->params;
     const int64_t *shape = p->mask.shape;
     const knobs k = {.dropout = 1};
-    const dropout_mask_args a = {cla_tensor_view(&p->mask), (int32_t)shape[0], (int32_t)shape[1],
-                                 (int32_t)shape[2], (int32_t)shape[3]};
+    dropout_mask_args a = {cla_tensor_view(&p->mask), (int32_t)shape[0], (int32_t)shape[1], (int32_t)shape[2],
+                           (int32_t)shape[3]};
     const dropout_args dropout = cla_dropout_arguments(p->dropout, p->dropout_seed);
     const size_t items[3] = {((size_t)shape[3] + 3) / 4, (size_t)shape[2],
                              (size_t)shape[0] * (size_t)shape[1]};
     launch l = {.flops = KEY_FLOPS * (double)cla_tensor_count(&p->mask), .cuts_first = true};
+    a.mask.column = p->mask.stride[3];
     if (cla_tensor_count(&p->mask) == 0) return CLATTN_OK;
     TRY(cla_program_get(job->context, KERNEL_DROPOUT_MASK, &k, &l.program));
     cla_launch_items(&l, job->context, items, (const size_t[3]){64, 1, 1});

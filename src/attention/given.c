@@ -9,12 +9,18 @@ void cla_given_views(const given_views *g, bool optional, clattn_tensor *const v
     if (optional && !g->planning) cla_tensor_drop_absent(views, count);
 }
 
+void cla_given_new(const given_views *g, clattn_tensor *k_new, clattn_tensor *v_new) {
+    CLA_GIVEN(g, !g->inner && !cla_tensor_is_empty(k_new), k_new);
+    CLA_GIVEN(g, !g->inner && !cla_tensor_is_empty(v_new), v_new);
+}
+
 void cla_given_kv(const given_views *g, clattn_kv *kv) {
     CLA_GIVEN(g, false, &kv->k, &kv->v);
     CLA_GIVEN(g, true, &kv->k_scale, &kv->v_scale, &kv->past_k_scale, &kv->past_v_scale,
               &kv->cu_seqlens_kv_device, &kv->kv_lengths_device);
-    CLA_GIVEN(g, !g->sizes, &kv->past_k, &kv->past_v, &kv->block_table);
-    CLA_GIVEN(g, !g->inner, &kv->k_new, &kv->v_new);
+    CLA_GIVEN(g, !g->sizes, &kv->past_k, &kv->past_v);
+    CLA_GIVEN(g, !g->sizes && !cla_tensor_is_empty(&kv->block_table), &kv->block_table);
+    cla_given_new(g, &kv->k_new, &kv->v_new);
 }
 
 void cla_given_score(const given_views *g, clattn_score *s) {

@@ -16,6 +16,8 @@ void cla_given_views(const given_views *g, bool optional, clattn_tensor *const v
     cla_given_views(g, optional, (clattn_tensor *const[]){__VA_ARGS__},                                      \
                     (int)(sizeof((clattn_tensor *const[]){__VA_ARGS__}) / sizeof(clattn_tensor *)))
 
+// New rows, of which there may be none: without elements they need no buffer to be there.
+void cla_given_new(const given_views *g, clattn_tensor *k_new, clattn_tensor *v_new);
 void cla_given_attention(const given_views *g, clattn_attention_params *p);
 void cla_given_kv(const given_views *g, clattn_kv *kv);
 void cla_given_score(const given_views *g, clattn_score *s);

@@ -54,8 +54,8 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     if (kv->v.type != kv->k.type)
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "v: its type differs from k's: both must be stored alike");
-    const tensor_rule k_scale = {"k_scale", "[B, Hkv, Nkv]", TYPES_F32, false, planning},
-                      v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32, false, planning};
+    const tensor_rule k_scale = {"k_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning},
+                      v_scale = {"v_scale", "[B, Hkv, Nkv]", TYPES_F32 | ANY_LAST_STRIDE, false, planning};
     TRY(cla_kv_check_scale(x, &kv->k_scale, &kv->k, &k_scale));
     TRY(cla_kv_check_scale(x, &kv->v_scale, &kv->v, &v_scale));
     return cla_kv_check_places(x, kv, items, planning);

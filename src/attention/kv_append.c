@@ -63,7 +63,7 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
     if (!cla_kv_appends(kv)) return CLATTN_OK;
     a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale);
     a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale);
-    a->sequences = c->ragged.given ? c->ragged.sequences : 0;
+    a->packed = c->ragged.given, a->sequences = c->ragged.sequences;
     if (cla_kv_is_paged(kv)) a->pages = &c->pages, a->block_table = &kv->block_table.buffer;
     a->behind_past = cla_kv_has_past(kv);
     a->capacity = (int)(a->behind_past ? kv->k.shape[2] : cla_kv_count(kv));

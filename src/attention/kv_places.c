@@ -61,15 +61,17 @@ static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t 
             "block_table: not with past_k: a prefix is pages that the block table repeats");
     TRY(check_past_view(c, &kv->past_k, &kv->k, &k, batch, -1));
     TRY(check_past_view(c, &kv->past_v, &kv->v, &v, batch, kv->past_k.shape[2]));
-    const tensor_rule k_scale = {"past_k_scale", "[B or 1, Hkv, P]", TYPES_F32, false, planning},
-                      v_scale = {"past_v_scale", "[B or 1, Hkv, P]", TYPES_F32, false, planning};
+    const tensor_rule k_scale = {"past_k_scale", "[B or 1, Hkv, P]", TYPES_F32 | ANY_LAST_STRIDE, false,
+                                 planning},
+                      v_scale = {"past_v_scale", "[B or 1, Hkv, P]", TYPES_F32 | ANY_LAST_STRIDE, false,
+                                 planning};
     TRY(cla_kv_check_scale(c, &kv->past_k_scale, &kv->past_k, &k_scale));
     return cla_kv_check_scale(c, &kv->past_v_scale, &kv->past_v, &v_scale);
 }
 
 static clattn_status check_pages(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
     const clattn_tensor *t = &kv->block_table;
-    const tensor_rule rule = {"block_table", "[B, max_blocks]", TYPES_I32, false, planning};
+    const tensor_rule rule = {"block_table", "[B, max_blocks]", TYPES_I32 | ANY_LAST_STRIDE, false, planning};
     if (!cla_kv_is_paged(kv))
         return kv->page_size ? refuse_without(c, "page_size", "block_table") : CLATTN_OK;
     if (t->rank == 2 && t->type != CLATTN_TYPE_I32)

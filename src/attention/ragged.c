@@ -98,14 +98,14 @@ static clattn_status check_array(const call *c, const array_rule *a) {
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                     "%s: sequence %d has %d rows, more than %s, %d", a->name, b, length,
                                     a->most_name, most);
-        if (length > *a->longest) *a->longest = length;
+        if (!most && to - from > *a->longest) *a->longest = to - from; // whatever lengths say, step by step
     }
     return CLATTN_OK;
 }
 
 static clattn_status check_device_array(clattn_context *x, const char *name, const clattn_tensor *t,
                                         int sequences, int more, bool planning) {
-    const tensor_rule rule = {name, more ? "[B + 1]" : "[B]", TYPES_I32, false, planning};
+    const tensor_rule rule = {name, more ? "[B + 1]" : "[B]", TYPES_I32 | ANY_LAST_STRIDE, false, planning};
     const int64_t shape = (int64_t)sequences + more;
     TRY(cla_tensor_check(x, t, 1, &rule));
     if (t->shape[0] == shape) return CLATTN_OK;
@@ -156,7 +156,7 @@ static clattn_status check_device(call *c, bool planning) {
                                planning));
     if (cla_tensor_given(&p->kv.kv_lengths_device))
         TRY(check_device_array(x, "kv_lengths_device", &p->kv.kv_lengths_device, r->sequences, 0, planning));
-    if ((r->most_q == 0 && r->total_q > 0) || (r->most_kv == 0 && r->total_kv > 0))
+    if (r->sequences && ((r->most_q == 0 && r->total_q > 0) || (r->most_kv == 0 && r->total_kv > 0)))
         return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
                                 "%s: is 0: with arrays on the device the longest sequence must be given",
                                 r->most_q == 0 && r->total_q > 0 ? "max_q" : "max_kv");

@@ -33,7 +33,6 @@ static clattn_status check_tensors(rope_job *job, bool planning) {
     const tensor_rule y = {"y", "[B, H, N, D]", TYPES_FLOAT, true, planning};
     const int64_t *s = p->x.shape;
     TRY(cla_tensor_check(c, &p->x, 4, &x));
-    TRY(cla_tensor_check_shape(c, &p->x, s, &x));
     TRY(cla_tensor_check(c, &p->y, 4, &y));
     TRY(cla_tensor_check_shape(c, &p->y, s, &y));
     job->in_place = same_view(&p->x, &p->y);
@@ -118,8 +117,8 @@ static clattn_status check_cached(rope_job *job, bool planning) {
     if (p->rope.base != 0.0 || p->rope.scaling != CLATTN_ROPE_SCALING_NONE)
         return refuse_both(c, p->rope.base != 0.0 ? "rope.base" : "rope.scaling", "cos");
     for (int i = 0; i < 2; i++) {
-        const tensor_rule rule = {names[i], rank == 3 ? "[B or 1, N, R/2]" : "[P, R/2]", TYPES_FLOAT, false,
-                                  planning};
+        const tensor_rule rule = {names[i], rank == 3 ? "[B or 1, N, R/2]" : "[P, R/2]",
+                                  TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
         TRY(cla_tensor_check(c, both[i], rank, &rule));
         bool fits = both[i]->shape[rank - 1] == pairs;
         if (rank == 3) fits = fits && (s[0] == 1 || s[0] == p->x.shape[0]) && s[1] == p->x.shape[2];

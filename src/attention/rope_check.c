@@ -63,6 +63,37 @@ static clattn_status check_sections(clattn_context *c, const clattn_rope *r, int
                             "rope.sections: need rope.positions [3, B or 1, N], which are absent");
 }
 
+// Every other field, which without a layout would be without effect. A new one has its line here.
+static clattn_status check_unused(clattn_context *c, const clattn_rope *r) {
+    const struct {
+        bool given;
+        const char *name;
+    } fields[] = {{r->rotary_dim != 0, "rotary_dim"},
+                  {r->base != 0.0, "base"},
+                  {r->position != 0, "position"},
+                  {r->scaling != CLATTN_ROPE_SCALING_NONE, "scaling"},
+                  {r->factor != 0.0, "factor"},
+                  {r->original_length != 0.0, "original_length"},
+                  {r->length != 0.0, "length"},
+                  {r->low_factor != 0.0, "low_factor"},
+                  {r->high_factor != 0.0, "high_factor"},
+                  {r->beta_fast != 0.0, "beta_fast"},
+                  {r->beta_slow != 0.0, "beta_slow"},
+                  {r->attention_factor != 0.0, "attention_factor"},
+                  {r->untruncated, "untruncated"},
+                  {cla_tensor_given(&r->positions), "positions"},
+                  {cla_tensor_given(&r->k_positions), "k_positions"},
+                  {cla_rope_has_sections(r), "sections"},
+                  {r->sections_interleaved, "sections_interleaved"}};
+    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
+        if (fields[i].given)
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "rope.%s: is given, and rope.layout is NONE: half or interleaved turns, "
+                                    "without one all fields are 0",
+                                    fields[i].name);
+    return CLATTN_OK;
+}
+
 clattn_status cla_rope_check_numbers(clattn_context *c, const clattn_rope *r, int head_dim) {
     if ((unsigned)r->layout >= CLATTN_ROPE_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "rope.layout: %d is none of CLATTN_ROPE_*",
@@ -70,7 +101,7 @@ clattn_status cla_rope_check_numbers(clattn_context *c, const clattn_rope *r, in
     if ((unsigned)r->scaling >= CLATTN_ROPE_SCALING_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.scaling: %d is none of CLATTN_ROPE_SCALING_*", (int)r->scaling);
-    if (r->layout == CLATTN_ROPE_NONE) return CLATTN_OK;
+    if (r->layout == CLATTN_ROPE_NONE) return check_unused(c, r);
     const int width = cla_rope_width(r, head_dim);
     if (width < 2 || width % 2 || width > head_dim)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
@@ -90,8 +121,8 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, 
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "rope.position: %lld: must be 0 where rope.positions are given",
                                 (long long)r->position);
-    const tensor_rule rule = {name, sections ? "[3, B or 1, N] (rope.sections)" : "[B or 1, N]", TYPES_I32,
-                              false, planning};
+    const tensor_rule rule = {name, sections ? "[3, B or 1, N] (rope.sections)" : "[B or 1, N]",
+                              TYPES_I32 | ANY_LAST_STRIDE, false, planning};
     TRY(cla_tensor_check(c, t, sections ? 3 : 2, &rule));
     const int64_t *items = t->shape + sections;
     if ((!sections || t->shape[0] == 3) && (items[0] == 1 || items[0] == batch) && items[1] == rows)
@@ -105,12 +136,13 @@ clattn_status cla_rope_check_positions(clattn_context *c, const clattn_rope *r, 
                             (long long)rows);
 }
 
-// Rows and keys that are counted from `position` on: all within 0 .. 2^24.
+// Rows and keys that are counted from `position` on: all within -2^24 .. 2^24.
 static clattn_status check_counted(clattn_context *c, const clattn_attention_params *p) {
     const int64_t keys = cla_kv_count(&p->kv), n = p->q.shape[2] > keys ? p->q.shape[2] : keys;
-    if (p->rope.position < 0 || n > ROPE_MAX_POSITION || p->rope.position > ROPE_MAX_POSITION - n)
+    if (p->rope.position < -ROPE_MAX_POSITION || n > ROPE_MAX_POSITION ||
+        p->rope.position > ROPE_MAX_POSITION - n)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld and %lld rows: positions must be 0 to 2^24",
+                                "rope.position: %lld and %lld rows: positions must be -2^24 to 2^24",
                                 (long long)p->rope.position, (long long)n);
     return CLATTN_OK;
 }

@@ -8,7 +8,7 @@ static bool given(const call *c) {
 
 clattn_status cla_sinks_check(const call *c, bool planning) {
     const clattn_score *s = &c->params.score;
-    const tensor_rule rule = {"sinks_device", "[H]", TYPES_FLOAT, false, planning};
+    const tensor_rule rule = {"sinks_device", "[H]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
     if (!given(c)) return CLATTN_OK;
     if (s->sinks)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,

@@ -41,14 +41,14 @@ void cla_tensor_drop_absent(clattn_tensor *const views[], int count) {
         if (!views[i]->buffer && !cla_pointer_is_left(views[i])) views[i]->rank = 0;
 }
 
-static bool has_no_elements(const clattn_tensor *t) {
-    for (int i = 0; i < t->rank; i++)
+bool cla_tensor_is_empty(const clattn_tensor *t) {
+    for (int i = 0; i < t->rank && i < CLATTN_MAX_RANK; i++) // of views that nobody has checked, too
         if (t->shape[i] == 0) return true;
     return false;
 }
 
 int64_t cla_tensor_count(const clattn_tensor *t) {
-    int64_t n = has_no_elements(t) ? 0 : 1;
+    int64_t n = cla_tensor_is_empty(t) ? 0 : 1;
     for (int i = 0; i < t->rank; i++) n *= t->shape[i]; // tensor_check has bounded it
     return n;
 }
@@ -70,15 +70,15 @@ static number_text print_numbers(const int64_t *x, int count) {
 }
 
 static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
-    const unsigned type = (unsigned)t->type;
-    if (type < CLATTN_TYPE_COUNT && (rule->types >> type & 1u)) return CLATTN_OK;
+    const unsigned type = (unsigned)t->type, types = rule->types & ~ANY_LAST_STRIDE;
+    if (type < CLATTN_TYPE_COUNT && (types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
                             rule->name, clattn_type_name(t->type),
-                            rule->types == TYPES_F32               ? "f32"
-                            : rule->types == TYPES_BOOL            ? "bool"
-                            : rule->types == 1u << CLATTN_TYPE_I32 ? "i32"
-                            : rule->types & 1u << CLATTN_TYPE_I32  ? "f32, f16, bf16, bool, i8 or i32"
-                                                                   : "f32, f16 or bf16");
+                            types == TYPES_F32    ? "f32"
+                            : types == TYPES_BOOL ? "bool"
+                            : types == TYPES_I32  ? "i32"
+                            : types & TYPES_I32   ? "f32, f16, bf16, bool, i8 or i32"
+                                                  : "f32, f16 or bf16");
 }
 
 // What a size, which is below 2^31, can be multiplied with and stay below 2^59.
@@ -141,6 +141,14 @@ static bool elements_overlap(const clattn_tensor *t) {
     return false;
 }
 
+static clattn_status check_last_stride(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
+    const int last = t->rank - 1;
+    if (rule->types & ANY_LAST_STRIDE || t->shape[last] == 1 || t->stride[last] == 1) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: last stride %lld: the last axis must be contiguous (1)", rule->name,
+                            (long long)t->stride[last]);
+}
+
 clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int rank, const tensor_rule *rule) {
     if (!cla_tensor_given(t))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: is absent: a view %s is needed", rule->name,
@@ -150,10 +158,11 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
                                 t->rank, rule->axes, rank);
     TRY(check_type(c, t, rule));
     TRY(check_numbers(c, t, rule));
-    if (has_no_elements(t)) return CLATTN_OK;
+    if (cla_tensor_is_empty(t)) return CLATTN_OK;
     if (last_index(t) < 0)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its strides reach past 2^59 elements",
                                 rule->name);
+    TRY(check_last_stride(c, t, rule));
     if (rule->output && elements_overlap(t))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "%s: elements of an output must not overlap: its strides step on each other",
@@ -161,14 +170,6 @@ clattn_status cla_tensor_check(clattn_context *c, const clattn_tensor *t, int ra
     if (cla_pointer_is_left(t)) return cla_pointer_refuse(c, t, rule->name);
     if (t->buffer || rule->planning) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is NULL", rule->name);
-}
-
-static clattn_status check_last_stride(clattn_context *c, const clattn_tensor *t, const tensor_rule *rule) {
-    const int last = t->rank - 1;
-    if (t->shape[last] <= 1 || t->stride[last] == 1) return CLATTN_OK;
-    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                            "%s: last stride %lld: the last axis must be contiguous (1)", rule->name,
-                            (long long)t->stride[last]);
 }
 
 clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, const int64_t *shape,
@@ -179,7 +180,7 @@ clattn_status cla_tensor_check_shape(clattn_context *c, const clattn_tensor *t, 
                                 rule->name, print_numbers(t->shape, t->rank).text, rule->axes,
                                 print_numbers(shape, t->rank).text);
     }
-    return check_last_stride(c, t, rule);
+    return CLATTN_OK;
 }
 
 clattn_status cla_tensor_check_broadcast(clattn_context *c, const clattn_tensor *t, const int64_t shape[4],

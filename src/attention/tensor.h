@@ -10,10 +10,12 @@
 #define TYPES_KV (TYPES_FLOAT | 1u << CLATTN_TYPE_I8)
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
+#define ANY_LAST_STRIDE                                                                                      \
+    (1u << CLATTN_TYPE_COUNT) // beside types: else the last axis must be contiguous, as tensor.h says
 
 typedef struct tensor_rule {
     const char *name, *axes; // such as "k", "[B, Hkv, Nkv, D]"
-    unsigned types;          // TYPES_...
+    unsigned types;          // TYPES_..., ANY_LAST_STRIDE
     bool output;             // elements must not overlap
     bool planning;           // a NULL buffer is fine
 } tensor_rule;
@@ -22,6 +24,7 @@ typedef struct tensor_rule {
 bool cla_tensor_given(const clattn_tensor *t);
 // Where buffers are needed, a view without one is absent, whatever its rank: so it counts as not given.
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count);
+bool cla_tensor_is_empty(const clattn_tensor *t); // an axis has no elements
 int64_t cla_tensor_count(const clattn_tensor *t);
 // One past the last element of a checked view, in elements from the start of its buffer.
 int64_t cla_tensor_end(const clattn_tensor *t);

@@ -18,7 +18,7 @@
 //   normheads normwidth, with normplain normplus normepsX     of q and k: of a head, of the width; without weights, 1 + them
 //   gateheads gateall, with gatebias    the gate of a layer: one a head, one a number
 //   ready                          keys and values of a layer are made by a call of their own before
-//   bshd padded spaced, packed     how every tensor lies; q, k and v as views of one buffer
+//   bshd padded spaced scattered, packed     how every tensor lies; q, k and v as views of one buffer
 //   lse weights[TYPE] scoresTAP    what is returned beside out; TAP: raw softcap masked softmax
 //   splitsN scaleX softcapX windowL:R
 //   maskAXES biasAXES[:TYPE]       the last axes of b h q k, 1 for one that repeats: maskqk, bias1hqk, maskb11k

@@ -80,7 +80,7 @@ const struct case_field case_fields[] = {
     WORD("rope", FIELD_SCORED, rope.layout, names_ropes),
     NUMBER("rotary", INT32, FIELD_SCORED, rope.rotary_dim),
     NUMBER("ropebase", DOUBLE, FIELD_SCORED, rope.base),
-    NUMBER("ropepos", INT64, FIELD_SCORED, rope.position),
+    NUMBER("ropepos", PLACE, FIELD_SCORED, rope.position),
     WORD("ropescale", FIELD_SCORED, rope.scaling, names_scalings),
     NUMBER("ropefactor", DOUBLE, FIELD_SCORED, rope.factor),
     NUMBER("ropeoriginal", DOUBLE, FIELD_SCORED, rope.original_length),

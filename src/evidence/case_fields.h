@@ -8,6 +8,7 @@
 enum field_kind {
     FIELD_SIZE,    // key and a number that is always there
     FIELD_INT64,   // key and a number; its default is 0, or the field at `like`
+    FIELD_PLACE,   // likewise, which may be below 0
     FIELD_INT32,   // key and a number; default 0
     FIELD_FLOAT,   // likewise
     FIELD_DOUBLE,  // likewise

@@ -38,6 +38,7 @@ static bool parse_number(struct test_case *t, const struct case_field *f, const 
     if (!whole_number(text, &x)) return false;
     if (is_size && !within(x, f->kind == FIELD_WIDTH_Y ? 0 : 1, MOST_SIZE)) return false;
     if (f->kind == FIELD_INT64 && !within(x, 0, 0x1p53)) return false;
+    if (f->kind == FIELD_PLACE && !within(x, -0x1p53, 0x1p53)) return false;
     if (f->kind == FIELD_INT32 && !within(x, 0, INT32_MAX)) return false;
     if (f->kind == FIELD_FLOAT && (fabs(x) > FLT_MAX || (x != 0.0 && fabs(x) < FLT_MIN))) return false;
     case_field_set(t, f->kind, f->at, x);

@@ -119,6 +119,7 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     const struct test_case *t = &data->test;
     const struct case_data *packed = case_ragged_pack(data);
     *a = (struct case_arrays){.op = t->op};
+    place->drawn = t->seed;
     for (int n = 0; n < CASE_INPUTS; n++) {
         const struct case_data *from = case_ragged_has(t, n) ? packed : data;
         const struct guarded_shape shape = case_shape(&from->test, n);

@@ -2,6 +2,7 @@
 // suites.
 #include "evidence/guarded.h"
 
+#include "evidence/random.h"
 #include "evidence/storage.h"
 #include "evidence/opencl.h"
 
@@ -32,6 +33,28 @@ static int64_t element(const clattn_tensor *view, int64_t n) {
     return at;
 }
 
+// The last axis must be innermost but where tensor.h says otherwise; of one element it lies anywhere.
+static void lay_scattered(clattn_tensor *view, uint64_t *drawn) {
+    struct random r = { *drawn += 77};
+    const bool any = view->type == CLATTN_TYPE_BOOL || view->type == CLATTN_TYPE_I32;
+    const int free_axes = any ? view->rank : view->rank - 1;
+    int order[CLATTN_MAX_RANK] = {0};
+    int64_t step = 1;
+    for (int n = 0; n < free_axes; n++) {
+        const int at = (int)random_uniform(&r, 0, n + 1);
+        order[n] = order[at], order[at] = n;
+    }
+    if (!any) order[free_axes] = view->rank - 1;
+    for (int n = 0; n < view->rank; n++) { // the last of the order first where it is innermost
+        const int axis = order[any ? n : (n + free_axes) % view->rank];
+        const int64_t gap = (int64_t)random_uniform(&r, 0, 4), wide = gap == 3 ? 13 : gap;
+        if (any && n == 0) step += gap;
+        view->stride[axis] = step;
+        step = step * (view->shape[axis] > 0 ? view->shape[axis] : 1) + wide;
+    }
+    view->offset = (int64_t)random_uniform(&r, 0, 20);
+}
+
 static void lay_out(clattn_tensor *view, enum layout layout) {
     int last = view->rank - 1;
     int64_t gap = layout == LAYOUT_PADDED ? 3 : layout == LAYOUT_SPACED ? 16 : 0, step = 1;
@@ -45,17 +68,24 @@ static void lay_out(clattn_tensor *view, enum layout layout) {
     view->stride[2] = view->shape[1] * view->shape[3];
 }
 
-static struct guarded prepare(struct place *place, const struct guarded_shape *shape) {
-    struct guarded tensor = {.view = {.type = shape->type, .rank = shape->rank}, .place = place};
+// Host memory of the view, as far as it reaches and the guard behind it.
+static struct guarded prepare_view(struct place *place, const clattn_tensor *view) {
+    struct guarded tensor = {.view = *view, .place = place};
     int64_t last = 0;
-    memcpy(tensor.view.shape, shape->shape, sizeof tensor.view.shape);
-    lay_out(&tensor.view, shape->layout);
-    for (int axis = 0; axis < shape->rank; axis++)
-        if (shape->shape[axis] > 0) last += (shape->shape[axis] - 1) * tensor.view.stride[axis];
-    tensor.bytes = (size_t)(tensor.view.offset + last + 1 + place->guard) * clattn_type_size(shape->type);
+    for (int axis = 0; axis < view->rank; axis++)
+        if (view->shape[axis] > 0) last += (view->shape[axis] - 1) * view->stride[axis];
+    tensor.bytes = (size_t)(view->offset + last + 1 + place->guard) * clattn_type_size(view->type);
     tensor.image = malloc(tensor.bytes);
     if (tensor.image == NULL) place_broken(place, "malloc", CL_OUT_OF_HOST_MEMORY);
     return tensor;
+}
+
+static struct guarded prepare(struct place *place, const struct guarded_shape *shape) {
+    clattn_tensor view = {.type = shape->type, .rank = shape->rank};
+    memcpy(view.shape, shape->shape, sizeof view.shape);
+    lay_out(&view, shape->layout);
+    if (shape->layout == LAYOUT_SCATTERED) lay_scattered(&view, &place->drawn);
+    return prepare_view(place, &view);
 }
 
 // The place's own memory is the buffer's, or there is none.
@@ -138,6 +168,19 @@ struct guarded guarded_output(struct place *place, const struct guarded_shape *s
     if (is_dense(&tensor.view)) storage_poison(shape->type, tensor.image, count);
     for (int64_t n = 0; n < count && !is_dense(&tensor.view); n++)
         storage_poison(shape->type, tensor.image + (size_t)element(&tensor.view, n) * size, 1);
+    return upload(tensor);
+}
+
+struct guarded guarded_view(struct place *place, const clattn_tensor *view, const double *values,
+                            bool written) {
+    struct guarded tensor = prepare_view(place, view);
+    const size_t size = clattn_type_size(view->type);
+    if (tensor.image != NULL && written) memset(tensor.image, GUARD_BYTE, tensor.bytes);
+    if (tensor.image != NULL && !written)
+        storage_poison(view->type, tensor.image, (int64_t)(tensor.bytes / size));
+    if (values != NULL) scatter(&tensor, values);
+    for (int64_t n = 0; tensor.image != NULL && values == NULL && n < guarded_count(view); n++)
+        storage_poison(view->type, tensor.image + (size_t)element(view, n) * size, 1);
     return upload(tensor);
 }
 

@@ -11,6 +11,7 @@ enum layout {
     LAYOUT_BSHD,      // [B, N, H, D] in memory
     LAYOUT_PADDED,    // odd offset, every stride a little too large and odd: nothing is aligned
     LAYOUT_SPACED,    // offset and row stride with a gap of 16 elements: aligned, not dense
+    LAYOUT_SCATTERED, // each tensor its own: order of axes, gaps and offset drawn (place.h); of bool and i32 the last stride, too
     LAYOUT_COUNT
 };
 
@@ -40,6 +41,10 @@ struct guarded guarded_input(struct place *place, const struct guarded_shape *sh
 struct guarded guarded_output(struct place *place, const struct guarded_shape *shape);
 // A tensor that the library reads and writes (merge): values inside, the byte pattern around.
 struct guarded guarded_in_out(struct place *place, const struct guarded_shape *shape, const double *values);
+// A view of any strides and offset, whose buffer is made here: values inside, or with NULL what nobody wrote; around and between its
+// elements NaN, or the byte pattern where it is written.
+struct guarded guarded_view(struct place *place, const clattn_tensor *view, const double *values,
+                            bool written);
 
 // Read the view into dense values (STORAGE_UNTOUCHED where nobody wrote). False when anything around it
 // changed.

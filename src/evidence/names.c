@@ -15,7 +15,7 @@ const char *const names_scalings[] = {"none", "linear", "ntk", "yarn", "llama3",
 const char *const names_norms[] = {"none", "heads", "width", NULL};
 const char *const names_gates[] = {"none", "heads", "all", NULL};
 const char *const names_ops[] = {"attend", "decode", "layer", "linear", NULL};
-const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", NULL};
+const char *const names_layouts[] = {"dense", "bshd", "padded", "spaced", "scattered", NULL};
 const char *const names_contents[] = {"ordinary", "hiddennan", "seennan", "rownan",    "huge",
                                       "hugeneg",  "dominant",  "infbias", "unseennan", NULL};
 

@@ -11,7 +11,9 @@ struct place {
     cl_device_id device;
     cl_command_queue queue; // with profiling, where times are taken
     int64_t guard;          // elements behind every view
-    bool bare;              // keep no copy of what a buffer held: nothing tells whether it is intact
+    uint64_t
+        drawn; // of tensors that are scattered (guarded.h): where the next one lies; a case begins with its seed
+    bool bare; // keep no copy of what a buffer held: nothing tells whether it is intact
     // Memory for the buffers of cases where the caller wants it to lie; NULL: the driver's own.
     void *(*memory)(size_t bytes);
     void (*release_memory)(void *memory);

@@ -54,7 +54,6 @@ static clattn_status check_views(clattn_context *c, const clattn_linear_params *
     const tensor_rule x = {"x", "[B, N, K]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, N, M]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(c, &p->x, 3, &x));
-    TRY(cla_tensor_check_shape(c, &p->x, p->x.shape, &x));
     TRY(cla_tensor_check(c, &p->out, 3, &out));
     const int64_t out_shape[3] = {p->x.shape[0], p->x.shape[1], -1};
     TRY(cla_tensor_check_shape(c, &p->out, out_shape, &out));

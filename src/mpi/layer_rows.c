@@ -57,7 +57,7 @@ static clattn_status project(clattn_mpi *w, layer_rows *l, int64_t local, int64_
     if (!count) return CLATTN_OK;
     a.norm = p->norm, a.norm_epsilon = p->norm_epsilon, a.norm_plus_one = p->norm_plus_one;
     a.rope = p->rope;
-    a.rope.position += start;
+    if (a.rope.layout != CLATTN_ROPE_NONE) a.rope.position += start;
     a.wk = p->wk, a.wv = p->wv, a.bk = p->bk, a.bv = p->bv, a.k_norm = p->k_norm;
     a.packed_wk = p->packed_wk, a.packed_wv = p->packed_wv;
     a.k = rows_of(l->k, 2, local, count), a.v = rows_of(l->v, 2, local, count);

@@ -359,7 +359,9 @@ static int run_tune(tune *t) {
 int tool_tune(int argc, char **argv) {
     static tune t; // large; a run keeps nothing of the last one
     static const option_row rows[] = {
-        {"out", "FILE", 600, "write the rows here, too: a text for clattn_context_params.tuned_rows"},
+        {"out", "FILE", 600,
+         "write the rows here, too: a text for clattn_context_params.tuned_rows, where clattn.h tells how a "
+         "row is written; the row \"flash_tiles :\" has that kernel run on any device, in tests, say"},
         {"quick", NULL, 601, "a third of the candidates"},
         {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"},
         {"keep", "on|off", 604,

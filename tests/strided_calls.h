@@ -1,0 +1,50 @@
+// strided_calls.h: every call with every tensor it takes, named as the header's structs name them, with values of the host for
+// each: where they lie is the suite's to choose (test_strides.c). A tensor that is in the header and in no call here fails that
+// suite.
+#ifndef CLATTN_TESTS_STRIDED_CALLS_H
+#define CLATTN_TESTS_STRIDED_CALLS_H
+
+#include "evidence/guarded.h"
+
+#define STRIDED_TENSORS 28
+
+struct strided_tensor {
+    const char *field; // such as "clattn_kv.k_scale"
+    clattn_tensor *view;
+    bool read, written, any; // any: its last stride need not be 1
+    bool repeats;            // the values are alike along every axis, so that strides may be 0
+    double *values;          // dense
+    struct guarded memory;
+};
+
+struct strided_call {
+    const char *name;
+    int count;
+    struct strided_tensor tensor[STRIDED_TENSORS];
+    clattn_status (*enqueue)(const struct strided_call *call, clattn_context *context,
+                             cl_command_queue queue);
+    clattn_rope *rope_of; // the call's, where it turns; NULL: it does not
+    bool small;           // sizes of 1 wherever they can be
+    union {
+        clattn_attention_params attention;
+        clattn_layer_params layer;
+        clattn_layer_kv_params layer_kv;
+        clattn_linear_params linear;
+        clattn_pack_params pack;
+        clattn_append_params append;
+        clattn_rope_params rope;
+        clattn_merge_params merge;
+        clattn_dropout_mask_params dropout;
+    };
+    struct guarded packed; // the buffer of packed weights
+};
+
+extern const int strided_count;
+// Call n, its views dense and without buffers.
+void strided_open(struct strided_call *call, int n, bool small, struct place *place);
+void strided_close(struct strided_call *call);
+
+// The field's own name.
+const char *strided_name(const struct strided_tensor *tensor);
+
+#endif
