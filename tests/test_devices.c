@@ -27,7 +27,7 @@ static plan_input make_input(const absent_device *device, int probes, uint32_t l
     in.probes.proven = probes == ALL_PROVEN ? (1u << PROBE_COUNT) - 1
                        : probes == PROBED   ? absent_device_proves(device)
                                             : 0;
-    in.probes.ran = in.probes.proven;
+    in.probes.ran = in.probes.sure = in.probes.proven;
     for (int id = 0; id < KERNEL_COUNT; id++) in.group_limit[id] = limit;
     return in;
 }

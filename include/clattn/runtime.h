@@ -263,6 +263,9 @@ typedef struct clattn_context_params {
     /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
      * plan is the same on every day. */
     bool no_measurements;
+    /* What cache_dir and cache keep of engines' rates is not read: they are measured again when they are asked for, and what is
+     * found takes its place. */
+    bool measure_again;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
     /* CLBlast's module, a library with a name such as libclattn-clblast-0.2.so, loaded when a projection first asks for
      * CLBlast and never unloaded; NULL: the one beside this library (or the program, where it is static), else by
@@ -313,6 +316,14 @@ typedef struct clattn_engine {
         works; /* it was asked, compiled, and right to the bit; false: there is none, or `engines` left it out */
     float
         gflops; /* billion operations a second of one work-item, so far as it was timed; 0 where it does not work */
+    int64_t measured; /* when, in seconds since 1970 (UTC); 0: it was not asked, or the system has no clock */
+    int runs;     /* timed ones, of which the fastest counts; those that plans compare are timed in turns */
+    float spread; /* by what share of its time the second fastest run was slower */
+    bool
+        sure; /* its two fastest runs agree within a tenth, and it is not far below what the others say of the same engine, or was
+                  found so again beside the best of them: only then is it kept, and only then does it decide which vectors a
+                  CPU device takes in place of those that it reports; else the next context measures it again */
+    bool kept; /* it was measured by an earlier context */
 } clattn_engine;
 
 /* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed

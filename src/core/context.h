@@ -47,7 +47,7 @@ struct clattn_context {
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
-    bool no_measurements;
+    bool no_measurements, measure_again;
     unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program_build.c)

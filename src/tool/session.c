@@ -126,6 +126,7 @@ static clattn_status make_context(session *s, const char *folder, const char *ro
                                           .log = session_log(s),
                                           .tuned_rows = rows,
                                           .engines = CLATTN_ENGINES_ALL,
+                                          .measure_again = s->measures_again,
                                           .cache_dir = folder};
     s->message[0] = '\0';
     return clattn_context_create(&params, &s->context);

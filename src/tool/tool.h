@@ -87,7 +87,8 @@ typedef struct session {
     clattn_context *context;
     const clattn_capabilities *capabilities;
     cl_command_queue queue;
-    char message[1024]; // of the last failed call
+    char message[1024];  // of the last failed call
+    bool measures_again; // what is kept of rates is not read
 } session;
 
 // The log that keeps the last error line of a session and prints build logs with --verbose.
