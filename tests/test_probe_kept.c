@@ -29,7 +29,8 @@ static void keep_made_up(const char *folder, bool sure, bool settled) {
 }
 
 static void check_engine(const clattn_engine *e, bool made_up) {
-    ck_assert_msg(e->works && e->kept == made_up, "%g GFLOP/s, kept %d, made up %d", (double)e->gflops, e->kept, made_up);
+    ck_assert_msg(e->works && e->kept == made_up, "%g GFLOP/s, kept %d, made up %d", (double)e->gflops,
+                  e->kept, made_up);
     if (made_up)
         ck_assert(e->sure && e->gflops == 3.5f && e->spread == 0.25f && e->runs == 7 && e->measured == 86400);
     else
