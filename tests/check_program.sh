@@ -55,6 +55,15 @@ if any(e["works"] and e["name"].startswith("bfloat16") for e in first):
     assert "matrix instructions none found" not in open("eight.out").read()
     assert "(self-tested; not taken below)" in open("eight.out").read()
 PYTHON
+# PoCL makes each kernel with ld and ends the process where PATH has none: a command says so in one line, and runs no kernel.
+if grep -q 'PoCL' ratesfirst.json; then
+    for command in 'bench --case attend-f32-b1-h1-n8-d16-full' 'verify --case attend-f32-b1-h1-n8-d16-full' 'devices --quiet'; do
+        env PATH="$work/nothing" POCL_CACHE_DIR="$work/pocl" "$clattn" $command --device cpu --cache-dir off >stdout 2>stderr
+        status=$?
+        case $command in devices*) want=0 ;; *) want=1 ;; esac
+        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'linker ld' stderr || complain "$command without ld: exit status $status: $(cat stderr)"
+    done
+fi
 # Letters of two columns on a terminal: no line is wider than it, and the rows stand below one another.
 printf '<s>\n\344\275\240\345\245\275\n\346\235\261\344\272\254\343\202\277\343\203\257\343\203\274\n\355\225\234\352\265\255\354\226\264\n' >wide.txt
 "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg && "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"

@@ -284,6 +284,8 @@ typedef struct clattn_context_params {
  * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
+ * A driver may end the process for reasons of its own, at the first kernel: PoCL on a CPU does where there is no linker `ld` on PATH (3.1,
+ * 6.0), of which the library, which reads no environment, knows nothing. The program clattn tries a kernel in a process apart then.
  * Blocking  the driver may.
  * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, host_memory one of allocate and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel

@@ -100,7 +100,10 @@ static void print_matrix(const clattn_plan *plan, const engine_list *list) {
     for (size_t i = 0; i < list->count && !plan->matrix_instructions; i++)
         if (list->engines[i].works && !strncmp(list->engines[i].name, "bfloat16", 8))
             told += printf("%s%s", told ? ", " : "", list->engines[i].name);
-    printf("%s\n", !told ? "none found" : plan->matrix_instructions ? "" : " (self-tested; not taken below)");
+    printf("%s\n", !list->count                ? "not asked"
+                   : !told                     ? "none found"
+                   : plan->matrix_instructions ? ""
+                                               : " (self-tested; not taken below)");
 }
 
 // Left empty where the device takes no context.
@@ -161,7 +164,7 @@ static void print_device(size_t index, const clattn_capabilities *c, const engin
            c->double_arithmetic ? "yes" : "no", c->subgroups ? "yes" : "no");
     print_matrix(&e[PREFILL_BF16].plan, engines);
     print_engines(engines);
-    for (int i = 0; i < EXAMPLES; i++) {
+    for (int i = 0; i < EXAMPLES && e[i].plan.why[0]; i++) {
         printf("   %-10s %s\n", e[i].label, e[i].plan.why);
         for (size_t f = 0; f < e[i].count; f++)
             if (!e[i].families[f].taken)

@@ -61,6 +61,7 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
 int session_devices(session *s, clattn_device **devices, size_t *count) {
     const clattn_log log = session_log(s);
     *devices = NULL;
+    linker_look();
     clattn_status status = clattn_device_list(NULL, 0, count, &log);
     if (status == CLATTN_OK && !(*devices = calloc(*count, sizeof **devices)))
         return tool_failed(s->command, "no memory");
@@ -156,6 +157,12 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     free(kept);
     if (status != CLATTN_OK) return session_status(s, status);
     s->capabilities = clattn_context_capabilities(s->context);
+    if (linker_is_missing(s->capabilities)) {
+        session_close(s);
+        return tool_failed(s->command,
+                           "PoCL makes each kernel with the linker ld, and there is none on PATH: install "
+                           "binutils (apt-get install binutils), or add its folder to PATH");
+    }
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
                                     CL_QUEUE_PROFILING_ENABLE, &code);
     if (s->queue) return -1;
