@@ -115,7 +115,7 @@ static bool add_runs(const trial *t, double rounds, int runs, rate_times *times)
     return true;
 }
 
-// How many rounds take TIMED_NS. More and more are tried until they are not most of all a launch: a compiler that makes no good of
+// How many rounds take TIMED_NS, and several launches, which a busy machine makes long. More and more are tried until they are not most of all a launch: a compiler that makes no good of
 // a kernel is not waited for.
 static void choose_rounds(trial *t) {
     double rounds = FIRST_ROUNDS;
@@ -127,9 +127,9 @@ static void choose_rounds(trial *t) {
         ok = add_runs(t, rounds, 2, &first);
     }
     if (!ok) return;
-    const double work = first.least - t->launches.least;
-    if (work > 0.0) rounds = (double)(cl_int)(1.0 + rounds * (TIMED_NS / work));
-    t->rounds = rounds > MOST_ROUNDS ? MOST_ROUNDS : rounds;
+    const double work = first.least - t->launches.least, several = 4.0 * t->launches.least;
+    if (work > 0.0) rounds = 1.0 + rounds * ((several > TIMED_NS ? several : TIMED_NS) / work);
+    t->rounds = rounds > MOST_ROUNDS ? MOST_ROUNDS : (double)(cl_int)rounds;
 }
 
 // The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make much of a
@@ -162,7 +162,7 @@ static probe_rate rate_of(const trial *t, bool *answered) {
         rate.spread = cla_rates_spread(&t->times, launch), rate.runs = t->times.runs;
     }
     *answered = t->answered && t->right == (rate.gflops > 0.0f);
-    rate.sure = *answered && rate.spread <= RATES_AGREE;
+    rate.sure = *answered && rate.spread <= RATES_AGREE && !(rate.runs && launch > 0.5 * least);
     return rate;
 }
 
