@@ -14,7 +14,7 @@ cd "$(dirname "$0")/.." || exit 2
 . tests/driver.sh
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish chromium \
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind gcc-mingw-w64-x86-64 binutils cmake groff-base zsh fish chromium \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core fonts-wqy-microhei libopenmpi-dev openmpi-bin
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
