@@ -68,10 +68,13 @@ def make_environment(build):
     if not os.path.exists(python):
         say(f"making {os.path.relpath(folder)}")
         subprocess.run([sys.executable, "-m", "venv", folder], check=True)
-    for name in missing(python, PACKAGES):
-        say(f"installing {name}")
-        done = subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", name], stdout=sys.stderr)
-        if done.returncode:
+    wanted = missing(python, PACKAGES)
+    if wanted:
+        say(f"installing {' '.join(wanted)}")
+        files = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "requirements", "peers.txt")
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:", "-r", files],
+                       stdout=sys.stderr)
+        for name in missing(python, PACKAGES):
             say(f"{name} could not be installed: it is left out")
     return python
 

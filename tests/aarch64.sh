@@ -25,8 +25,8 @@ register_qemu() {
 
 make_tree() {
     command -v debootstrap >/dev/null || complain "debootstrap is needed"
-    debootstrap --foreign --arch=arm64 --variant=minbase --include="$packages" bookworm "$tree" \
-        "${CLATTN_DEBIAN:-http://deb.debian.org/debian}" >"$tree.log" 2>&1 &&
+    debootstrap --force-check-gpg --foreign --arch=arm64 --variant=minbase --include="$packages" bookworm "$tree" \
+        "${CLATTN_DEBIAN:-https://deb.debian.org/debian}" >"$tree.log" 2>&1 &&
         chroot "$tree" /debootstrap/debootstrap --second-stage >>"$tree.log" 2>&1 && touch "$tree/complete"
 }
 

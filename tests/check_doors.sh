@@ -40,4 +40,7 @@ complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' benc
 complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' src/evidence/*.[ch] | tr '\n' ' ')"
 complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' src/core/*.[ch] src/plan/*.[ch] src/attention/*.[ch] src/group/*.[ch] src/layer/*.[ch] | tr '\n' ' ')"
 complain "a suite's header includes tool/" "$(grep -lE '#include "(tool/|.*src/tool)' tests/*.h tests/case_assert.c tests/harness.c | tr '\n' ' ')"
+# What is loaded is checked: packages of PyPI by their hashes, and never built here; Debian's by its keys.
+complain "installs from PyPI without hashes" "$(grep -rnE "pip[\"]? install|[\"]pip[\"], [\"]install" tests/*.sh tests/*.py bench/*.sh bench/*.py | grep -vE 'require-hashes|^tests/check_doors.sh:' | tr '\n' ' ')"
+complain "debootstrap without --force-check-gpg" "$(grep -nE '^ *debootstrap ' tests/*.sh | grep -v -- --force-check-gpg | tr '\n' ' ')"
 exit $bad

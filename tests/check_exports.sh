@@ -24,6 +24,20 @@ takes=$(nm -A --undefined-only "$1/libclattn.a" 2>/dev/null | sed -n 's/^[^:]*:\
 module=$(ls "$1"/libclattn-clblast-*.so)
 shown=$(nm -D --defined-only "$module" | awk '{print $3}')
 [ "$shown" = clattn_clblast_calls ] || { echo "the module exports: $shown"; exit 1; }
+# What compiler and linker have against a mistake (meson.build): all of the library's and program's objects are bound and read-only
+# before they run, no stack is executable, functions with arrays guard theirs, and copies are checked against what they go to.
+sanitized=$(grep -c -e '-fsanitize' "$1/compile_commands.json" || true)
+for file in "$library" "$1/clattn" "$module"; do
+    readelf -dW "$file" | grep -q 'BIND_NOW' || { echo "$file: not bound before it runs"; exit 1; }
+    readelf -lW "$file" | grep -q 'GNU_RELRO' || { echo "$file: no part of it becomes read-only"; exit 1; }
+    readelf -lW "$file" | grep 'GNU_STACK' | grep -q 'RW ' || { echo "$file: an executable stack"; exit 1; }
+    [ "$file" = "$module" ] || nm -D --undefined-only "$file" | grep -q '__stack_chk_fail' || { echo "$file: no stack is guarded"; exit 1; }
+    [ "$file" = "$module" ] || [ "$sanitized" != 0 ] || nm -D --undefined-only "$file" | grep -q '_chk@' || { echo "$file: no copy is checked"; exit 1; }
+done
+if [ "$(uname -m)" = x86_64 ]; then
+    [ "$(readelf -nW "$1/libclattn.a" 2>/dev/null | grep -c IBT)" -ge 20 ] || { echo "indirect branches may go anywhere"; exit 1; }
+fi
+readelf -hW "$1/clattn" | grep -q 'DYN' || { echo "clattn: lies at a fixed address"; exit 1; }
 # Every function has a test.
 for function in $(nm -D --defined-only "$library" | awk '{print $3}'); do
     grep -q "$function(" tests/test_*.c || { echo "no test calls $function"; exit 1; }

@@ -7,7 +7,7 @@ if ! command -v $format >/dev/null 2>&1; then
     format=$folder/bin/clang-format
     if [ ! -x "$format" ]; then
         python3 -m venv "$folder"
-        "$folder/bin/pip" install -q clang-format==14.0.6
+        "$folder/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/clang-format.txt
     fi
 fi
 files=$(find src include tests bench cl -name '*.[ch]' -o -name '*.cl' -o -name '*.clh')

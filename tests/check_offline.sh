@@ -36,7 +36,7 @@ load() {
     done
     [ -f "$tools/python/.loaded" ] && return
     python3 -m venv "$tools/python" &&
-        "$tools/python/bin/pip" install -q nvidia-cuda-nvcc-cu12==12.9.86 nvidia-cuda-nvdisasm==13.5.37 >/dev/null 2>&1 &&
+        "$tools/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/cuda.txt >/dev/null 2>&1 &&
         touch "$tools/python/.loaded" || echo "      not to be had: ptxas from PyPI"
 }
 

@@ -36,6 +36,34 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
 "$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
+# When and how rates were measured, and that what is kept is what was measured before; --measure measures again. An engine that works
+# and is not taken is found.
+for way in first '' --measure; do "$clattn" devices --json ${way#first} >"rates$way.json" || complain "devices --json $way"; done
+echo 'flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64' >eight.txt
+"$clattn" devices --tuned eight.txt >eight.out || complain "devices --tuned"
+python3 - <<'PYTHON' || complain "devices: when and how rates were measured: $(cat eight.out)"
+import datetime, json
+first, second, third = ([e for d in json.load(open(f"rates{way}.json"))["devices"] for e in d["engines"]] for way in ("first", "", "--measure"))
+for a, b, c in zip(first, second, third):
+    for e in a, b, c:
+        assert not e["works"] or datetime.datetime.strptime(e["measured"], "%Y-%m-%dT%H:%M:%SZ").year > 2000, e
+        assert e["runs"] >= 3 and 0 <= e["spread"] <= 1 if e["works"] else e["gflops"] == 0, e
+        assert not e["kept"] or e["sure"], e
+    assert not b["kept"] or all(a[key] == b[key] for key in ("gflops", "measured", "runs", "spread")), (a, b)
+    assert not c["kept"] and (not c["works"] or c["measured"] >= b["measured"]), (b, c)
+if any(e["works"] and e["name"].startswith("bfloat16") for e in first):
+    assert "matrix instructions none found" not in open("eight.out").read()
+    assert "(self-tested; not taken below)" in open("eight.out").read()
+PYTHON
+# PoCL makes each kernel with ld and ends the process where PATH has none: a command says so in one line, and runs no kernel.
+if grep -q 'PoCL' ratesfirst.json; then
+    for command in 'bench --case attend-f32-b1-h1-n8-d16-full' 'verify --case attend-f32-b1-h1-n8-d16-full' 'devices --quiet'; do
+        env PATH="$work/nothing" POCL_CACHE_DIR="$work/pocl" "$clattn" $command --device cpu --cache-dir off >stdout 2>stderr
+        status=$?
+        case $command in devices*) want=0 ;; *) want=1 ;; esac
+        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'linker ld' stderr || complain "$command without ld: exit status $status: $(cat stderr)"
+    done
+fi
 # Letters of two columns on a terminal: no line is wider than it, and the rows stand below one another.
 printf '<s>\n\344\275\240\345\245\275\n\346\235\261\344\272\254\343\202\277\343\203\257\343\203\274\n\355\225\234\352\265\255\354\226\264\n' >wide.txt
 "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg && "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"

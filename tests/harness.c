@@ -233,6 +233,18 @@ bool harness_has_clblast(void) {
     return without == NULL || strcmp(without, "1") != 0;
 }
 
+bool harness_keeps_kernels(const char *test) {
+    const char *platform = clattn_context_capabilities(the_harness.context)->platform;
+    for (int major = 4; major <= 6; major++) {
+        char word[16];
+        snprintf(word, sizeof word, "PoCL %d.", major);
+        if (strstr(platform, word) == NULL) continue;
+        printf("%s: skipped: no kernels are kept with %s\n", test, platform);
+        return false;
+    }
+    return true;
+}
+
 void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection projection)) {
     const cl_command_queue queues[] = {harness()->queue, harness()->out_of_order};
     for (int n = 0; n < 2 && queues[n] != NULL; n++) {

@@ -78,6 +78,8 @@ cl_event harness_gate(void);
 void harness_open_gate(cl_event gate, cl_event done, cl_command_queue queue);
 
 bool harness_has_clblast(void);
+// False, and told with the test's name, on a driver that clattn asks for no binary: no compiled kernel is kept there.
+bool harness_keeps_kernels(const char *test);
 // Run it on each queue there is, with each projection there is.
 void harness_each_way(void (*run)(cl_command_queue queue, clattn_projection projection));
 

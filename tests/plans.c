@@ -62,7 +62,7 @@ static void tell_unfused(const absent_device *d, const absent_problem *p, const 
 
 static void tell_attention(const absent_device *d, const absent_problem *p, unsigned proven) {
     const plan_input in = {
-        .device = &d->is, .shipped = &shipped, .probes = {.ran = proven, .proven = proven}};
+        .device = &d->is, .shipped = &shipped, .probes = {.ran = proven, .proven = proven, .sure = proven}};
     variant v;
     if (cla_variant_choose(&in, &p->is, &v) != CLATTN_OK) return;
     if (v.family->path == CLATTN_KERNEL_UNFUSED) {

@@ -22,7 +22,7 @@ done
 [ "${CLATTN_THOROUGH:-off}" = off ] || all=on
 
 install_packages build-essential meson ninja-build pkg-config python3 python3-numpy python3-venv ocl-icd-opencl-dev opencl-headers \
-    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-14-dev llvm oclgrind binutils cmake groff-base zsh fish \
+    pocl-opencl-icd libclblast-dev check libjansson-dev libpng-dev clang libclang-rt-dev llvm oclgrind binutils cmake groff-base zsh fish \
     libfreetype-dev libfontconfig-dev fonts-dejavu-core libopenmpi-dev openmpi-bin
 [ $all = off ] || install_packages gcc-mingw-w64-x86-64 chromium fonts-wqy-microhei
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64

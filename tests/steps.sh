@@ -215,7 +215,7 @@ intel_runtime() {
     [ "${CLATTN_INTEL:-on}" = off ] && return 1
     if [ ! -f "$folder/intel.icd" ]; then
         echo "installing Intel's CPU runtime for OpenCL from PyPI into $1: about 830 MB (CLATTN_INTEL=off leaves it out)"
-        python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q intel-opencl-rt intel-cmplr-lib-rt >/dev/null 2>&1 || return 1
+        python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/intel.txt >/dev/null 2>&1 || return 1
         # Its own OpenCL loader must not stand before the system's.
         mkdir -p "$folder/libraries"
         for library in "$folder"/python/lib/*; do

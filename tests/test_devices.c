@@ -2,6 +2,7 @@
 // reason; also where the compiled kernel allows fewer work-items than the device, and where every probe passed.
 #include "absent_devices.h"
 #include "args.h"
+#include "core/defects.h"
 #include "plan_suite.h"
 
 #include <stdio.h>
@@ -26,7 +27,7 @@ static plan_input make_input(const absent_device *device, int probes, uint32_t l
     in.probes.proven = probes == ALL_PROVEN ? (1u << PROBE_COUNT) - 1
                        : probes == PROBED   ? absent_device_proves(device)
                                             : 0;
-    in.probes.ran = in.probes.proven;
+    in.probes.ran = in.probes.sure = in.probes.proven;
     for (int id = 0; id < KERNEL_COUNT; id++) in.group_limit[id] = limit;
     return in;
 }
@@ -207,8 +208,39 @@ START_TEST(projections) {
 }
 END_TEST
 
+// Of which platforms a binary is asked: their version decides, read whole.
+START_TEST(binaries) {
+    static const struct {
+        const char *platform;
+        bool asked;
+    } cases[] = {
+        {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
+         true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true},
+        {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false},
+        {"PoCL of somebody", true},
+        {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true},
+        {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true},
+        {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true},
+        {"rusticl, OpenCL 3.0 ", true},
+        {"", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_msg(!cla_defect_of_binaries(cases[i].platform) == cases[i].asked, "%s", cases[i].platform);
+}
+END_TEST
+
 int main(void) {
-    const TTest *const tests[] = {every_device,         probes_passed,         kernels_that_allow_less,
-                                  names_decide_nothing, every_family_explains, projections};
+    const TTest *const tests[] = {
+        every_device, probes_passed, kernels_that_allow_less, names_decide_nothing, every_family_explains,
+        projections,  binaries};
     return PLAN_SUITE_RUN("devices", tests);
 }

@@ -296,6 +296,31 @@ START_TEST(a_shared_file_is_no_link) {
 }
 END_TEST
 
+/* In front of the system's, which no moment but file_begin's may ask: a file that a driver's thread makes meanwhile would be anybody's. */
+static int masks_set;
+static mode_t mask_now = 027;
+mode_t umask(mode_t mask) {
+    const mode_t old = mask_now;
+    masks_set++;
+    mask_now = mask;
+    return old;
+}
+
+START_TEST(the_umask_is_read_once) {
+    struct stat status;
+    file_begin();
+    ck_assert_int_eq(mask_now, 027);
+    const int before = masks_set;
+    for (int n = 0; n < 2; n++) {
+        const file_part part = {"new\n", 4};
+        const char *path = in_folder(n ? "second" : "first");
+        ck_assert(file_write_parts(path, &part, 1, error, sizeof error));
+        ck_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
+    }
+    ck_assert_int_eq(masks_set, before);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("files");
     TCase *group = tcase_create("files");
@@ -303,6 +328,7 @@ int main(void) {
     tcase_add_unchecked_fixture(group, enter, leave);
     tcase_add_test(group, a_failed_write_leaves_the_old_file);
     tcase_add_test(group, links_are_followed);
+    tcase_add_test(group, the_umask_is_read_once);
     tcase_add_test(group, no_set_user_id_is_kept);
     tcase_add_test(group, outputs_are_known_before_they_are_made);
     tcase_add_test(group, a_signal_leaves_no_temporary_file);

@@ -68,7 +68,7 @@ END_TEST
 // The device passed the probe of the dot product, at this rate; multiply-adds run at 100 GFLOP/s.
 static probe_results dot_works(float rate) {
     const unsigned both = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
-    return (probe_results){both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_BF16] = rate}};
+    return (probe_results){both, both, both, {[PROBE_FMA] = 100.0f, [PROBE_DOT_BF16] = rate}};
 }
 
 START_TEST(capabilities_decide) {

@@ -48,7 +48,7 @@ static const cpu_device cpus[] = {
 #define CPUS (sizeof cpus / sizeof cpus[0])
 
 static void keep(probe_results *results, probe_id id, float rate) {
-    if (rate != 0.0f) results->ran |= 1u << id;
+    if (rate != 0.0f) results->ran |= 1u << id, results->sure |= 1u << id;
     if (rate > 0.0f) results->proven |= 1u << id, results->rate[id] = rate;
 }
 
@@ -290,8 +290,41 @@ START_TEST(asks_by_rate) {
 }
 END_TEST
 
+// Rates that are not sure take no vectors in place of those that a device reports, nor other tiles or caches; sure ones do.
+START_TEST(unsure_rates) {
+    static const cpu_device busy = {"16 disturbed", CPU(16, 8192), 117, 43, 59, 119.3f, 74.9f, 16};
+    static const cpu_device none = {"reports none", CPU(1, 4096), 40, 2, 34, 70, 71, 8};
+    static const unsigned of_width[] = {1u << PROBE_LANES_8, 1u << PROBE_LANES_16};
+    const problem prefill = make_problem(1024), decode = make_problem(1);
+    variant v;
+    plan_input in = input_of(&busy);
+    ck_assert_int_eq(cla_plan_lanes(&in), 8);
+    for (size_t i = 0; i < 2; i++) {
+        in = input_of(&busy);
+        in.probes.sure &= ~of_width[i];
+        ck_assert_int_eq(cla_plan_lanes(&in), 16);
+    }
+    in = input_of(&none);
+    in.probes.sure = 0; // there is nothing else to go by
+    ck_assert_int_eq(cla_plan_lanes(&in), none.lanes);
+    for (int sure = 0; sure < 2; sure++) {
+        in = (plan_input){.device = &wide_cpu, .shipped = &shipped};
+        keep(&in.probes, PROBE_LOADS_2X8, 100.0f);
+        keep(&in.probes, PROBE_LOADS_4X6, 200.0f);
+        keep(&in.probes, PROBE_ASK_NOTHING, 50.0f);
+        keep(&in.probes, PROBE_ASK_FIRST, 90.0f);
+        keep(&in.probes, PROBE_ASK_SECOND, 60.0f);
+        if (!sure) in.probes.sure &= ~(1u << PROBE_LOADS_4X6 | 1u << PROBE_ASK_SECOND);
+        ck_assert_int_eq(cla_variant_choose(&in, &prefill, &v), CLATTN_OK);
+        ck_assert_int_eq(v.knobs.row_vectors, sure ? 4 : 2);
+        ck_assert_int_eq(cla_variant_choose(&in, &decode, &v), CLATTN_OK);
+        ck_assert_int_eq(v.knobs.ask_ahead, sure ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL);
+    }
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {widths,        worth_asking,  rows_by_width, engines_by_time,
-                                  tiles_by_rate, tiles_by_band, asks_by_rate};
+                                  tiles_by_rate, tiles_by_band, asks_by_rate,  unsure_rates};
     return PLAN_SUITE_RUN("plan_widths", tests);
 }

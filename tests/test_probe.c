@@ -1,12 +1,11 @@
-// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate, and their answer
-// kept in the cache folder.
+// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate. What is kept of them is
+// test_probe_kept.c's.
 #include "harness.h"
 
 #include "args.h"
 #include "core/lane_widths.h"
 #include "core/probe.h"
 #include "core/subgroups.h"
-#include "plan/planner.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -39,68 +38,6 @@ START_TEST(proven_means_a_rate) {
                       (double)all.rate[PROBE_FMA]);
     }
     clattn_context_destroy(c);
-}
-END_TEST
-
-// A second context takes the answer as it was: a rate that was measured again would differ in its last bits.
-START_TEST(answers_are_kept) {
-    char folder[] = "/tmp/clattn-probe-XXXXXX", command[128];
-    probe_results of[3];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    for (int round = 0; round < 3; round++) {
-        clattn_context *c = open_context(folder);
-        of[round] = cla_probe_results(c, ALL);
-        clattn_context_destroy(c);
-        ck_assert_mem_eq(&of[round], &of[0], sizeof of[0]);
-    }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-END_TEST
-
-// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of the folder is taken.
-enum { NAME, VENDOR, DRIVER, VERSION, PLATFORM, CPU, WIDTH, IDENTITY_PARTS };
-
-static void change(clattn_context *c, int part) {
-    clattn_capabilities *of = &c->capabilities;
-    char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
-    if (part < WIDTH)
-        texts[part][0] ^= 1;
-    else // by which FMA's knobs go, and the widths' do not
-        of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
-}
-
-START_TEST(answers_of_another) {
-    const unsigned asked = 1u << PROBE_FMA | 1u << PROBE_TILES | 1u << PROBE_LANES_4;
-    char folder[] = "/tmp/clattn-another-XXXXXX", command[128];
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    clattn_context *c = open_context(folder);
-    const unsigned proven = cla_probe_results(c, asked).proven & asked;
-    clattn_context_destroy(c);
-    for (int part = 0; part <= IDENTITY_PARTS; part++) {
-        c = open_context(folder);
-        if (c->capabilities.is_cpu && part == CPU) ck_assert_msg(c->cpu_model[0], "a CPU without a model");
-        if (part < IDENTITY_PARTS) change(c, part);
-        const unsigned kept = cla_probe_results_kept(c, asked).proven & asked;
-        ck_assert_msg(kept == (part < IDENTITY_PARTS ? 0 : proven), "part %d: kept %#x", part, kept);
-        clattn_context_destroy(c);
-    }
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ck_assert_int_eq(system(command), 0);
-}
-END_TEST
-
-// And the two that no context can have another of.
-START_TEST(keys) {
-    uint8_t key[4][CACHE_KEY_BYTES];
-    const clattn_context *c = harness()->context;
-    probe fma = cla_probes[PROBE_FMA];
-    for (int i = 0; i < 3; i++) cla_probe_key(c, &fma, i < 2 ? "1.2.3" : "1.2.4", key[i]);
-    fma.kernel = KERNEL_PROBE_LOADS;
-    cla_probe_key(c, &fma, "1.2.3", key[3]);
-    ck_assert_mem_eq(key[0], key[1], CACHE_KEY_BYTES);
-    ck_assert_mem_ne(key[0], key[2], CACHE_KEY_BYTES);
-    ck_assert_mem_ne(key[0], key[3], CACHE_KEY_BYTES);
 }
 END_TEST
 
@@ -197,67 +134,6 @@ START_TEST(widths) {
         ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && answered);
     }
     clattn_context_destroy(c);
-}
-END_TEST
-
-static int planned_lanes(const clattn_context *c) {
-    const plan_input in = cla_planner_linear_input(c);
-    return cla_plan_lanes(&in);
-}
-
-static void check_same_lanes(const probe_results *found, const clattn_context *c) {
-    const probe_results kept = cla_probe_results(c, 0);
-    ck_assert_uint_eq(kept.ran & PROBES_LANES, PROBES_LANES);
-    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) ck_assert(kept.rate[id] == found->rate[id]);
-}
-
-// A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
-// One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
-START_TEST(widths_of_a_device) {
-    char folder[] = "/tmp/clattn-widths-XXXXXX", command[128];
-    size_t count = 0;
-    clattn_engine engine;
-    clattn_linear_choice choice;
-    const int64_t x[3] = {1, 64, 64}, w[2] = {64, 64};
-    const clattn_linear_params p = {.x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
-                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
-                                    .out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
-                                    .projection = CLATTN_PROJECTION_NATIVE};
-    ck_assert_ptr_nonnull(mkdtemp(folder));
-    clattn_context *c = open_context(folder);
-    const int reported = planned_lanes(c);
-    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
-    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
-    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
-    if (!reported || !c->capabilities.is_cpu) goto done;
-    clattn_context_destroy(c);
-
-    c = open_context(folder);
-    c->capabilities.float_vector_width = 1;
-    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
-    ck_assert_str_eq(choice.kernel_name, "linear_lanes");
-    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, PROBES_LANES);
-    ck_assert_int_ge(planned_lanes(c), 4);
-    clattn_context_destroy(c);
-
-    // Somebody asks, of the width that it reports: another's answers are under another key.
-    c = open_context(folder);
-    const probe_results found = cla_probe_results(c, PROBES_LANES);
-    clattn_context_destroy(c);
-
-    // The answers of the folder, which nothing measured here.
-    c = open_context(folder);
-    planned_lanes(c);
-    check_same_lanes(&found, c);
-    ck_assert_int_eq(clattn_context_engines(c, &engine, 1, &count), CLATTN_OK);
-    clattn_context_destroy(c);
-    c = harness_open((clattn_context_params){.cache_dir = folder, .no_measurements = true});
-    planned_lanes(c);
-    ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
-done:
-    clattn_context_destroy(c);
-    snprintf(command, sizeof command, "rm -r %s", folder);
-    ck_assert_int_eq(system(command), 0);
 }
 END_TEST
 
@@ -381,13 +257,9 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {proven_means_a_rate,
-                                  answers_are_kept,
-                                  answers_of_another,
-                                  keys,
                                   wrong_is_not_proven,
                                   tiles,
                                   widths,
-                                  widths_of_a_device,
                                   slow_vectors_are_not_asked,
                                   listed,
                                   only_answers_are_kept,

@@ -3,6 +3,7 @@
 #include "harness.h"
 
 #include "core/program.h"
+#include "layer_client.h"
 
 #include <pthread.h>
 #include <stdio.h>
@@ -64,6 +65,7 @@ END_TEST
 START_TEST(cache_keeps_them_apart) {
     char folder[] = "/tmp/clattn-program-XXXXXX", command[128];
     program *p;
+    if (!harness_keeps_kernels("cache_keeps_them_apart")) return;
     ck_assert_ptr_nonnull(mkdtemp(folder));
     for (int round = 0; round < 2; round++) {
         clattn_context *c = open_context(folder);
@@ -74,6 +76,56 @@ START_TEST(cache_keeps_them_apart) {
         ck_assert_uint_eq(stats_of(c).programs_built, round ? 0 : VARIANTS);
         ck_assert_uint_eq(stats_of(c).programs_cached, round ? VARIANTS : 0);
         clattn_context_destroy(c);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+static void count_not_kept(void *user, clattn_log_level level, const char *message) {
+    (void)level;
+    *(int *)user += strstr(message, "not kept: PoCL 4 to 6") != NULL;
+}
+
+// A driver that says to be this is asked so often for what it knows of programs, while two kernels are saved and the context goes.
+static int questions_to(const char *version, const char *folder, int *told) {
+    const struct layer_control *layer = layer_client();
+    program *p;
+    *told = 0;
+    layer->pretend(CL_PLATFORM_VERSION, version, version ? strlen(version) + 1 : 0);
+    if (!version) layer->pretend(0, NULL, 0);
+    clattn_context *c = harness_open((clattn_context_params){
+        .cache_dir = folder, .log = {.fn = count_not_kept, .user = told, .level = CLATTN_LOG_INFO}});
+    layer->pretend(0, NULL, 0);
+    layer->arm(0, 0);
+    for (int n = 0; n < 2; n++) {
+        const program_spec s = variant_of(n);
+        ck_assert_int_eq(cla_program_get_spec(c, &s, &p), CLATTN_OK);
+        clattn_context_save_kernels(c);
+    }
+    clattn_context_destroy(c);
+    return layer_client_count("clGetProgramInfo");
+}
+
+// PoCL 4.0 to 6.0 may end the process when they are asked for a binary: they never are, and the log says so once. What the others
+// hand out is kept.
+START_TEST(drivers_that_must_not_be_asked) {
+    static const char *const versions[] = {"OpenCL 3.0 PoCL 4.0  Linux", "OpenCL 3.0 PoCL 5.0  Linux",
+                                           "OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8"};
+    char folder[] = "/tmp/clattn-program-XXXXXX", command[128];
+    int told;
+    if (!layer_client()) {
+        printf("drivers_that_must_not_be_asked: skipped: the loader takes no layers\n");
+        return;
+    }
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (size_t i = 0; i < sizeof versions / sizeof versions[0]; i++) {
+        ck_assert_int_eq(questions_to(versions[i], folder, &told), 0);
+        ck_assert_int_eq(told, 1);
+    }
+    if (harness_keeps_kernels("drivers_that_must_not_be_asked")) {
+        ck_assert_int_gt(questions_to(NULL, folder, &told), 0);
+        ck_assert_int_eq(told, 0);
     }
     snprintf(command, sizeof command, "rm -r %s", folder);
     ck_assert_int_eq(system(command), 0);
@@ -168,6 +220,7 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {every_part_counts,
                                   cache_keeps_them_apart,
+                                  drivers_that_must_not_be_asked,
                                   inserted_text_is_compiled,
                                   refused_for_all,
                                   large_buffers,

@@ -219,6 +219,7 @@ static clattn_context_stats one_life(clattn_cache cache) {
 }
 
 START_TEST(a_cache_of_functions) {
+    if (!harness_keeps_kernels("a_cache_of_functions")) return;
     const clattn_cache cache = {.load = load, .store = store, .user = &shelf};
     const clattn_context_stats first = one_life(cache);
     ck_assert_uint_ge(first.programs_built, 3);
@@ -243,7 +244,7 @@ START_TEST(a_cleaned_folder) {
     char dir[512];
     clattn_log log = harness_log();
     const char *kept = getenv("CLATTN_TEST_CACHE");
-    if (!kept) return;
+    if (!kept || !harness_keeps_kernels("a_cleaned_folder")) return;
     snprintf(dir, sizeof dir, "%s-cleaned", kept);
     harness_log_clear();
     ck_assert_int_eq(clattn_cache_clean(NULL, 0, &log), CLATTN_INVALID_ARGUMENT);

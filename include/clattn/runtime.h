@@ -250,7 +250,9 @@ typedef struct clattn_context_params {
      * is writable by others is not used: that, and any damaged entry, costs a rebuild and is never an error
      * (on Windows links are refused, but owner and permissions are those of the parent folder and not
      * checked). Entries carry a SHA-256 that is checked before the driver sees them. A line at CLATTN_LOG_INFO
-     * tells why a folder is not used or an entry is not kept. The string is copied. */
+     * tells why a folder is not used or an entry is not kept. Where asking the driver for a binary ends the process (PoCL 4.0 to 6.0,
+     * mended in 7.0) no compiled kernel is kept, here or in `cache`, and the log says so once; PoCL has a cache of its own, and
+     * what was measured is kept. The string is copied. */
     const char *cache_dir;
     /* Of all entries together; 0: 256 MiB. What was not used for longest is removed when a new entry exceeds it. */
     uint64_t cache_max_bytes;
@@ -270,6 +272,9 @@ typedef struct clattn_context_params {
     /* What clattn_context_measure found, here or in an earlier process, is not used: tuned rows alone decide, and a
      * plan is the same on every day. */
     bool no_measurements;
+    /* What cache_dir and cache keep of engines' rates is not read: they are measured again when they are asked for, and what is
+     * found takes its place. */
+    bool measure_again;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
     /* CLBlast's module, a library with a name such as libclattn-clblast-0.2.so, loaded when a projection first asks for
      * CLBlast and never unloaded; NULL: the one beside this library (or the program, where it is static), else by
@@ -288,6 +293,8 @@ typedef struct clattn_context_params {
  * 8 MiB. What does not fit, as where more calls than that have not run yet, is created for one call.
  * Lifetime  destroy it with clattn_context_destroy. What params points to is read during the call and copied.
  * Threads   any.
+ * A driver may end the process for reasons of its own, at the first kernel: PoCL on a CPU does where there is no linker `ld` on PATH (3.1,
+ * 6.0), of which the library, which reads no environment, knows nothing. The program clattn tries a kernel in a process apart then.
  * Blocking  the driver may.
  * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, host_memory one of allocate and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
@@ -321,6 +328,14 @@ typedef struct clattn_engine {
         works; /* it was asked, compiled, and right to the bit; false: there is none, or `engines` left it out */
     float
         gflops; /* billion operations a second of one work-item, so far as it was timed; 0 where it does not work */
+    int64_t measured; /* when, in seconds since 1970 (UTC); 0: it was not asked, or the system has no clock */
+    int runs;     /* timed ones, of which the fastest counts; those that plans compare are timed in turns */
+    float spread; /* by what share of its time the second fastest run was slower */
+    bool
+        sure; /* its two fastest runs agree within a tenth, and it is not far below what the others say of the same engine, or was
+                  found so again beside the best of them: only then is it kept, and only then does it decide which vectors a
+                  CPU device takes in place of those that it reports; else the next context measures it again */
+    bool kept; /* it was measured by an earlier context */
 } clattn_engine;
 
 /* Probe the engines that clattn has kernels for, in the order of its table; those that were probed before are not probed
@@ -361,7 +376,7 @@ CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes,
 /* Write what was compiled since the last time into cache_dir and cache. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:
  * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
- * it was first asked for). NULL is allowed. Threads: any; the queues that used the context are finished.
+ * it was first asked for). Nothing is asked of a driver that this would end (cache_dir). NULL is allowed. Threads: any; the queues that used the context are finished.
  * Blocking: on the file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 

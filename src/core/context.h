@@ -47,10 +47,11 @@ struct clattn_context {
     os_condition program_built; // a program has left its state of being built
     struct program *programs;
     clattn_context_stats stats;
-    bool no_measurements;
+    bool no_measurements, measure_again;
     unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
     atomic_bool large_refused; // its compiler takes no option for them (program_build.c)
+    atomic_bool binaries_told; // why its driver is asked for none (program_build.c)
     char *clblast_path;        // the caller's; NULL: where the module is looked for
     _Atomic(const struct clblast_calls *) clblast; // layer/clblast_module.h; NULL: nobody looked yet
     bool clblast_used;                             // it holds programs of this cl_context

@@ -13,6 +13,9 @@
 /* Nanoseconds of a clock that never goes back and has no meaning but its differences. */
 uint64_t cla_os_time_ns(void);
 
+/* Seconds since 1970 (UTC); 0 where the system does not know. */
+int64_t cla_os_date_s(void);
+
 /* A lock that is not recursive. Storage by value, so that no allocation can fail where one is embedded. */
 typedef struct os_mutex {
     union {

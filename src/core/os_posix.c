@@ -35,6 +35,11 @@ uint64_t cla_os_time_ns(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
+int64_t cla_os_date_s(void) {
+    const time_t now = time(NULL);
+    return now > 0 ? (int64_t)now : 0;
+}
+
 _Static_assert(sizeof(pthread_mutex_t) <= sizeof(os_mutex), "os_mutex holds a pthread mutex");
 _Static_assert(alignof(pthread_mutex_t) <= alignof(os_mutex), "os_mutex is aligned for a pthread mutex");
 

@@ -12,6 +12,7 @@
 #include <windows.h>
 #include <stdalign.h>
 #include <string.h>
+#include <time.h>
 
 uint64_t cla_os_time_ns(void) {
     LARGE_INTEGER ticks, per_second;
@@ -20,6 +21,11 @@ uint64_t cla_os_time_ns(void) {
     const uint64_t t = (uint64_t)ticks.QuadPart, f = (uint64_t)per_second.QuadPart;
     /* Whole seconds apart: ticks * 10^9 leaves 64 bits after half an hour at 10 MHz. */
     return t / f * 1000000000u + t % f * 1000000000u / f;
+}
+
+int64_t cla_os_date_s(void) {
+    const time_t now = time(NULL);
+    return now > 0 ? (int64_t)now : 0;
 }
 
 _Static_assert(sizeof(SRWLOCK) <= sizeof(os_mutex), "os_mutex holds an SRWLOCK");

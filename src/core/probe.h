@@ -8,6 +8,8 @@
 #include "core/knobs.h"
 #include "core/probe_results.h"
 
+struct probe_rate;
+
 enum { PROBE_WORDS = 1024 }; // of a probe's input and of its result
 
 // One row of the table. The kernel is NAME(input words, result words, rounds): with 0 rounds it computes what is
@@ -35,7 +37,8 @@ bool cla_probe_state_create(clattn_context *context);
 void cla_probe_state_destroy(clattn_context *context);
 
 // The answers of the probes in the bit set `wanted`, which run now where they have not: about 30 ms each on a CPU
-// without a cache folder, in which they compile. Threads: any.
+// without a cache folder, in which they compile. Those that plans compare are timed in turns; what other work of the machine
+// disturbed (rates.h) is measured once more, and is not kept where it is still not sure. Threads: any.
 probe_results cla_probe_results(const clattn_context *context, unsigned wanted);
 // The same, but that none runs: what is known here, and what the cache folder keeps of those in `wanted`.
 probe_results cla_probe_results_kept(const clattn_context *context, unsigned wanted);
@@ -43,6 +46,10 @@ probe_results cla_probe_results_kept(const clattn_context *context, unsigned wan
 // Under which an answer is kept: another kernel text, option, device, CPU model, driver or version of clattn is another key.
 void cla_probe_key(const clattn_context *context, const probe *p, const char *library,
                    uint8_t key[CACHE_KEY_BYTES]);
+
+// What was found of these, for this context, and for the next ones where it is sure: of what plans compare all or nothing, so that it is
+// measured in turns. `rates` has PROBE_COUNT.
+void cla_probe_keep(const clattn_context *context, unsigned ids, const struct probe_rate *rates);
 
 // Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
 // or wrong or refused by its compiler; false where something else failed, which may work the next time.

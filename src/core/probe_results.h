@@ -26,9 +26,10 @@ typedef enum probe_id {
 #define PROBES_LOADS (1u << PROBE_LOADS_2X8 | 1u << PROBE_LOADS_4X6)
 #define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
 
-// A bit 1 << id is set where the probe ran, and where it passed; rate is in GFLOP/s of one work-item.
+// A bit 1 << id is set where the probe ran, where it passed, and where its rate is not one of a machine that had other work (rates.h);
+// rate is in GFLOP/s of one work-item.
 typedef struct probe_results {
-    unsigned ran, proven;
+    unsigned ran, proven, sure;
     float rate[PROBE_COUNT];
 } probe_results;
 #endif

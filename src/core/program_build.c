@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/defects.h"
 #include "core/identity.h"
 #include "core/host.h"
 #include "core/sha256.h"
@@ -101,10 +102,18 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
     return NULL;
 }
 
+// Some drivers must not be asked; told once a context.
+static bool may_ask(clattn_context *c) {
+    const char *why = cla_defect_of_binaries(c->capabilities.platform);
+    if (why && !atomic_exchange(&c->binaries_told, true))
+        cla_log_send(&c->log, CLATTN_LOG_INFO, "cache: compiled kernels are not kept: %s", why);
+    return !why;
+}
+
 // Keep the binary of this context's device; a program may hold one for each device of the caller's context.
 void cla_program_store(clattn_context *c, cl_program built, const uint8_t key[32]) {
     cl_uint devices = 0;
-    if (!c->cache ||
+    if (!c->cache || !may_ask(c) ||
         clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
         !devices)
         return;

@@ -1,6 +1,7 @@
 // text.c: see text.h.
 #include "core/text.h"
 
+#include <limits.h>
 #include <string.h>
 
 #include "core/host.h"
@@ -15,4 +16,18 @@ char *cla_text_copy(const struct clattn_host_memory *host, const char *text, boo
     if (copy) memcpy(copy, text, bytes);
     *ok = *ok && (copy || !text);
     return copy;
+}
+
+bool cla_text_count(const char **text, int *count) {
+    const char *at = *text;
+    int x = 0;
+    for (; *at >= '0' && *at <= '9'; at++) {
+        const int digit = *at - '0';
+        if (x > (INT_MAX - digit) / 10) return false;
+        x = x * 10 + digit;
+    }
+    if (at == *text) return false;
+    *count = x;
+    *text = at;
+    return true;
 }

@@ -60,6 +60,7 @@ static plan_input input_of(clattn_context *context, const linear_problem *p) {
         1u << PROBE_FMA | (tiles ? 1u << PROBE_AMX : 0) | (dot ? 1u << PROBE_DOT_BF16 : 0);
     const probe_results found = cla_probe_results(context, wanted);
     in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
+    in.probes.sure |= found.sure & wanted;
     for (int i = 0; i < PROBE_COUNT; i++)
         if (wanted >> i & 1u) in.probes.rate[i] = found.rate[i];
     return in;

@@ -12,11 +12,13 @@
 
 // Where the next tile's rows are asked for, by the rates of this kernel on bfloat16 from memory: into the first-level cache on
 // Zen 5; into the second on Zen 4, which loses up to half of the rate by the first; nowhere with Intel's CPU runtime, whose prefetch
-// costs 10 to 20 %. Unmeasured the second, with which no machine so far loses as much. Rows in pages are asked for on all, since
+// costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in pages are asked for on all, since
 // the CPU follows no page to the next by itself; those of float32, and int8, are faster by the first-level cache on both Zens.
 static int asked_cache(const plan_input *in, const problem *p) {
-    const float *rate = in->probes.rate, first = rate[PROBE_ASK_FIRST], second = rate[PROBE_ASK_SECOND],
-                asked = first > second ? first : second;
+    static const float unmeasured[PROBE_COUNT] = {0};
+    const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);
+    const float *rate = sure ? in->probes.rate : unmeasured, first = rate[PROBE_ASK_FIRST],
+                second = rate[PROBE_ASK_SECOND], asked = first > second ? first : second;
     if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged) return ASK_NOTHING;
     if (first > second || p->type_kv == CLATTN_TYPE_I8) return ASK_FIRST_LEVEL;
     return p->paged && p->type_kv == CLATTN_TYPE_F32 ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL;

@@ -1,5 +1,6 @@
 // tuned.c: parsing tuned rows; see tuned.h. What a kernel can run is its family's to say.
 #include "core/host.h"
+#include "core/text.h"
 #include "plan/family.h"
 
 #include <limits.h>
@@ -8,26 +9,10 @@
 
 #define MAX_LINE 512
 
-// Digits alone, past which *text moves. Not strtol, which takes spaces and signs and whose long ends at INT_MAX on some
-// systems: a number beyond that would read as it.
-static bool parse_count(const char **text, int *count) {
-    const char *at = *text;
-    int x = 0;
-    for (; *at >= '0' && *at <= '9'; at++) {
-        const int digit = *at - '0';
-        if (x > (INT_MAX - digit) / 10) return false;
-        x = x * 10 + digit;
-    }
-    if (at == *text) return false;
-    *count = x;
-    *text = at;
-    return true;
-}
-
 static bool parse_range(const char *text, tuned_range *r) {
     *r = (tuned_range){0, INT_MAX};
     if (*text != '.') {
-        if (!parse_count(&text, &r->least)) return false;
+        if (!cla_text_count(&text, &r->least)) return false;
         r->most = r->least;
     }
     if (!*text) return true;
@@ -35,7 +20,7 @@ static bool parse_range(const char *text, tuned_range *r) {
     text += 2;
     r->most = INT_MAX;
     if (!*text) return true;
-    return parse_count(&text, &r->most) && !*text && r->most >= r->least;
+    return cla_text_count(&text, &r->most) && !*text && r->most >= r->least;
 }
 
 static bool parse_type(const char *text, tuned_range *r) {
@@ -89,7 +74,7 @@ static bool parse_parameter(char *word, tuned_row *row) {
     *value = '\0';
     const char *number = value + 1;
     const int at = cla_clblast_parameter_of(clblast_kernel_of(row), word);
-    if (at < 0 || row->clblast[at] >= 0 || !parse_count(&number, &x) || *number || x > 65536) return false;
+    if (at < 0 || row->clblast[at] >= 0 || !cla_text_count(&number, &x) || *number || x > 65536) return false;
     row->clblast[at] = x;
     return true;
 }
@@ -103,7 +88,7 @@ static bool parse_knob(char *word, tuned_row *row) {
     if (!value || !f) return false;
     *value = '\0';
     const char *number = value + 1;
-    return parse_count(&number, &x) && !*number && x <= 65536 && is_listed(f->tunes, word) &&
+    return cla_text_count(&number, &x) && !*number && x <= 65536 && is_listed(f->tunes, word) &&
            cla_knobs_set(&row->knobs, word, x);
 }
 

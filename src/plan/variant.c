@@ -14,6 +14,8 @@
 #define FASTER_THAN_REPORTED 1.25f
 #define FASTER_THAN_NARROWER 1.1f
 
+// A device is taken at its word but for rates that are sure: one that other work disturbed would cost half of the speed, and the dot
+// product that needs full vectors.
 int cla_plan_lanes(const plan_input *in) {
     static const struct {
         int lanes;
@@ -24,16 +26,20 @@ int cla_plan_lanes(const plan_input *in) {
                                                                       : width >= 4 ? 4
                                                                                    : 0;
     int lanes = 0;
+    unsigned word = 0; // the probe of what it reports
     float rate = 0.0f; // to be beaten
     if (!in->device->is_cpu) return 0;
     for (int i = 0; i < 3; i++) {
         if (widths[i].lanes != reported) continue;
         if (!(in->probes.ran >> widths[i].probe & 1u)) return reported;
         if (!(in->probes.proven >> widths[i].probe & 1u)) continue;
+        word = 1u << widths[i].probe;
         lanes = reported, rate = FASTER_THAN_REPORTED * in->probes.rate[widths[i].probe];
     }
     for (int i = 0; i < 3; i++) {
         const float own = in->probes.rate[widths[i].probe];
+        const unsigned both = word | 1u << widths[i].probe;
+        if (word && (in->probes.sure & both) != both) continue;
         if (!(in->probes.proven >> widths[i].probe & 1u) || widths[i].lanes == reported || own <= rate)
             continue;
         lanes = widths[i].lanes, rate = FASTER_THAN_NARROWER * own;
@@ -62,7 +68,8 @@ int cla_plan_lanes_key(const plan_input *in) {
 // short, as on Sapphire Rapids, they are 1.1 to 1.2 times as fast; on Zen 5 attention is 1 to 4 % slower with them.
 static bool prefers_tall(const plan_input *in) {
     const float *rate = in->probes.rate;
-    return rate[PROBE_LOADS_2X8] > 0.0f && rate[PROBE_LOADS_4X6] > FASTER_THAN_WIDE * rate[PROBE_LOADS_2X8];
+    return (in->probes.sure & PROBES_LOADS) == PROBES_LOADS && rate[PROBE_LOADS_2X8] > 0.0f &&
+           rate[PROBE_LOADS_4X6] > FASTER_THAN_WIDE * rate[PROBE_LOADS_2X8];
 }
 
 static int within_int(int64_t x) {

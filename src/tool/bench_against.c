@@ -63,7 +63,8 @@ static bench_status take_turns(bench_call calls[2], const bench_settings *settin
     if (!measure_in_turns(places, &settings->measure, bench_call_enqueue, users, &turns)) {
         for (int n = 0; n < 2; n++) {
             const char *why = calls[n].status != BENCH_OK ? calls[n].why : places[n]->error;
-            if (*why) snprintf(pair->row.why, sizeof pair->row.why, "%s", why);
+            if (*why)
+                snprintf(pair->row.why, sizeof pair->row.why, "%.*s", (int)sizeof pair->row.why - 1, why);
         }
         return BENCH_FAIL;
     }

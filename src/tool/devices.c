@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "evidence/choose_device.h"
 #include "tool/printable.h"
@@ -43,26 +44,67 @@ static void ask_engines(session *s, engine_list *list) {
     if (list->count > MOST_ENGINES) list->count = MOST_ENGINES;
 }
 
+// In UTC, as `format` of strftime's says; "" where it was not measured.
+static const char *date_of(const clattn_engine *e, const char *format, char text[32]) {
+    const time_t when = (time_t)e->measured;
+    const struct tm *parts = e->measured > 0 ? gmtime(&when) : NULL;
+    if (!parts || !strftime(text, 32, format, parts)) text[0] = '\0';
+    return text;
+}
+
 static json_t *engines_json(const engine_list *list) {
     json_t *engines = json_array();
-    for (size_t i = 0; i < list->count; i++)
-        json_array_append_new(engines,
-                              json_pack("{s:s, s:b, s:f}", "name", list->engines[i].name, "works",
-                                        list->engines[i].works, "gflops", (double)list->engines[i].gflops));
+    char date[32];
+    for (size_t i = 0; i < list->count; i++) {
+        const clattn_engine *e = &list->engines[i];
+        date_of(e, "%Y-%m-%dT%H:%M:%SZ", date);
+        json_array_append_new(engines, json_pack("{s:s, s:b, s:f, s:s?, s:i, s:f, s:b, s:b}", "name", e->name,
+                                                 "works", e->works, "gflops", (double)e->gflops, "measured",
+                                                 date[0] ? date : NULL, "runs", e->runs, "spread",
+                                                 (double)e->spread, "sure", e->sure, "kept", e->kept));
+    }
     return engines;
+}
+
+// When and how.
+static void print_measured(const clattn_engine *e) {
+    char date[32];
+    printf(" (%s", e->kept ? date_of(e, "%Y-%m-%d %H:%M UTC", date) : "now");
+    if (e->spread < 1.0f)
+        printf(", %d runs, the best two within %.2g %%", e->runs, 100.0 * (double)e->spread);
+    printf("%s)", e->sure ? "" : "; not sure: the machine had other work, it is not kept");
 }
 
 // Those that are right, with their rates, then the others.
 static void print_engines(const engine_list *list) {
     int told = 0, others = 0;
     for (size_t i = 0; i < list->count; i++)
-        if (list->engines[i].works)
-            printf("   %-10s %s, %.4g GFLOP/s a work-item\n", told++ ? "" : "engines", list->engines[i].name,
+        if (list->engines[i].works) {
+            printf("   %-10s %s, %.4g GFLOP/s a work-item", told++ ? "" : "engines", list->engines[i].name,
                    (double)list->engines[i].gflops);
+            print_measured(&list->engines[i]);
+            printf("\n");
+        }
     for (size_t i = 0; i < list->count; i++)
         if (!list->engines[i].works)
             printf("%s%s", others++ ? ", " : "              not: ", list->engines[i].name);
     if (others) printf("\n");
+}
+
+// What of bfloat16's engines is right on the device, and whether the example takes it.
+static void print_matrix(const clattn_plan *plan, const engine_list *list) {
+    int told = 0;
+    printf("matrix instructions ");
+    if (plan->matrix_instructions)
+        told = printf("%s", strcmp(plan->kernel_name, "flash_matrix") ? "bfloat16 dot product (self-tested)"
+                                                                      : "AMX (self-tested)");
+    for (size_t i = 0; i < list->count && !plan->matrix_instructions; i++)
+        if (list->engines[i].works && !strncmp(list->engines[i].name, "bfloat16", 8))
+            told += printf("%s%s", told ? ", " : "", list->engines[i].name);
+    printf("%s\n", !list->count                ? "not asked"
+                   : !told                     ? "none found"
+                   : plan->matrix_instructions ? ""
+                                               : " (self-tested; not taken below)");
 }
 
 // Left empty where the device takes no context.
@@ -119,14 +161,11 @@ static void print_device(size_t index, const clattn_capabilities *c, const engin
     printf("   limits     %llu work-items a group, %llu KiB local memory%s\n",
            (unsigned long long)c->max_work_group, (unsigned long long)c->local_memory_bytes / 1024,
            c->local_memory_is_local ? "" : " (not apart from global)");
-    printf("   can        half arithmetic %s, double %s, sub-groups %s, matrix instructions %s\n",
-           c->half_arithmetic ? "yes" : "no", c->double_arithmetic ? "yes" : "no",
-           c->subgroups ? "yes" : "no",
-           !e[PREFILL_BF16].plan.matrix_instructions                  ? "none found"
-           : strcmp(e[PREFILL_BF16].plan.kernel_name, "flash_matrix") ? "bfloat16 dot product (self-tested)"
-                                                                      : "AMX (self-tested)");
+    printf("   can        half arithmetic %s, double %s, sub-groups %s, ", c->half_arithmetic ? "yes" : "no",
+           c->double_arithmetic ? "yes" : "no", c->subgroups ? "yes" : "no");
+    print_matrix(&e[PREFILL_BF16].plan, engines);
     print_engines(engines);
-    for (int i = 0; i < EXAMPLES; i++) {
+    for (int i = 0; i < EXAMPLES && e[i].plan.why[0]; i++) {
         printable_printf(stdout, "   %-10s %s\n", e[i].label, e[i].plan.why);
         for (size_t f = 0; f < e[i].count; f++)
             if (!e[i].families[f].taken)
@@ -157,17 +196,30 @@ static bool tell_device(session *s, size_t index, const clattn_device *device, j
     return true;
 }
 
+enum { DEVICES_MEASURE };
+static const option_row rows[] = {{"measure", NULL, DEVICES_MEASURE,
+                                   "measure the engines' rates again, also those that the cache folder "
+                                   "keeps, and keep what is found now; a quiet "
+                                   "machine answers best"}};
+
+static bool take_devices(void *target, int id, const char *value, char why[256]) {
+    (void)id, (void)value, (void)why;
+    *(bool *)target = true;
+    return true;
+}
+
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
-    const option_group groups[] = {common_group(&o)};
+    session s = {.command = "devices"};
+    const option_group groups[] = {{"devices", rows, 1, take_devices, &s.measures_again}, common_group(&o)};
     command_line line = {.command = "devices",
                          .summary = "list OpenCL devices and what clattn does with them",
-                         .example = "clattn devices --json",
+                         .example = "clattn devices --json\n  clattn devices --measure",
                          .groups = groups,
-                         .group_count = 1};
+                         .group_count = 2};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    session s = {.command = "devices", .options = o};
+    s.options = o;
     clattn_device *devices;
     size_t count = 0;
     status = session_devices(&s, &devices, &count);

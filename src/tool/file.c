@@ -154,9 +154,19 @@ bool file_same_target(const char *path, const char *other) {
     return same;
 }
 
-static mode_t default_mode(void) {
-    mode_t mask = umask(0);
+/* It is known by setting it alone, and whatever another thread makes in that moment anybody could write: before there are any. */
+static mode_t mask;
+static bool mask_is_known;
+
+void file_begin(void) {
+    if (mask_is_known) return;
+    mask = umask(0);
     (void)umask(mask);
+    mask_is_known = true;
+}
+
+static mode_t default_mode(void) {
+    file_begin();
     return 0666 & ~mask;
 }
 

@@ -38,6 +38,8 @@ typedef struct file_part {
     size_t count;
 } file_part;
 
+/* Before there are threads, of a driver's or one's own: the process's umask is read, by setting it for a moment. */
+void file_begin(void);
 /* Whether file_write_parts could begin now; what is asked before work whose result goes there. False: it is a folder, in
  * no folder, or protected. A full disk shows later. */
 bool file_can_write(const char *path, char *error, size_t error_size);
@@ -48,7 +50,7 @@ bool file_same_target(const char *path, const char *other);
  * over it; on failure, and on a signal that ends the process, the temporary is removed and a file that was there is
  * untouched; on Linux it has no name until all of it is there, and what killed runs left in the folder is removed first. An existing file keeps its permissions, without set-user-ID, set-group-ID and sticky; a symbolic link keeps
  * pointing where it does, also where nothing is there yet. A device or pipe, such as /dev/null, is written
- * directly. Threads: one at a time, since the process's umask and signal handlers are set. */
+ * directly. Threads: one at a time, since signal handlers are set. */
 bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
                       size_t error_size);
 /* The same by several processes: one begins, with as many bytes of zero as the file will have, and tells the others the

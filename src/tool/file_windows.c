@@ -86,6 +86,8 @@ bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, siz
     return true;
 }
 
+void file_begin(void) {} /* permissions are the folder's */
+
 bool file_can_write(const char *path, char *error, size_t error_size) {
     wchar_t *wide = path[0] ? wide_path(path) : NULL;
     if (!wide) return refuse(error, error_size, "%s: cannot be written: no such file or folder", path);

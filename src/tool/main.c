@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "tool/commands.h"
+#include "tool/file.h"
 #include "tool/nearest.h"
 #include "tool/tool.h"
 
@@ -71,6 +72,7 @@ static int run(int argc, char **argv) {
 }
 
 int main(int argc, char **argv) {
+    file_begin();
     tool_pin_workers();
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
     tool_errors_begin(argc, argv);

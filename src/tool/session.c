@@ -62,6 +62,7 @@ const char *tool_cache_dir(const common_options *o, char *text, size_t size) {
 int session_devices(session *s, clattn_device **devices, size_t *count) {
     const clattn_log log = session_log(s);
     *devices = NULL;
+    linker_look();
     clattn_status status = clattn_device_list(NULL, 0, count, &log);
     if (status == CLATTN_OK && !(*devices = calloc(*count, sizeof **devices)))
         return tool_failed(s->command, "no memory");
@@ -127,6 +128,7 @@ static clattn_status make_context(session *s, const char *folder, const char *ro
                                           .log = session_log(s),
                                           .tuned_rows = rows,
                                           .engines = CLATTN_ENGINES_ALL,
+                                          .measure_again = s->measures_again,
                                           .cache_dir = folder};
     s->message[0] = '\0';
     return clattn_context_create(&params, &s->context);
@@ -156,6 +158,12 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     free(kept);
     if (status != CLATTN_OK) return session_status(s, status);
     s->capabilities = clattn_context_capabilities(s->context);
+    if (linker_is_missing(s->capabilities)) {
+        session_close(s);
+        return tool_failed(s->command,
+                           "PoCL makes each kernel with the linker ld, and there is none on PATH: install "
+                           "binutils (apt-get install binutils), or add its folder to PATH");
+    }
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
                                     CL_QUEUE_PROFILING_ENABLE, &code);
     if (s->queue) return -1;

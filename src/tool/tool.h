@@ -90,7 +90,8 @@ typedef struct session {
     clattn_context *context;
     const clattn_capabilities *capabilities;
     cl_command_queue queue;
-    char message[1024]; // of the last failed call
+    char message[1024];  // of the last failed call
+    bool measures_again; // what is kept of rates is not read
 } session;
 
 // The log that keeps the last error line of a session and prints build logs with --verbose.
@@ -113,9 +114,13 @@ int session_finish(session *s);
 // The folder of compiled kernels: --cache-dir, else the user's cache folder; NULL: off.
 const char *tool_cache_dir(const common_options *o, char *text, size_t size);
 
-// Sub-commands: argv[0] is the command's own name.
 // Before OpenCL is first used.
 void tool_pin_workers(void);
+void linker_look(void);
+// Whether a kernel on this device would end the process, for want of a linker.
+bool linker_is_missing(const clattn_capabilities *device);
+
+// Sub-commands: argv[0] is the command's own name.
 
 int tool_devices(int argc, char **argv);
 int tool_attend(int argc, char **argv);
