@@ -9,8 +9,11 @@
     (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16 | 1u << CLATTN_TYPE_BOOL |       \
      1u << CLATTN_TYPE_I8 | 1u << CLATTN_TYPE_I32)
 
-// Whether a text is one expression that cannot end the function it is put into. INVALID_ARGUMENT says where it is not.
-clattn_status cla_mods_check_text(clattn_context *context, const char *name, const char *text);
+struct mod_source; // mod_parse.h
+
+// Whether a text is one expression that cannot end the function it is put into, and, where it is checked, of the language of
+// mod_parse.h. INVALID_ARGUMENT says where it is not.
+clattn_status cla_mods_check_text(clattn_context *context, const struct mod_source *source);
 
 // The OpenCL C of a checked score's expressions and buffers; NULL where it has none. lane_by_lane: of score_mod and of mask_mod
 // why kernels with vectors run it for one lane at a time, where they do. All of it lives as long as the context.

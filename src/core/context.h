@@ -61,6 +61,7 @@ struct clattn_context {
     struct planner *planner;     // plan/planner.h
     struct projector *projector; // layer/projector.h
     struct mod_text *mods;       // attention/mods.h; under program_lock
+    bool mods_unchecked;
     bool locks_ready;
 };
 
