@@ -42,15 +42,15 @@ static int add(parser *p, mod_kind kind, const char *at, int length) {
     if (p->tree->count == MOD_NODES) return cla_mod_refuse(p, at, length, "is too long");
     mod_node *n = &p->tree->nodes[p->tree->count];
     memset(n, 0, sizeof *n);
-    n->kind = kind, n->at = n->from = at, n->length = length, n->to = at + length;
+    n->kind = kind, n->at = n->from = n->open = at, n->length = length, n->to = n->close = at + length;
     return p->tree->count++;
 }
 static void give(parser *p, int to, int part) {
     mod_node *n = node(p, to);
     n->part[n->parts++] = part;
     n->by |= node(p, part)->by;
-    if (node(p, part)->from < n->from) n->from = node(p, part)->from;
-    n->to = node(p, part)->to;
+    if (node(p, part)->open < n->from) n->from = n->open = node(p, part)->open;
+    n->to = n->close = node(p, part)->close;
 }
 
 // One more in one another.
@@ -94,7 +94,7 @@ static int parts(parser *p, int n, int most, const mod_type *whole) {
             node(p, n)->by |= by;
     } while (takes(p, ","));
     if (!takes(p, ")")) return refuse_here(p, "an operator or ) is missing before it");
-    node(p, n)->to = p->at;
+    node(p, n)->to = node(p, n)->close = p->at;
     p->depth--;
     return count;
 }
@@ -169,7 +169,7 @@ static int primary(parser *p) {
     if (n < 0) return n;
     if (!takes(p, ")")) return refuse_here(p, "an operator or ) is missing before it");
     p->depth--;
-    node(p, n)->from = open, node(p, n)->to = p->at;
+    node(p, n)->open = open, node(p, n)->close = p->at;
     return n;
 }
 
@@ -183,8 +183,7 @@ static bool is_member(const char *at, int length) {
     return length > 0 && length - counts <= VECTOR_MOST && (int)known >= length - counts;
 }
 
-static int postfix(parser *p) {
-    int n = primary(p);
+static int members(parser *p, int n) {
     while (n >= 0 && takes(p, ".")) {
         const char *dot = p->at - 1;
         skip(p);
@@ -192,7 +191,8 @@ static int postfix(parser *p) {
         if (!is_member(p->at, length)) return refuse_here(p, "a part of a vector, such as x or s0, is missing");
         cla_mod_note(p, "a part of a vector", dot, 1);
         p->at += length;
-        node(p, n)->kind = MOD_SCALARS, node(p, n)->type = MOD_OTHER, node(p, n)->to = p->at;
+        node(p, n)->kind = MOD_SCALARS, node(p, n)->type = MOD_OTHER;
+        node(p, n)->to = node(p, n)->close = p->at, node(p, n)->from = node(p, n)->open;
     }
     return n;
 }
@@ -225,7 +225,7 @@ static int vector(parser *p, const char *at, bool is_real, int in_a_row) {
     const bool casts = cast_type(p, &next, &is_real) > 0;
     p->at = start;
     if (!casts && takes(p, "(")) {
-        if (parts(p, n, VECTOR_MOST, whole) < 0) return -1;
+        if (parts(p, n, VECTOR_MOST, whole) < 0 || members(p, n) < 0) return -1;
     } else {
         const int part = unary(p, in_a_row + 1);
         if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), other))) return -1;
@@ -262,7 +262,7 @@ static int unary(parser *p, int in_a_row) {
     if (width && in_a_row == MOD_PREFIXES) return too_many(p, at);
     if (width > 1) return vector(p, at, is_real, in_a_row);
     if (width) return prefixed(p, at, &type, is_real, in_a_row);
-    if (cla_mod_operator_length(at) != 1 || !strchr("-+!~", *at)) return postfix(p);
+    if (cla_mod_operator_length(at) != 1 || !strchr("-+!~", *at)) return members(p, primary(p));
     if (in_a_row == MOD_PREFIXES) return too_many(p, at);
     p->at++;
     return prefixed(p, at, NULL, false, in_a_row);
@@ -285,7 +285,6 @@ static int join(parser *p, const char *at, int length, int level, int left, int 
     const int n = add(p, level == 1 ? MOD_OR : level == 2 ? MOD_AND : MOD_BINARY, at, length);
     if (n < 0) return n;
     give(p, n, left), give(p, n, right);
-    node(p, n)->to = node(p, right)->to;
     return cla_mod_type_join(p, node(p, n), level) ? n : -1;
 }
 

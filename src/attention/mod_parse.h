@@ -37,6 +37,7 @@ typedef struct mod_node {
     const char *at; // its name, number or operator in the text
     int length;
     const char *from, *to;    // all of it
+    const char *open, *close; // with the brackets around it
     const mod_word *function; // of a call
     int buffer;               // of a load
     int part[4], parts;
