@@ -78,6 +78,7 @@ static const char *const floats[] = {"($f + $f)",
                                      "trunc($f)",
                                      "select($f, $f, $i)"};
 static const char *const bools[] = {"$b && $b",  "$b || $b",
+                                    "$f && $b",  "$f || $b",
                                     "!($b)",     "($b ? $b : $b)",
                                     "$i < $i",   "$i == $i",
                                     "$f >= $f",  "$f != $f",
