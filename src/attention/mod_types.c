@@ -42,7 +42,8 @@ static mod_type common(mod_type a, mod_type b) {
 
 // What the text alone gives may be too large, which a compiler would see.
 bool cla_mod_type_whole(mod_parser *p, mod_node *x, mod_type to) {
-    if (!p->source->checked || x->by || is_whole(x->type)) return true;
+    const bool is_long = x->type == MOD_OTHER && (x->kind == MOD_NUMBER || x->kind == MOD_NAME);
+    if (!p->source->checked || x->by || is_whole(x->type) || is_long) return true;
     if (x->type == MOD_FLOAT && is_whole(to)) {
         x->guard = to == MOD_UINT ? GUARD_UINT : GUARD_INT;
         return true;
