@@ -67,10 +67,10 @@ static const char *call_of(const mod_word *f, char kind) {
         return kind != 'i' ? NULL : !strcmp(f->name, "clz") ? "(j + $i)" : "((float)j + $f)";
     case MOD_QUIET:
         return kind == 'f' ? "($u)" : NULL;
-    case MOD_ANY:
-        return !strcmp(f->name, "bitselect")  ? (kind == 'f' ? floats[3] : NULL)
-               : !strcmp(f->name, "upsample") ? (kind == 'i' ? "((short)$i, (ushort)$i)" : NULL)
-                                              : (kind == 'i' ? "($i)" : NULL);
+    case MOD_TRUTH:
+        return kind == 'i' ? "($i)" : NULL;
+    case MOD_JOINED:
+        return kind == 'i' ? "((short)$i, (ushort)$i)" : NULL;
     }
     return NULL;
 }
@@ -91,7 +91,7 @@ static void put_word(struct writer *w, mod_type type) {
     for (;;) {
         const size_t n = (size_t)below(w->t, (int)cla_mod_word_count);
         const mod_word *x = &cla_mod_words[n];
-        const bool odd = !w->t->in_vectors && type == MOD_INT && x->type == MOD_OTHER && x->kind == WORD_CONSTANT;
+        const bool odd = !w->t->in_vectors && type == MOD_INT && x->type == MOD_LONG && x->kind == WORD_CONSTANT;
         if (x->kind > WORD_CONSTANT || (x->type != type && !odd)) continue;
         if (w->t->source.is_mask && x->by == MOD_BY_SCORE) continue;
         w->t->used[n] = true;
@@ -108,8 +108,8 @@ static void put_leaf(struct writer *w, char kind) {
     const int turn = below(w->t, 3);
     if (kind == 'f' && turn)
         put_word(w, MOD_FLOAT);
-    else if (kind == 'i' && turn)
-        put_word(w, MOD_INT);
+    else if (turn && (kind == 'i' || turn == 1))
+        put_word(w, kind == 'i' ? MOD_INT : MOD_UINT);
     else
         put(w, kind == 'f' ? floats[below(w->t, 9)] : kind == 'i' ? ints[below(w->t, 7)] : uints[below(w->t, 5)]);
 }

@@ -68,7 +68,7 @@ static int number(parser *p) {
     if (!read.valid) return cla_mod_refuse(p, at, read.length, "is no number of OpenCL C");
     p->at += read.length;
     if (read.type == MOD_DOUBLE) cla_mod_note(p, "a number without f is a double:", at, read.length);
-    if (read.type == MOD_OTHER) cla_mod_note(p, "a number that is not an int or uint:", at, read.length);
+    if (read.type == MOD_LONG) cla_mod_note(p, "a number that is not an int or uint:", at, read.length);
     const int n = add(p, MOD_NUMBER, at, read.length);
     if (n < 0) return n;
     node(p, n)->type = read.type;
@@ -151,7 +151,7 @@ static int name(parser *p) {
         return cla_mod_refuse(p, at, length, "is a type, which stands in brackets: (float)j");
     if (!w) return unknown(p, at, length);
     if (w->kind == WORD_FUNCTION) return call(p, at, length, w, to);
-    if (w->type == MOD_OTHER) cla_mod_note(p, "not known in vectors:", at, length);
+    if (w->type == MOD_LONG) cla_mod_note(p, "not known in vectors:", at, length);
     const int n = add(p, MOD_NAME, at, length);
     if (n < 0) return n;
     node(p, n)->type = w->type, node(p, n)->by = w->by;
@@ -244,7 +244,7 @@ static int prefixed(parser *p, const char *at, mod_type *cast, bool is_real, int
     give(p, n, part);
     p->depth--;
     if (!cast) return cla_mod_type_unary(p, node(p, n)) ? n : -1;
-    if (*cast == MOD_OTHER) cla_mod_note(p, "a type not known in vectors", at, 0);
+    if (*cast == MOD_LONG) cla_mod_note(p, "a type not known in vectors", at, 0);
     node(p, n)->type = *cast;
     return cla_mod_type_cast(p, node(p, n), is_real) ? n : -1;
 }

@@ -82,7 +82,7 @@ static void read_whole(const char *at, mod_number *n) {
     }
     n->valid = no_sign || base != 10 || value <= LLONG_MAX;
     n->whole = !is_long && value <= (no_sign ? UINT_MAX : INT_MAX);
-    n->type = !n->whole ? MOD_OTHER : no_sign ? MOD_UINT : MOD_INT;
+    n->type = !n->whole ? MOD_LONG : no_sign ? MOD_UINT : MOD_INT;
     n->value = n->whole ? (long long)value : 0;
 }
 

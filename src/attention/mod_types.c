@@ -25,7 +25,7 @@ static mod_node *part(mod_parser *p, const mod_node *x, int n) {
     return &p->tree->nodes[x->part[n]];
 }
 static bool is_whole(mod_type t) {
-    return t <= MOD_UINT;
+    return t <= MOD_LONG;
 }
 static bool is_real(mod_type t) {
     return t == MOD_FLOAT || t == MOD_DOUBLE;
@@ -42,9 +42,8 @@ static mod_type common(mod_type a, mod_type b) {
 
 // What the text alone gives may be too large, which a compiler would see.
 bool cla_mod_type_whole(mod_parser *p, mod_node *x, mod_type to) {
-    const bool is_long = x->type == MOD_OTHER && (x->kind == MOD_NUMBER || x->kind == MOD_NAME);
-    if (!p->source->checked || x->by || is_whole(x->type) || is_long) return true;
-    if (x->type == MOD_FLOAT && is_whole(to)) {
+    if (!p->source->checked || x->by || is_whole(x->type)) return true;
+    if (x->type == MOD_FLOAT && (to == MOD_INT || to == MOD_UINT)) {
         x->guard = to == MOD_UINT ? GUARD_UINT : GUARD_INT;
         return true;
     }
@@ -68,6 +67,18 @@ bool cla_mod_type_conversion(mod_parser *p, mod_node *x, mod_type to) {
            strstr(x->at, "float") == x->at + 8 || cla_mod_type_whole(p, part(p, x, 0), MOD_OTHER);
 }
 
+// What a call gives, by its first part.
+static mod_type given(mod_shape shape, mod_type first) {
+    if (shape == MOD_TRUTH) return MOD_INT;
+    if (first == MOD_OTHER) return MOD_OTHER;
+    if (shape == MOD_JOINED || (first == MOD_LONG && shape != MOD_QUIET)) return MOD_LONG;
+    return shape == MOD_IS          ? MOD_BOOL
+           : shape == MOD_MAGNITUDE ? MOD_UINT
+           : shape == MOD_COUNTS    ? MOD_INT
+           : shape == MOD_QUIET     ? MOD_FLOAT
+                                    : first;
+}
+
 // Whether the types of a call's parts are those that C takes without a conversion; its own then.
 static bool fits_call(mod_parser *p, mod_node *x) {
     const mod_shape shape = x->function->shape;
@@ -76,13 +87,8 @@ static bool fits_call(mod_parser *p, mod_node *x) {
     bool same = true;
     const int alike = shape == MOD_SELECT ? 2 : shape == MOD_POWERS ? 1 : x->parts;
     for (int n = 1; n < alike; n++) same &= t[n] == t[0];
-    x->type = MOD_OTHER;
-    if (!same || t[0] == MOD_OTHER || shape == MOD_ANY) return false;
-    x->type = shape == MOD_IS                               ? MOD_BOOL
-              : shape == MOD_MAGNITUDE                      ? MOD_UINT
-              : shape == MOD_COUNTS                         ? MOD_INT
-              : shape == MOD_QUIET                          ? MOD_FLOAT
-                                                            : t[0];
+    x->type = same || shape == MOD_TRUTH ? given(shape, t[0]) : MOD_OTHER;
+    if (!same || x->type == MOD_OTHER) return false;
     if (shape == MOD_FLOATS || shape == MOD_IS) return t[0] == MOD_FLOAT;
     if (shape == MOD_MAGNITUDE) return is_whole(t[0]);
     return shape != MOD_SELECT || is_whole(t[2]);
@@ -125,7 +131,7 @@ static bool type_division(mod_parser *p, mod_node *x) {
     if (!p->source->checked || is_real(part(p, x, 0)->type) || is_real(by->type)) return true;
     if (by->constant && by->value == 0) return cla_mod_refuse(p, x->at, 1, "divides by 0") >= 0;
     if (by->constant) return true;
-    if (x->type == MOD_OTHER)
+    if (x->type != MOD_INT && x->type != MOD_UINT)
         return cla_mod_refuse(p, x->at, 1,
                               "divides what may be whole numbers, and neither int nor uint: cast both to int, "
                               "uint or float") >= 0;

@@ -55,9 +55,9 @@ static bool is_vector(const vectors *v, int n) {
     return (node(v, n)->by & v->varies) != 0;
 }
 
-static const char *const scalar_types[] = {"int", "int", "uint", "float"}, *const vector_types[] = {
-                                                                               "VEC_INT", "VEC_INT",
-                                                                               "VEC_UINT", "VEC"};
+// Of a tree that is for vectors, so of no other type.
+static const char *const scalar_types[] = {"int", "int", "uint", [MOD_FLOAT] = "float"},
+                         *const vector_types[] = {"VEC_INT", "VEC_INT", "VEC_UINT", [MOD_FLOAT] = "VEC"};
 
 // As it is: a number, or a vector of its own type.
 static void emit(vectors *v, int n);
@@ -67,11 +67,11 @@ static void emit_zero(vectors *v, mod_type t) {
 }
 
 static void emit_converted(vectors *v, int n, mod_type to) {
-    static const char *const ways[4][4] = {
-        [MOD_BOOL] = {"", "(-", "AS_VEC_UINT(-", "TO_VEC(-"},
-        [MOD_INT] = {"", "", "AS_VEC_UINT(", "TO_VEC("},
-        [MOD_UINT] = {"", "AS_VEC_INT(", "", "TO_VEC("},
-        [MOD_FLOAT] = {"", "TO_VEC_INT(", "TO_VEC_UINT(", ""},
+    static const char *const ways[MOD_FLOAT + 1][MOD_FLOAT + 1] = {
+        [MOD_BOOL] = {"", "(-", "AS_VEC_UINT(-", [MOD_FLOAT] = "TO_VEC(-"},
+        [MOD_INT] = {"", "", "AS_VEC_UINT(", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_UINT] = {"", "AS_VEC_INT(", "", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_FLOAT] = {"", "TO_VEC_INT(", "TO_VEC_UINT(", [MOD_FLOAT] = ""},
     };
     const mod_type from = node(v, n)->type;
     if (to == MOD_BOOL && from != MOD_BOOL) {

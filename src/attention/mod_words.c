@@ -3,7 +3,7 @@
 
 #include <string.h>
 
-#define WORD(name, kind, type, by) {name, kind, type, by, MOD_ANY, 0, false, false}
+#define WORD(name, kind, type, by) {name, kind, type, by, MOD_FLOATS, 0, false, false}
 #define NAME(name, by) WORD(name, WORD_NAME, MOD_INT, by)
 #define CONSTANT(name, type) WORD(name, WORD_CONSTANT, type, 0)
 #define TYPE(name, type) WORD(name, WORD_TYPE, type, 0)
@@ -37,9 +37,9 @@ const mod_word cla_mod_words[] = {
     CONSTANT("FLT_EPSILON", MOD_FLOAT),
     CONSTANT("INT_MIN", MOD_INT),
     CONSTANT("UINT_MAX", MOD_UINT),
-    CONSTANT("LONG_MAX", MOD_OTHER),
-    CONSTANT("LONG_MIN", MOD_OTHER),
-    CONSTANT("ULONG_MAX", MOD_OTHER),
+    CONSTANT("LONG_MAX", MOD_LONG),
+    CONSTANT("LONG_MIN", MOD_LONG),
+    CONSTANT("ULONG_MAX", MOD_LONG),
     CONSTANT("M_E_F", MOD_FLOAT),
     CONSTANT("M_LOG10E_F", MOD_FLOAT),
     CONSTANT("M_LN2_F", MOD_FLOAT),
@@ -55,12 +55,12 @@ const mod_word cla_mod_words[] = {
     TYPE("int", MOD_INT),
     TYPE("uint", MOD_UINT),
     TYPE("float", MOD_FLOAT),
-    TYPE("char", MOD_OTHER),
-    TYPE("uchar", MOD_OTHER),
-    TYPE("short", MOD_OTHER),
-    TYPE("ushort", MOD_OTHER),
-    TYPE("long", MOD_OTHER),
-    TYPE("ulong", MOD_OTHER),
+    TYPE("char", MOD_LONG),
+    TYPE("uchar", MOD_LONG),
+    TYPE("short", MOD_LONG),
+    TYPE("ushort", MOD_LONG),
+    TYPE("long", MOD_LONG),
+    TYPE("ulong", MOD_LONG),
     // Whole numbers and either kind: 6.12.3, 6.12.4.
     FUNCTION("abs", MOD_MAGNITUDE, 1),
     FUNCTION("abs_diff", MOD_MAGNITUDE, 2),
@@ -79,7 +79,7 @@ const mod_word cla_mod_words[] = {
     ALONE("mad24", MOD_NUMBERS, 3),
     ALONE("mul24", MOD_NUMBERS, 2),
     ALONE("rotate", MOD_NUMBERS, 2),
-    ALONE("upsample", MOD_ANY, 2),
+    ALONE("upsample", MOD_JOINED, 2),
     REAL("degrees", 1),
     REAL("radians", 1),
     REAL("mix", 3),
@@ -102,9 +102,9 @@ const mod_word cla_mod_words[] = {
     ALONE("islessequal", MOD_IS, 2),
     ALONE("islessgreater", MOD_IS, 2),
     ALONE("signbit", MOD_IS, 1),
-    ALONE("any", MOD_ANY, 1),
-    ALONE("all", MOD_ANY, 1),
-    ALONE("bitselect", MOD_ANY, 3),
+    ALONE("any", MOD_TRUTH, 1),
+    ALONE("all", MOD_TRUTH, 1),
+    ALONE("bitselect", MOD_SAME, 3),
     // Mathematics without pointers: 6.12.2.
     FUNCTION("fabs", MOD_FLOATS, 1),
     FUNCTION("floor", MOD_FLOATS, 1),

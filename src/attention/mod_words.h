@@ -6,9 +6,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// What a number is in C; a bool is what a comparison gives, in C an int of 0 or 1. OTHER: types of other sizes, and vectors; of
-// those and of doubles there is no vector form.
-typedef enum mod_type { MOD_BOOL, MOD_INT, MOD_UINT, MOD_FLOAT, MOD_DOUBLE, MOD_OTHER } mod_type;
+// What a number is in C; a bool is what a comparison gives, in C an int of 0 or 1. LONG: whole numbers of any other size; OTHER:
+// vectors, and what is not known. Of LONG and from DOUBLE on there is no vector form.
+typedef enum mod_type { MOD_BOOL, MOD_INT, MOD_UINT, MOD_LONG, MOD_FLOAT, MOD_DOUBLE, MOD_OTHER } mod_type;
 
 // What a value depends on.
 #define MOD_BY_ROW 1u   // i, row
@@ -30,7 +30,8 @@ typedef enum mod_shape {
     MOD_NUMBERS, // a whole number of whole numbers
     MOD_COUNTS,  // ilogb, clz: an int of one number; for some there is none
     MOD_QUIET,   // nan: a float of a whole number
-    MOD_ANY      // of which nothing is known
+    MOD_TRUTH,   // any, all: an int of anything
+    MOD_JOINED   // upsample: a larger whole number
 } mod_shape;
 
 typedef struct mod_word {
