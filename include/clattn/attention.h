@@ -117,7 +117,7 @@ typedef struct clattn_score {
      * of its own. A kernel with vectors of rows or keys computes it for a whole one where the library understands all of
      * the text, with the meaning that it has in C, else for one lane after another: the plan's `why` says which. Where
      * a driver's compiler refuses the vectors, the kernel takes one lane after another, too: the log tells, no plan does.
-     * A text is part of a compiled kernel's name in the cache, and copied. A context keeps it for its life. */
+     * A text is part of a compiled kernel's name in the cache, and copied. A context keeps the 64 texts used last. */
     const char *score_mod, *mask_mod;
     clattn_tensor
         mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */

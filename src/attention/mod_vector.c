@@ -4,19 +4,14 @@
 // sides of what chooses by a vector are computed. An integer division, which may trap, is left to the scalar form there.
 #include "attention/mod_vector.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mod_form.h"
 #include "core/host.h"
 
 #define KEPT_MOST 16
 #define FORM_NESTED 56 // brackets in one another, which a compiler takes on a stack of 512 KiB
-
-typedef struct output {
-    char *at; // NULL: memory ran out
-    size_t used, room;
-} output;
 
 typedef struct vectors {
     const mod_source *source;
@@ -24,29 +19,11 @@ typedef struct vectors {
     int lanes;
     unsigned varies; // what of MOD_BY_... differs from lane to lane
     int kept[KEPT_MOST], kept_count;
-    output out;
-    const struct clattn_host_memory *host;
+    mod_form out;
     char *why;
 } vectors;
 
-static void put(vectors *v, const char *format, ...) {
-    output *o = &v->out;
-    for (int turn = 0; o->at && turn < 2; turn++) {
-        va_list list;
-        va_start(list, format);
-        const int n = vsnprintf(o->at + o->used, o->room - o->used, format, list);
-        va_end(list);
-        if (n >= 0 && (size_t)n < o->room - o->used) {
-            o->used += (size_t)n;
-            return;
-        }
-        const size_t room = o->room;
-        o->room = 2 * room + (n > 0 ? (size_t)n : 0);
-        char *more = n < 0 || turn ? NULL : cla_host_grow(v->host, o->at, room, o->room);
-        if (!more) cla_host_release(v->host, o->at);
-        o->at = more;
-    }
-}
+#define put(v, ...) cla_mod_form_put(&(v)->out, __VA_ARGS__)
 
 static const mod_node *node(const vectors *v, int n) {
     return &v->tree->nodes[n];
@@ -378,16 +355,6 @@ static void write_form(vectors *v) {
     put(v, ";\n}\n");
 }
 
-// Brackets in one another, at most.
-static int nested(const char *form) {
-    int depth = 0, most = 0;
-    for (; *form; form++) {
-        depth += (*form == '(') - (*form == ')');
-        most = depth > most ? depth : most;
-    }
-    return most;
-}
-
 // Whether there are vectors of all of it; else why not.
 static bool is_for_vectors(vectors *v, mod_tree *tree) {
     mod_fault fault;
@@ -406,7 +373,7 @@ char *cla_mod_vector(const struct clattn_host_memory *host, const mod_source *so
     why[0] = '\0';
     mod_tree *tree = cla_host_take(host, sizeof *tree);
     if (!tree) return NULL;
-    vectors v = {.host = host,
+    vectors v = {.out.host = host,
                  .source = source,
                  .tree = tree,
                  .lanes = lanes,
@@ -415,7 +382,7 @@ char *cla_mod_vector(const struct clattn_host_memory *host, const mod_source *so
     v.out.room = 4096;
     if (is_for_vectors(&v, tree) && (v.out.at = cla_host_take(host, v.out.room)) != NULL) write_form(&v);
     cla_host_release(host, tree);
-    if (!v.out.at || nested(v.out.at) <= FORM_NESTED) return v.out.at;
+    if (!v.out.at || cla_mod_form_nested(&v.out) <= FORM_NESTED) return v.out.at;
     cla_host_release(host, v.out.at);
     snprintf(why, MOD_WHY, "its vectors are nested too deep");
     return NULL;

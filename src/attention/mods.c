@@ -7,54 +7,10 @@
 
 #include "attention/mod_scalar.h"
 #include "attention/mod_vector.h"
+#include "attention/mods_kept.h"
 #include "attention/tensor.h"
 #include "core/host.h"
 #include "core/text.h"
-
-// A text and what was written for it. The rank of a buffer that is not there is 0.
-typedef struct mod_text {
-    struct mod_text *next;
-    char *score, *mask; // copies; NULL: none
-    struct {
-        int rank;
-        clattn_type type;
-    } buffers[CLATTN_MOD_BUFFERS];
-    char *inserted;
-    // Of score_mod and mask_mod why they run lane by lane; empty: as vectors.
-    char why[2][MOD_WHY];
-} mod_text;
-
-static void release_text(const clattn_context *c, mod_text *t) {
-    cla_host_release(&c->host, t->score);
-    cla_host_release(&c->host, t->mask);
-    cla_host_release(&c->host, t->inserted);
-    cla_host_release(&c->host, t);
-}
-
-void cla_mods_release(clattn_context *context) {
-    while (context->mods) {
-        mod_text *t = context->mods;
-        context->mods = t->next;
-        release_text(context, t);
-    }
-}
-
-static bool is_for(const mod_text *t, const clattn_score *s) {
-    if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod)) return false;
-    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
-        const clattn_tensor *b = &s->mod_buffers[n];
-        const int rank = cla_tensor_given(b) ? b->rank : 0;
-        if (t->buffers[n].rank != rank || (rank && t->buffers[n].type != b->type)) return false;
-    }
-    return true;
-}
-
-// The caller holds program_lock.
-static mod_text *find(const clattn_context *c, const clattn_score *s) {
-    mod_text *t = c->mods;
-    while (t && !is_for(t, s)) t = t->next;
-    return t;
-}
 
 // Text that grows; `at` is NULL once memory ran out.
 typedef struct writer {
@@ -243,28 +199,27 @@ static clattn_status create(clattn_context *c, const clattn_score *s, mod_text *
     return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
 }
 
-clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted,
-                            const char *lane_by_lane[2]) {
-    *inserted = NULL;
+static void tell_found(const mod_text *t, mods_found *found) {
+    found->inserted = t->inserted;
+    memcpy(found->lane_by_lane, t->why, sizeof found->lane_by_lane);
+}
+
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
+    *found = (mods_found){.inserted = NULL};
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
-    mod_text *t = find(context, score);
+    mod_text *t = cla_mods_find_text(context, score);
+    if (t) tell_found(t, found);
     cla_os_mutex_unlock(&context->program_lock);
-    if (!t) {
-        const clattn_status status = create(context, score, &t);
-        if (status != CLATTN_OK) {
-            if (t) release_text(context, t);
-            return status;
-        }
-        cla_os_mutex_lock(&context->program_lock);
-        t->next = context->mods; // another thread may have come first: its text is as good
-        context->mods = t;
-        cla_os_mutex_unlock(&context->program_lock);
+    if (t) return CLATTN_OK;
+    const clattn_status status = create(context, score, &t);
+    if (status == CLATTN_OK) {
+        tell_found(t, found);
+        cla_mods_keep(context, t); // another thread may have come first: its text is as good
+    } else if (t) {
+        cla_mods_release_text(context, t);
     }
-    *inserted = t->inserted;
-    for (int is_mask = 0; is_mask < 2; is_mask++)
-        lane_by_lane[is_mask] = t->why[is_mask][0] ? t->why[is_mask] : NULL;
-    return CLATTN_OK;
+    return status;
 }
 
 mod_args cla_mods_arguments(const clattn_score *score) {
