@@ -82,7 +82,8 @@ static void check_language(const char *plain, const mod_source *s) {
         if (length) check_word(at, length, before == '.' || (before >= '0' && before <= '9'), s);
         FUZZ_CHECK(length || strchr(" \t\r\n()+-!~*/%<>=&^|?:,.", *at));
         const char *comparison = length ? NULL : strchr("=<>!", *at);
-        if (at[0] == '=') FUZZ_CHECK(at[1] == '=' || before == '=' || before == '<' || before == '>' || before == '!');
+        if (at[0] == '=')
+            FUZZ_CHECK(at[1] == '=' || before == '=' || before == '<' || before == '>' || before == '!');
         if (comparison && at[1] == '=') FUZZ_CHECK(at[2] != '=');
         FUZZ_CHECK(strncmp(at, "++", 2) != 0 && strncmp(at, "--", 2) != 0 && strncmp(at, "->", 2) != 0);
         tokens += length > 0;

@@ -91,7 +91,8 @@ static void put_word(struct writer *w, mod_type type) {
     for (;;) {
         const size_t n = (size_t)below(w->t, (int)cla_mod_word_count);
         const mod_word *x = &cla_mod_words[n];
-        const bool odd = !w->t->in_vectors && type == MOD_INT && x->type == MOD_LONG && x->kind == WORD_CONSTANT;
+        const bool odd =
+            !w->t->in_vectors && type == MOD_INT && x->type == MOD_LONG && x->kind == WORD_CONSTANT;
         if (x->kind > WORD_CONSTANT || (x->type != type && !odd)) continue;
         if (w->t->source.is_mask && x->by == MOD_BY_SCORE) continue;
         w->t->used[n] = true;
@@ -101,34 +102,73 @@ static void put_word(struct writer *w, mod_type type) {
 }
 
 static void put_leaf(struct writer *w, char kind) {
-    static const char *const ints[] = {"7", "-1", "(h - h)", "0x7FFFFFFF", "2147483647", "1000000000", "(j - 5)"},
+    static const char *const ints[] = {"7",          "-1",         "(h - h)", "0x7FFFFFFF",
+                                       "2147483647", "1000000000", "(j - 5)"},
                              *const uints[] = {"7u", "0xFFFFFFFFu", "(uint)j", "UINT_MAX", "(uint)(h - h)"},
-                             *const floats[] = {"1.5f",  "-0.0f", "3e38f", "1e-45f", "(float)j",
-                                                "-3e9f", ".5e+1f", "5.f",  "(float)(i - row)"};
+                             *const floats[] = {"1.5f",  "-0.0f",  "3e38f", "1e-45f",          "(float)j",
+                                                "-3e9f", ".5e+1f", "5.f",   "(float)(i - row)"};
     const int turn = below(w->t, 3);
     if (kind == 'f' && turn)
         put_word(w, MOD_FLOAT);
     else if (turn && (kind == 'i' || turn == 1))
         put_word(w, kind == 'i' ? MOD_INT : MOD_UINT);
     else
-        put(w, kind == 'f' ? floats[below(w->t, 9)] : kind == 'i' ? ints[below(w->t, 7)] : uints[below(w->t, 5)]);
+        put(w, kind == 'f'   ? floats[below(w->t, 9)]
+               : kind == 'i' ? ints[below(w->t, 7)]
+                             : uints[below(w->t, 5)]);
 }
 
-static const char *const int_forms[] = {"$i + $i", "$i - $i", "$i * $i", "$i / $i", "$i % $i", "$i & $i", "$i | $i", "$i ^ $i",
-                                        "$i << $i", "$i >> $i", "~$i", "- - $i", "!$b", "$b ? $i : $i", "(int)$u", "(int)$f", "$b",
-                                        "$i / 7", "$i % 0x11 /* of */", "(bool)$i", "$m", "$m", "- $i", "(int)($u / 3u)"};
-static const char *const uint_forms[] = {"$u + $u", "$u - $u", "$u * $u", "$u / $u", "$u % $u", "$u >> $i", "(uint)$i", "(uint)$f",
-                                         "$b ? $u : $u", "$i % $u", "$u / $i"};
-static const char *const float_forms[] = {"$f + $f", "$f - $f", "$f * $f", "$f / $f", "- $f", "$b ? $f : $f", "(float)$i", "(float)$u",
-                                          "$n", "$n", "$f / $i", "$i * $f"};
-static const char *const bool_forms[] = {"$i < $i", "$f <= $f", "$u > $u", "$i >= $f", "$i == $u", "$f != $f", "$b && $b", "$b || $b",
+static const char *const int_forms[] = {"$i + $i",
+                                        "$i - $i",
+                                        "$i * $i",
+                                        "$i / $i",
+                                        "$i % $i",
+                                        "$i & $i",
+                                        "$i | $i",
+                                        "$i ^ $i",
+                                        "$i << $i",
+                                        "$i >> $i",
+                                        "~$i",
+                                        "- - $i",
+                                        "!$b",
+                                        "$b ? $i : $i",
+                                        "(int)$u",
+                                        "(int)$f",
+                                        "$b",
+                                        "$i / 7",
+                                        "$i % 0x11 /* of */",
+                                        "(bool)$i",
+                                        "$m",
+                                        "$m",
+                                        "- $i",
+                                        "(int)($u / 3u)"};
+static const char *const uint_forms[] = {"$u + $u",      "$u - $u",  "$u * $u",  "$u / $u",
+                                         "$u % $u",      "$u >> $i", "(uint)$i", "(uint)$f",
+                                         "$b ? $u : $u", "$i % $u",  "$u / $i"};
+static const char *const float_forms[] = {"$f + $f", "$f - $f",      "$f * $f",   "$f / $f",
+                                          "- $f",    "$b ? $f : $f", "(float)$i", "(float)$u",
+                                          "$n",      "$n",           "$f / $i",   "$i * $f"};
+static const char *const bool_forms[] = {"$i < $i",  "$f <= $f", "$u > $u",  "$i >= $f",
+                                         "$i == $u", "$f != $f", "$b && $b", "$b || $b",
                                          "$f && $b", "$b || $f", "$i"};
 // Of the scalar form alone.
-static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)", "convert_int_sat((float)j + $f)", "as_int($f)", "(int)(long)$i",
-                                       "(int4)($i, $i, $i, $i).z", "(int)((long)$i << 33)", "(int)(uchar)$i", "(int)(char)$i", "(short)$i + (ushort)$i",
-                                       "(int)convert_ulong($u)", "any((int2)($i, $i) < (int2)($i))"};
-static const char *const odd_floats[] = {"as_float($u)", "convert_float_rte($i)", "(float4)($f, $f, $f, $f).y",
-                                         "((float2)($f, $f) * (float2)$f).s1", "(float)($f * 2.0)", "fma($f, $f, $f)"};
+static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)",
+                                       "convert_int_sat((float)j + $f)",
+                                       "as_int($f)",
+                                       "(int)(long)$i",
+                                       "(int4)($i, $i, $i, $i).z",
+                                       "(int)((long)$i << 33)",
+                                       "(int)(uchar)$i",
+                                       "(int)(char)$i",
+                                       "(short)$i + (ushort)$i",
+                                       "(int)convert_ulong($u)",
+                                       "any((int2)($i, $i) < (int2)($i))"};
+static const char *const odd_floats[] = {"as_float($u)",
+                                         "convert_float_rte($i)",
+                                         "(float4)($f, $f, $f, $f).y",
+                                         "((float2)($f, $f) * (float2)$f).s1",
+                                         "(float)($f * 2.0)",
+                                         "fma($f, $f, $f)"};
 
 #define ANY(w, forms) (forms)[below((w)->t, (int)(sizeof(forms) / sizeof(forms)[0]))]
 
@@ -146,10 +186,11 @@ static void put_expression(struct writer *w, char kind, int depth) {
     else if (odd && (kind == 'i' || kind == 'f'))
         expand(w, kind == 'i' ? ANY(w, odd_ints) : ANY(w, odd_floats), depth - 1);
     else
-        expand(w, kind == 'i'   ? ANY(w, int_forms)
-                  : kind == 'u' ? ANY(w, uint_forms)
-                  : kind == 'f' ? ANY(w, float_forms)
-                                : ANY(w, bool_forms),
+        expand(w,
+               kind == 'i'   ? ANY(w, int_forms)
+               : kind == 'u' ? ANY(w, uint_forms)
+               : kind == 'f' ? ANY(w, float_forms)
+                             : ANY(w, bool_forms),
                depth - 1);
     put(w, ")");
 }

@@ -9,9 +9,9 @@
 
 struct mod_texts {
     struct random random;
-    mod_source source;   // what it is for: mask or score, and buffers
-    bool in_vectors;     // only what the library makes vectors of
-    bool used[256];      // the words that were, by their place in the table
+    mod_source source; // what it is for: mask or score, and buffers
+    bool in_vectors;   // only what the library makes vectors of
+    bool used[256];    // the words that were, by their place in the table
 };
 
 // A text of as many expressions as it may have, of which item b of the batch is asked number b. Returns their number.

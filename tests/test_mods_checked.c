@@ -33,11 +33,14 @@ struct bound {
 };
 
 static const struct guarded_shape *buffer_shape(int round, int n) {
-    static const struct guarded_shape shapes[][BUFFERS] = {
-        {{CLATTN_TYPE_F32, 2, {3, 5}, LAYOUT_DENSE}, {CLATTN_TYPE_I32, 1, {7}, LAYOUT_DENSE},
-         {CLATTN_TYPE_BOOL, 3, {2, 1, 9}, LAYOUT_DENSE}, {CLATTN_TYPE_F16, 4, {1, 2, 1, 3}, LAYOUT_DENSE}},
-        {{CLATTN_TYPE_I8, 1, {33}, LAYOUT_DENSE}, {CLATTN_TYPE_BF16, 2, {5, 37}, LAYOUT_PADDED},
-         {CLATTN_TYPE_I32, 2, {19, 37}, LAYOUT_DENSE}, {CLATTN_TYPE_F32, 1, {1}, LAYOUT_DENSE}}};
+    static const struct guarded_shape shapes[][BUFFERS] = {{{CLATTN_TYPE_F32, 2, {3, 5}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_I32, 1, {7}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_BOOL, 3, {2, 1, 9}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_F16, 4, {1, 2, 1, 3}, LAYOUT_DENSE}},
+                                                           {{CLATTN_TYPE_I8, 1, {33}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_BF16, 2, {5, 37}, LAYOUT_PADDED},
+                                                            {CLATTN_TYPE_I32, 2, {19, 37}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_F32, 1, {1}, LAYOUT_DENSE}}};
     return &shapes[round % 2][n];
 }
 
@@ -69,8 +72,8 @@ static void run(struct bound *b) {
     harness_log_clear();
     const clattn_status status =
         clattn_attention_enqueue(harness()->context, harness()->queue, &b->params, 0, NULL, NULL);
-    ck_assert_msg(status == CLATTN_OK, "%s\nmask: %s\nscore: %s", harness_log_text(), b->params.score.mask_mod,
-                  b->params.score.score_mod);
+    ck_assert_msg(status == CLATTN_OK, "%s\nmask: %s\nscore: %s", harness_log_text(),
+                  b->params.score.mask_mod, b->params.score.score_mod);
     harness_finish(harness()->queue);
 }
 

@@ -131,13 +131,15 @@ static void assert_repeated(const char *before, const char *part, int times, con
 }
 
 START_TEST(long_and_deep) {
-    static const char *const deep[][3] = {{"", "(", "score"},    {"", "- ", "score"},     {"", "!", "score"},
-                                          {"", "(int)", "j"},    {"", "min(1,", "2"},     {"", "j ? ", "1"},
-                                          {"", "buffer2(", "1"}, {"", "1+(", "1"},        {"", "1<2*(", "1"},
-                                          {"", "(((((((", "("},  {"", "j ? i : ", "1"},   {"", "- - ", "1"}};
+    static const char *const deep[][3] = {{"", "(", "score"},    {"", "- ", "score"},   {"", "!", "score"},
+                                          {"", "(int)", "j"},    {"", "min(1,", "2"},   {"", "j ? ", "1"},
+                                          {"", "buffer2(", "1"}, {"", "1+(", "1"},      {"", "1<2*(", "1"},
+                                          {"", "(((((((", "("},  {"", "j ? i : ", "1"}, {"", "- - ", "1"}};
     for (size_t n = 0; n < sizeof deep / sizeof deep[0]; n++) {
         assert_repeated(deep[n][0], deep[n][1], 9000, deep[n][2], "is behind the 1024 words");
-        if (n < 9 && n != 3) assert_repeated(deep[n][0], deep[n][1], 60, deep[n][2], n == 1 || n == 2 ? "one of more than 32" : "in more than 40");
+        if (n < 9 && n != 3)
+            assert_repeated(deep[n][0], deep[n][1], 60, deep[n][2],
+                            n == 1 || n == 2 ? "one of more than 32" : "in more than 40");
     }
     assert_repeated("", "(int)", 33, "j", "one of more than 32");
     assert_repeated("", "(int)", 32, "j", NULL);

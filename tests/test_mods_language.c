@@ -72,7 +72,8 @@ static const struct {
     // That are wrong, and how so.
     {"scor * 2", "(did you mean 'score'?)"},
     {"score *\n  missing", "line 2, column 3, 'missing'"},
-    {"score +\r\n  tanH(score)", "line 2, column 3, 'tanH': is no word of an expression (did you mean 'tanh'?)"},
+    {"score +\r\n  tanH(score)",
+     "line 2, column 3, 'tanH': is no word of an expression (did you mean 'tanh'?)"},
     {"score * kv_lenght", "did you mean 'kv_length'?"},
     {"score + q", "it has score, b, h, i, j, row, q_length, kv_length"},
     {"score + buffer1(j)", "'buffer1': is not given: there is no mod_buffers[1]"},
@@ -124,16 +125,18 @@ START_TEST(what_is_taken) {
         "score + ldexp(fma(score, 2.0f, 1.0f), 3) + (float)(ulong)j + 017 + (float)((long)j / 3)",
         "score\r\n+ 1",
         "score + (float)mad24(i, j, (int)buffer0((int)2.5f)) + native_exp(mix(score, 1.0f, 0.5f))"};
-    for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) assert_taken(harness()->context, texts[n], NULL);
+    for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++)
+        assert_taken(harness()->context, texts[n], NULL);
     assert_taken(harness()->context, NULL, CLATTN_MASK_MOD_DILATED_WINDOW(3, 7));
-    assert_taken(harness()->context, NULL, "buffer2(b, row) == buffer2(b, j) && !(isless((float)j, 3.0f) || i ^ j)");
+    assert_taken(harness()->context, NULL,
+                 "buffer2(b, row) == buffer2(b, j) && !(isless((float)j, 3.0f) || i ^ j)");
 }
 END_TEST
 
 // Any expression, but no statement.
 START_TEST(unchecked) {
-    clattn_context *c = harness_open((clattn_context_params){
-        .context = harness()->opencl, .mods_unchecked = true, .log = harness_log()});
+    clattn_context *c = harness_open(
+        (clattn_context_params){.context = harness()->opencl, .mods_unchecked = true, .log = harness_log()});
     assert_taken(c, "(0, score)", "(get_local_id(0), j <= i)");
     assert_taken(c, "clattn_call->b0[0] + score", NULL);
     assert_taken(c, "score = 3.0f", NULL);
@@ -173,6 +176,7 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("language of mods");
-    harness_add(suite, "texts", (const TTest *const[]){what_is_refused, what_is_taken, unchecked, limits, NULL});
+    harness_add(suite, "texts",
+                (const TTest *const[]){what_is_refused, what_is_taken, unchecked, limits, NULL});
     return harness_run(suite);
 }

@@ -71,7 +71,7 @@ static const char *const scores[] = {
     "fmin(fmax(score, -0.5f), 0.5f) * copysign(2.0f, score) / (float)(1 + (j & 3))"};
 #define MASKS ((int)(sizeof masks / sizeof masks[0]))
 #define SCORES ((int)(sizeof scores / sizeof scores[0]))
-#define HALVES 2 // of the masks, since a text has at most 1024 tokens
+#define HALVES 2                               // of the masks, since a text has at most 1024 tokens
 #define BATCH ((MASKS + RANDOM_ONES) / HALVES) // each item is asked another expression
 
 static uint64_t seed = 1;
@@ -210,10 +210,10 @@ START_TEST(as_lane_by_lane) {
     const int half = _i % HALVES;
     const struct kernel *k = &kernels[_i / HALVES];
     struct place place = *harness_place();
-    place.context = harness_open(
-        (clattn_context_params){.context = harness()->opencl,
-                                .tuned_rows = k->row,
-                                .log = {.fn = note_refusals, .level = CLATTN_LOG_INFO}});
+    place.context =
+        harness_open((clattn_context_params){.context = harness()->opencl,
+                                             .tuned_rows = k->row,
+                                             .log = {.fn = note_refusals, .level = CLATTN_LOG_INFO}});
     struct guarded t[TENSORS];
     for (int n = 0; n < TENSORS; n++) t[n] = make(&place, n, k->type, k->rows);
     clattn_attention_params p = {.q = t[0].view, .out = t[OUT].view, .lse = t[LSE].view, .kernel = k->path};
@@ -223,7 +223,8 @@ START_TEST(as_lane_by_lane) {
     p.score.mask_mod = texts[half][0][0], p.score.score_mod = texts[half][1][0];
     refused = 0;
     if (plan_says(place.context, &p, k->name, true)) {
-        double *vectors = results(place.context, &p, t, half, 0), *lanes = results(place.context, &p, t, half, 1);
+        double *vectors = results(place.context, &p, t, half, 0),
+               *lanes = results(place.context, &p, t, half, 1);
         plan_says(place.context, &p, k->name, false);
         compare(k, half, vectors, lanes, guarded_count(&p.out));
         ck_assert_msg(refused == 0, "%s: the compiler refused the vectors", k->name);

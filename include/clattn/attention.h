@@ -34,8 +34,8 @@ typedef enum clattn_kernel {
     CLATTN_KERNEL_AUTO = 0,
     CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps or takes score_mod and
                               mask_mod beside past keys of i8, and on most devices the only one that returns weights */
-    CLATTN_KERNEL_FLASH,   /* tiled, online softmax: memory is inputs + outputs */
-    CLATTN_KERNEL_DECODE,  /* few query rows, keys split and merged */
+    CLATTN_KERNEL_FLASH,  /* tiled, online softmax: memory is inputs + outputs */
+    CLATTN_KERNEL_DECODE, /* few query rows, keys split and merged */
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 

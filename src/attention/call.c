@@ -162,7 +162,8 @@ static clattn_status check_mods(call *c, bool planning) {
                                     mod_buffer_names[n]);
     }
     TRY(cla_mods_find(c->context, s, &c->mods));
-    for (int n = 0; n < 2; n++) c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
+    for (int n = 0; n < 2; n++)
+        c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
     return CLATTN_OK;
 }
 

@@ -56,7 +56,8 @@ static void give(parser *p, int to, int part) {
 // One more in one another.
 static bool enter(parser *p, const char *at, int length) {
     return ++p->depth <= MOD_NESTED ||
-           cla_mod_refuse(p, at, length, "is in more than %d brackets and operators that stand in one another",
+           cla_mod_refuse(p, at, length,
+                          "is in more than %d brackets and operators that stand in one another",
                           MOD_NESTED) >= 0;
 }
 
@@ -84,7 +85,8 @@ static int parts(parser *p, int n, int most, const mod_type *whole) {
     if (!enter(p, open, 1)) return -1;
     do {
         if (count == most)
-            return cla_mod_refuse(p, p->at - 1, 1, "stands before more parts than the %d that are possible", most);
+            return cla_mod_refuse(p, p->at - 1, 1, "stands before more parts than the %d that are possible",
+                                  most);
         const int part = choice(p);
         if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), *whole))) return -1;
         const unsigned by = node(p, part)->by;
@@ -125,7 +127,8 @@ static int call(parser *p, const char *at, int length, const mod_word *f, mod_ty
     const int count = parts(p, n, VECTOR_MOST, NULL);
     if (count < 0) return -1;
     if (count != wanted)
-        return cla_mod_refuse(p, at, length, "takes %d number%s, not %d", wanted, wanted == 1 ? "" : "s", count);
+        return cla_mod_refuse(p, at, length, "takes %d number%s, not %d", wanted, wanted == 1 ? "" : "s",
+                              count);
     node(p, n)->function = f;
     return (f ? cla_mod_type_call(p, node(p, n)) : cla_mod_type_conversion(p, node(p, n), to)) ? n : -1;
 }
@@ -163,7 +166,8 @@ static int primary(parser *p) {
     if (cla_mod_begins_number(p->at)) return number(p);
     if (cla_mod_word_length(p->at)) return name(p);
     const char *open = p->at;
-    if (!takes(p, "(")) return refuse_here(p, "a number, a name, an opening bracket, or -, +, ! or ~ is missing");
+    if (!takes(p, "("))
+        return refuse_here(p, "a number, a name, an opening bracket, or -, +, ! or ~ is missing");
     if (!enter(p, open, 1)) return -1;
     const int n = choice(p);
     if (n < 0) return n;
@@ -188,7 +192,8 @@ static int members(parser *p, int n) {
         const char *dot = p->at - 1;
         skip(p);
         const int length = cla_mod_word_length(p->at);
-        if (!is_member(p->at, length)) return refuse_here(p, "a part of a vector, such as x or s0, is missing");
+        if (!is_member(p->at, length))
+            return refuse_here(p, "a part of a vector, such as x or s0, is missing");
         cla_mod_note(p, "a part of a vector", dot, 1);
         p->at += length;
         node(p, n)->kind = MOD_SCALARS, node(p, n)->type = MOD_OTHER;
@@ -323,8 +328,7 @@ static int choice(parser *p) {
 static bool few_tokens(parser *p) {
     const char *at = cla_mod_skip(p->at);
     for (int count = 0; *at; count++) {
-        const int length =
-            cla_mod_begins_number(at) ? cla_mod_number(at).length : length_here(at);
+        const int length = cla_mod_begins_number(at) ? cla_mod_number(at).length : length_here(at);
         if (count == MOD_TOKENS)
             return cla_mod_refuse(p, at, length,
                                   "is behind the %d words, numbers, operators and brackets that are possible",

@@ -7,11 +7,11 @@
 #include "attention/mod_words.h"
 
 // What an expression may have at most: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/test_mods_limits.c).
-#define MOD_TOKENS 1024  // words, numbers, operators and brackets
-#define MOD_PREFIXES 32  // operators and casts in front of one another
-#define MOD_NESTED 40    // brackets, prefixes and middles of choices in one another
-#define MOD_NODES 1024   // never more than tokens
-#define MOD_WHY 96       // of a reason, with its end
+#define MOD_TOKENS 1024 // words, numbers, operators and brackets
+#define MOD_PREFIXES 32 // operators and casts in front of one another
+#define MOD_NESTED 40   // brackets, prefixes and middles of choices in one another
+#define MOD_NODES 1024  // never more than tokens
+#define MOD_WHY 96      // of a reason, with its end
 #define MOD_FAULT 256
 
 typedef enum mod_kind {

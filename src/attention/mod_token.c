@@ -114,7 +114,8 @@ mod_number cla_mod_number(const char *at) {
     const bool hex = at[0] == '0' && (at[1] | 0x20) == 'x';
     bool real = false;
     for (char c = at[0]; is_digit(c) || is_letter(c) || c == '.'; c = at[++n.length]) {
-        const bool power = (c | 0x20) == 'e' || (c | 0x20) == 'p'; // behind which C takes a sign to the number
+        const bool power =
+            (c | 0x20) == 'e' || (c | 0x20) == 'p'; // behind which C takes a sign to the number
         real |= c == '.' || (c | 0x20) == (hex ? 'p' : 'e');
         if (power && (at[n.length + 1] == '+' || at[n.length + 1] == '-')) n.length++;
     }

@@ -10,8 +10,8 @@ int cla_mod_word_length(const char *at);
 int cla_mod_operator_length(const char *at);
 
 typedef struct mod_number {
-    int length;   // of it and all letters, digits and points behind it
-    bool valid;   // it is a number of OpenCL C
+    int length; // of it and all letters, digits and points behind it
+    bool valid; // it is a number of OpenCL C
     mod_type type;
     bool whole;      // an int or uint, which is `value`
     long long value; // at least 0

@@ -47,7 +47,8 @@ bool cla_mod_type_whole(mod_parser *p, mod_node *x, mod_type to) {
         x->guard = to == MOD_UINT ? GUARD_UINT : GUARD_INT;
         return true;
     }
-    return cla_mod_refuse(p, x->at, x->length, "is always the same: write the whole number that it becomes") >= 0;
+    return cla_mod_refuse(p, x->at, x->length,
+                          "is always the same: write the whole number that it becomes") >= 0;
 }
 
 bool cla_mod_type_unary(mod_parser *p, mod_node *x) {
@@ -102,9 +103,9 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
     if (p->source->is_mask && f->rounds)
         cla_mod_note(p, "a mask depends on the last bit of", x->at, x->length);
     if (whole && is_real(last->type))
-        return cla_mod_refuse(p, x->at, x->length, f->shape == MOD_POWERS
-                                                       ? "takes a whole number behind the comma"
-                                                       : "takes whole numbers") >= 0;
+        return cla_mod_refuse(p, x->at, x->length,
+                              f->shape == MOD_POWERS ? "takes a whole number behind the comma"
+                                                     : "takes whole numbers") >= 0;
     if (f->shape == MOD_COUNTS && !last->by && p->source->checked)
         return cla_mod_refuse(p, x->at, x->length, "is always the same: write the number that it gives") >= 0;
     if (!fits_call(p, x)) cla_mod_note(p, "mixed types in", x->at, x->length);
@@ -132,9 +133,10 @@ static bool type_division(mod_parser *p, mod_node *x) {
     if (by->constant && by->value == 0) return cla_mod_refuse(p, x->at, 1, "divides by 0") >= 0;
     if (by->constant) return true;
     if (x->type != MOD_INT && x->type != MOD_UINT)
-        return cla_mod_refuse(p, x->at, 1,
-                              "divides what may be whole numbers, and neither int nor uint: cast both to int, "
-                              "uint or float") >= 0;
+        return cla_mod_refuse(
+                   p, x->at, 1,
+                   "divides what may be whole numbers, and neither int nor uint: cast both to int, "
+                   "uint or float") >= 0;
     x->guard = GUARD_DIVISION;
     return true;
 }
@@ -149,7 +151,7 @@ bool cla_mod_type_join(mod_parser *p, mod_node *x, int level) {
         cla_mod_note(p, "a mask depends on the last bit of a product in", x->at, x->length);
     const bool compares = level <= 2 || level == 6 || level == 7,
                of_bools = level <= 5 && a == MOD_BOOL && b == MOD_BOOL;
-    x->type = both == MOD_OTHER     ? MOD_OTHER
+    x->type = both == MOD_OTHER      ? MOD_OTHER
               : compares || of_bools ? MOD_BOOL
               : level == 8           ? promoted(a)
                                      : both;

@@ -140,7 +140,8 @@ static bool goes_on(const vectors *v, int n, int left) {
         return false;
     if (x->kind != MOD_BINARY) return !is_vector(v, n) || is_vector(v, a->part[0]);
     const bool sums = strchr("+-", *x->at) && strchr("+-", *a->at);
-    if (x->length != 1 || a->length != 1 || !(sums || (*x->at == *a->at && strchr("*&|^", *x->at)))) return false;
+    if (x->length != 1 || a->length != 1 || !(sums || (*x->at == *a->at && strchr("*&|^", *x->at))))
+        return false;
     return !is_vector(v, n) || (a->type == operand_type(v, x) && operand_type(v, a) == operand_type(v, x));
 }
 
@@ -195,8 +196,9 @@ static void put_logic(vectors *v, int n) {
 static void put_choice(vectors *v, int n) {
     const mod_node *x = node(v, n), *no = node(v, x->part[2]);
     const bool vector = is_vector(v, n);
-    const bool again = no->kind == MOD_CHOICE && !is_vector(v, no->part[0]) && kept_place(v, x->part[2]) < 0 &&
-                       !no->guard && is_vector(v, x->part[2]) == vector && (!vector || no->type == x->type);
+    const bool again = no->kind == MOD_CHOICE && !is_vector(v, no->part[0]) &&
+                       kept_place(v, x->part[2]) < 0 && !no->guard && is_vector(v, x->part[2]) == vector &&
+                       (!vector || no->type == x->type);
     if (is_vector(v, x->part[0])) {
         put(v, "select("), emit_as(v, x->part[2], x->type, true), put(v, ", ");
         emit_as(v, x->part[1], x->type, true), put(v, ", "), emit_as(v, x->part[0], MOD_BOOL, true);

@@ -133,8 +133,7 @@ static void write_text(const mod_text *t, writer *w, char *const scalars[2], cha
 }
 
 static mod_source source_of(const clattn_context *c, const mod_text *t, bool is_mask) {
-    mod_source s = {
-        .text = is_mask ? t->mask : t->score, .is_mask = is_mask, .checked = !c->mods_unchecked};
+    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask, .checked = !c->mods_unchecked};
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
         s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
     return s;

@@ -77,21 +77,24 @@ static clattn_status refuse(clattn_context *c, const char *name, const char *tex
     const bool printable = (unsigned char)*at > ' ' && (unsigned char)*at < 127;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: line %d, column %d%s%.*s%s: %s", name, line,
                             (int)(at - begins) + 1, printable ? ", '" : "",
-                            !printable ? 0 : length > 40 ? 40 : length, at, printable ? "'" : "", why);
+                            !printable    ? 0
+                            : length > 40 ? 40
+                                          : length,
+                            at, printable ? "'" : "", why);
 }
 
 // The preprocessor joins lines and replaces trigraphs before it knows of comments, and takes a carriage return for a line's end.
 static clattn_status check_characters(clattn_context *c, const char *name, const char *text) {
     for (const char *at = text; *at; at++) {
-        const char *what = *at == '\\'                          ? "backslash"
-                           : at[0] == '?' && at[1] == '?'        ? "pair of question marks"
-                           : at[0] == '\r' && at[1] != '\n'      ? "carriage return without a line feed"
-                           : *at == '\v' || *at == '\f'          ? "vertical tab or form feed"
-                                                                 : NULL;
+        const char *what = *at == '\\'                      ? "backslash"
+                           : at[0] == '?' && at[1] == '?'   ? "pair of question marks"
+                           : at[0] == '\r' && at[1] != '\n' ? "carriage return without a line feed"
+                           : *at == '\v' || *at == '\f'     ? "vertical tab or form feed"
+                                                            : NULL;
         if (what)
             return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                    "%s: character %d: a %s is not accepted in it, not even in a comment", name,
-                                    (int)(at - text) + 1, what);
+                                    "%s: character %d: a %s is not accepted in it, not even in a comment",
+                                    name, (int)(at - text) + 1, what);
     }
     return CLATTN_OK;
 }

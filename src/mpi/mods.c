@@ -77,7 +77,8 @@ clattn_status cla_mpi_mods_open(job *j, int most) {
         return cla_mpi_fail(j->w, CLATTN_UNSUPPORTED, "mod_buffers: all %d are taken, and one must be free",
                             CLATTN_MOD_BUFFERS);
     if (reads_slot(j, s->score_mod) || reads_slot(j, s->mask_mod))
-        return cla_mpi_fail(j->w, CLATTN_INVALID_ARGUMENT, "%s: buffer%d: is not given: there is no mod_buffers[%d]",
+        return cla_mpi_fail(j->w, CLATTN_INVALID_ARGUMENT,
+                            "%s: buffer%d: is not given: there is no mod_buffers[%d]",
                             reads_slot(j, s->score_mod) ? "score_mod" : "mask_mod", j->mod_slot, j->mod_slot);
     j->mod_width = LENGTHS + 2 * (int)j->batch;
     j->mod_most = most;

@@ -154,7 +154,8 @@ option_group score_group(score_options *o) {
         {"mask-mod", "EXPR", SCORE_MASK_MOD,
          "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'"},
         {"mods-unchecked", NULL, SCORE_UNCHECKED,
-         "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the process, so not from "
+         "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
+         "process, so not from "
          "somebody who is not trusted; without, an expression can at worst be slow or wrong"},
         {"buffer", "FILE...", SCORE_BUFFER,
          "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: "
