@@ -127,6 +127,7 @@ static clattn_status context_open(clattn_context *c, const clattn_context_params
     c->device = params->device;
     c->no_measurements = params->no_measurements;
     c->measure_again = params->measure_again;
+    c->mods_unchecked = params->mods_unchecked;
     if (params->engines & ~CLATTN_ENGINES_ALL)
         return refuse(&c->log, CLATTN_INVALID_ARGUMENT, "engines: has a bit that is none of CLATTN_ENGINE_*");
     if (!params->memory.create != !params->memory.release)

@@ -61,7 +61,7 @@ check({"--mask-mod", "--vmax", "--n"} <= tables["heatmap"], "options of heatmap:
 
 # An error is one object on stderr, with the exit status that it has.
 for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FILE"), (f"{attend} --out no/o.npy", 2, "no/o.npy"), (f"{attend} --out o.npy --causal bad", 2, "causal"),
-                           (f"{attend} --out o.npy --unknown", 2, "no such option"), (f"{attend} --out o.npy --score-mod missing", 2, "score_mod:1:1"),
+                           (f"{attend} --out o.npy --unknown", 2, "no such option"), (f"{attend} --out o.npy --score-mod missing", 2, "score_mod: line 1, column 1"),
                            ("layer --x x.npy", 2, "--out"), ("heatmap absent.npy --out h.svg", 2, "No such file"), ("heatmap w.npy", 2, "--out FILE"),
                            ("verify --case nonsense", 2, "starts with"), ("bench --max-ms no", 2, "max-ms"), ("tune --tuned off", 2, "no effect"),
                            ("compare a.json", 2, "two files"), ("compare a.json absent.json", 2, "absent.json"), ("report", 2, "a file"), ("manual nonesuch", 2, "no command"),

@@ -27,12 +27,13 @@ target_of() {
     tokens) floor=95 length=500 files="src/tool/tokens.c src/tool/label.c" ;;
     options) floor=80 length=700 files="src/tool/options.c src/tool/score_options.c src/tool/bench_list.c src/tool/bench_cases.c src/evidence/case_parse.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/heatmap_weights.c src/tool/picture_out.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c src/tool/picture_png.c src/tool/glyph.c" ;;
+    mods) floor=88 length=400 files="src/attention/mods_text.c src/attention/mod_parse.c src/attention/mod_types.c src/attention/mod_token.c src/attention/mod_words.c src/attention/mod_vector.c src/attention/mod_scalar.c src/attention/mod_form.c" ;;
     cache) floor=86 length=1000 files="src/core/cache.c src/core/sha256.c" ;;
     api) floor=68 length=100 files="src/attention/attention.c src/attention/call.c src/attention/tensor.c src/attention/score.c src/attention/kv.c src/attention/rope.c src/attention/merge.c src/layer/layer.c src/layer/layer_check.c src/layer/linear.c src/layer/linear_call.c src/attention/append.c src/attention/append_call.c src/attention/block_mask.c src/attention/dropout.c src/attention/kv_append.c src/attention/kv_places.c src/attention/mods.c src/attention/mods_text.c src/attention/ragged.c src/attention/rope_call.c src/attention/rope_check.c src/layer/layer_kv.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
     esac
 }
-all="api options compare heatmap cache tuned npy safetensors tokens" # the slowest start first
+all="api options compare heatmap mods cache tuned npy safetensors tokens" # the slowest start first
 
 # The library, the evidence and the program, instrumented, as one archive; then the fuzzers.
 build() {
@@ -119,6 +120,7 @@ run() {
     export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
     set -- "$1" -close_fd_mask=3 -timeout=120 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
     [ -f "$top/tests/fuzz_seeds/$1.dict" ] && set -- "$@" -dict="$top/tests/fuzz_seeds/$1.dict"
+    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/attention/mod_words.c >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
     # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
     # order, so that the kernels of the seeds are the same in both runs.

@@ -120,6 +120,7 @@ past="--past-k pk.npy --past-v pv.npy"
     mpirun --oversubscribe -n 2 "$program" attend $files --causal top-left --mpi --out c.npy --expect b.npy >log 2>&1
     [ $? = 1 ] && [ "$(grep -c '^clattn attend: --expect: the largest difference' log)" = 1 ] || complain "another result than was expected: $(cat log)"
     rm -f ./[abclm].npy
+    refused "buffer0: is not given" 2 attend $files --mask-mod 'j <= i + buffer0(b)'
     refused "not multiples" 3 attend $files --mpi-way all_to_all
     refused "is not built for --mpi" 2 attend $files --weights w.npy
     refused "number 2 is 20" 2 attend $ragged --cu-seqlens-kv cu_bad.npy

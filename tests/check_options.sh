@@ -123,7 +123,7 @@ refused 2 'out-v: has no effect' attend --q x.npy --k x.npy --v x.npy --out refu
 refused 2 'n N is needed' heatmap --mask-mod 'j <= i' --out refused.svg
 refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
 "$clattn" heatmap --mask-mod 'j <= k' --n 4 --out wrong.svg 2>stderr && complain "heatmap of a mask_mod that does not compile"
-grep -q 'mask_mod:1:6' stderr || complain "heatmap: $(cat stderr)"
+grep -q "mask_mod: line 1, column 6, 'k'" stderr || complain "heatmap: $(cat stderr)"
 
 # --expect: exact where 0 is said, and never of nothing.
 attend --out again.npy --expect o.npy --tolerance 0 || complain "the same numbers are not the same"

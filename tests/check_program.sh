@@ -137,8 +137,12 @@ refused 2 'no such device' attend --q "$x" --k "$x" --v "$x" "$@" --device nones
 refused 2 causal attend --q "$x" --k "$x" --v "$x" "$@" --causal sideways
 refused 2 'offset' attend --q "$x" --k "$x" --v "$x" "$@" --causal offset
 refused 2 'column 10' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * 2)'
+refused 2 "line 1, column 9, 'missing'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing'
+refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --mods-unchecked
+"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod '(get_global_id(0), score)' --mods-unchecked >/dev/null || complain "an expression that is not checked"
+refused 2 "'get_global_id'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'get_global_id(0)'
 # PoCL's compiler has a line of its own on stderr.
-"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' 2>stderr && complain "an expression that does not compile"
+"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' --mods-unchecked 2>stderr && complain "an expression that does not compile"
 grep -q '^clattn attend: score_mod:1:9: ' stderr || complain "where an expression does not compile: $(cat stderr)"
 refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --buffer "$x"
 refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 1

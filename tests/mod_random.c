@@ -77,14 +77,12 @@ static const char *const floats[] = {"($f + $f)",
                                      "buffer3(row, j)",
                                      "trunc($f)",
                                      "select($f, $f, $i)"};
-static const char *const bools[] = {"$b && $b",  "$b || $b",
-                                    "!($b)",     "($b ? $b : $b)",
-                                    "$i < $i",   "$i == $i",
-                                    "$f >= $f",  "$f != $f",
-                                    "($b | $b)", "($b & $b)",
-                                    "isnan($f)", "isfinite($f)",
-                                    "(bool)$i",  "buffer0(b, row) == buffer1(b, j)",
-                                    "$i"};
+static const char *const bools[] = {
+    "$b && $b",  "$b || $b",       "$f && $b",  "$f || $b",
+    "!($b)",     "($b ? $b : $b)", "$i < $i",   "$i == $i",
+    "$f >= $f",  "$f != $f",       "($b | $b)", "($b & $b)",
+    "isnan($f)", "isfinite($f)",   "(bool)$i",  "buffer0(b, row) == buffer1(b, j)",
+    "$i"};
 
 static void put_expression(struct writer *w, enum mod_random_kind kind, int depth) {
     if (depth <= 0) {

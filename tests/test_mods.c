@@ -284,24 +284,31 @@ static clattn_status try_texts(const char *score_mod, const char *mask_mod) {
 START_TEST(texts_are_refused) {
     static const struct {
         const char *text, *word;
-    } texts[] = {{"", "no expression"},
-                 {" /* score */ \n // score", "no expression"},
-                 {"score)", "column 6"},
-                 {"(score", "brackets are open"},
-                 {"score); } float own_mask_mod() { return (1", "column 6"},
-                 {"(score]", "column 7"},
-                 {"score;", "column 6"},
-                 {"score\n + ({ int x = 1; x })", "line 2, column 16"},
-                 {"score /* + 1", "column 7"},
-                 {"score // \\\n) {", "backslash"},
-                 {"score ?\?/\n", "question marks"},
-                 {"score\n#define LANES 3\n", "line 2, column 1"},
-                 {"score\n%:define LANES 3\n", "column 1"},
-                 {"score <% 1", "column 7"},
-                 {"score + buffer0<:1:>", "column 16"},
-                 {"score + sizeof \"x\"", "column 16"},
-                 {"score + '0'", "column 9"},
-                 {"score \001", "column 7"}};
+    } texts[] = {
+        {"", "no expression"},
+        {" /* score */ \n // score", "no expression"},
+        {"score)", "column 6"},
+        {"(score", "brackets are open"},
+        {"score); } float own_mask_mod() { return (1", "column 6"},
+        {"(score]", "column 7"},
+        {"score;", "column 6"},
+        {"score\n + ({ int x = 1; x })", "line 2, column 16"},
+        {"score /* + 1", "column 7"},
+        {"score // \\\n) {", "backslash"},
+        {"score ?\?/\n", "question marks"},
+        {"score\n#define LANES 3\n", "line 2, column 1"},
+        {"score\n%:define LANES 3\n", "column 1"},
+        {"score <% 1", "column 7"},
+        {"score + buffer0<:1:>", "column 16"},
+        {"score + sizeof \"x\"", "column 16"},
+        {"score + '0'", "column 9"},
+        {"score \001", "column 7"},
+        {"score //\r + (float)(j == 3)", "carriage return"},
+        {"score //\r); } __kernel void k(__global int *p) { p[0] = 1; } float f(float x) { return (x",
+         "character 9"},
+        {"score /* \r */", "carriage return"},
+        {"score\r+ 1", "character 6: a carriage return"},
+        {"score /* \v */ + 1", "vertical tab"}};
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
         const clattn_status status = try_texts(texts[n].text, NULL);
         harness_assert_refused(texts[n].text, status, CLATTN_INVALID_ARGUMENT, texts[n].word);
@@ -317,14 +324,13 @@ START_TEST(texts_are_refused) {
 }
 END_TEST
 
-// What the compiler does not take: its words point into the text, and the context goes on.
+// What the compiler does not take, types that do not fit among it: its words point into the text, and the context goes on.
 START_TEST(compilers_words) {
     static const struct {
         const char *score_mod, *mask_mod, *place;
-    } texts[] = {{"score *\n  missing", NULL, "score_mod:2:3: "},
-                 {NULL, "j <= i &&\n\n (i - score) > 0", "mask_mod:3:7: "},
-                 {"score + buffer0(h)", NULL, "score_mod:1:9: "},
-                 {"score +", NULL, "score_mod:2:1: "}};
+    } texts[] = {{"score *\r\n  fmin(score, (int2)(1, 2))", NULL, "score_mod:2:3"},
+                 {NULL, "j <= i &&\n\n fmin(j, (int2)(1, 2)) > 0", "mask_mod:3:2"},
+                 {"score +\n (int2)(1, 2, 3).x", NULL, "score_mod:2:"}};
     char line[1024];
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++) {
         ck_assert_int_eq(try_texts(texts[n].score_mod, texts[n].mask_mod), CLATTN_BUILD_FAILED);

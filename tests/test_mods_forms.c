@@ -62,26 +62,26 @@ static const struct {
              {"score * 2.0", "without f is a double: '2.0'", false},
              {"score * 0x1p3f", "a double", false},
              {"score + 4294967295", "not an int or uint: '4294967295'", false},
-             {"score + 09", "not an int or uint", false},
-             {"score + 0x", "not an int or uint", false},
+             {"score + 09", "is no number", false},
+             {"score + 0x", "is no number", false},
              {"score + 0x1FFFFFFFF", "not an int or uint", false},
              {"score + 0xFFFFFFFFu + 017 + 0 + 2147483647", NULL, false},
              {"score + 1L", "not an int or uint", false},
-             {"(0, score)", "in a bracket ','", false},
-             {"score, 1", "behind the expression ','", false},
-             {"j = i", "behind the expression '='", true},
-             {"j++ < i", "behind", true},
-             {"--j < i", "here '--'", true},
-             {"score += 1", "behind", false},
-             {"(float4)(score).x", "not known", false},
-             {"((int)j).x", "behind the expression '.'", true},
-             {"buffer1[0]", "not known: 'buffer1'", true},
-             {"buffer1(b)", "not what is given: 'buffer1'", true},
-             {"buffer1(b, j, 0)", "not what is given", true},
-             {"buffer3(b)", "not what is given", true},
-             {"buffer7(b)", "not what is given", true},
-             {"get_global_id(0) < j", "not known in vectors: 'get_global_id'", true},
-             {"score > 0", "not known", true},
+             {"(0, score)", "',' an operator or ) is missing", false},
+             {"score, 1", "',' is behind the expression's end", false},
+             {"j = i", "'=' is behind the expression's end", true},
+             {"j++ < i", "'++' is behind", true},
+             {"--j < i", "'--' a number, a name", true},
+             {"score += 1", "'+=' is behind", false},
+             {"(float4)(score).x", "a vector type", false},
+             {"((int)j).x", "a part of a vector", true},
+             {"buffer1[0]", "read by numbers in brackets", true},
+             {"buffer1(b)", "'buffer1' takes as many numbers", true},
+             {"buffer1(b, j, 0)", "'buffer1' takes as many numbers", true},
+             {"buffer3(b)", "'buffer3' is not given", true},
+             {"buffer7(b)", "'buffer7' is not given", true},
+             {"get_global_id(0) < j", "'get_global_id' is no word", true},
+             {"score > 0", "'score' is no word", true},
              {"fma(score, 2.0f, 1.0f)", "not known in vectors: 'fma'", false},
              {"tanh(score)", NULL, false},
              {"exp((float)j) > 2.0f", "a mask depends on the last bit of 'exp'", true},
@@ -92,10 +92,10 @@ static const struct {
              {"fmin(score, 1)", "mixed types in 'fmin'", false},
              {"min(j, 2u)", "mixed types in 'min'", true},
              {"fabs(j)", "mixed types", true},
-             {"score % 2", "of a float '%'", false},
-             {"~score", "of a float '~'", false},
-             {"j ? i", "a choice without :", true},
-             {"(j", "in a bracket", true},
+             {"score % 2", "'%' is for whole numbers", false},
+             {"~score", "'~' is for whole numbers", false},
+             {"j ? i", "a choice has : between", true},
+             {"(j", "an operator or ) is missing", true},
              {"j <", "the text ends", true},
              {"", "the text ends", true},
              // What may trap stays where C has it.
@@ -131,26 +131,34 @@ static void assert_repeated(const char *before, const char *part, int times, con
 }
 
 START_TEST(long_and_deep) {
-    static const char *const deep[][3] = {{"", "(", "score"},    {"", "-", "1"},     {"", "- ", "score"},
-                                          {"", "!", "score"},    {"", "(int)", "j"}, {"", "min(1,", "2"},
-                                          {"", "j ? i : ", "1"}, {"", "j ? ", "1"},  {"", "buffer2(", "1"},
-                                          {"", "1+(", "1"},      {"", "1<2*(", "1"}, {"", "(((((((", "("}};
-    for (size_t n = 0; n < sizeof deep / sizeof deep[0]; n++)
-        assert_repeated(deep[n][0], deep[n][1], 9000, deep[n][2], n == 1 ? "here '--'" : "nested too deep");
-    assert_repeated("", "score + ", 9000, "1", "too long");
-    assert_repeated("", "score < ", 9000, "1", "too long");
-    assert_repeated("", "j && ", 9000, "1", "too long");
+    static const char *const deep[][3] = {{"", "(", "score"},    {"", "- ", "score"},   {"", "!", "score"},
+                                          {"", "(int)", "j"},    {"", "min(1,", "2"},   {"", "j ? ", "1"},
+                                          {"", "buffer2(", "1"}, {"", "1+(", "1"},      {"", "1<2*(", "1"},
+                                          {"", "(((((((", "("},  {"", "j ? i : ", "1"}, {"", "- - ", "1"}};
+    for (size_t n = 0; n < sizeof deep / sizeof deep[0]; n++) {
+        assert_repeated(deep[n][0], deep[n][1], 9000, deep[n][2], "is behind the 1024 words");
+        if (n < 9 && n != 3)
+            assert_repeated(deep[n][0], deep[n][1], 60, deep[n][2],
+                            n == 1 || n == 2 ? "one of more than 32" : "in more than 40");
+    }
+    assert_repeated("", "(int)", 33, "j", "one of more than 32");
+    assert_repeated("", "(int)", 32, "j", NULL);
+    assert_repeated("((((((((((", "- ", 31, "j", "in more than 40");
+    assert_repeated("", "score + ", 512, "1", "is behind the 1024 words");
+    assert_repeated("", "score + ", 511, "1", NULL);
+    assert_repeated("", "score < ", 511, "1", "nested too deep");
+    assert_repeated("", "j && ", 511, "1", NULL);
+    assert_repeated("", "b ? 1 : ", 200, "j", NULL);
     assert_repeated("score", " ", 60000, "", NULL);
     assert_repeated("score", "/* ( */", 9000, "", NULL);
-    assert_repeated("", "x", 60000, "", "not known");
-    assert_repeated("score + ", "1", 60000, "", "not an int");
-    assert_repeated("score + 1", "e", 60000, "", "a double");
+    assert_repeated("", "x", 60000, "", "is no word");
+    assert_repeated("score + ", "1", 60000, "", "is no number");
+    assert_repeated("score + 1", "e", 60000, "", "is no number");
     assert_repeated("", "score * ", 500, "1", NULL);
-    assert_repeated("", "(", 60, "score", "bracket");
+    assert_repeated("", "score > 3 ? 2 : ", 60, "1", "nested too deep");
 }
 END_TEST
 
-// Tokens in any order: a form or a reason, and no read past the text.
 START_TEST(any_tokens) {
     static const char *const tokens[] = {
         "score",    "b",       "h",      "i",     "j",        "row",        "kv_length", "1",

@@ -32,10 +32,10 @@ typedef enum clattn_tap {
 
 typedef enum clattn_kernel {
     CLATTN_KERNEL_AUTO = 0,
-    CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps, and on
-                              most devices the only one that returns weights */
-    CLATTN_KERNEL_FLASH,   /* tiled, online softmax: memory is inputs + outputs */
-    CLATTN_KERNEL_DECODE,  /* at most 16 query rows, keys split and merged */
+    CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps or takes score_mod and
+                              mask_mod beside past keys of i8, and on most devices the only one that returns weights */
+    CLATTN_KERNEL_FLASH,  /* tiled, online softmax: memory is inputs + outputs */
+    CLATTN_KERNEL_DECODE, /* at most 16 query rows, keys split and merged */
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 
@@ -110,15 +110,29 @@ typedef struct clattn_score {
      * row the query row, so that i is row + shift[b]; q_length, kv_length of the batch item; as float, score_mod alone:
      * score. buffer0(x0, ...) to buffer3 read mod_buffers, with as many numbers as the view has axes: floats of f32, f16
      * and bf16, int of bool (0 or 1), i8 and i32. A number outside an axis reads its first or last element.
-     * Functions and operators of OpenCL C 1.2 are there. A text is one expression: no statements, characters, strings or
-     * directives, no backslash, no pair of question marks, every bracket and comment closed, at most 65536 characters;
-     * else INVALID_ARGUMENT with the place. What the compiler refuses is BUILD_FAILED with its words and their line and
-     * column in the text, on the first call, prepare or enqueue; the context goes on. Which keys an expression is asked
-     * about, and how often, is the kernel's: it must have no side effect and no barrier, and must not read past an array
-     * of its own. A kernel with vectors of rows or keys computes it for a whole one where the library understands all of
-     * the text, with the meaning that it has in C, else for one lane after another: the plan's `why` says which. Where
-     * a driver's compiler refuses the vectors, the kernel takes one lane after another, too: the log tells, no plan does.
-     * A text is part of a compiled kernel's name in the cache, and copied. A context keeps it for its life. */
+     * A text is one expression of a language in which nothing is written, nothing is read but the buffers, and nothing traps, loops or
+     * calls: one of somebody who is not trusted can at worst be slow or wrong. In it are
+     *   numbers of OpenCL C 1.2, true, false, INFINITY, NAN, and the constants INT_MAX, FLT_MAX, M_PI_F and their like
+     *   - + ! ~ * / % << >> < <= > >= == != & ^ | && || ?: and brackets, with C's types and precedence; no comma, no assignment
+     *   (int) and other scalar types but half and double, (float4)(x, y, z, w) and other vectors, .x, .s0, .hi of those
+     *   built-in functions of mathematics, integers, common functions and relations (6.12.2, .3, .4, .6) but those with pointers;
+     *   convert_TYPE and as_TYPE
+     *   comments
+     * and at most 1024 words, numbers, operators and brackets, 32 prefixes and casts in a row, and 40 brackets and prefixes in one
+     * another. Of whole numbers x / 0 is x, x % 0 is 0, and the least of them by -1 is itself. All else is INVALID_ARGUMENT with the
+     * place, and so is a buffer that is not there. In a context with mods_unchecked (runtime.h) a text may be any expression of
+     * OpenCL C: code of the application's own, which may do what it likes to the process.
+     * With either, no text has statements, characters, strings or directives, backslashes, pairs of question marks or carriage
+     * returns without a line feed; every bracket and comment is closed, and it has at most 65536 characters.
+     * What the compiler refuses, such as types that do not fit, is BUILD_FAILED with its words and their line and
+     * column in the text, on the first call, prepare or enqueue; the context goes on. Which rows and keys an expression is asked
+     * about, and how often, is the kernel's: keys and rows that other masks, kv_length and q_length hide are among them, and rows
+     * and keys that there are none of; what it says of those is not looked at. An unchecked one must have no side effect and no
+     * barrier, must not read past an array of its own, and divides whole numbers by 0 as its driver does. A kernel with vectors of
+     * rows or keys computes it for a whole one where the library understands all of the text,
+     * with the meaning that it has in C, else for one lane after another: the plan's `why` says which. Where a driver's compiler refuses the vectors, the kernel takes one lane after another, too: the log tells, no plan does.
+     * A text is part of a compiled kernel's name in the cache, and copied. A context keeps the 64 texts used last, with what was
+     * compiled of them, and those of calls on their way: a text that went is compiled again, or comes from the cache. */
     const char *score_mod, *mask_mod;
     clattn_tensor
         mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */

@@ -115,7 +115,8 @@ typedef struct clattn_mpi_attention_params {
     /* As for one device that has the whole: positions, offsets, lengths, i and j of score_mod and mask_mod are those of the whole
      * sequence; bottom_right is of Nkv and Nq, the sums over ranks. mask and bias have this rank's rows and all Nkv keys,
      * [.., nq or 1, Nkv or 1], and the same sizes otherwise on all ranks. score_mod and mask_mod take one of the four
-     * mod_buffers, which are the same on all ranks. Not looked at: block_mask. UNSUPPORTED: dropout. */
+     * mod_buffers, which are the same on all ranks; names of rows, keys and heads count for 6 or 7 of a text's 1024 words and
+     * operators, places that are told are those of the longer text. Not looked at: block_mask. UNSUPPORTED: dropout. */
     clattn_score score;
     clattn_kernel kernel; /* of the local calls */
     clattn_mpi_way way;

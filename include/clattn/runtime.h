@@ -275,6 +275,10 @@ typedef struct clattn_context_params {
     /* What cache_dir and cache keep of engines' rates is not read: they are measured again when they are asked for, and what is
      * found takes its place. */
     bool measure_again;
+    /* score_mod and mask_mod (attention.h) may be any expression of OpenCL C, not one of the language that cannot write, read
+     * elsewhere, trap, loop or call: a text is then code of the application's own, and one of somebody who is not trusted can
+     * read and write the process's memory, and end it. */
+    bool mods_unchecked;
     unsigned engines; /* CLATTN_ENGINE_..., or-ed: those that may change the process; 0: none of them */
     /* CLBlast's module, a library with a name such as libclattn-clblast-0.2.so, loaded when a projection first asks for
      * CLBlast and never unloaded; NULL: the one beside this library (or the program, where it is static), else by

@@ -50,7 +50,7 @@ static clattn_status run(void *job, chain *steps) {
     const program_spec spec = {
         .id = KERNEL_BLOCK_MASK,
         .knobs = {.score_ops = ops, .work_group = BLOCK_GROUP, .ragged = c->problem.ragged},
-        .inserted = ops & ARGS_MASK_MOD ? c->inserted : NULL};
+        .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     const clattn_tensor *to = &c->params.score.block_mask;
     const mod_args mods = cla_mods_arguments(&c->params.score);
     const block_args sizes = {(int32_t)to->shape[0], (int32_t)to->shape[1], (int32_t)to->shape[2],

@@ -162,7 +162,10 @@ static clattn_status check_mods(call *c, bool planning) {
                                     "%s: has no elements: each axis must have 1 or more",
                                     mod_buffer_names[n]);
     }
-    return cla_mods_find(c->context, s, &c->inserted, c->problem.lane_by_lane);
+    TRY(cla_mods_find(c->context, s, &c->mods));
+    for (int n = 0; n < 2; n++)
+        c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
+    return CLATTN_OK;
 }
 
 // [B or 1, H or 1, row blocks, key blocks], dense or not.

@@ -3,6 +3,7 @@
 #ifndef CLATTN_ATTENTION_CALL_H
 #define CLATTN_ATTENTION_CALL_H
 #include "attention/append.h"
+#include "attention/mods.h"
 #include "attention/rope.h"
 #include "attention/ragged.h"
 #include "attention/tensor.h"
@@ -30,10 +31,10 @@ typedef struct call {
     int first_key;        // which key of the call its key 0 is
     attention_args args;
     ragged_batch ragged;
-    int32_t *arrays;      // owned
-    const char *inserted; // what score_mod and mask_mod became (mods.h); NULL: none
-    cl_mem q, k, v;       // what the kernels read: the caller's, or the workspace with turned copies
-    past_args past;       // of past_k and past_v
+    int32_t *arrays; // owned
+    mods_found mods; // what score_mod and mask_mod became
+    cl_mem q, k, v;  // what the kernels read: the caller's, or the workspace with turned copies
+    past_args past;  // of past_k and past_v
     past_scale_args past_scales;
     page_args pages; // of block_table
     cl_mem table;    // shifts, lengths, slopes, sinks; NULL where none is given

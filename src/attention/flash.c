@@ -39,7 +39,7 @@ static clattn_status main_program(const call *c, program **p) {
     const program_spec spec = {.id = f->id,
                                .knobs = c->variant.knobs,
                                .options = c->variant.options ? c->variant.options : f->options,
-                               .inserted = c->inserted};
+                               .inserted = c->mods.inserted};
     return cla_call_program(c, &spec, c->variant.work_group, p);
 }
 

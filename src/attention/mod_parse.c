@@ -1,291 +1,276 @@
 // mod_parse.c: see mod_parse.h. Recursive descent over the expressions of C without effects; types follow from the bottom up
-// as C has them. What is not understood wholly is refused here: the scalar form does it.
+// as C has them (mod_types.c). Types that do not fit together are the compiler's to refuse.
 #include "attention/mod_parse.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
-#define DEPTH_MOST 200
+#include "attention/mod_token.h"
+#include "attention/mod_types.h"
 
-const mod_function cla_mod_functions[] = {
-    {"abs", MOD_MAGNITUDE, 1, false}, {"abs_diff", MOD_MAGNITUDE, 2, false}, {"min", MOD_SAME, 2, false},
-    {"max", MOD_SAME, 2, false},      {"clamp", MOD_SAME, 3, false},         {"select", MOD_SELECT, 3, false},
-    {"fabs", MOD_FLOATS, 1, false},   {"floor", MOD_FLOATS, 1, false},       {"ceil", MOD_FLOATS, 1, false},
-    {"trunc", MOD_FLOATS, 1, false},  {"rint", MOD_FLOATS, 1, false},        {"fmin", MOD_FLOATS, 2, false},
-    {"fmax", MOD_FLOATS, 2, false},   {"copysign", MOD_FLOATS, 2, false},    {"isnan", MOD_IS, 1, false},
-    {"isinf", MOD_IS, 1, false},      {"isfinite", MOD_IS, 1, false},        {"tanh", MOD_FLOATS, 1, true},
-    {"exp", MOD_FLOATS, 1, true},     {"exp2", MOD_FLOATS, 1, true},         {"log", MOD_FLOATS, 1, true},
-    {"log2", MOD_FLOATS, 1, true},    {"sqrt", MOD_FLOATS, 1, true},         {"rsqrt", MOD_FLOATS, 1, true},
-    {"sin", MOD_FLOATS, 1, true},     {"cos", MOD_FLOATS, 1, true},          {"pow", MOD_FLOATS, 2, true},
-    {NULL, MOD_IS, 0, false}};
+#define VECTOR_MOST 16 // parts of a vector
 
-static const struct {
-    const char *name;
-    mod_type type;
-    unsigned by;
-} names[] = {{"b", MOD_INT, 0},          {"h", MOD_INT, MOD_BY_HEAD},
-             {"i", MOD_INT, MOD_BY_ROW}, {"row", MOD_INT, MOD_BY_ROW},
-             {"j", MOD_INT, MOD_BY_KEY}, {"q_length", MOD_INT, 0},
-             {"kv_length", MOD_INT, 0},  {"score", MOD_FLOAT, MOD_BY_SCORE},
-             {"true", MOD_INT, 0},       {"false", MOD_INT, 0},
-             {"INT_MAX", MOD_INT, 0},    {"INFINITY", MOD_FLOAT, 0},
-             {"FLT_MAX", MOD_FLOAT, 0},  {"M_PI_F", MOD_FLOAT, 0},
-             {"M_LOG2E_F", MOD_FLOAT, 0}};
+typedef mod_parser parser;
 
-typedef struct parser {
-    const mod_source *source;
-    mod_tree *tree;
-    const char *at;
-    int depth;
-    char *why;
-} parser;
-
-// Every reason is one line; the first one counts. Returns no node.
-static int refuse(parser *p, const char *reason, const char *at, int length) {
-    if (!p->why[0])
-        snprintf(p->why, MOD_WHY, "%s%s%.*s%s", reason, length ? " '" : "", length > 24 ? 24 : length,
-                 length ? at : "", length ? "'" : "");
-    return -1;
+static mod_node *node(parser *p, int n) {
+    return &p->tree->nodes[n];
 }
 
-static bool is_letter(char c) {
-    return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
-}
-static bool is_digit(char c) {
-    return c >= '0' && c <= '9';
-}
-
-// Comments are closed: mods_text.c has seen to that.
 static void skip(parser *p) {
-    for (;;) {
-        p->at += strspn(p->at, " \t\r\n");
-        if (p->at[0] != '/' || (p->at[1] != '/' && p->at[1] != '*')) return;
-        if (p->at[1] == '/') {
-            p->at += strcspn(p->at, "\n");
-        } else {
-            const char *end = strstr(p->at + 2, "*/");
-            p->at = end ? end + 2 : p->at + strlen(p->at);
-        }
-    }
-}
-
-static int word_length(const char *at) {
-    int n = 0;
-    while (is_letter(at[n]) || (n && is_digit(at[n]))) n++;
-    return n;
-}
-static bool is_word(const char *at, int length, const char *word) {
-    return (int)strlen(word) == length && !strncmp(at, word, (size_t)length);
-}
-
-// An operator of C, the longest that begins here; 0: none.
-static int operator_length(const char *at) {
-    static const char *const longer[] = {"<<=", ">>=", "<<", ">>", "<=", ">=", "==", "!=", "&&", "||", "++",
-                                         "--",  "+=",  "-=", "*=", "/=", "%=", "&=", "|=", "^=", "->"};
-    for (size_t n = 0; n < sizeof longer / sizeof longer[0]; n++)
-        if (!strncmp(at, longer[n], strlen(longer[n]))) return (int)strlen(longer[n]);
-    return *at && strchr("+-*/%<>&|^!~?:=.,()[]{}", *at) ? 1 : 0;
+    p->at = cla_mod_skip(p->at);
 }
 
 static bool takes(parser *p, const char *token) {
     skip(p);
-    if (operator_length(p->at) != (int)strlen(token) || strncmp(p->at, token, strlen(token)) != 0)
+    if (cla_mod_operator_length(p->at) != (int)strlen(token) || strncmp(p->at, token, strlen(token)) != 0)
         return false;
     p->at += strlen(token);
     return true;
 }
 
+// What stands here, as a refusal names it.
+static int length_here(const char *at) {
+    const int word = cla_mod_word_length(at), sign = cla_mod_operator_length(at);
+    return word ? word : sign ? sign : *at != '\0';
+}
+static int refuse_here(parser *p, const char *why) {
+    skip(p);
+    return cla_mod_refuse(p, p->at, length_here(p->at), "%s%s", *p->at ? "" : "the text ends here: ", why);
+}
+
 static int add(parser *p, mod_kind kind, const char *at, int length) {
-    if (p->tree->count == MOD_NODES) return refuse(p, "it is too long", at, 0);
+    if (p->tree->count == MOD_NODES) return cla_mod_refuse(p, at, length, "is too long");
     mod_node *n = &p->tree->nodes[p->tree->count];
     memset(n, 0, sizeof *n);
-    n->kind = kind, n->at = at, n->length = length;
+    n->kind = kind, n->at = n->from = n->open = at, n->length = length, n->to = n->close = at + length;
     return p->tree->count++;
-}
-static mod_node *node(parser *p, int n) {
-    return &p->tree->nodes[n];
 }
 static void give(parser *p, int to, int part) {
     mod_node *n = node(p, to);
     n->part[n->parts++] = part;
     n->by |= node(p, part)->by;
+    if (node(p, part)->open < n->from) n->from = n->open = node(p, part)->open;
+    n->to = n->close = node(p, part)->close;
 }
 
-// What a number is counted with.
-static mod_type promoted(mod_type t) {
-    return t == MOD_BOOL ? MOD_INT : t;
-}
-static mod_type common(mod_type a, mod_type b) {
-    a = promoted(a), b = promoted(b);
-    return a > b ? a : b;
+// One more in one another.
+static bool enter(parser *p, const char *at, int length) {
+    return ++p->depth <= MOD_NESTED ||
+           cla_mod_refuse(p, at, length,
+                          "is in more than %d brackets and operators that stand in one another",
+                          MOD_NESTED) >= 0;
 }
 
 static int choice(parser *p);
 
-// A whole number of C, in its three bases; -1: none, or above 32 bits.
-static long long whole(const char *at, int length, bool hex) {
-    const int base = hex ? 16 : at[0] == '0' ? 8 : 10;
-    long long value = 0;
-    for (int n = hex ? 2 : 0; n < length; n++) {
-        static const char digits[] = "0123456789abcdef";
-        const char small = at[n] >= 'A' && at[n] <= 'F' ? (char)(at[n] - 'A' + 'a') : at[n];
-        const char *digit = memchr(digits, small, (size_t)base);
-        if (!digit) return -1;
-        value = value * base + (digit - digits);
-        if (value > UINT_MAX) return -1;
-    }
-    return length > (hex ? 2 : 0) ? value : -1;
-}
-
 static int number(parser *p) {
+    const mod_number read = cla_mod_number(p->at);
     const char *at = p->at;
-    const bool hex = at[0] == '0' && (at[1] == 'x' || at[1] == 'X');
-    int length = hex ? 2 : 0;
-    bool real = false;
-    for (char c = at[length]; is_digit(c) || is_letter(c) || c == '.'; c = at[++length]) {
-        real |= c == '.' || (!hex && (c == 'e' || c == 'E')) || (hex && (c == 'p' || c == 'P'));
-        if (!hex && (c == 'e' || c == 'E') && (at[length + 1] == '+' || at[length + 1] == '-')) length++;
-    }
-    const char last = at[length - 1];
-    p->at += length;
-    if (real && (hex || (last != 'f' && last != 'F')))
-        return refuse(p, "a number without f is a double:", at, length);
-    const int n = add(p, MOD_NUMBER, at, length);
+    if (!read.valid) return cla_mod_refuse(p, at, read.length, "is no number of OpenCL C");
+    p->at += read.length;
+    if (read.type == MOD_DOUBLE) cla_mod_note(p, "a number without f is a double:", at, read.length);
+    if (read.type == MOD_LONG) cla_mod_note(p, "a number that is not an int or uint:", at, read.length);
+    const int n = add(p, MOD_NUMBER, at, read.length);
     if (n < 0) return n;
-    node(p, n)->type = MOD_FLOAT;
-    if (real) return n;
-    const bool no_sign = last == 'u' || last == 'U';
-    const long long value = whole(at, length - no_sign, hex);
-    if (value < 0 || value > (no_sign ? UINT_MAX : INT_MAX))
-        return refuse(p, "a number that is not an int or uint:", at, length);
-    node(p, n)->type = no_sign ? MOD_UINT : MOD_INT;
-    node(p, n)->constant = true, node(p, n)->value = value;
+    node(p, n)->type = read.type;
+    node(p, n)->constant = read.whole, node(p, n)->value = read.value;
     return n;
 }
 
-// The parts of a call, up to and with its closing bracket.
-static bool parts(parser *p, int n) {
-    if (!takes(p, "("))
-        return refuse(p, "a name that is not known:", node(p, n)->at, node(p, n)->length) >= 0;
-    if (takes(p, ")")) return true;
+// The parts of a bracket that is open, up to and with its end, which become whole numbers of a type where one is given; so many as fit
+// are of the node, which keeps what all depend on.
+static int parts(parser *p, int n, int most, const mod_type *whole) {
+    int count = 0;
+    const char *open = p->at - 1;
+    if (!enter(p, open, 1)) return -1;
     do {
+        if (count == most)
+            return cla_mod_refuse(p, p->at - 1, 1, "stands before more parts than the %d that are possible",
+                                  most);
         const int part = choice(p);
-        if (part < 0) return false;
-        if (node(p, n)->parts == 4) return refuse(p, "more than four parts in a bracket", p->at, 0) >= 0;
-        give(p, n, part);
+        if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), *whole))) return -1;
+        const unsigned by = node(p, part)->by;
+        if (count++ < 4)
+            give(p, n, part);
+        else
+            node(p, n)->by |= by;
     } while (takes(p, ","));
-    return takes(p, ")") || refuse(p, "a bracket is not closed", p->at, 0) >= 0;
+    if (!takes(p, ")")) return refuse_here(p, "an operator or ) is missing before it");
+    node(p, n)->to = node(p, n)->close = p->at;
+    p->depth--;
+    return count;
 }
 
 static int load(parser *p, const char *at, int length) {
-    const int which = at[6] - '0', n = add(p, MOD_LOAD, at, length);
-    if (n < 0 || !parts(p, n)) return -1;
-    mod_node *x = node(p, n);
-    if (which >= CLATTN_MOD_BUFFERS || x->parts != p->source->buffers[which].rank || !x->parts)
-        return refuse(p, "not what is given:", at, length);
-    x->function = which;
-    const clattn_type t = p->source->buffers[which].type;
-    x->type = t == CLATTN_TYPE_F32 || t == CLATTN_TYPE_F16 || t == CLATTN_TYPE_BF16 ? MOD_FLOAT : MOD_INT;
+    const int which = at[6] - '0', rank = which < CLATTN_MOD_BUFFERS ? p->source->buffers[which].rank : 0;
+    if (!rank)
+        return cla_mod_refuse(p, at, length, "is not given: there is no mod_buffers[%d]%s", which,
+                              which < CLATTN_MOD_BUFFERS ? "" : ", they are 0 to 3");
+    const int n = add(p, MOD_LOAD, at, length);
+    if (n < 0 || !takes(p, "("))
+        return refuse_here(p, "a buffer is read by numbers in brackets, as in buffer0(j)");
+    const mod_type index = MOD_INT;
+    const int count = parts(p, n, VECTOR_MOST, &index);
+    if (count < 0) return -1;
+    if (count != rank)
+        return cla_mod_refuse(p, at, length, "takes as many numbers as mod_buffers[%d] has axes: %d, not %d",
+                              which, rank, count);
+    node(p, n)->buffer = which;
+    cla_mod_type_load(p, node(p, n));
     return n;
 }
 
-// Whether the types of a call's parts are those that C takes without a conversion; its own then.
-static bool type_call(parser *p, mod_node *x) {
-    const mod_function *f = &cla_mod_functions[x->function];
-    mod_type t[4];
-    for (int n = 0; n < x->parts; n++) t[n] = promoted(node(p, x->part[n])->type);
-    bool same = x->parts == f->parts;
-    const int alike = f->shape == MOD_SELECT ? 2 : f->parts;
-    for (int n = 1; same && n < alike; n++) same = t[n] == t[0];
-    if (!same) return false;
-    x->type = f->shape == MOD_IS ? MOD_BOOL : f->shape == MOD_MAGNITUDE ? MOD_UINT : t[0];
-    if (f->shape == MOD_FLOATS || f->shape == MOD_IS) return t[0] == MOD_FLOAT;
-    if (f->shape == MOD_MAGNITUDE) return t[0] != MOD_FLOAT;
-    return f->shape != MOD_SELECT || t[2] != MOD_FLOAT;
+// A function, or a conversion where `f` is NULL.
+static int call(parser *p, const char *at, int length, const mod_word *f, mod_type to) {
+    const int n = add(p, MOD_CALL, at, length), wanted = f ? f->parts : 1;
+    if (n < 0 || !takes(p, "(")) return refuse_here(p, "what a function takes stands in brackets behind it");
+    const int count = parts(p, n, VECTOR_MOST, NULL);
+    if (count < 0) return -1;
+    if (count != wanted)
+        return cla_mod_refuse(p, at, length, "takes %d number%s, not %d", wanted, wanted == 1 ? "" : "s",
+                              count);
+    node(p, n)->function = f;
+    return (f ? cla_mod_type_call(p, node(p, n)) : cla_mod_type_conversion(p, node(p, n), to)) ? n : -1;
 }
 
-static int call(parser *p, const char *at, int length) {
-    int f = 0;
-    while (cla_mod_functions[f].name && !is_word(at, length, cla_mod_functions[f].name)) f++;
-    if (!cla_mod_functions[f].name) return refuse(p, "not known in vectors:", at, length);
-    if (p->source->is_mask && cla_mod_functions[f].rounds)
-        return refuse(p, "a mask depends on the last bit of", at, length);
-    const int n = add(p, MOD_CALL, at, length);
-    if (n < 0 || !parts(p, n)) return -1;
-    node(p, n)->function = f;
-    return type_call(p, node(p, n)) ? n : refuse(p, "mixed types in", at, length);
+static int unknown(parser *p, const char *at, int length) {
+    const char *near = cla_mod_word_near(at, length, p->source->is_mask);
+    return cla_mod_refuse(p, at, length,
+                          "is no word of an expression%s%s%s: it has %sb, h, i, j, row, q_length, kv_length, "
+                          "the buffers that are given, types, constants and functions",
+                          near ? " (did you mean '" : "", near ? near : "", near ? "'?)" : "",
+                          p->source->is_mask ? "" : "score, ");
 }
 
 static int name(parser *p) {
     const char *at = p->at;
-    const int length = word_length(at);
+    const int length = cla_mod_word_length(at);
     p->at += length;
-    if (length == 7 && !strncmp(at, "buffer", 6) && is_digit(at[6])) return load(p, at, length);
-    for (size_t k = 0; k < sizeof names / sizeof names[0]; k++) {
-        if (!is_word(at, length, names[k].name)) continue;
-        if (p->source->is_mask && names[k].by == MOD_BY_SCORE) break;
-        const int n = add(p, MOD_NAME, at, length);
-        if (n < 0) return n;
-        node(p, n)->type = names[k].type, node(p, n)->by = names[k].by;
-        return n;
-    }
-    return call(p, at, length);
-}
-
-// (int), (uint), (float) or (bool), which then is passed; -1: another bracket.
-static int cast_type(parser *p) {
-    static const char *const words[] = {"bool", "int", "uint", "float"};
-    const char *const start = p->at;
-    if (takes(p, "(")) {
-        skip(p);
-        const int length = word_length(p->at);
-        for (int t = 0; t < 4; t++)
-            if (is_word(p->at, length, words[t])) {
-                p->at += length;
-                if (takes(p, ")")) return t;
-            }
-    }
-    p->at = start;
-    return -1;
+    if (length == 7 && !strncmp(at, "buffer", 6) && at[6] >= '0' && at[6] <= '9') return load(p, at, length);
+    const mod_word *w = cla_mod_word_find(at, length, p->source->is_mask);
+    mod_type to = MOD_OTHER;
+    if (!w && cla_mod_is_conversion(at, length, &to)) return call(p, at, length, NULL, to);
+    if (cla_mod_type_width(at, length, &to))
+        return cla_mod_refuse(p, at, length, "is a type, which stands in brackets: (float)j");
+    if (!w) return unknown(p, at, length);
+    if (w->kind == WORD_FUNCTION) return call(p, at, length, w, to);
+    if (w->type == MOD_LONG) cla_mod_note(p, "not known in vectors:", at, length);
+    const int n = add(p, MOD_NAME, at, length);
+    if (n < 0) return n;
+    node(p, n)->type = w->type, node(p, n)->by = w->by;
+    return n;
 }
 
 static int primary(parser *p) {
     skip(p);
-    if (is_digit(*p->at) || (*p->at == '.' && is_digit(p->at[1]))) return number(p);
-    if (is_letter(*p->at)) return name(p);
-    if (takes(p, "(")) {
-        const int n = choice(p);
-        if (n < 0) return n;
-        return takes(p, ")") ? n : refuse(p, "in a bracket", p->at, operator_length(p->at));
-    }
-    return refuse(p, *p->at ? "here" : "the text ends", p->at, operator_length(p->at));
-}
-
-static int unary(parser *p);
-
-static int prefixed(parser *p) {
-    const int cast = cast_type(p);
-    skip(p);
-    const char *at = p->at;
-    if (cast < 0 && !(operator_length(at) == 1 && strchr("-+!~", *at))) return primary(p);
-    if (cast < 0) p->at++;
-    const int part = unary(p);
-    if (part < 0) return part;
-    const int n = add(p, cast < 0 ? MOD_UNARY : MOD_CAST, at, 1);
+    if (cla_mod_begins_number(p->at)) return number(p);
+    if (cla_mod_word_length(p->at)) return name(p);
+    const char *open = p->at;
+    if (!takes(p, "("))
+        return refuse_here(p, "a number, a name, an opening bracket, or -, +, ! or ~ is missing");
+    if (!enter(p, open, 1)) return -1;
+    const int n = choice(p);
     if (n < 0) return n;
-    give(p, n, part);
-    const mod_type t = promoted(node(p, part)->type);
-    if (cast < 0 && *at == '~' && t == MOD_FLOAT) return refuse(p, "of a float", at, 1);
-    node(p, n)->type = cast >= 0 ? (mod_type)cast : *at == '!' ? MOD_BOOL : t;
+    if (!takes(p, ")")) return refuse_here(p, "an operator or ) is missing before it");
+    p->depth--;
+    node(p, n)->open = open, node(p, n)->close = p->at;
     return n;
 }
 
-static int unary(parser *p) {
-    if (++p->depth > DEPTH_MOST) return refuse(p, "it is nested too deep", p->at, 0);
-    const int n = prefixed(p);
+// .x, .s0 or .hi of a vector.
+static bool is_member(const char *at, int length) {
+    static const char *const words[] = {"lo", "hi", "even", "odd"};
+    for (int n = 0; n < 4; n++)
+        if ((int)strlen(words[n]) == length && !strncmp(at, words[n], (size_t)length)) return true;
+    const bool counts = length > 1 && (*at == 's' || *at == 'S');
+    const size_t known = strspn(at + counts, counts ? "0123456789abcdefABCDEF" : "xyzw");
+    return length > 0 && length - counts <= VECTOR_MOST && (int)known >= length - counts;
+}
+
+static int members(parser *p, int n) {
+    while (n >= 0 && takes(p, ".")) {
+        const char *dot = p->at - 1;
+        skip(p);
+        const int length = cla_mod_word_length(p->at);
+        if (!is_member(p->at, length))
+            return refuse_here(p, "a part of a vector, such as x or s0, is missing");
+        cla_mod_note(p, "a part of a vector", dot, 1);
+        p->at += length;
+        node(p, n)->kind = MOD_SCALARS, node(p, n)->type = MOD_OTHER;
+        node(p, n)->to = node(p, n)->close = p->at, node(p, n)->from = node(p, n)->open;
+    }
+    return n;
+}
+
+// (TYPE), which then is passed; the number of its parts, 0: another bracket.
+static int cast_type(parser *p, mod_type *type, bool *is_real) {
+    const char *const start = p->at;
+    if (takes(p, "(")) {
+        skip(p);
+        const int length = cla_mod_word_length(p->at), width = cla_mod_type_width(p->at, length, type);
+        *is_real = !strncmp(p->at, "float", 5);
+        p->at += length;
+        if (width && takes(p, ")")) return width;
+    }
+    p->at = start;
+    return 0;
+}
+
+static int unary(parser *p, int in_a_row);
+
+// (float4)(x, y, z, w), or (float4)x.
+static int vector(parser *p, const char *at, bool is_real, int in_a_row) {
+    const mod_type other = MOD_OTHER, *const whole = is_real ? NULL : &other;
+    const int n = add(p, MOD_SCALARS, at, 1);
+    mod_type next;
+    cla_mod_note(p, "a vector type", at, 0);
+    if (n < 0 || !enter(p, at, 1)) return -1;
+    node(p, n)->type = MOD_OTHER;
+    const char *start = p->at;
+    const bool casts = cast_type(p, &next, &is_real) > 0;
+    p->at = start;
+    if (!casts && takes(p, "(")) {
+        if (parts(p, n, VECTOR_MOST, whole) < 0 || members(p, n) < 0) return -1;
+    } else {
+        const int part = unary(p, in_a_row + 1);
+        if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), other))) return -1;
+        give(p, n, part);
+    }
     p->depth--;
     return n;
+}
+
+static int prefixed(parser *p, const char *at, mod_type *cast, bool is_real, int in_a_row) {
+    if (!enter(p, at, 1)) return -1;
+    const int part = unary(p, in_a_row + 1);
+    if (part < 0) return part;
+    const int n = add(p, cast ? MOD_CAST : MOD_UNARY, at, 1);
+    if (n < 0) return n;
+    give(p, n, part);
+    p->depth--;
+    if (!cast) return cla_mod_type_unary(p, node(p, n)) ? n : -1;
+    if (*cast == MOD_LONG) cla_mod_note(p, "a type not known in vectors", at, 0);
+    node(p, n)->type = *cast;
+    return cla_mod_type_cast(p, node(p, n), is_real) ? n : -1;
+}
+
+static int too_many(parser *p, const char *at) {
+    return cla_mod_refuse(p, at, 1, "is one of more than %d operators and casts in a row", MOD_PREFIXES);
+}
+
+static int unary(parser *p, int in_a_row) {
+    mod_type type;
+    bool is_real;
+    skip(p);
+    const char *at = p->at;
+    const int width = cast_type(p, &type, &is_real);
+    if (width && in_a_row == MOD_PREFIXES) return too_many(p, at);
+    if (width > 1) return vector(p, at, is_real, in_a_row);
+    if (width) return prefixed(p, at, &type, is_real, in_a_row);
+    if (cla_mod_operator_length(at) != 1 || !strchr("-+!~", *at)) return members(p, primary(p));
+    if (in_a_row == MOD_PREFIXES) return too_many(p, at);
+    p->at++;
+    return prefixed(p, at, NULL, false, in_a_row);
 }
 
 // How strongly an operator binds; 0: none of two parts.
@@ -301,36 +286,19 @@ static int level_of(const char *at, int length) {
     return 0;
 }
 
-// Compilers may join a product to a sum, and so round once, in vectors or in numbers alone.
-static bool is_product(parser *p, int n) {
-    const mod_node *x = node(p, n);
-    if (x->kind == MOD_UNARY || (x->kind == MOD_CAST && x->type == MOD_FLOAT))
-        return is_product(p, x->part[0]);
-    return x->kind == MOD_BINARY && *x->at == '*' && x->type == MOD_FLOAT;
-}
-
 static int join(parser *p, const char *at, int length, int level, int left, int right) {
     const int n = add(p, level == 1 ? MOD_OR : level == 2 ? MOD_AND : MOD_BINARY, at, length);
     if (n < 0) return n;
     give(p, n, left), give(p, n, right);
-    const mod_type a = node(p, left)->type, b = node(p, right)->type, both = common(a, b);
-    const bool whole = (level >= 3 && level <= 5) || level == 8 || *at == '%';
-    if (whole && both == MOD_FLOAT) return refuse(p, "of a float", at, length);
-    if (p->source->is_mask && level == 9 && both == MOD_FLOAT &&
-        (is_product(p, left) || is_product(p, right)))
-        return refuse(p, "a mask depends on the last bit of a product in", at, length);
-    const bool compares = level <= 2 || level == 6 || level == 7,
-               of_bools = level <= 5 && a == MOD_BOOL && b == MOD_BOOL;
-    node(p, n)->type = compares || of_bools ? MOD_BOOL : level == 8 ? promoted(a) : both;
-    return n;
+    return cla_mod_type_join(p, node(p, n), level) ? n : -1;
 }
 
 static int binary(parser *p, int least) {
-    int left = unary(p);
+    int left = unary(p, 0);
     while (left >= 0) {
         skip(p);
         const char *at = p->at;
-        const int length = operator_length(at), level = level_of(at, length);
+        const int length = cla_mod_operator_length(at), level = level_of(at, length);
         if (!level || level < least) break;
         p->at += length;
         const int right = binary(p, level + 1);
@@ -340,31 +308,43 @@ static int binary(parser *p, int least) {
 }
 
 static int choice(parser *p) {
-    if (++p->depth > DEPTH_MOST) return refuse(p, "it is nested too deep", p->at, 0);
-    int n = binary(p, 1);
-    if (n >= 0 && takes(p, "?")) {
-        const int whether = n, yes = choice(p);
-        if (yes < 0) return yes;
-        if (!takes(p, ":")) return refuse(p, "a choice without :", p->at, 0);
-        const int no = choice(p);
-        if (no < 0) return no;
-        n = add(p, MOD_CHOICE, p->at, 0);
-        if (n < 0) return n;
-        give(p, n, whether), give(p, n, yes), give(p, n, no);
-        const mod_type a = node(p, yes)->type, b = node(p, no)->type;
-        node(p, n)->type = a == MOD_BOOL && b == MOD_BOOL ? MOD_BOOL : common(a, b);
-    }
+    const int n = binary(p, 1);
+    if (n < 0 || !takes(p, "?")) return n;
+    const char *at = p->at - 1;
+    if (!enter(p, at, 1)) return -1;
+    const int yes = choice(p);
+    if (yes < 0) return yes;
     p->depth--;
-    return n;
+    if (!takes(p, ":")) return refuse_here(p, "a choice has : between its two values");
+    const int no = choice(p);
+    if (no < 0) return no;
+    const int x = add(p, MOD_CHOICE, at, 1);
+    if (x < 0) return x;
+    give(p, x, n), give(p, x, yes), give(p, x, no);
+    cla_mod_type_choice(p, node(p, x));
+    return x;
 }
 
-bool cla_mod_parse(const mod_source *source, mod_tree *tree, char why[MOD_WHY]) {
-    parser p = {.source = source, .tree = tree, .at = source->text, .why = why};
+static bool few_tokens(parser *p) {
+    const char *at = cla_mod_skip(p->at);
+    for (int count = 0; *at; count++) {
+        const int length = cla_mod_begins_number(at) ? cla_mod_number(at).length : length_here(at);
+        if (count == MOD_TOKENS)
+            return cla_mod_refuse(p, at, length,
+                                  "is behind the %d words, numbers, operators and brackets that are possible",
+                                  MOD_TOKENS) >= 0;
+        at = cla_mod_skip(at + length);
+    }
+    return true;
+}
+
+bool cla_mod_parse(const mod_source *source, mod_tree *tree, mod_fault *fault, char why[MOD_WHY]) {
+    parser p = {.source = source, .tree = tree, .at = source->text, .why = why, .fault = fault};
     tree->count = 0;
-    why[0] = '\0';
+    why[0] = fault->why[0] = '\0';
+    if (!few_tokens(&p)) return false;
     tree->root = choice(&p);
     if (tree->root < 0) return false;
     skip(&p);
-    if (*p.at) return refuse(&p, "behind the expression", p.at, operator_length(p.at)) >= 0;
-    return true;
+    return !*p.at || refuse_here(&p, "is behind the expression's end, and no operator of an expression") >= 0;
 }

@@ -1,12 +1,18 @@
-// mod_parse.h: a caller's expression as a tree, as far as mod_vector.c can make vectors of it. It knows no vectors.
+// mod_parse.h: a caller's expression as a tree. What is no expression of the language (mod_words.h) is refused with its place; of
+// what is, the tree tells what mod_vector.c can make vectors of. It knows no vectors.
 #ifndef CLATTN_ATTENTION_MOD_PARSE_H
 #define CLATTN_ATTENTION_MOD_PARSE_H
-#include <stdbool.h>
-
 #include <clattn/clattn.h>
 
-#define MOD_NODES 1024
-#define MOD_WHY 96 // of a reason, with its end
+#include "attention/mod_words.h"
+
+// What an expression may have at most: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/test_mods_limits.c).
+#define MOD_TOKENS 1024 // words, numbers, operators and brackets
+#define MOD_PREFIXES 32 // operators and casts in front of one another
+#define MOD_NESTED 40   // brackets, prefixes and middles of choices in one another
+#define MOD_NODES 1024  // never more than tokens
+#define MOD_WHY 96      // of a reason, with its end
+#define MOD_FAULT 256
 
 typedef enum mod_kind {
     MOD_NUMBER,
@@ -18,45 +24,29 @@ typedef enum mod_kind {
     MOD_CHOICE, // a ? b : c
     MOD_CAST,
     MOD_CALL,
-    MOD_LOAD // bufferN(...)
+    MOD_LOAD,   // bufferN(...)
+    MOD_SCALARS // anything that has no vector form
 } mod_kind;
 
-// What a number is in C; a bool is what a comparison gives, in C an int of 0 or 1.
-typedef enum mod_type { MOD_BOOL, MOD_INT, MOD_UINT, MOD_FLOAT } mod_type;
-
-// What a value depends on.
-#define MOD_BY_ROW 1u   // i, row
-#define MOD_BY_HEAD 2u  // h
-#define MOD_BY_KEY 4u   // j
-#define MOD_BY_SCORE 8u // score
+// What a checked expression has guarded, as compilers take what C does not define for something that never happens: a division of whole
+// numbers by what may be 0 or -1; a number that the text alone gives and that becomes an int or uint.
+typedef enum mod_guard { GUARD_NONE, GUARD_DIVISION, GUARD_INT, GUARD_UINT } mod_guard;
 
 typedef struct mod_node {
     mod_kind kind;
     const char *at; // its name, number or operator in the text
     int length;
-    int function; // of a call: which of mod_functions; of a load: which buffer
+    const char *from, *to;    // all of it
+    const char *open, *close; // with the brackets around it
+    const mod_word *function; // of a call
+    int buffer;               // of a load
     int part[4], parts;
     mod_type type;
     unsigned by;
     bool constant; // a whole number of the text, which is `value`
     long long value;
+    mod_guard guard;
 } mod_node;
-
-// Functions of OpenCL C by what they take and give.
-typedef enum mod_shape {
-    MOD_FLOATS,    // floats of floats
-    MOD_SAME,      // of whole numbers or floats of one type, that type
-    MOD_MAGNITUDE, // abs, abs_diff: of whole numbers, unsigned
-    MOD_SELECT,
-    MOD_IS // of a float whether
-} mod_shape;
-typedef struct mod_function {
-    const char *name;
-    mod_shape shape;
-    int parts;
-    bool rounds; // its last bit may differ between vectors and numbers
-} mod_function;
-extern const mod_function cla_mod_functions[];
 
 // A text and the buffers that it may read; the rank of one that is not there is 0.
 typedef struct mod_source {
@@ -66,6 +56,7 @@ typedef struct mod_source {
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
     bool is_mask; // mask_mod: it has no score
+    bool checked; // and so guarded: mods_unchecked was not asked for
 } mod_source;
 
 typedef struct mod_tree {
@@ -73,6 +64,14 @@ typedef struct mod_tree {
     int count, root;
 } mod_tree;
 
-// False: `why` says what in it is not for vectors, or not C at all, which is left to the compiler.
-bool cla_mod_parse(const mod_source *source, mod_tree *tree, char why[MOD_WHY]);
+// Where a text leaves the language, and why.
+typedef struct mod_fault {
+    const char *at;
+    int length; // of what is there
+    char why[MOD_FAULT];
+} mod_fault;
+
+// False: it is no expression of the language, `fault` says where; without a tree in which that is so, `why` says what of it is
+// not for vectors, and is empty where all is.
+bool cla_mod_parse(const mod_source *source, mod_tree *tree, mod_fault *fault, char why[MOD_WHY]);
 #endif

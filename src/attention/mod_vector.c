@@ -4,18 +4,14 @@
 // sides of what chooses by a vector are computed. An integer division, which may trap, is left to the scalar form there.
 #include "attention/mod_vector.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mod_form.h"
 #include "core/host.h"
 
 #define KEPT_MOST 16
-
-typedef struct output {
-    char *at; // NULL: memory ran out
-    size_t used, room;
-} output;
+#define FORM_NESTED 56 // brackets in one another, which a compiler takes on a stack of 512 KiB
 
 typedef struct vectors {
     const mod_source *source;
@@ -23,29 +19,11 @@ typedef struct vectors {
     int lanes;
     unsigned varies; // what of MOD_BY_... differs from lane to lane
     int kept[KEPT_MOST], kept_count;
-    output out;
-    const struct clattn_host_memory *host;
+    mod_form out;
     char *why;
 } vectors;
 
-static void put(vectors *v, const char *format, ...) {
-    output *o = &v->out;
-    for (int turn = 0; o->at && turn < 2; turn++) {
-        va_list list;
-        va_start(list, format);
-        const int n = vsnprintf(o->at + o->used, o->room - o->used, format, list);
-        va_end(list);
-        if (n >= 0 && (size_t)n < o->room - o->used) {
-            o->used += (size_t)n;
-            return;
-        }
-        const size_t room = o->room;
-        o->room = 2 * room + (n > 0 ? (size_t)n : 0);
-        char *more = n < 0 || turn ? NULL : cla_host_grow(v->host, o->at, room, o->room);
-        if (!more) cla_host_release(v->host, o->at);
-        o->at = more;
-    }
-}
+#define put(v, ...) cla_mod_form_put(&(v)->out, __VA_ARGS__)
 
 static const mod_node *node(const vectors *v, int n) {
     return &v->tree->nodes[n];
@@ -54,9 +32,9 @@ static bool is_vector(const vectors *v, int n) {
     return (node(v, n)->by & v->varies) != 0;
 }
 
-static const char *const scalar_types[] = {"int", "int", "uint", "float"}, *const vector_types[] = {
-                                                                               "VEC_INT", "VEC_INT",
-                                                                               "VEC_UINT", "VEC"};
+// Of a tree that is for vectors, so of no other type.
+static const char *const scalar_types[] = {"int", "int", "uint", [MOD_FLOAT] = "float"},
+                         *const vector_types[] = {"VEC_INT", "VEC_INT", "VEC_UINT", [MOD_FLOAT] = "VEC"};
 
 // As it is: a number, or a vector of its own type.
 static void emit(vectors *v, int n);
@@ -66,11 +44,11 @@ static void emit_zero(vectors *v, mod_type t) {
 }
 
 static void emit_converted(vectors *v, int n, mod_type to) {
-    static const char *const ways[4][4] = {
-        [MOD_BOOL] = {"", "(-", "AS_VEC_UINT(-", "TO_VEC(-"},
-        [MOD_INT] = {"", "", "AS_VEC_UINT(", "TO_VEC("},
-        [MOD_UINT] = {"", "AS_VEC_INT(", "", "TO_VEC("},
-        [MOD_FLOAT] = {"", "TO_VEC_INT(", "TO_VEC_UINT(", ""},
+    static const char *const ways[MOD_FLOAT + 1][MOD_FLOAT + 1] = {
+        [MOD_BOOL] = {"", "(-", "AS_VEC_UINT(-", [MOD_FLOAT] = "TO_VEC(-"},
+        [MOD_INT] = {"", "", "AS_VEC_UINT(", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_UINT] = {"", "AS_VEC_INT(", "", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_FLOAT] = {"", "TO_VEC_INT(", "TO_VEC_UINT(", [MOD_FLOAT] = ""},
     };
     const mod_type from = node(v, n)->type;
     if (to == MOD_BOOL && from != MOD_BOOL) {
@@ -111,7 +89,7 @@ static void emit_load(vectors *v, int n) {
     for (int k = 0; k < x->parts; k++)
         if (is_vector(v, x->part[k])) axis = k, vectors_in++;
     const bool run = vectors_in == 1 && counts_lanes(v, x->part[axis]), gather = vectors_in && !run;
-    put(v, "mod_%s%d(clattn_call", run ? "run" : gather ? "gather" : "read", x->function);
+    put(v, "mod_%s%d(clattn_call", run ? "run" : gather ? "gather" : "read", x->buffer);
     for (int k = 0; k < 4; k++) {
         put(v, ", ");
         if (k >= x->parts)
@@ -138,60 +116,110 @@ static void emit_unary(vectors *v, const mod_node *x) {
     put(v, ")");
 }
 
-static void emit_binary(vectors *v, int n) {
-    const mod_node *x = node(v, n), *a = node(v, x->part[0]), *b = node(v, x->part[1]);
+// What the parts of an operator are converted to.
+static mod_type operand_type(const vectors *v, const mod_node *x) {
+    const mod_node *a = node(v, x->part[0]), *b = node(v, x->part[1]);
     const bool shifts = x->length == 2 && (x->at[0] == '<' || x->at[0] == '>') && x->at[0] == x->at[1];
-    mod_type of = a->type > b->type ? a->type : b->type;
-    if (of == MOD_BOOL && !(x->length == 1 && strchr("&|^", *x->at))) of = MOD_INT;
-    if (shifts) of = x->type;
-    put(v, "(");
-    if (!is_vector(v, n)) {
-        emit(v, x->part[0]), put(v, " %.*s ", x->length, x->at), emit(v, x->part[1]);
-    } else {
-        emit_as(v, x->part[0], of, true), put(v, " %.*s ", x->length, x->at);
+    const mod_type of = a->type > b->type ? a->type : b->type;
+    if (shifts) return x->type;
+    return of == MOD_BOOL && !(x->length == 1 && strchr("&|^", *x->at)) ? MOD_INT : of;
+}
+
+// What a struct keeps for all keys; -1: nothing.
+static int kept_place(const vectors *v, int n) {
+    for (int k = 0; k < v->kept_count; k++)
+        if (v->kept[k] == n) return k;
+    return -1;
+}
+
+// Whether a left part needs no bracket of its own, so that a long sum does not become as many brackets in one another: compilers
+// take stack for each.
+static bool goes_on(const vectors *v, int n, int left) {
+    const mod_node *x = node(v, n), *a = node(v, left);
+    if (a->kind != x->kind || kept_place(v, left) >= 0 || a->guard || is_vector(v, n) != is_vector(v, left))
+        return false;
+    if (x->kind != MOD_BINARY) return !is_vector(v, n) || is_vector(v, a->part[0]);
+    const bool sums = strchr("+-", *x->at) && strchr("+-", *a->at);
+    if (x->length != 1 || a->length != 1 || !(sums || (*x->at == *a->at && strchr("*&|^", *x->at))))
+        return false;
+    return !is_vector(v, n) || (a->type == operand_type(v, x) && operand_type(v, a) == operand_type(v, x));
+}
+
+static void emit_division(vectors *v, int n) {
+    const mod_node *x = node(v, n);
+    put(v, "mod_%s%s%s(", *x->at == '/' ? "divide" : "modulo", x->type == MOD_UINT ? "_uint" : "",
+        is_vector(v, n) ? "_lanes" : "");
+    emit_as(v, x->part[0], x->type, is_vector(v, n)), put(v, ", ");
+    emit_as(v, x->part[1], x->type, false), put(v, ")");
+}
+
+static void put_binary(vectors *v, int n) {
+    const mod_node *x = node(v, n);
+    const mod_type of = operand_type(v, x);
+    const bool vector = is_vector(v, n);
+    if (goes_on(v, n, x->part[0]))
+        put_binary(v, x->part[0]);
+    else if (vector)
+        emit_as(v, x->part[0], of, true);
+    else
+        emit(v, x->part[0]);
+    put(v, " %.*s ", x->length, x->at);
+    if (vector)
         emit_as(v, x->part[1], of, true);
-    }
-    put(v, ")");
+    else
+        emit(v, x->part[1]);
 }
 
 // && and ||: by a number on the left nothing is computed that C would not.
-static void emit_logic(vectors *v, int n) {
+static void put_logic(vectors *v, int n) {
     const mod_node *x = node(v, n);
     const int a = x->part[0], b = x->part[1];
-    const bool both = x->kind == MOD_AND;
-    put(v, "(");
-    if (!is_vector(v, n)) {
-        emit(v, a), put(v, both ? " && " : " || "), emit(v, b);
-    } else if (!is_vector(v, a)) {
-        emit(v, a), put(v, both ? " ? " : " ? (VEC_INT)(-1) : "), emit_as(v, b, MOD_BOOL, true);
-        if (both) put(v, " : (VEC_INT)(0)");
-    } else {
-        emit_as(v, a, MOD_BOOL, true), put(v, both ? " & " : " | "), emit_as(v, b, MOD_BOOL, true);
+    const bool both = x->kind == MOD_AND, vector = is_vector(v, n);
+    if (vector && !is_vector(v, a)) {
+        emit_as(v, a, MOD_BOOL, false), put(v, both ? " ? " : " ? (VEC_INT)(-1) : ");
+        emit_as(v, b, MOD_BOOL, true), put(v, both ? " : (VEC_INT)(0)" : "");
+        return;
     }
-    put(v, ")");
+    if (goes_on(v, n, a))
+        put_logic(v, a);
+    else if (vector)
+        emit_as(v, a, MOD_BOOL, true);
+    else
+        emit(v, a);
+    put(v, vector ? (both ? " & " : " | ") : both ? " && " : " || ");
+    if (vector)
+        emit_as(v, b, MOD_BOOL, true);
+    else
+        emit(v, b);
 }
 
-static void emit_choice(vectors *v, int n) {
-    const mod_node *x = node(v, n);
+static void put_choice(vectors *v, int n) {
+    const mod_node *x = node(v, n), *no = node(v, x->part[2]);
+    const bool vector = is_vector(v, n);
+    const bool again = no->kind == MOD_CHOICE && !is_vector(v, no->part[0]) &&
+                       kept_place(v, x->part[2]) < 0 && !no->guard && is_vector(v, x->part[2]) == vector &&
+                       (!vector || no->type == x->type);
     if (is_vector(v, x->part[0])) {
         put(v, "select("), emit_as(v, x->part[2], x->type, true), put(v, ", ");
         emit_as(v, x->part[1], x->type, true), put(v, ", "), emit_as(v, x->part[0], MOD_BOOL, true);
         put(v, ")");
         return;
     }
-    put(v, "("), emit(v, x->part[0]), put(v, " ? ");
+    emit(v, x->part[0]), put(v, " ? ");
     for (int k = 1; k < 3; k++) {
-        if (is_vector(v, n))
+        if (k == 2 && again)
+            put_choice(v, x->part[k]);
+        else if (vector)
             emit_as(v, x->part[k], x->type, true);
         else
             emit(v, x->part[k]);
-        put(v, k == 1 ? " : " : ")");
+        put(v, k == 1 ? " : " : "");
     }
 }
 
 static void emit_call(vectors *v, int n) {
     const mod_node *x = node(v, n);
-    const mod_function *f = &cla_mod_functions[x->function];
+    const mod_word *f = x->function;
     const bool vector = is_vector(v, n);
     mod_type of = node(v, x->part[0])->type;
     if (of == MOD_BOOL) of = MOD_INT;
@@ -209,37 +237,32 @@ static void emit_call(vectors *v, int n) {
     put(v, ")");
 }
 
-// What a struct keeps for all keys; -1: nothing.
-static int kept_place(const vectors *v, int n) {
-    for (int k = 0; k < v->kept_count; k++)
-        if (v->kept[k] == n) return k;
-    return -1;
-}
-
-static void emit(vectors *v, int n) {
+static void emit_whole(vectors *v, int n) {
     const mod_node *x = node(v, n);
-    const int kept = kept_place(v, n);
-    if (kept >= 0) {
-        put(v, "kept->x%d", kept);
-        return;
-    }
     switch (x->kind) {
     case MOD_NUMBER:
     case MOD_NAME:
+    case MOD_SCALARS:
         put(v, "%.*s", x->length, x->at);
         return;
     case MOD_UNARY:
         emit_unary(v, x);
         return;
     case MOD_BINARY:
-        emit_binary(v, n);
+        if (x->guard == GUARD_DIVISION)
+            emit_division(v, n);
+        else
+            put(v, "("), put_binary(v, n), put(v, ")");
         return;
     case MOD_AND:
     case MOD_OR:
-        emit_logic(v, n);
+        put(v, "("), put_logic(v, n), put(v, ")");
         return;
     case MOD_CHOICE:
-        emit_choice(v, n);
+        if (is_vector(v, x->part[0]))
+            put_choice(v, n);
+        else
+            put(v, "("), put_choice(v, n), put(v, ")");
         return;
     case MOD_CAST:
         emit_as(v, x->part[0], x->type, is_vector(v, n));
@@ -250,6 +273,18 @@ static void emit(vectors *v, int n) {
     case MOD_LOAD:
         emit_load(v, n);
         return;
+    }
+}
+
+static void emit(vectors *v, int n) {
+    const int kept = kept_place(v, n);
+    const mod_guard guard = node(v, n)->guard;
+    if (kept >= 0) {
+        put(v, "kept->x%d", kept);
+    } else if (guard == GUARD_INT || guard == GUARD_UINT) {
+        put(v, guard == GUARD_INT ? "mod_in_int(" : "mod_in_uint("), emit_whole(v, n), put(v, ")");
+    } else {
+        emit_whole(v, n);
     }
 }
 
@@ -322,22 +357,35 @@ static void write_form(vectors *v) {
     put(v, ";\n}\n");
 }
 
+// Whether there are vectors of all of it; else why not.
+static bool is_for_vectors(vectors *v, mod_tree *tree) {
+    mod_fault fault;
+    if (!cla_mod_parse(v->source, tree, &fault, v->why)) {
+        const int length = fault.length > 24 ? 24 : fault.length;
+        snprintf(v->why, MOD_WHY, "%s%.*s%s%.50s", length ? "'" : "", length, fault.at, length ? "' " : "",
+                 fault.why);
+        return false;
+    }
+    return !v->why[0] && look(v, tree->root);
+}
+
 char *cla_mod_vector(const struct clattn_host_memory *host, const mod_source *source, int lanes,
                      char why[MOD_WHY]) {
     static const unsigned varies[] = {0, MOD_BY_ROW, MOD_BY_ROW | MOD_BY_HEAD, MOD_BY_KEY};
     why[0] = '\0';
     mod_tree *tree = cla_host_take(host, sizeof *tree);
     if (!tree) return NULL;
-    vectors v = {.host = host,
+    vectors v = {.out.host = host,
                  .source = source,
                  .tree = tree,
                  .lanes = lanes,
                  .varies = varies[lanes] | MOD_BY_SCORE,
                  .why = why};
     v.out.room = 4096;
-    if (cla_mod_parse(source, tree, why) && look(&v, tree->root) &&
-        (v.out.at = cla_host_take(host, v.out.room)) != NULL)
-        write_form(&v);
+    if (is_for_vectors(&v, tree) && (v.out.at = cla_host_take(host, v.out.room)) != NULL) write_form(&v);
     cla_host_release(host, tree);
-    return v.out.at;
+    if (!v.out.at || cla_mod_form_nested(&v.out) <= FORM_NESTED) return v.out.at;
+    cla_host_release(host, v.out.at);
+    snprintf(why, MOD_WHY, "its vectors are nested too deep");
+    return NULL;
 }

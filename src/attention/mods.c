@@ -5,55 +5,12 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/mod_scalar.h"
 #include "attention/mod_vector.h"
+#include "attention/mods_kept.h"
 #include "attention/tensor.h"
 #include "core/host.h"
 #include "core/text.h"
-
-// A text and what was written for it. The rank of a buffer that is not there is 0.
-typedef struct mod_text {
-    struct mod_text *next;
-    char *score, *mask; // copies; NULL: none
-    struct {
-        int rank;
-        clattn_type type;
-    } buffers[CLATTN_MOD_BUFFERS];
-    char *inserted;
-    // Of score_mod and mask_mod why they run lane by lane; empty: as vectors.
-    char why[2][MOD_WHY];
-} mod_text;
-
-static void release_text(const clattn_context *c, mod_text *t) {
-    cla_host_release(&c->host, t->score);
-    cla_host_release(&c->host, t->mask);
-    cla_host_release(&c->host, t->inserted);
-    cla_host_release(&c->host, t);
-}
-
-void cla_mods_release(clattn_context *context) {
-    while (context->mods) {
-        mod_text *t = context->mods;
-        context->mods = t->next;
-        release_text(context, t);
-    }
-}
-
-static bool is_for(const mod_text *t, const clattn_score *s) {
-    if (!cla_text_equal(t->score, s->score_mod) || !cla_text_equal(t->mask, s->mask_mod)) return false;
-    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
-        const clattn_tensor *b = &s->mod_buffers[n];
-        const int rank = cla_tensor_given(b) ? b->rank : 0;
-        if (t->buffers[n].rank != rank || (rank && t->buffers[n].type != b->type)) return false;
-    }
-    return true;
-}
-
-// The caller holds program_lock.
-static mod_text *find(const clattn_context *c, const clattn_score *s) {
-    mod_text *t = c->mods;
-    while (t && !is_for(t, s)) t = t->next;
-    return t;
-}
 
 // Text that grows; `at` is NULL once memory ran out.
 typedef struct writer {
@@ -165,22 +122,30 @@ static void put_function(writer *w, const char *type, const char *name, const ch
     put(w, ");\n}\n");
 }
 
-static void write_text(const mod_text *t, writer *w, char *forms[2][MOD_LANES_MOST]) {
+static void write_text(const mod_text *t, writer *w, char *const scalars[2], char *forms[2][MOD_LANES_MOST]) {
     put_arguments(w, t);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
-    put_function(w, "float", "score_mod", "float score, ", t->score, "score");
-    put_function(w, "bool", "mask_mod", "", t->mask, "true");
+    put_function(w, "float", "score_mod", "float score, ", scalars[0], "score");
+    put_function(w, "bool", "mask_mod", "", scalars[1], "true");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put(w, "#undef buffer%d\n", n);
     put(w, "#line 1 \"mods.clh\"\n");
     put_vectors(w, t, forms);
 }
 
-// The vector forms of a text, for each kind of lanes or for none; false: no memory.
-static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char *forms[MOD_LANES_MOST]) {
-    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask};
-    if (!s.text) return true;
+static mod_source source_of(const clattn_context *c, const mod_text *t, bool is_mask) {
+    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask, .checked = !c->mods_unchecked};
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
         s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
+    return s;
+}
+
+// A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
+static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char **scalar,
+                       char *forms[MOD_LANES_MOST]) {
+    const mod_source s = source_of(c, t, is_mask);
+    if (!s.text) return true;
+    *scalar = cla_mod_scalar(&c->host, &s);
+    if (!*scalar) return false;
     for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[is_mask][0]; lanes++) {
         forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[is_mask]);
         if (!forms[lanes - 1] && !t->why[is_mask][0]) return false;
@@ -190,54 +155,70 @@ static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char 
     return true;
 }
 
-static mod_text *create(const clattn_context *c, const clattn_score *s) {
+static size_t length_of(const char *text) {
+    return text ? strlen(text) : 0;
+}
+
+// False: no memory.
+static bool make_inserted(const clattn_context *c, mod_text *t) {
+    char *scalars[2] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
+    writer w = {.room = 16384};
     bool ok = true;
-    mod_text *t = cla_host_take_zeroed(&c->host, 1, sizeof *t);
-    if (!t) return NULL;
-    t->score = cla_text_copy(&c->host, s->score_mod, &ok);
-    t->mask = cla_text_copy(&c->host, s->mask_mod, &ok);
+    for (int is_mask = 0; ok && is_mask < 2; is_mask++)
+        ok = make_forms(c, t, is_mask, &scalars[is_mask], forms[is_mask]);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        w.room += length_of(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    w.room += length_of(scalars[0]) + length_of(scalars[1]);
+    w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
+    if (w.at) write_text(t, &w, scalars, forms);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    for (int n = 0; n < 2; n++) cla_host_release(&c->host, scalars[n]);
+    return w.at != NULL;
+}
+
+static clattn_status create(clattn_context *c, const clattn_score *s, mod_text **made) {
+    bool ok = true;
+    mod_text *t = *made = cla_host_take_zeroed(&c->host, 1, sizeof *t);
+    if (t) {
+        t->score = cla_text_copy(&c->host, s->score_mod, &ok);
+        t->mask = cla_text_copy(&c->host, s->mask_mod, &ok);
+    }
+    if (!t || !ok) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         if (!cla_tensor_given(&s->mod_buffers[n])) continue;
         t->buffers[n].rank = s->mod_buffers[n].rank;
         t->buffers[n].type = s->mod_buffers[n].type;
     }
-    char *forms[2][MOD_LANES_MOST] = {{NULL}};
-    writer w = {.room = 16384 + (t->score ? strlen(t->score) : 0) + (t->mask ? strlen(t->mask) : 0)};
-    for (int is_mask = 0; ok && is_mask < 2; is_mask++) ok = make_forms(c, t, is_mask, forms[is_mask]);
-    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
-        if (forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST])
-            w.room += strlen(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
-    w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
-    if (w.at) write_text(t, &w, forms);
-    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
-        cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
-    if (w.at) return t;
-    release_text(c, t);
-    return NULL;
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        const mod_source source = source_of(c, t, is_mask);
+        if (source.text) TRY(cla_mods_check_text(c, &source));
+    }
+    if (make_inserted(c, t)) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
 }
 
-clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, const char **inserted,
-                            const char *lane_by_lane[2]) {
-    *inserted = NULL;
+static void tell_found(const mod_text *t, mods_found *found) {
+    found->inserted = t->inserted;
+    memcpy(found->lane_by_lane, t->why, sizeof found->lane_by_lane);
+}
+
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
+    *found = (mods_found){.inserted = NULL};
     if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
     cla_os_mutex_lock(&context->program_lock);
-    mod_text *t = find(context, score);
+    mod_text *t = cla_mods_find_text(context, score);
+    if (t) tell_found(t, found);
     cla_os_mutex_unlock(&context->program_lock);
-    if (!t) {
-        if (score->score_mod) TRY(cla_mods_check_text(context, "score_mod", score->score_mod));
-        if (score->mask_mod) TRY(cla_mods_check_text(context, "mask_mod", score->mask_mod));
-        t = create(context, score);
-        if (!t)
-            return cla_context_fail(context, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
-        cla_os_mutex_lock(&context->program_lock);
-        t->next = context->mods; // another thread may have come first: its text is as good
-        context->mods = t;
-        cla_os_mutex_unlock(&context->program_lock);
+    if (t) return CLATTN_OK;
+    const clattn_status status = create(context, score, &t);
+    if (status == CLATTN_OK) {
+        tell_found(t, found);
+        cla_mods_keep(context, t); // another thread may have come first: its text is as good
+    } else if (t) {
+        cla_mods_release_text(context, t);
     }
-    *inserted = t->inserted;
-    for (int is_mask = 0; is_mask < 2; is_mask++)
-        lane_by_lane[is_mask] = t->why[is_mask][0] ? t->why[is_mask] : NULL;
-    return CLATTN_OK;
+    return status;
 }
 
 mod_args cla_mods_arguments(const clattn_score *score) {

@@ -28,7 +28,7 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .type_bias = (int)m->type_bias,
                                            .score_ops = m->score_ops & ~ARGS_BLOCKS,
                                            .ragged = m->ragged},
-                                 .inserted = c->inserted};
+                                 .inserted = c->mods.inserted};
     const int group = c->variant.work_group;
     const program_spec softmax = {.id = KERNEL_SOFTMAX, .knobs = {.work_group = group, .ragged = m->ragged}};
     const program_spec softmax_out = {
@@ -43,7 +43,7 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .paged = m->paged,
                                            .score_ops = hides,
                                            .ragged = m->ragged},
-                                 .inserted = hides & ARGS_MASK_MOD ? c->inserted : NULL};
+                                 .inserted = hides & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
     TRY(cla_call_program(c, &softmax, group, &u->softmax));
     if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));

@@ -61,7 +61,11 @@ struct clattn_context {
     struct probe_state *probes;  // core/probe.h
     struct planner *planner;     // plan/planner.h
     struct projector *projector; // layer/projector.h
-    struct mod_text *mods;       // attention/mods.h; under program_lock
+    struct mod_text *mods;       // attention/mods_kept.h, used last first; under program_lock
+    struct mod_text *mods_gone[2];
+    atomic_uint mods_epoch;
+    atomic_int mods_calls[2];
+    bool mods_unchecked;
     bool locks_ready;
 };
 

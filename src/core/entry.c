@@ -18,10 +18,12 @@ clattn_status cla_entry_plan(const entry *e, clattn_context *context, const void
 clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const void *params, void *job) {
     clattn_status status;
     if (!context) return CLATTN_INVALID_ARGUMENT;
+    const unsigned begun = cla_mods_begin(context);
     do {
-        TRY(check(e, context, params, ENTRY_PREPARE, job));
-        status = e->prepare(job);
+        status = check(e, context, params, ENTRY_PREPARE, job);
+        if (status == CLATTN_OK) status = e->prepare(job);
     } while (status == ENTRY_PLAN_AGAIN);
+    cla_mods_end(context, begun);
     return status;
 }
 
@@ -35,10 +37,12 @@ clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const v
     TRY(cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list));
     steps.wants_event = at->event != NULL;
     if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    const unsigned begun = cla_mods_begin(context);
     do {
         status = e->check(context, params, ENTRY_ENQUEUE, job);
         if (status == CLATTN_OK) status = cla_chain_end(&steps, e->run(job, &steps), at->event);
         if (e->release) e->release(job);
     } while (status == ENTRY_PLAN_AGAIN);
+    cla_mods_end(context, begun);
     return status;
 }

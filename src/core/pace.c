@@ -43,16 +43,19 @@ double cla_pace_most(clattn_context *context, const pace_rate *of, bool heard) {
 
 // What one launch shows may be chance; a rate that falls is believed at once, one that rises by half. A short one shows how
 // long it takes to begin and to be heard of: its rate is at least what it seems.
-void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
-    struct pace *p = context->pace;
+static void learn(const clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
     if (!(flops > 0.0) || !(seconds > 0.0)) return;
     const double rate = flops / seconds;
-    cla_os_mutex_lock(&p->lock);
     const bool first = !(of->flops > 0.0);
     const double known = first ? cla_pace_start_rate(&context->capabilities) : of->flops;
     if (rate > known || (seconds >= PACE_SHORT_SECONDS && !at_most))
         of->flops = first || rate < known ? rate : (known + rate) / 2;
-    cla_os_mutex_unlock(&p->lock);
+}
+
+void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
+    cla_os_mutex_lock(&context->pace->lock);
+    learn(context, of, flops, seconds, at_most);
+    cla_os_mutex_unlock(&context->pace->lock);
 }
 
 // Seconds that a command took on the device; 0: nobody knows. Mesa's llvmpipe says a nanosecond of each: what no launch that
@@ -80,12 +83,21 @@ bool cla_pace_begin(clattn_context *context) {
                    CL_SUCCESS ||
                status <= CL_COMPLETE;
     if (free) p->taken = true, p->timed.event = NULL;
+    // Under the lock, since the rate may go (cla_pace_forget) as soon as nobody knows it here.
+    if (free && timed.event && status == CL_COMPLETE)
+        learn(context, timed.of, timed.flops, seconds_of(&timed, slice), timed.start_ns != 0);
     cla_os_mutex_unlock(&p->lock);
-    if (!free || !timed.event) return free;
-    if (status == CL_COMPLETE)
-        cla_pace_learn(context, timed.of, timed.flops, seconds_of(&timed, slice), timed.start_ns != 0);
-    clReleaseEvent(timed.event);
-    return true;
+    if (free && timed.event) clReleaseEvent(timed.event);
+    return free;
+}
+
+void cla_pace_forget(clattn_context *context, const pace_rate *of) {
+    struct pace *p = context->pace;
+    cla_os_mutex_lock(&p->lock);
+    cl_event event = p->timed.of == of ? p->timed.event : NULL;
+    if (event) p->timed.event = NULL;
+    cla_os_mutex_unlock(&p->lock);
+    if (event) clReleaseEvent(event);
 }
 
 void cla_pace_end(clattn_context *context, const pace_timed *timed) {

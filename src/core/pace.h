@@ -59,6 +59,9 @@ void cla_pace_learn(clattn_context *context, pace_rate *of, double flops, double
 bool cla_pace_begin(clattn_context *context);
 void cla_pace_end(clattn_context *context, const pace_timed *timed);
 
+// A rate is about to go: nothing is learned of it any more.
+void cla_pace_forget(clattn_context *context, const pace_rate *of);
+
 // The grid of a launch of `flops` in parts of `step` work-items, whole groups, of at most `most` operations each where
 // that can be: cut in the third dimension first, the first dimension last and only where `first` allows it. GPUs take at
 // most 65,535 groups in the second and third dimension: no step is above PACE_GRID there.

@@ -131,11 +131,52 @@ static program *take_unsaved(clattn_context *c) {
     return p;
 }
 
-// Asking for binaries and writing them takes no lock: a program that was built stays until the context goes.
+unsigned cla_mods_begin(clattn_context *c) {
+    for (;;) {
+        const unsigned epoch = atomic_load(&c->mods_epoch);
+        atomic_fetch_add(&c->mods_calls[epoch & 1u], 1);
+        if (atomic_load(&c->mods_epoch) == epoch) return epoch;
+        atomic_fetch_sub(&c->mods_calls[epoch & 1u], 1);
+    }
+}
+
+void cla_mods_end(clattn_context *c, unsigned epoch) {
+    atomic_fetch_sub(&c->mods_calls[epoch & 1u], 1);
+}
+
+// Asking for binaries and writing them takes no lock: a program that was built stays until this ends.
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
+    const unsigned begun = cla_mods_begin(context);
     for (program *p = take_unsaved(context); p; p = take_unsaved(context))
         cla_program_store(context, p->program, p->key);
+    cla_mods_end(context, begun);
+}
+
+bool cla_programs_take(clattn_context *context, const char *inserted, program **taken) {
+    for (const program *p = context->programs; p; p = p->next)
+        if (p->building && cla_text_equal(p->spec.inserted, inserted)) return false;
+    for (program **at = &context->programs; *at;) {
+        program *p = *at;
+        if (cla_text_equal(p->spec.inserted, inserted)) {
+            *at = p->next;
+            p->next = *taken;
+            *taken = p;
+        } else {
+            at = &p->next;
+        }
+    }
+    return true;
+}
+
+void cla_programs_release_taken(clattn_context *context, program *taken) {
+    while (taken) {
+        program *p = taken;
+        taken = p->next;
+        if (p->unsaved) cla_program_store(context, p->program, p->key);
+        cla_pace_forget(context, &p->rate);
+        program_release(context, p);
+    }
 }
 
 void cla_programs_release(clattn_context *context) {

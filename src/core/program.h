@@ -52,6 +52,16 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
 clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);
 void cla_program_give_kernel(program *p, cl_kernel kernel);
 
+// The programs that have this text inserted are taken off the context; false, and none is: one is being built. The caller holds
+// program_lock.
+bool cla_programs_take(clattn_context *context, const char *inserted, program **taken);
+// Keep what is not kept yet in the cache, and release them.
+void cla_programs_release_taken(clattn_context *context, program *taken);
+
+// A call that may find programs of texts that others take off the context (attention/mods_kept.c) begins, and ends.
+unsigned cla_mods_begin(clattn_context *context);
+void cla_mods_end(clattn_context *context, unsigned begun);
+
 // Release all of a context's programs.
 void cla_programs_release(clattn_context *context);
 #endif

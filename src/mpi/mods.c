@@ -59,6 +59,15 @@ static char *rewrite(const job *j, const char *from) {
     return to;
 }
 
+// Whether a text reads the buffer that is not there and that the module takes for itself.
+static bool reads_slot(const job *j, const char *text) {
+    char name[] = "buffer0";
+    name[6] = (char)('0' + j->mod_slot);
+    for (const char *at = text ? strstr(text, name) : NULL; at; at = strstr(at + 1, name))
+        if ((at == text || !is_word(at[-1])) && !is_word(at[7])) return true;
+    return false;
+}
+
 clattn_status cla_mpi_mods_open(job *j, int most) {
     const clattn_score *s = &j->p->score;
     if (!s->score_mod && !s->mask_mod) return CLATTN_OK;
@@ -67,6 +76,10 @@ clattn_status cla_mpi_mods_open(job *j, int most) {
     if (j->mod_slot < 0)
         return cla_mpi_fail(j->w, CLATTN_UNSUPPORTED, "mod_buffers: all %d are taken, and one must be free",
                             CLATTN_MOD_BUFFERS);
+    if (reads_slot(j, s->score_mod) || reads_slot(j, s->mask_mod))
+        return cla_mpi_fail(j->w, CLATTN_INVALID_ARGUMENT,
+                            "%s: buffer%d: is not given: there is no mod_buffers[%d]",
+                            reads_slot(j, s->score_mod) ? "score_mod" : "mask_mod", j->mod_slot, j->mod_slot);
     j->mod_width = LENGTHS + 2 * (int)j->batch;
     j->mod_most = most;
     j->mod_rows = cla_mpi_zeroed(j->w, (size_t)most + 1, (size_t)j->mod_width * sizeof *j->mod_rows);

@@ -128,6 +128,7 @@ int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     if (status < 0) status = rope_options_check("attend", &a->rope);
     if (status < 0) status = rope_options_load("attend", &a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
+    a->common.mods_unchecked = a->score.mods_unchecked;
     if (status < 0) status = expect_load("attend", &a->expect, items);
     return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
 }

@@ -30,6 +30,7 @@ static int check(mask_picture *m) {
     if (r->tokens && (int64_t)m->labels.count < (r->n < r->n_kv ? r->n_kv : r->n))
         return tool_wrong("heatmap", "--tokens: %zu lines: as many as rows and keys are needed",
                           m->labels.count);
+    r->common.mods_unchecked = r->score.mods_unchecked;
     return score_options_load("heatmap", &r->score, 1, m->heads);
 }
 

@@ -187,6 +187,7 @@ static int load_inputs(layer_run *r) {
     if (status < 0 && r->dynamic)
         r->rope.rope.length = (double)((r->rows.whole ? r->rows.whole : r->x_array.shape[1]) +
                                        (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
+    r->common.mods_unchecked = r->score.mods_unchecked;
     return status >= 0 ? status : score_options_load("layer", &r->score, batch, heads);
 }
 

@@ -22,6 +22,7 @@ enum {
     SCORE_BIAS,
     SCORE_MOD,
     SCORE_MASK_MOD,
+    SCORE_UNCHECKED,
     SCORE_BUFFER,
     SCORE_KERNEL,
     SCORE_SPLITS,
@@ -121,6 +122,8 @@ static bool take_score(void *target, int id, const char *value, char why[256]) {
     case SCORE_MASK_MOD:
         o->score.mask_mod = value;
         return true;
+    case SCORE_UNCHECKED:
+        return o->mods_unchecked = true;
     case SCORE_BUFFER:
         snprintf(why, 256, "at most %d are possible: buffer0 to buffer%d", CLATTN_MOD_BUFFERS,
                  CLATTN_MOD_BUFFERS - 1);
@@ -150,6 +153,10 @@ option_group score_group(score_options *o) {
          "bufferN(...); example: 'score - 0.1f * abs(i - j)'"},
         {"mask-mod", "EXPR", SCORE_MASK_MOD,
          "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'"},
+        {"mods-unchecked", NULL, SCORE_UNCHECKED,
+         "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
+         "process, so not from "
+         "somebody who is not trusted; without, an expression can at worst be slow or wrong"},
         {"buffer", "FILE...", SCORE_BUFFER,
          "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: "
          "f32, f16, bf16, bool, i32 or i64"},
@@ -260,6 +267,8 @@ static int check_effects(const char *command, const score_options *o) {
     const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;
     if (o->buffers && !mods)
         return tool_wrong(command, "--buffer: has no effect without --score-mod or --mask-mod");
+    if (o->mods_unchecked && !mods)
+        return tool_wrong(command, "--mods-unchecked: has no effect without --score-mod or --mask-mod");
     if (o->seeded && o->score.dropout == 0.0f)
         return tool_wrong(command, "--seed: has no effect without --dropout P");
     if (o->align && !positions)

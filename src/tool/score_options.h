@@ -11,6 +11,7 @@ typedef struct score_options {
     clattn_score score;
     clattn_kernel kernel;
     int32_t splits;
+    bool mods_unchecked;
     bool seeded;                                       // --seed was given
     bool maps_later;                                   // mask and bias: the caller loads them, by parts
     bool rope;                                         // the caller turns queries and keys by their positions

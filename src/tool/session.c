@@ -127,6 +127,7 @@ static clattn_status make_context(session *s, const char *folder, const char *ro
     const clattn_context_params params = {.device = s->device.device,
                                           .log = session_log(s),
                                           .tuned_rows = rows,
+                                          .mods_unchecked = s->options.mods_unchecked,
                                           .engines = CLATTN_ENGINES_ALL,
                                           .measure_again = s->measures_again,
                                           .cache_dir = folder};
