@@ -1,6 +1,6 @@
 #!/bin/sh
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: at most 20 minutes on two cores
+#   sh tests/run.sh          every promise once, every family and option by its best cases: about 20 minutes on two cores
 #   sh tests/run.sh --all    all of it, about 50 minutes: CONTRIBUTING.md says what this alone finds
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
@@ -78,7 +78,8 @@ suite "device, default" build device
 suite "guard pages around every buffer" build pages
 step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_sanitize=address,undefined -Db_lundef=false
 suite "sanitized, host" build/sanitized host
-suite "sanitized, device" build/sanitized device-once
+if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
+suite "sanitized, device" build/sanitized $kind
 steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
