@@ -142,7 +142,7 @@ static clattn_status check_counted(clattn_context *c, const clattn_attention_par
     if (p->rope.position < -ROPE_MAX_POSITION || n > ROPE_MAX_POSITION ||
         p->rope.position > ROPE_MAX_POSITION - n)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "rope.position: %lld and %lld rows: positions must be -2^24 to 2^24",
+                                "rope.position: %lld and %lld rows: positions must be within 2^24 of 0",
                                 (long long)p->rope.position, (long long)n);
     return CLATTN_OK;
 }
