@@ -124,11 +124,11 @@ static void store_rate(const clattn_context *c, int id, const probe_rate *rate) 
 // Run these in turns. *answered: those whose device has answered.
 static void run_set(const clattn_context *c, unsigned ids, probe_rate rates[PROBE_COUNT],
                     unsigned *answered) {
-    const probe *probes[PROBE_SET_MOST];
-    probe_rate found[PROBE_SET_MOST];
-    bool has_answered[PROBE_SET_MOST];
-    int of[PROBE_SET_MOST], count = 0;
-    for (int id = PROBE_NONE + 1; id < PROBE_COUNT && count < PROBE_SET_MOST; id++)
+    const probe *probes[PROBE_COUNT];
+    probe_rate found[PROBE_COUNT];
+    bool has_answered[PROBE_COUNT];
+    int of[PROBE_COUNT], count = 0;
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++)
         if (ids >> id & 1u) of[count] = id, probes[count++] = &cla_probes[id];
     cla_probe_run_set(c, probes, count, found, has_answered);
     for (int i = 0; i < count; i++) {

@@ -168,7 +168,7 @@ static probe_rate rate_of(const trial *t, bool *answered) {
 
 void cla_probe_run_set(const clattn_context *c, const probe *const probes[], int count, probe_rate rates[],
                        bool answered[]) {
-    trial trials[PROBE_SET_MOST] = {{0}};
+    trial trials[PROBE_COUNT] = {{0}};
     cl_mem memory = NULL;
     for (int i = 0; i < count; i++) {
         const probe *p = probes[i];

@@ -153,7 +153,7 @@ def _layer_kv(g):
 _contexts = weakref.WeakSet()
 
 
-class Context:
+class Context(_Closed):
     """A device with its compiled kernels and an in-order queue. `device` is its number among devices(), or a part of one name alone.
     Other keywords are fields of clattn_context_params, such as cache_dir. It closes with `with`, close(), when it is collected, and
     when Python ends; calls of several threads wait for one another."""
@@ -207,16 +207,6 @@ class Context:
             if self.handle:
                 library().clattn_context_destroy(self.handle)
             self.handle = self.queue = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if sys is not None and not sys.is_finalizing() and self.handle:
-            self.close()
 
     def _prepared(self, form, given, planned=False):
         """A call whose params are filled: within _use()."""

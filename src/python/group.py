@@ -66,7 +66,7 @@ class _HostCall(_Call):
         return self.lies(given, word)
 
 
-class Group:
+class Group(_Closed):
     """Several contexts that share the work of a call, whose arrays are in host memory. max_bytes says what a call holds of each device's
     memory at most: a number, or one for each; 0: three quarters of it. It closes with `with`, close(), and before its contexts."""
     handle = None
@@ -97,16 +97,6 @@ class Group:
             if self.handle:
                 library().clattn_group_destroy(self.handle)
             self.handle = None
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *_):
-        self.close()
-
-    def __del__(self):
-        if sys is not None and not sys.is_finalizing() and self.handle:
-            self.close()
 
     def _do(self, function, q, k, v, options):
         with self._lock:

@@ -18,7 +18,8 @@ field's default. What does not fit a field is refused before the call; what has 
 A numpy array is copied to the device as dense rows, and results are copied back. A Buffer stays on the device, or lies over memory
 of numpy's or torch's, and may be a strided view: caches, pages and what a call writes are Buffers. Results are Buffers where the
 first tensor is one, and the call then does not wait: .numpy() does. Types are float32, float16, bool, int8, int32, and bfloat16 as
-BF16, below, or as ml_dtypes' bfloat16. score_mod and mask_mod are code that runs in this process: give none of a stranger's.
+BF16, below, or as ml_dtypes' bfloat16. score_mod and mask_mod are texts: one of a stranger's can at
+worst be slow or wrong, unless the Context has mods_unchecked=True; then it is code of the application's own.
 
 A call that fails raises Error, with the header's status and the library's one line. A Context may be used from several threads,
 which then wait for one another. One file; the structs in it are generated from the header it was built with."""
@@ -108,6 +109,22 @@ def _ask(lib, name, *arguments):
     code = getattr(lib, name)(*arguments)
     if code:
         raise Error(CLATTN_DRIVER, f"{name} failed ({code})")
+
+
+class _Closed:
+    """What has a handle of the library's and a close(): at the end of a `with`, or when nobody knows it any more."""
+
+    handle = None
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
+
+    def __del__(self):
+        if sys is not None and not sys.is_finalizing() and self.handle:
+            self.close()
 
 
 class _Log:
