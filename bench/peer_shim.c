@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "peer_shim.h"
-#include "evidence/choose_device.h"
+#include "evidence/device/choose_device.h"
 
 enum { MAX_BUFFERS = 8, MAX_DEVICES = 64, MAX_ENGINES = 64 };
 

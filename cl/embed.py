@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
 """Embed the kernels: flatten each .cl file's #include lines and write all of them as C byte arrays.
 
-    embed.py OUT.c OUT.h NAME.cl [NAME.cl ...]
+    embed.py OUT.c OUT.h OUT.d NAME.cl [NAME.cl ...]
 
-OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build file is the only list of them.
+OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build files are the only list of them; OUT.d names what was read,
+for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in.
 Bytes, not string literals: C11 promises only 4,095 characters for one literal.
 """
 import os
 import re
 import sys
+
+TOP = os.path.dirname(os.path.abspath(__file__))
 
 
 def flatten(path, seen):
@@ -19,7 +22,7 @@ def flatten(path, seen):
         if not include:
             lines.append(line)
             continue
-        target = os.path.join(os.path.dirname(path), include.group(1))
+        target = os.path.join(TOP, include.group(1))
         if target not in seen:
             seen.add(target)
             lines.append(f'#line 1 "{os.path.basename(target)}"\n')
@@ -28,12 +31,14 @@ def flatten(path, seen):
     return "".join(lines)
 
 
-def main(out_c, out_h, *sources):
-    parts, names = ['#include "core/kernels.h"\n'], []
+def main(out_c, out_h, out_d, *sources):
+    parts, names, read = ['#include "program/kernels.h"\n'], [], set(sources)
     for path in sources:
         name = os.path.splitext(os.path.basename(path))[0]
         names.append(name)
-        data = flatten(path, set()).encode()
+        seen = set()
+        data = flatten(path, seen).encode()
+        read |= seen
         rows = [", ".join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
         parts.append(f"static const unsigned char text_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
     parts.append("const struct kernel_source clattn_kernel_sources[KERNEL_COUNT] = {\n")
@@ -44,6 +49,8 @@ def main(out_c, out_h, *sources):
         f.write("".join(parts))
     with open(out_h, "w", encoding="utf-8") as f:
         f.write("".join(f"KERNEL({name}, {name.upper()})\n" for name in names))
+    with open(out_d, "w", encoding="utf-8") as f:
+        f.write(f"{out_c} {out_h}: " + " ".join(sorted(p.replace(" ", "\\ ") for p in read)) + "\n")
 
 
 if __name__ == "__main__":

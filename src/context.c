@@ -1,16 +1,16 @@
 // context.c: creating and destroying a context: the one place that knows all of its parts. What it holds is in
-// core/context.h.
-#include "core/context.h"
+// device/context.h.
+#include "device/context.h"
 
-#include "attention/mods.h"
-#include "core/chain.h"
-#include "core/host.h"
-#include "core/pointer.h"
-#include "core/probe.h"
-#include "core/program.h"
-#include "core/text.h"
-#include "layer/clblast.h"
-#include "layer/projector.h"
+#include "attention/mods/mods.h"
+#include "device/chain.h"
+#include "base/host.h"
+#include "device/pointer.h"
+#include "probe/probe.h"
+#include "program/program.h"
+#include "base/text.h"
+#include "layer/projection/clblast.h"
+#include "layer/projection/projector.h"
 #include "plan/planner.h"
 
 // Before there is a context, a failure can only go to the log.

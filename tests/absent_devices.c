@@ -5,8 +5,8 @@
 // course: github.com/GPGPUCourse/GPGPUTasks2025 or 2026, pull requests with the same.
 #include "absent_devices.h"
 
-#include "args.h"
-#include "core/subgroups.h"
+#include "args/args.h"
+#include "probe/subgroups.h"
 
 #define KIB(n) ((uint64_t)(n) << 10)
 #define MIB(n) ((uint64_t)(n) << 20)

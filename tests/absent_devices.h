@@ -2,7 +2,7 @@
 // problems to plan for them. test_devices.c checks the plans, plans.c prints them for the compilers of check_offline.sh.
 #ifndef CLATTN_TESTS_ABSENT_DEVICES_H
 #define CLATTN_TESTS_ABSENT_DEVICES_H
-#include "plan/family.h"
+#include "plan/families/family.h"
 
 typedef struct absent_device {
     const char *word; // of plans.c and of the offline table

@@ -1,7 +1,7 @@
 // absent_problems.c: what is planned for devices that are not here: each line a problem, or a projection, that asks the
 // planner something of its own.
 #include "absent_devices.h"
-#include "args.h"
+#include "args/args.h"
 
 #define F32 CLATTN_TYPE_F32
 #define F16 CLATTN_TYPE_F16

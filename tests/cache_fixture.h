@@ -3,7 +3,7 @@
 #ifndef CLATTN_TESTS_CACHE_FIXTURE_H
 #define CLATTN_TESTS_CACHE_FIXTURE_H
 
-#include "core/cache.h"
+#include "base/cache.h"
 
 #include <sys/types.h>
 

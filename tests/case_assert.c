@@ -1,7 +1,7 @@
 // case_assert.c: see case_assert.h.
 #include "case_assert.h"
 
-#include "evidence/storage.h"
+#include "evidence/reference/storage.h"
 
 #include <stdio.h>
 

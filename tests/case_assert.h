@@ -5,8 +5,8 @@
 #ifndef CLATTN_TESTS_CASE_ASSERT_H
 #define CLATTN_TESTS_CASE_ASSERT_H
 
-#include "evidence/case_check.h"
-#include "evidence/names.h"
+#include "evidence/case/case_check.h"
+#include "evidence/words/names.h"
 #include "harness.h"
 
 // With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it; others stay. The

@@ -1,6 +1,6 @@
 #!/bin/sh
 # decode_groups reads each number of K and V once: the bytes that its compiled code loads from global memory, as Oclgrind counts
-# them while it runs, are those of the formula at the top of cl/decode_groups.cl, and the loads are as wide as they can be.
+# them while it runs, are those of the formula at the top of cl/tiles/decode_groups.cl, and the loads are as wide as they can be.
 # decode_rows does for as many rows as a work-item has, and a latent, whose values are parts of its keys, is read once for both.
 #   $1 build folder
 set -eu

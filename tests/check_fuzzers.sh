@@ -20,16 +20,16 @@ sanitize=address,undefined,float-cast-overflow
 # Each target: what its floor counts, in percent of the lines, and the longest input.
 target_of() {
     case $1 in
-    npy) floor=90 length=600 files="src/tool/npy.c src/tool/npy_header.c" ;;
-    safetensors) floor=92 length=1500 files="src/tool/safetensors.c src/tool/safetensors_index.c" ;;
-    tuned) floor=80 length=1000 files="src/plan/tuned.c src/plan/tuned_find.c src/plan/families.c src/plan/variant.c" ;;
-    compare) floor=93 length=2000 files="src/tool/compare.c src/tool/compare_by.c src/tool/compare_ratio.c src/tool/compare_rows.c" ;;
-    tokens) floor=95 length=500 files="src/tool/tokens.c src/tool/label.c" ;;
-    options) floor=80 length=700 files="src/tool/options.c src/tool/score_options.c src/tool/bench_list.c src/tool/bench_cases.c src/evidence/case_parse.c" ;;
-    heatmap) floor=88 length=400 files="src/tool/heatmap.c src/tool/heatmap_weights.c src/tool/picture_out.c src/tool/picture.c src/tool/picture_draw.c src/tool/picture_svg.c src/tool/picture_terminal.c src/tool/picture_png.c src/tool/glyph.c" ;;
-    mods) floor=88 length=400 files="src/attention/mods_text.c src/attention/mod_parse.c src/attention/mod_types.c src/attention/mod_token.c src/attention/mod_words.c src/attention/mod_vector.c src/attention/mod_scalar.c src/attention/mod_form.c" ;;
-    cache) floor=86 length=1000 files="src/core/cache.c src/core/sha256.c" ;;
-    api) floor=68 length=100 files="src/attention/attention.c src/attention/call.c src/attention/tensor.c src/attention/score.c src/attention/kv.c src/attention/rope.c src/attention/merge.c src/layer/layer.c src/layer/layer_check.c src/layer/linear.c src/layer/linear_call.c src/attention/append.c src/attention/append_call.c src/attention/block_mask.c src/attention/dropout.c src/attention/kv_append.c src/attention/kv_places.c src/attention/mods.c src/attention/mods_text.c src/attention/ragged.c src/attention/rope_call.c src/attention/rope_check.c src/layer/layer_kv.c" ;;
+    npy) floor=90 length=600 files="src/tool/files/npy.c src/tool/files/npy_header.c" ;;
+    safetensors) floor=92 length=1500 files="src/tool/files/safetensors.c src/tool/files/safetensors_index.c" ;;
+    tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/rows/tuned_find.c src/plan/families/families.c src/plan/variant.c" ;;
+    compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_by.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
+    tokens) floor=95 length=500 files="src/tool/files/tokens.c src/tool/heatmap/label.c" ;;
+    options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_list.c src/tool/bench/bench_cases.c src/evidence/case/case_parse.c" ;;
+    heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/heatmap_weights.c src/tool/heatmap/picture_out.c src/tool/heatmap/picture.c src/tool/heatmap/picture_draw.c src/tool/heatmap/picture_svg.c src/tool/heatmap/picture_terminal.c src/tool/heatmap/picture_png.c src/tool/heatmap/glyph.c" ;;
+    mods) floor=88 length=400 files="src/attention/mods/mods_text.c src/attention/mods/mod_parse.c src/attention/mods/mod_types.c src/attention/mods/mod_token.c src/attention/mods/mod_words.c src/attention/mods/mod_vector.c src/attention/mods/mod_scalar.c src/attention/mods/mod_form.c" ;;
+    cache) floor=86 length=1000 files="src/base/cache.c src/base/sha256.c" ;;
+    api) floor=68 length=100 files="src/attention/call/attention.c src/attention/call/call.c src/attention/call/tensor.c src/attention/score/score.c src/attention/kv/kv.c src/attention/rope/rope.c src/attention/run/merge.c src/layer/block/layer.c src/layer/block/layer_check.c src/layer/projection/linear.c src/layer/projection/linear_call.c src/attention/kv/append.c src/attention/kv/append_call.c src/attention/score/block_mask.c src/attention/score/dropout.c src/attention/kv/kv_append.c src/attention/kv/kv_places.c src/attention/mods/mods.c src/attention/mods/mods_text.c src/attention/kv/ragged.c src/attention/rope/rope_call.c src/attention/rope/rope_check.c src/layer/block/layer_kv.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
     esac
 }
@@ -52,7 +52,7 @@ build() {
     objects='' rules=$work/rules
     : >"$rules"
     for source in src/*.c src/*/*.c tests/fuzz_tool.c tests/fuzz_device.c tests/fuzz_values.c tests/fuzz_call*.c "$work/kernels.c"; do
-        case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
+        case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
         object=$work/objects/$(basename "$(dirname "$source")")_$(basename "$source" .c).o
         objects="$objects $object"
         printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" >>"$rules"

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "core/cache.h"
+#include "base/cache.h"
 
 enum { AS_IT_IS, WHOLE, FLIPPED, CUT, LENGTHENED, ANOTHER_KEY, FOLDER, WAYS };
 enum { MOST_BYTES = 3000 }; /* of all entries, so that old ones have to go */

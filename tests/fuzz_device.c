@@ -1,7 +1,7 @@
 /* fuzz_device.c: see fuzz_device.h. */
 #define _GNU_SOURCE
 #include "fuzz_device.h"
-#include "evidence/choose_device.h"
+#include "evidence/device/choose_device.h"
 
 #include <stdlib.h>
 #include <string.h>

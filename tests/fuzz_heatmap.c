@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/npy.h"
-#include "tool/npy_header.h"
+#include "tool/files/npy.h"
+#include "tool/files/npy_header.h"
 
 enum { MOST_CELLS = 8192 };
 

@@ -7,10 +7,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "attention/mod_scalar.h"
-#include "attention/mod_vector.h"
-#include "attention/mods.h"
-#include "core/host.h"
+#include "attention/mods/mod_scalar.h"
+#include "attention/mods/mod_vector.h"
+#include "attention/mods/mods.h"
+#include "base/host.h"
 
 static char said[1024];
 static void keep_line(void *user, clattn_log_level level, const char *line) {

@@ -4,8 +4,8 @@
 
 #include <string.h>
 
-#include "tool/npy.h"
-#include "tool/npy_header.h"
+#include "tool/files/npy.h"
+#include "tool/files/npy_header.h"
 
 bool fuzz_one(const uint8_t *data, size_t size) {
     char error[256] = "", text[502];

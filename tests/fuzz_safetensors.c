@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/safetensors.h"
-#include "tool/safetensors_index.h"
+#include "tool/files/safetensors.h"
+#include "tool/files/safetensors_index.h"
 
 static bool read_one(const uint8_t *data, size_t size, const char *name) {
     char error[256] = "";

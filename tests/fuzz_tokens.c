@@ -3,8 +3,8 @@
 
 #include <string.h>
 
-#include "tool/label.h"
-#include "tool/tokens.h"
+#include "tool/heatmap/label.h"
+#include "tool/files/tokens.h"
 
 static void check_label(const char *text, int limit) {
     const label made = label_from_utf8(text, limit);

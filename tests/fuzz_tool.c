@@ -6,8 +6,8 @@
 #include <getopt.h>
 #include <unistd.h>
 
-#include "tool/file.h"
-#include "tool/tool.h"
+#include "tool/files/file.h"
+#include "tool/cli/tool.h"
 
 extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
 int clattn_main(int argc,

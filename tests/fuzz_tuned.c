@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "plan/family.h"
+#include "plan/families/family.h"
 
 static void check_rows(const tuned_rows *rows) {
     FUZZ_CHECK(rows->count >= 0 && (rows->count == 0) == (rows->rows == NULL));

@@ -3,7 +3,7 @@
 #define CLATTN_TESTS_GROUP_FIXTURE_H
 
 #include "case_assert.h"
-#include "evidence/case_group.h"
+#include "evidence/case/case_group.h"
 #include "layer_client.h"
 
 // A context on the harness' device, as the harness' own; and one on the device of another platform, NULL where there is none.

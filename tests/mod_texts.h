@@ -1,9 +1,9 @@
-// mod_texts.h: expressions at random, made of all words of the language of score_mod and mask_mod (attention/mod_words.h): whatever is
+// mod_texts.h: expressions at random, made of all words of the language of score_mod and mask_mod (attention/mods/mod_words.h): whatever is
 // accepted, and so also what overflows, divides by 0 and reads outside its buffers.
 #ifndef CLATTN_TESTS_MOD_TEXTS_H
 #define CLATTN_TESTS_MOD_TEXTS_H
-#include "attention/mod_parse.h"
-#include "evidence/random.h"
+#include "attention/mods/mod_parse.h"
+#include "evidence/sets/random.h"
 
 #define MOD_TEXT_SIZE 16384
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/reference.h"
-#include "evidence/storage.h"
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
 #include "harness.h"
 
 void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to) {

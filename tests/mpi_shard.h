@@ -5,7 +5,7 @@
 
 #include <clattn/mpi.h>
 
-#include "evidence/case_check.h"
+#include "evidence/case/case_check.h"
 
 #define SHARD_SEGMENTS 4096
 

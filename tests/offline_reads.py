@@ -1,6 +1,6 @@
 """What attention of GPUs reads of Q, K and V, counted in its compiled code beside formulas.
 
-decode_groups: the formula at the top of cl/decode_groups.cl.
+decode_groups: the formula at the top of cl/tiles/decode_groups.cl.
 
 A work-item reads eight numbers of four keys, in loads of 16 bytes (of int8 of 8), and then the same of V. On NVIDIA's chips
 the way through the code that loads the most, each loop once, must load that and nothing more, however the compiler has

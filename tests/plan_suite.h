@@ -1,7 +1,7 @@
 // plan_suite.h: what the suites of the planner share: the rows that the library ships, a CPU, and the end of main.
 #ifndef CLATTN_TESTS_PLAN_SUITE_H
 #define CLATTN_TESTS_PLAN_SUITE_H
-#include "plan/family.h"
+#include "plan/families/family.h"
 
 #include <check.h>
 

@@ -5,8 +5,8 @@
 // The same kernel with the same options is told once a device; first those of a device whose probes passed.
 //   plans [DEVICE]      all devices, or this one
 #include "absent_devices.h"
-#include "args.h"
-#include "core/program.h"
+#include "args/args.h"
+#include "program/program.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -34,7 +34,7 @@ static void tell(const absent_device *device, const char *asked, const program_s
     printf("%s\t%s\t%s\n", device->word, asked, line);
 }
 
-// The kernels around the main one; their knobs are those of attention/flash.c and attention/unfused.c.
+// The kernels around the main one; their knobs are those of attention/run/flash.c and attention/run/unfused.c.
 static void tell_combine(const absent_device *d, const absent_problem *p) {
     const program_spec spec = {
         .id = KERNEL_COMBINE,

@@ -9,7 +9,7 @@
 
 #include <stdlib.h>
 
-#include "evidence/reference.h"
+#include "evidence/reference/reference.h"
 
 struct refusal {
     const char *name, *word;

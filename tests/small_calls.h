@@ -4,7 +4,7 @@
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
-#include "evidence/guarded.h"
+#include "evidence/device/guarded.h"
 
 enum { SMALL_APPEND, SMALL_ROPE, SMALL_DROPOUT_MASK, SMALL_BLOCK_MASK, SMALL_LAYER_KV, SMALL_CALLS };
 extern const char *const small_names[SMALL_CALLS];

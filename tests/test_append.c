@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/budget.h"
-#include "evidence/reference.h"
-#include "evidence/storage.h"
+#include "evidence/device/budget.h"
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
 
 enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 24, SIZE_V = 17 };
 

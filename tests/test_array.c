@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "../src/tool/array.h"
+#include "tool/files/array.h"
 
 /* Every 16-bit number comes back from float32; a NaN comes back quiet. */
 START_TEST(halves_survive_the_round_trip) {

@@ -5,8 +5,8 @@
 #include <clattn/runtime.h>
 
 #include "cache_fixture.h"
-#include "core/os.h"
-#include "core/sha256.h"
+#include "base/os.h"
+#include "base/sha256.h"
 
 #include "run_suite.h"
 

@@ -4,7 +4,7 @@
 #include "case_assert.h"
 #include "harness.h"
 
-#include "evidence/reference.h"
+#include "evidence/reference/reference.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,4 @@
-// test_covering.c: the covering arrays of evidence/pairs.h: every pair that may meet is in a row, and a row that is missed is
+// test_covering.c: the covering arrays of evidence/sets/pairs.h: every pair that may meet is in a row, and a row that is missed is
 // noticed; what may not meet is little; every row is a case with one name. Needs no device.
 #include "run_suite.h"
 
@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/pairs.h"
+#include "evidence/sets/pairs.h"
 
 #define SEED 1
 

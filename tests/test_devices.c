@@ -1,8 +1,8 @@
 // test_devices.c: plans for devices that are not here: each gets, for each problem, a kernel that fits its limits, and a
 // reason; also where the compiled kernel allows fewer work-items than the device, and where every probe passed.
 #include "absent_devices.h"
-#include "args.h"
-#include "core/defects.h"
+#include "args/args.h"
+#include "device/defects.h"
 #include "plan_suite.h"
 
 #include <stdio.h>

@@ -1,9 +1,9 @@
 // test_dropout.c: dropout: the mask that the device writes, and the one that every kernel uses, bit for bit those of the host
-// (evidence/philox.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
+// (evidence/reference/philox.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
 // out the words themselves (test_philox.c) and rows that are launched apart (test_slices.c).
 #include "case_assert.h"
-#include "evidence/philox.h"
-#include "evidence/reference.h"
+#include "evidence/reference/philox.h"
+#include "evidence/reference/reference.h"
 #include "harness.h"
 
 #include <math.h>
@@ -96,7 +96,7 @@ START_TEST(masks_of_kernels) {
 }
 END_TEST
 
-// With every kernel; other options are the hard cases' (evidence/hard_cases.c).
+// With every kernel; other options are the hard cases' (evidence/sets/hard_cases.c).
 START_TEST(with_options) {
     struct test_case test = base("options");
     test.score.causal = true, test.score.alignment = CLATTN_ALIGN_OFFSET, test.score.offset = 90;

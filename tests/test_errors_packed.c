@@ -4,7 +4,7 @@
 #define REFUSED_PARAMS clattn_linear_params
 #include "refused.h"
 
-#include "core/context.h"
+#include "device/context.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -18,7 +18,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "../src/tool/file.h"
+#include "tool/files/file.h"
 
 static char error[512];
 

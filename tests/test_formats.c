@@ -12,13 +12,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../src/tool/array.h"
-#include "../src/tool/file.h"
-#include "../src/tool/load.h"
-#include "../src/tool/nearest.h"
-#include "../src/tool/npy.h"
-#include "../src/tool/refuse.h"
-#include "../src/tool/safetensors.h"
+#include "tool/files/array.h"
+#include "tool/files/file.h"
+#include "tool/files/load.h"
+#include "tool/cli/nearest.h"
+#include "tool/files/npy.h"
+#include "tool/cli/refuse.h"
+#include "tool/files/safetensors.h"
 
 #define BYTES(text) (const unsigned char *)(text)
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case_group.h"
-#include "evidence/hard_cases.h"
-#include "evidence/pairs.h"
+#include "evidence/case/case_group.h"
+#include "evidence/sets/hard_cases.h"
+#include "evidence/sets/pairs.h"
 #include "group_fixture.h"
 
 // ------------------------------------------------------------------------------------------ every option

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "../src/tool/file.h"
-#include "tool/tool.h"
-#include "../src/tool/label.h"
-#include "../src/tool/npy.h"
-#include "../src/tool/tokens.h"
+#include "tool/files/file.h"
+#include "tool/cli/tool.h"
+#include "tool/heatmap/label.h"
+#include "tool/files/npy.h"
+#include "tool/files/tokens.h"
 
 static char error[512];
 static char output[65536], complaint[4096]; /* of the last run */

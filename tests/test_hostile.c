@@ -1,7 +1,7 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
 // reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
 #include "case_assert.h"
-#include "evidence/storage.h"
+#include "evidence/reference/storage.h"
 #include "harness.h"
 
 #include <math.h>

@@ -1,8 +1,8 @@
 // test_launch.c: what stands between a call and its commands, from inside the library: which buffers the pool lends to whom
-// (core/pool.h), and how a launch is shaped (core/chain.h). Leaves out what calls make of it (test_pool.c).
+// (device/pool.h), and how a launch is shaped (device/chain.h). Leaves out what calls make of it (test_pool.c).
 #include "harness.h"
 
-#include "core/chain.h"
+#include "device/chain.h"
 
 #include <string.h>
 

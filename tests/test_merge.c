@@ -1,10 +1,10 @@
 // test_merge.c: partial results over disjoint keys merge to the whole, in any order, and an empty part
 // changes nothing. Leaves out refused merges (test_errors.c).
-#include "evidence/budget.h"
-#include "evidence/reference.h"
+#include "evidence/device/budget.h"
+#include "evidence/reference/reference.h"
 #include "case_assert.h"
 #include "harness.h"
-#include "evidence/storage.h"
+#include "evidence/reference/storage.h"
 
 #include <math.h>
 #include <stdlib.h>

@@ -5,8 +5,8 @@
 #include "case_assert.h"
 #include "harness.h"
 
-#include "evidence/random.h"
-#include "evidence/reference.h"
+#include "evidence/sets/random.h"
+#include "evidence/reference/reference.h"
 
 #include <math.h>
 #include <stdlib.h>

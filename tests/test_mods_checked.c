@@ -8,7 +8,7 @@
 #include "mod_texts.h"
 #include "pages.h"
 
-#include "evidence/guarded.h"
+#include "evidence/device/guarded.h"
 
 #include <math.h>
 #include <pthread.h>

@@ -8,7 +8,7 @@
 #include "harness.h"
 #include "next_function.h"
 
-#include "evidence/random.h"
+#include "evidence/sets/random.h"
 
 #include <pthread.h>
 #include <stdatomic.h>

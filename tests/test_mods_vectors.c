@@ -6,7 +6,7 @@
 #include "harness.h"
 #include "mod_random.h"
 
-#include "evidence/guarded.h"
+#include "evidence/device/guarded.h"
 
 #include <math.h>
 #include <stdio.h>

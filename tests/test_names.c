@@ -1,4 +1,4 @@
-// test_names.c: the names of cases (evidence/case.h): what is printed is read again as the same case, for the hard
+// test_names.c: the names of cases (evidence/case/case.h): what is printed is read again as the same case, for the hard
 // list, for the bench's standing names and for a random sample; what is not a name is refused with one line. Leaves
 // out running them (test_case.c). Needs no device.
 #include "run_suite.h"
@@ -8,10 +8,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case_data.h"
-#include "evidence/choose_device.h"
-#include "evidence/hard_cases.h"
-#include "evidence/names.h"
+#include "evidence/case/case_data.h"
+#include "evidence/device/choose_device.h"
+#include "evidence/sets/hard_cases.h"
+#include "evidence/words/names.h"
 
 static void assert_round_trip(const char *name) {
     struct test_case test;

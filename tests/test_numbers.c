@@ -6,7 +6,7 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "evidence/number.h"
+#include "evidence/words/number.h"
 
 static const char *const not_whole[] = {"",
                                         "-",

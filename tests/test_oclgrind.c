@@ -5,7 +5,7 @@
 // finds.
 #include "harness.h"
 #include "case_assert.h"
-#include "evidence/philox.h"
+#include "evidence/reference/philox.h"
 
 #include <stdio.h>
 #include <string.h>

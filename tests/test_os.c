@@ -4,7 +4,7 @@
 #define _XOPEN_SOURCE 700
 #define _GNU_SOURCE // sched_setaffinity()
 #include "cache_fixture.h"
-#include "core/os.h"
+#include "base/os.h"
 
 #include "run_suite.h"
 

@@ -1,7 +1,7 @@
 // test_overlap.c: whether two views share a byte, against marking every byte of both. Needs no device.
-#include "attention/overlap.h"
-#include "attention/tensor.h"
-#include "evidence/random.h"
+#include "attention/call/overlap.h"
+#include "attention/call/tensor.h"
+#include "evidence/sets/random.h"
 
 #include "run_suite.h"
 

@@ -14,8 +14,8 @@
 #include <png.h>
 #endif
 
-#include "../src/tool/glyph.h"
-#include "../src/tool/picture_canvas.h"
+#include "tool/heatmap/glyph.h"
+#include "tool/heatmap/picture_canvas.h"
 
 static char error[512];
 

@@ -1,7 +1,7 @@
 // test_plan.c: the planner as the pure function it is: capabilities and problem in, kernel, tile and reason
 // out. Made-up devices stand for those that are not here. Uses the library's internals, from the static
 // library.
-#include "args.h"
+#include "args/args.h"
 
 #include "plan_suite.h"
 

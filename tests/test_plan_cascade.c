@@ -1,6 +1,6 @@
 // test_plan_cascade.c: the rule by which a past that all items share is read once, on made-up devices: it pays where the past is
 // long and the items are many, each way of folding is taken where strides leave no other, and what is planned is what it says.
-#include "args.h"
+#include "args/args.h"
 #include "plan/cascade.h"
 
 #include "plan_suite.h"

@@ -2,9 +2,9 @@
 // alone is test_plan.c's.
 #include "harness.h"
 
-#include "args.h"
-#include "core/program.h"
-#include "plan/family.h"
+#include "args/args.h"
+#include "program/program.h"
+#include "plan/families/family.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 // test_plan_groups.c: how the planner plans decode_groups, on made-up devices: it fits what they have, is a CPU's only where a
 // row names it, and uses the sub-groups that were probed. The other families are test_plan.c's.
-#include "args.h"
-#include "core/subgroups.h"
+#include "args/args.h"
+#include "probe/subgroups.h"
 
 #include "plan_suite.h"
 

@@ -1,7 +1,7 @@
 // test_plan_rows.c: how the planner plans decode_rows, on a made-up CPU: it takes many query rows on one key/value head, with
 // every option of a score, in tiles that fill no more lanes and memory than they need. The other
 // families are test_plan.c's.
-#include "args.h"
+#include "args/args.h"
 
 #include "plan_suite.h"
 

@@ -1,7 +1,7 @@
 // test_plan_tiles.c: which tile flash_tiles takes on devices that are not here, by their limits, by what the compiled kernel
 // allowed and by how rows lie. The planner's order of families is test_plan.c's.
-#include "args.h"
-#include "core/subgroups.h"
+#include "args/args.h"
+#include "probe/subgroups.h"
 #include "plan_suite.h"
 
 #include <check.h>

@@ -1,7 +1,7 @@
 // test_plan_widths.c: which vector the planner takes on CPU devices, of which some report none: made-up ones, with the rates
 // that their probes would find. The rest of the planner is test_plan.c's. Uses the library's internals, from the static library.
-#include "args.h"
-#include "core/lane_widths.h"
+#include "args/args.h"
+#include "probe/lane_widths.h"
 #include "plan_suite.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 // limit. The layer under the suite counts buffers. Leaves out calls that fail (test_faults.c).
 #include "case_assert.h"
 #include "harness.h"
-#include "evidence/random.h"
+#include "evidence/sets/random.h"
 #include "layer_client.h"
 
 #include <pthread.h>

@@ -2,10 +2,10 @@
 // test_probe_kept.c's.
 #include "harness.h"
 
-#include "args.h"
-#include "core/lane_widths.h"
-#include "core/probe.h"
-#include "core/subgroups.h"
+#include "args/args.h"
+#include "probe/lane_widths.h"
+#include "probe/probe.h"
+#include "probe/subgroups.h"
 
 #include <stdio.h>
 #include <stdlib.h>

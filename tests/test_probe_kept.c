@@ -2,9 +2,9 @@
 // them, until they are measured again.
 #include "harness.h"
 
-#include "core/lane_widths.h"
-#include "core/probe.h"
-#include "core/rates.h"
+#include "probe/lane_widths.h"
+#include "probe/probe.h"
+#include "probe/rates.h"
 #include "plan/planner.h"
 
 #include <stdio.h>

@@ -2,7 +2,7 @@
 // of its own, in memory and in the cache folder, and none gets another's.
 #include "harness.h"
 
-#include "core/program.h"
+#include "program/program.h"
 #include "layer_client.h"
 
 #include <pthread.h>

@@ -3,7 +3,7 @@
 
 #include <check.h>
 
-#include "tool/progress.h"
+#include "tool/cli/progress.h"
 
 static const struct {
     double share, seconds;

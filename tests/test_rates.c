@@ -1,6 +1,6 @@
 // test_rates.c: what repeated times of probes say, and rates of one device of one another: made-up ones. What plans make of them is
 // test_plan_widths.c's.
-#include "core/rates.h"
+#include "probe/rates.h"
 
 #include <check.h>
 #include <stdlib.h>

@@ -7,9 +7,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/budget.h"
-#include "evidence/case_check.h"
-#include "evidence/storage.h"
+#include "evidence/device/budget.h"
+#include "evidence/case/case_check.h"
+#include "evidence/reference/storage.h"
 
 static const char *const names[] = {
     "attend-f32-b2-h4-hkv2-n9-nkv33-d12-dv20-causal-lse-softcap2-window20:0-maskb1qk-biashqk-alibi-sinks",

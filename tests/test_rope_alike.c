@@ -6,9 +6,9 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "evidence/guarded.h"
-#include "evidence/random.h"
-#include "evidence/reference.h"
+#include "evidence/device/guarded.h"
+#include "evidence/sets/random.h"
+#include "evidence/reference/reference.h"
 
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
 #define COUNT ((int64_t)WIDTH * ROWS)

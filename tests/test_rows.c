@@ -3,8 +3,8 @@
 //
 //   build/tests/test_rows 100     so many accepted rows for each kernel, with other numbers; the suite does a few
 #include "case_assert.h"
-#include "evidence/random.h"
-#include "plan/tuned.h"
+#include "evidence/sets/random.h"
+#include "plan/rows/tuned.h"
 
 #include <stdio.h>
 #include <stdlib.h>

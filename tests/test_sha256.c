@@ -1,6 +1,6 @@
 /* test_sha256.c: evidence for core/sha256: the published examples, and that pieces make the same as a whole.
  */
-#include "core/sha256.h"
+#include "base/sha256.h"
 
 #include "run_suite.h"
 

@@ -1,12 +1,12 @@
-// test_slices.c: work that is cut into slices, from inside the library (core/pace.h): how grids and rows are cut, at which
+// test_slices.c: work that is cut into slices, from inside the library (device/pace.h): how grids and rows are cut, at which
 // rate, that a call in many slices gives what it gives in one, and what a caller hears of it and cancels. Leaves out what a
 // call computes (every other suite).
 #include "case_assert.h"
 #include "harness.h"
 #include "layer_client.h"
 
-#include "core/program.h"
-#include "evidence/random.h"
+#include "program/program.h"
+#include "evidence/sets/random.h"
 
 #include <math.h>
 #include <stdio.h>

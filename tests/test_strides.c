@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/random.h"
+#include "evidence/sets/random.h"
 
 enum { SEEDS = 24 };
 

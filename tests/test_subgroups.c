@@ -3,9 +3,9 @@
 #include "case_assert.h"
 #include "harness.h"
 
-#include "core/probe.h"
-#include "core/program.h"
-#include "core/subgroups.h"
+#include "probe/probe.h"
+#include "program/program.h"
+#include "probe/subgroups.h"
 
 #include <stdio.h>
 #include <string.h>

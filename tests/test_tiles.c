@@ -1,8 +1,8 @@
 // test_tiles.c: the kernels of AMX as they are, on a CPU that need not have it: tile_trap.h does what its instructions
 // should. The probe proves the engine, the planner takes it, results are right. Uses the library's internals.
-#include "args.h"
+#include "args/args.h"
 #include "case_assert.h"
-#include "core/probe.h"
+#include "probe/probe.h"
 #include "tile_trap.h"
 
 #include <math.h>

@@ -1,11 +1,11 @@
-// test_timed.c: how a call without progress learns what a device does (core/pace.h), from inside the library: one large launch
+// test_timed.c: how a call without progress learns what a device does (device/pace.h), from inside the library: one large launch
 // at a time is timed by its event, and nobody waits; a short one is neither cut nor timed. What a
 // mask hides is not counted. Leaves out how work is cut (test_slices.c).
 #include "case_assert.h"
 #include "harness.h"
 #include "layer_client.h"
 
-#include "attention/call.h"
+#include "attention/call/call.h"
 
 #include <math.h>
 #include <string.h>

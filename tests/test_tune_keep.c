@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/bench_against.h"
-#include "tool/interrupt.h"
-#include "tool/tune.h"
-#include "tool/tuned.h"
+#include "tool/bench/bench_against.h"
+#include "tool/cli/interrupt.h"
+#include "tool/tune/tune.h"
+#include "tool/tune/tuned.h"
 
 #define ROUNDS 41
 

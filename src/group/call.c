@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/host.h"
+#include "base/host.h"
 #include "group/group.h"
 
 #define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known

@@ -1,7 +1,7 @@
 // deal.c: see deal.h.
 #include "group/deal.h"
 
-#include "core/host.h"
+#include "base/host.h"
 
 // Of two ways to deal the first is taken where the other is no more than so much busier: fewer keys are copied.
 #define GOOD_ENOUGH 0.94

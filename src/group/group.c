@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "core/host.h"
+#include "base/host.h"
 
 static clattn_status keep_line(clattn_group *g, clattn_status status, const char *line) {
     cla_os_mutex_lock(&g->error_lock);

@@ -2,8 +2,8 @@
 // pieces to their devices and back, merge.c puts partial results together.
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
-#include "attention/call.h"
-#include "core/context.h"
+#include "attention/call/call.h"
+#include "device/context.h"
 #include "group/deal.h"
 
 #define GROUP_MOST_MEMBERS 64

@@ -2,7 +2,7 @@
 // ranges give the same bits.
 #include <string.h>
 
-#include "core/host.h"
+#include "base/host.h"
 #include "group/group.h"
 
 static int in_order(const void *a, const void *b) {

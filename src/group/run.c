@@ -2,7 +2,7 @@
 // while another is computed; everything is enqueued before anything is waited for. No command waits for another's event: some drivers
 // never start what waits for a command that failed. A member that fails is drained, so that nothing writes to host memory any more.
 
-#include "core/host.h"
+#include "base/host.h"
 #include "group/group.h"
 
 clattn_status cla_run_open(group_member *m) {

@@ -2,7 +2,7 @@
 // on the device, and what becomes of positions and lengths that count from the first row or key.
 #include <string.h>
 
-#include "core/host.h"
+#include "base/host.h"
 #include "group/group.h"
 
 // What the last axes of a view count: b items, h query heads, g key/value heads, i rows, j keys, I and J blocks of a block mask.

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "args.h"
-#include "plan/family.h"
+#include "args/args.h"
+#include "plan/families/family.h"
 
 // Times are told in bytes of keys and values that could be read meanwhile. Zen 5, PoCL 3.1, by processor time: a byte takes
 // 27 ps, half of that where the past stays in a cache; a number of a key with a query row 8 ps by the dot product, else

@@ -1,10 +1,10 @@
 // planner.c: see planner.h.
 #include "plan/planner.h"
 
-#include "core/host.h"
-#include "core/lane_widths.h"
-#include "core/subgroups.h"
-#include "plan/family.h"
+#include "base/host.h"
+#include "probe/lane_widths.h"
+#include "probe/subgroups.h"
+#include "plan/families/family.h"
 
 clattn_status cla_planner_create(clattn_context *context, const char *own_rows, char why[256]) {
     struct planner *p = cla_host_take_zeroed(&context->host, 1, sizeof *p);

@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "core/probe.h"
+#include "probe/probe.h"
 #include "plan/variant.h"
 
 struct planner {

@@ -6,8 +6,8 @@
 #include <limits.h>
 #include <stdio.h>
 
-#include "args.h"
-#include "plan/family.h"
+#include "args/args.h"
+#include "plan/families/family.h"
 
 // How much faster a vector must be than the reported one, or than a narrower one: kernels differ by their tiles, too, and
 // narrow vectors waste less of a few rows.

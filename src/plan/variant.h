@@ -2,9 +2,9 @@
 // and why. It knows no OpenCL handle and never looks at a name.
 #ifndef CLATTN_PLAN_VARIANT_H
 #define CLATTN_PLAN_VARIANT_H
-#include "core/probe_results.h"
+#include "probe/probe_results.h"
 #include "plan/problem.h"
-#include "plan/tuned.h"
+#include "plan/rows/tuned.h"
 
 // What a measurement on the device found of a projection, by the rows that it has.
 enum { PLAN_FEW_ROWS, PLAN_MANY_ROWS, PLAN_MEASURES };

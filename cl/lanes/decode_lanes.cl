@@ -1,0 +1,307 @@
+// decode_lanes.cl: attention of few query rows over many keys, for devices whose work-item owns vector
+// registers. It is bound by reading K and V, so all query rows that read one K/V head (its group of query
+// heads times Nq) share one pass over it, each row of K and V is read once and in order, and the head
+// dimension is in the lanes. The keys may be split over work-items; combine.cl then merges the partial
+// results. Called by the decode path. Local size 1; global size (splits, Hkv * ceil(group * Nq / ROWS), B).
+// With splits > 1 out and lse are float32 partial results of a normal form: range s is at split_out * s and
+// split_lse * s. Not here: returned weights and score taps (scores.cl), many query rows (flash_lanes.cl).
+//
+// Measured with PoCL 3.1: 32 query heads on 8 K/V heads, 4096 keys, D = 128. What matters is that memory is asked for in address
+// order and without a pause: on a Zen 4 four keys at once, or half a row of V at a time, cost float32 30 to 45 %, on a Zen 5
+// up to 180 %, where they were not asked for before. On a Zen 5 (processor time of one core, in turns) asking a tile ahead, line
+// by line as the tile before it is worked on, with each number of V loaded once and no copies of the sums took of the time
+// before, in the third-level cache and from memory: float32 0.80 and 0.99, bfloat16 0.84 and 0.72, float16 (with a conversion
+// of one instruction) 0.49 and 0.57; one query row a head 0.92, 0.81 and 0.52; D = 256 1.02, 0.48 and 0.32. Asking
+// farther ahead, or into the second-level cache, loses from memory there (1.1 to 1.3). On a Zen 4, whose first-level cache is 32 KiB
+// instead of 48, asking into the second took from memory 0.5 to 0.8 of the time of asking into the first with 16-bit storage and
+// 0.7 to 1.0 with float32; from the third-level cache, and against not asking, as long or less (not asking: up to 1.7, and 0.9 at
+// best). probe_ask.cl times both on the device: the knob ASK_AHEAD, which the planner sets.
+
+// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
+// a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
+#ifndef KEY_BLOCK
+#define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
+#endif
+// 8 KiB of float32 keys, 16 of others: between two tiles each costs 270 cycles of waiting for the maximum.
+#ifndef KEY_TILE
+#define KEY_TILE                                                                                             \
+    (TYPE_KV != STORE_F32 ? (HEAD_DIM > 256   ? 16                                                           \
+                             : HEAD_DIM > 128 ? 32                                                           \
+                                              : 64)                                                          \
+     : HEAD_DIM > 96      ? 16                                                                               \
+     : HEAD_DIM > 64      ? 32                                                                               \
+                          : 64)
+#endif
+#include "lanes/decode_lanes_scores.clh"
+#include "call/softmax.clh"
+
+#if DOT_VALUES
+// Pairs of a column's values of two keys, in the order in which the instructions leave them: they go by four columns.
+REGISTER_INLINE vec_pair zip_values(uint16 first, uint16 second) {
+    vec_pair x;
+    __asm__("vpunpcklwd %2, %1, %0" : "=v"(x.a) : "v"(first), "v"(second));
+    __asm__("vpunpckhwd %2, %1, %0" : "=v"(x.b) : "v"(first), "v"(second));
+    return x;
+}
+vec_pair order_values(vec_pair x) {
+    const vec_pair n = UNORDER_PAIR(TYPE_KV, x);
+    return (vec_pair){(VEC)(n.a.s0123, n.a.s89ab, n.b.s0123, n.b.s89ab),
+                      (VEC)(n.a.s4567, n.a.scdef, n.b.s4567, n.b.scdef)};
+}
+vec_pair unorder_values(vec_pair x) {
+    return (vec_pair){(VEC)(x.a.s0123, x.b.s0123, x.a.s4567, x.b.s4567),
+                      (VEC)(x.a.s89ab, x.b.s89ab, x.a.scdef, x.b.scdef)};
+}
+#else
+#define order_values(x) (x)
+#define unorder_values(x) UNORDER_PAIR(TYPE_KV, x)
+#endif
+
+vec_pair load_value(const key_tile *tile, int j, int pair) {
+    const kv_row v = TILE_ROW(tile, values, j);
+    return pair < PAIRS_V ? order_values(kv_pair(v, pair * SPAN)) : kv_pair_part(v, PAIRS_V * SPAN, REST_V);
+}
+
+// A pair of value columns of row r without the keys it does not see.
+vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair, vec_pair o) {
+    const float *score = (const float *)rows->score + r;
+    const float rescale = ROW_OF(rows->rescale, r);
+    o.a *= rescale, o.b *= rescale;
+    for (int j = 0; j < tile->count; j++) {
+        if (!((rows->seen[r] >> j) & 1u)) continue;
+        const vec_pair x = load_value(tile, j, pair);
+        o.a = fma((VEC)(score[KEY_PLACE(j)]), x.a, o.a);
+        o.b = fma((VEC)(score[KEY_PLACE(j)]), x.b, o.b);
+    }
+    return o;
+}
+
+// acc += P V for the tile's keys, rows [first, first + VALUE_ROWS) and `pairs` pairs of columns from `column` on.
+#if DOT_VALUES
+REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
+                                     const key_tile *tile, int first, int column, const int pairs) {
+    const float *pair = (const float *)rows->pair + first;
+#pragma unroll 1
+    for (int j = 0; j < tile->count; j += 2, pair += SLOTS) {
+        const kv_row even = TILE_ROW(tile, values, j);
+        const kv_row odd = TILE_ROW(tile, values, min(j + 1, tile->count - 1));
+        if (first == 0) {
+            ask_with_value(tile, j, column);
+            ask_with_value(tile, j + 1, column);
+        }
+#pragma unroll
+        for (int c = 0; c < pairs; c++) {
+            const int at = (column + c) * SPAN;
+            const uint16 none = (uint16)(0), second = load_pairs(odd.at, at);
+            // A key that is missing has the weight 0, which an infinity would make a NaN.
+            const vec_pair x = zip_values(load_pairs(even.at, at), j + 1 < tile->count ? second : none);
+#pragma unroll
+            for (int r = 0; r < VALUE_ROWS; r++) {
+                acc[r][c].a = multiply_add(AS_VEC_UINT(x.a), AS_VEC_UINT((VEC)(pair[r])), acc[r][c].a);
+                acc[r][c].b = multiply_add(AS_VEC_UINT(x.b), AS_VEC_UINT((VEC)(pair[r])), acc[r][c].b);
+            }
+        }
+    }
+}
+#else
+REGISTER_INLINE void multiply_values(vec_pair acc[VALUE_ROWS][VALUE_PAIRS], const query_rows *rows,
+                                     const key_tile *tile, int first, int column, const int pairs) {
+    const float *score = (const float *)rows->score + first;
+#pragma unroll 1
+    for (int j = 0; j < tile->count; j++, score += SLOTS) {
+        if (first == 0) ask_with_value(tile, j, column);
+#pragma unroll
+        for (int c = 0; c < pairs; c++) {
+            const vec_pair x = load_value(tile, j, column + c);
+#pragma unroll
+            for (int r = 0; r < VALUE_ROWS; r++) {
+                acc[r][c].a = fma((VEC)(score[r]), x.a, acc[r][c].a);
+                acc[r][c].b = fma((VEC)(score[r]), x.b, acc[r][c].b);
+            }
+        }
+    }
+}
+#endif
+
+// out = rescale * out + P V of a block of rows and columns.
+REGISTER_INLINE void add_columns(query_rows *rows, const key_tile *tile, int first, int column,
+                                 const int pairs) {
+    vec_pair acc[VALUE_ROWS][VALUE_PAIRS];
+#pragma unroll
+    for (int r = 0; r < VALUE_ROWS; r++) {
+        const float rescale = ROW_OF(rows->rescale, first + r);
+#pragma unroll
+        for (int c = 0; c < pairs; c++) {
+            acc[r][c].a = rows->out[first + r][column + c].a * rescale;
+            acc[r][c].b = rows->out[first + r][column + c].b * rescale;
+        }
+    }
+    multiply_values(acc, rows, tile, first, column, pairs);
+#pragma unroll
+    for (int r = 0; r < VALUE_ROWS; r++)
+#pragma unroll
+        for (int c = 0; c < pairs; c++) { // member by member: the compiler copies a struct by parts
+            rows->out[first + r][column + c].a = acc[r][c].a;
+            rows->out[first + r][column + c].b = acc[r][c].b;
+        }
+}
+
+// Rows [first, first + VALUE_ROWS). Where keys are hidden their weight is 0, which is enough unless V holds an infinity or
+// NaN there: then the sum shows it, and is done again with care.
+void add_values(query_rows *rows, const key_tile *tile, int first) {
+    vec_pair before[VALUE_ROWS][ALL_PAIRS_V];
+    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++)
+        for (int c = 0; c < ALL_PAIRS_V; c++) before[r][c] = rows->out[first + r][c];
+    for (int c = 0; c + VALUE_PAIRS <= ALL_PAIRS_V; c += VALUE_PAIRS)
+        add_columns(rows, tile, first, c, VALUE_PAIRS);
+    if (ALL_PAIRS_V % VALUE_PAIRS != 0)
+        add_columns(rows, tile, first, ALL_PAIRS_V / VALUE_PAIRS * VALUE_PAIRS, ALL_PAIRS_V % VALUE_PAIRS);
+    for (int r = 0; rows->hidden && r < VALUE_ROWS; r++) {
+        VEC all = (VEC)(0.0f);
+        for (int c = 0; c < ALL_PAIRS_V; c++) all += rows->out[first + r][c].a + rows->out[first + r][c].b;
+        if (!any(isnan(all))) continue;
+        for (int c = 0; c < ALL_PAIRS_V; c++)
+            rows->out[first + r][c] = add_seen(rows, tile, first + r, c, before[r][c]);
+    }
+}
+
+void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DROPOUT_PARAMETER) {
+#if SCORE_OPS & ARGS_BLOCKS
+    rows->hidden = FINISHED_APART || !call->whole;
+#else
+    rows->hidden = FINISHED_APART || SCORE_MASKED;
+#endif
+    for (int r = 0; r < ROWS; r++)
+        rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
+    for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
+    cap_scores(call, rows);
+    for (int r = 0; r < ROWS && rows->hidden; r++) finish_scores(call, rows, tile, r);
+    softmax_rows(rows, tile->count);
+#if DROPOUT
+    drop_weights(rows, tile, dropout, call->args->first_row);
+#endif
+    for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
+}
+
+// What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
+void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r, int h_kv,
+               int index) {
+    const attention_args *a = call->args;
+    const int h = h_kv * a->group + index / a->n_q, i = index % a->n_q;
+    const float sink = rows->split == 0 ? table_sink(a, call->table, h) * SCORE_UNIT : -INFINITY;
+    rows->head[r] = h, rows->row[r] = i;
+    rows->first[r] = mask_first_key(bounds, i), rows->last[r] = mask_last_key(bounds, i);
+    for (int x = r; x < SLOT_VECTORS * LANES; x += SLOTS) {
+        ((float *)rows->scale)[x] = score_scale(call, h) * SCORE_UNIT;
+        ((float *)rows->most)[x] = sink;
+        ((float *)rows->sum)[x] = sink == -INFINITY || x != r ? 0.0f : 1.0f;
+    }
+    for (int c = 0; c < ALL_PAIRS_V; c++) rows->out[r][c] = (vec_pair){(VEC)(0.0f), (VEC)(0.0f)};
+    begin_mods(call, rows, r);
+}
+
+float sum_of_row(const query_rows *rows, int r) {
+    float sum = 0.0f;
+    for (int x = r; x < SLOT_VECTORS * LANES; x += SLOTS) sum += ROW_OF(rows->sum, x);
+    return sum;
+}
+
+void store_row(__global ELEMENT(TYPE_OUT) * out, const query_rows *rows, int r, float scale) {
+    const float sum = sum_of_row(rows, r), factor = sum == 0.0f ? 0.0f : scale / sum;
+    for (int c = 0; c < ALL_PAIRS_V; c++) {
+        const vec_pair y = c < PAIRS_V ? unorder_values(rows->out[r][c]) : rows->out[r][c];
+        float x[SPAN];
+        VSTORE(y.a * factor, 0, x);
+        VSTORE(y.b * factor, 1, x);
+        for (int d = 0; d < SPAN && c * SPAN + d < HEAD_DIM_V; d++)
+            STORE(TYPE_OUT, out, c * SPAN + d, sum == 0.0f ? 0.0f : x[d]);
+    }
+}
+
+// Where the next tile begins: of one view and all blocks a constant further.
+#if PAST || PAGED || SCORE_OPS & ARGS_BLOCKS
+#define TILE_STEP(tile) (tile).count
+#else
+#define TILE_STEP(tile) KEY_TILE
+#endif
+
+#if SCORE_OPS & ARGS_BLOCKS
+#define SPLIT_KEYS(call, block, split, begin, end)                                                           \
+    blocks_deal(call, block, split, (call)->args->splits, begin, end)
+#else
+#define SPLIT_KEYS(call, block, split, begin, end)                                                           \
+    ((void)(block), split_keys((call)->args, split, begin, end))
+#endif
+
+// The keys [*begin, *end) become those of a split.
+void split_keys(const attention_args *a, int split, int *begin, int *end) {
+    *begin = (int)max((long)*begin, (long)split * a->split_keys);
+    *end = (int)min((long)*end, (long)(split + 1) * a->split_keys);
+}
+
+#if !PART_OF_PROBE
+__kernel void decode_lanes(FUSED_ARGUMENTS) {
+    FUSED_TAKE(ROWS, args.group);
+    const int all_rows = args.group * args.n_q;
+#if !RAGGED
+    const int passes = (all_rows + ROWS - 1) / ROWS;
+#endif
+    const int split = FUSED_PLACE(place.part % args.splits, (int)get_group_id(0)),
+              h_kv = FUSED_PLACE(place.head, (int)get_global_id(1) / passes),
+              first_row = FUSED_PLACE(place.part / args.splits, (int)get_global_id(1) % passes) * ROWS;
+    score_call call = SCORE_CALL;
+    query_rows rows;
+    rows.b = FUSED_PLACE(place.b, (int)get_global_id(2)), rows.split = split;
+    const mask_rows bounds = mask_rows_of(&args, table, rows.b);
+    rows.shift = bounds.item.shift;
+    int begin = INT_MAX, end = 0;          // the keys that some row sees
+    for (int s = 0; s < SLOT_VECTORS; s++) // also of places without a row
+        rows.scale[s] = rows.sum[s] = (VEC)(0.0f), rows.most[s] = (VEC)(-INFINITY);
+    for (int r = 0; r < ROWS; r++) {
+        // Rows past the end repeat the last one; they are not stored.
+        start_row(&call, &bounds, &rows, r, h_kv, min(first_row + r, all_rows - 1));
+        load_query(q + view_row(&args.q, rows.b, rows.head[r], rows.row[r]), rows.query[r]);
+        begin = min(begin, rows.first[r]);
+        end = max(end, rows.last[r]);
+    }
+    const block_rows block = {rows.b, rows.head[0], rows.head[ROWS - 1], 0, args.n_q - 1};
+    if (args.splits > 1) SPLIT_KEYS(&call, &block, split, &begin, &end);
+    const kv_buffers kv = KV_BUFFERS;
+#if PAST || PAGED
+    const kv_head keys = kv_keys(&args, &kv, rows.b, h_kv), values = kv_values(&args, &kv, rows.b, h_kv);
+    key_tile tile;
+    tile.first = begin;
+#else
+    key_tile tile = {kv_keys(&args, &kv, rows.b, h_kv), kv_values(&args, &kv, rows.b, h_kv), begin, 0, 0};
+#endif
+#if PAGED
+    kv_tile places[2][2];
+    int n = 0;
+#endif
+    for (tile.first = BLOCKS_NEXT(&call, &block, tile.first, end); tile.first < end;
+         tile.first = BLOCKS_NEXT(&call, &block, tile.first + TILE_STEP(tile), end)) {
+        tile.count = BLOCKS_RUN(&call, &block, tile.first, min(KEY_TILE, end - tile.first));
+        (void)SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, tile.first, tile.count));
+#if PAGED
+        // With blocks the next tile may be anywhere: each is looked up.
+        find_tile(&tile, places, (SCORE_OPS & ARGS_BLOCKS) ? 0 : n++, &keys, &values, end);
+#elif PAST
+        tile.left = kv_run(&keys, tile.first, end - tile.first), tile.count = min(tile.left, tile.count);
+        kv_take_part(&tile.keys, &keys, tile.first), kv_take_part(&tile.values, &values, tile.first);
+#else
+        tile.left = end - tile.first;
+#endif
+        add_tile(&call, &rows, &tile DROPOUT_VALUE);
+    }
+    for (int r = 0; r < ROWS && first_row + r < all_rows; r++) {
+        const int h = rows.head[r], i = rows.row[r];
+        const float sum = sum_of_row(&rows, r);
+        if (i >= bounds.item.q_length) continue;
+        store_row(out + view_row(&args.out, rows.b, h, i) + split * args.split_out, &rows, r,
+                  DROPOUT_SCALED(1.0f));
+        if (args.flags & ARGS_LSE)
+            softmax_store(lse, view_row(&args.lse, rows.b, h, i) + split * args.split_lse, args.flags,
+                          (softmax_state){ROW_OF(rows.most, r) * SCORE_TO_NATURAL, sum});
+    }
+}
+#endif

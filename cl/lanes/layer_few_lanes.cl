@@ -1,0 +1,94 @@
+// layer_few_lanes.cl: a whole self-attention layer of few rows in one launch, on devices whose work-item owns vector
+// registers: the work of linear_few_lanes.cl (queries, keys and values), of flash_lanes.cl, and of linear_few_lanes.cl again
+// (the result), part by part. The launch has a work-group a core, each one work-item, which take parts one at a time, in
+// order, and a part of the next step only when every part of the one before is done. So the cores are woken once.
+//
+// No group depends on another one's being run: a group that finds nothing to take looks again for a while and then leaves, and
+// whoever does the last part of a step finds the next one open. What groups tell one another by is OpenCL 1.2's atomics between
+// fences, which on CPU devices order memory; the planner takes this kernel on no others.
+// Called by the layer; leaves out norms, gates, keys from elsewhere, expressions of the caller's.
+#define PART_OF_LAYER 1
+#include "linear/linear_few_lanes.cl"
+#include "lanes/flash_lanes.cl"
+#include "args/layer_args.h"
+
+#if TYPE_Q != TYPE_KV || TYPE_Q != TYPE_OUT || PAST || PAGED || RAGGED || (SCORE_OPS & ARGS_MODS)
+#error "a small layer has one type, and its own keys in one view"
+#endif
+
+#define LOOKS_MOST 4096 // at what others do: tens of microseconds
+
+#if defined(__clang__) && (defined(__x86_64__) || defined(__aarch64__))
+#define MEMORY_FENCE __sync_synchronize() // PoCL 3.1's mem_fence orders no stores of other work-groups
+#else
+#define MEMORY_FENCE mem_fence(CLK_GLOBAL_MEM_FENCE)
+#endif
+
+// The next part of the `open` ones, or -1 where all of them are taken.
+int take_part(volatile __global int *taken, int open) {
+    for (int next = *taken; next < open; next = *taken)
+        if (atomic_cmpxchg(taken, next, next + 1) == next) return next;
+    return -1;
+}
+
+typedef struct small_steps {
+    int q, k, v, attention, all; // the parts up to the end of each
+} small_steps;
+
+small_steps steps_of(__global const small_layer *s, const attention_args *a) {
+    linear_args of;
+    small_steps to;
+    of = s->of[SMALL_Q], to.q = column_tiles(&of);
+    of = s->of[SMALL_K], to.k = to.q + column_tiles(&of);
+    of = s->of[SMALL_V], to.v = to.k + column_tiles(&of);
+    to.attention = to.v + a->batch * a->heads * s->tiles;
+    of = s->of[SMALL_OUT], to.all = to.attention + column_tiles(&of);
+    return to;
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void
+layer_few_lanes(FUSED_ARGUMENTS, __global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * wq,
+                __global const ELEMENT(TYPE_KV) * wk, __global const ELEMENT(TYPE_KV) * wv,
+                __global const ELEMENT(TYPE_KV) * wo, __global const ELEMENT(TYPE_BIAS) * bq,
+                __global const ELEMENT(TYPE_BIAS) * bk, __global const ELEMENT(TYPE_BIAS) * bv,
+                __global const ELEMENT(TYPE_BIAS) * bo, __global ELEMENT(TYPE_OUT) * y,
+                __global const ulong *turns, __global const int *positions, __global small_layer *shared) {
+    volatile __global int *taken = &shared->taken, *done = &shared->done, *left = &shared->left;
+    const small_steps steps = steps_of(shared, &args);
+    for (int looks = 0; looks < LOOKS_MOST;) {
+        const int ready = *done, open = ready < steps.v           ? steps.v
+                                        : ready < steps.attention ? steps.attention
+                                                                  : steps.all;
+        const int part = take_part(taken, open);
+        if (part < 0) {
+            looks = open == steps.all ? LOOKS_MOST : looks + 1;
+            continue;
+        }
+        looks = 0;
+        MEMORY_FENCE;
+        if (part < steps.v) {
+            const int which = part < steps.q ? SMALL_Q : part < steps.k ? SMALL_K : SMALL_V;
+            const linear_args of = shared->of[which];
+            const int tile = part - (which == SMALL_Q ? 0 : which == SMALL_K ? steps.q : steps.k);
+            project_columns(&of, x,
+                            which == SMALL_Q   ? wq
+                            : which == SMALL_K ? wk
+                                               : wv,
+                            which == SMALL_Q   ? bq
+                            : which == SMALL_K ? bk
+                                               : bv,
+                            out, turns, positions, tile * COLUMN_TILE);
+        } else if (part < steps.attention) {
+            const int n = part - steps.v, item = n / shared->tiles;
+            flash_lanes(FUSED_VALUES, n % shared->tiles, shared->tiles, item / args.heads, item % args.heads);
+        } else {
+            const linear_args of = shared->of[SMALL_OUT];
+            project_columns(&of, out, wo, bo, y, turns, positions, (part - steps.attention) * COLUMN_TILE);
+        }
+        MEMORY_FENCE;
+        atomic_inc(done);
+    }
+    // The last group leaves the counters as it found them.
+    if (atomic_inc(left) != (int)get_num_groups(0) - 1) return;
+    *taken = *done = *left = 0;
+}

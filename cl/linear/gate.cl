@@ -1,0 +1,16 @@
+// gate.cl: the gate of a layer: the heads' result times the sigmoid of what a projection of x has made, in place.
+#include "base/common.clh"
+#include "args/layer_args.h"
+
+// Global size: (rows * head size, batch * heads). Work-items past the end do nothing.
+__kernel void gate(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_Q) * gates,
+                   const gate_args args) {
+    const int n = (int)((long)get_global_id(0) / args.head_dim),
+              d = (int)((long)get_global_id(0) % args.head_dim);
+    const int b = (int)get_global_id(1) / args.heads, h = (int)get_global_id(1) % args.heads;
+    if ((long)get_global_id(0) >= (long)args.n * args.head_dim || b >= args.batch) return;
+    const float g =
+        LOAD(TYPE_Q, gates, view_at(&args.gate, b, 0, n, args.of_heads ? h : h * args.head_dim + d));
+    const long at = view_row(&args.x, b, h, n) + d;
+    STORE(TYPE_Q, x, at, LOAD(TYPE_Q, x, at) / (1.0f + exp(-g)));
+}

@@ -1,0 +1,240 @@
+// linear_few_lanes.cl: y = x W^T + bias for few rows, on devices whose work-item owns vector registers.
+// With few rows the time is that of reading W once, so nothing is packed: the reduction is in the lanes, x
+// and W are read as they lie, and each sum ends in a horizontal addition. Up to three projections of the same rows
+// share a launch. Local size 1; global size the sum of ceil(columns / COLUMN_TILE).
+//
+// Measured on a 2-core Zen 4 with PoCL 3.1, November 2026, 4096 x 4096: one row reads W at the machine's read
+// bandwidth with 8 columns at once (12 to 33 % slower with 4 to 1: the prefetcher wants several streams).
+// 20 rows of 512: adding up the lanes of 16 sums in one tree, and keeping the sums in registers up to there, 9 %.
+// On Zen 5 (processor time): bias and stores as vectors 7 %, blocks of 2 x 8 instead of 4 x 4 12 %. Rejected there: columns in
+// the lanes, W transposed block by block for all rows (as fast as 2 x 8 with 20 rows: the shuffles cost what the sums do).
+// Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
+// linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
+#define STORAGE_PAIRS
+#include "lanes/lanes.clh"
+#include "lanes/lanes_rope.clh"
+#include "args/linear_args.h"
+
+#define SPAN (2 * LANES)
+#define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)
+#if ROW_BLOCK > 8 || COLUMN_BLOCK > 16
+#error "ROW_BLOCK is at most 8, COLUMN_BLOCK 16: more would not be in registers"
+#endif
+#if ROPE && (COLUMN_BLOCK % 2 || COLUMN_TILE % COLUMN_BLOCK || ROW_BLOCK * COLUMN_BLOCK > 32)
+#error "with ROPE a block holds whole pairs, at most 16 of them"
+#endif
+
+// A pair of x in the order in which LOAD_PAIR gives W.
+#if TYPE_Q == TYPE_KV
+#define LOAD_X(p, i) LOAD_PAIR(TYPE_Q, p, i)
+#else
+#define LOAD_X(p, i) ORDER_PAIR(TYPE_KV, UNORDER_PAIR(TYPE_Q, LOAD_PAIR(TYPE_Q, p, i)))
+#endif
+
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+
+// sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
+REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
+                                  VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+    VEC acc[ROW_BLOCK][COLUMN_BLOCK];
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCK; r++) {
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) acc[r][n] = sum[r][n];
+    }
+    const int whole = count / SPAN * SPAN;
+    for (int k = 0; k < whole; k += SPAN) {
+        vec_pair xs[ROW_BLOCK];
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_X(x[r], k);
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) {
+            const vec_pair ws = LOAD_PAIR(TYPE_KV, w[n], k);
+#pragma unroll
+            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = fma(xs[r].b, ws.b, fma(xs[r].a, ws.a, acc[r][n]));
+        }
+    }
+    if (whole < count) {
+        vec_pair xs[ROW_BLOCK];
+#pragma unroll
+        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) {
+            const vec_pair ws = LOAD_PAIR_PART(TYPE_KV, w[n], whole, count - whole);
+#pragma unroll
+            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = fma(xs[r].b, ws.b, fma(xs[r].a, ws.a, acc[r][n]));
+        }
+    }
+#pragma unroll
+    for (int r = 0; r < ROW_BLOCK; r++) {
+#pragma unroll
+        for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = acc[r][n];
+    }
+}
+
+// The columns of y that a work-item has at once, and their rows of W. Those past the last repeat it and are not
+// stored.
+typedef struct column_block {
+    int count, d[COLUMN_BLOCK]; // d: column within its head
+    bool together;              // all exist, and follow one another in memory
+    long w[COLUMN_BLOCK], y[COLUMN_BLOCK];
+    float bias[SUM_GROUPS * LANES]; // of the sums of a block, in their order
+} column_block;
+
+// The rows likewise; b, i: batch item and row of the next block.
+typedef struct row_block {
+    int count, b, i;
+    long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
+} row_block;
+
+typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
+
+column_block take_columns(const linear_args *a, bias_pointer bias, int first, int last) {
+    column_block to;
+    to.count = min(COLUMN_BLOCK, last - first);
+    to.together = to.count == COLUMN_BLOCK;
+    for (int n = 0; n < COLUMN_BLOCK; n++) {
+        const int walked = first + min(n, to.count - 1), c = walk_column(a, walked),
+                  head = c / a->y_head_columns;
+        to.d[n] = walked % a->y_head_columns;
+        to.w[n] = a->w_offset + c * a->w_row;
+        to.y[n] = a->y_offset + head * a->y_head + c % a->y_head_columns;
+        to.together = to.together && to.y[n] == to.y[0] + n;
+        to.bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+    }
+    for (int k = COLUMN_BLOCK; k < SUM_GROUPS * LANES; k++) to.bias[k] = to.bias[k - COLUMN_BLOCK];
+    return to;
+}
+
+void take_rows(const linear_args *a, __global const int *table, row_block *to) {
+    to->count = 0;
+    for (int r = 0; r < ROW_BLOCK; r++) {
+        if (to->b == a->batch) { // past the last row; the first of a block always is one
+            to->x[r] = to->x[max(r, 1) - 1];
+            to->position[r] = to->position[max(r, 1) - 1];
+            continue;
+        }
+        to->x[r] = a->x_offset + to->b * a->x_batch + to->i * a->x_row;
+        to->y[r] = to->b * a->y_batch + to->i * a->y_row;
+        to->position[r] = ROPE ? rope_position(a, table, to->b, to->i) : 0;
+        to->count++;
+        if (++to->i == a->rows) to->i = 0, to->b++;
+    }
+}
+
+void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *rows,
+               const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
+    for (int r = 0; r < ROW_BLOCK; r++) {
+        for (int n = 0; n < COLUMN_BLOCK; n++) sum[r][n] = (VEC)(0.0f);
+    }
+    // A part of the reduction that is contiguous in x: a head, or all of it.
+    for (int k = 0, head = 0; k < a->reduction; k += a->x_head_columns, head++) {
+        x_pointer xs[ROW_BLOCK];
+        w_pointer ws[COLUMN_BLOCK];
+        for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
+        for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = w + columns->w[n] + k;
+        add_products(xs, ws, min(a->x_head_columns, a->reduction - k), sum);
+    }
+}
+
+// The sums of all lanes, plus the bias: LANES accumulators at a time, row after row.
+REGISTER_INLINE void finish_sums(const column_block *columns, VEC sum[ROW_BLOCK][COLUMN_BLOCK],
+                                 float y[SUM_GROUPS * LANES]) {
+#pragma unroll
+    for (int g = 0; g < SUM_GROUPS; g++) {
+        VEC t[LANES];
+#pragma unroll
+        for (int i = 0; i < LANES; i++) {
+            const int k = g * LANES + i;
+            t[i] = k < ROW_BLOCK * COLUMN_BLOCK ? sum[k / COLUMN_BLOCK % ROW_BLOCK][k % COLUMN_BLOCK]
+                                                : (VEC)(0.0f);
+        }
+        VSTORE(sum_each_lanes(t) + VLOAD(g, columns->bias), g, y);
+    }
+}
+
+#if ROPE
+// Turn the pairs of a block; all of them share vectors for cosine and sine. The rows and columns that repeat others are
+// turned, too: Intel's compiler 2026.2 crashed on loops that leave them out. What RoPE does not turn stays as it is.
+void turn_block(const linear_args *a, __global const ulong *turns, const row_block *rows,
+                const column_block *columns, float y[ROW_BLOCK * COLUMN_BLOCK]) {
+    float angle[16] = {0.0f}, c[16], s[16];
+#pragma unroll
+    for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
+        const int d = columns->d[2 * i % COLUMN_BLOCK];
+        const ulong part = d < a->rotary_dim ? (ulong)rows->position[2 * i / COLUMN_BLOCK] * turns[d / 2] : 0;
+        angle[i] = (float)as_long(part) * 0x1.0p-63f;
+    }
+    vstore16(cospi(vload16(0, angle)) * a->amplitude, 0, c);
+    vstore16(sinpi(vload16(0, angle)) * a->amplitude, 0, s);
+#pragma unroll
+    for (int i = 0; i < ROW_BLOCK * COLUMN_BLOCK / 2; i++) {
+        const bool turned = columns->d[2 * i % COLUMN_BLOCK] < a->rotary_dim;
+        const float y0 = y[2 * i], y1 = y[2 * i + 1];
+        y[2 * i] = turned ? y0 * c[i] - y1 * s[i] : y0;
+        y[2 * i + 1] = turned ? y1 * c[i] + y0 * s[i] : y1;
+    }
+}
+#endif
+
+void store_row(__global ELEMENT(TYPE_OUT) * y, const column_block *columns, const float *row) {
+#if TYPE_OUT == STORE_F32 && (COLUMN_BLOCK == 4 || COLUMN_BLOCK == 8 || COLUMN_BLOCK == 16)
+    if (columns->together) {
+        PASTE(vstore, COLUMN_BLOCK)(PASTE(vload, COLUMN_BLOCK)(0, row), 0, y + columns->y[0]);
+        return;
+    }
+#endif
+#pragma unroll
+    for (int n = 0; n < COLUMN_BLOCK; n++)
+        if (n < columns->count) STORE(TYPE_OUT, y, columns->y[n], row[n]);
+}
+
+// Columns [first, first + COLUMN_TILE) of one projection.
+void project_columns(const linear_args *a, x_pointer x, w_pointer w, bias_pointer bias,
+                     __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns, __global const int *table,
+                     int first) {
+    const int last = min(first + COLUMN_TILE, a->columns);
+    for (int column = first; column < last; column += COLUMN_BLOCK) {
+        const column_block columns = take_columns(a, bias, column, last);
+        row_block rows;
+        rows.b = rows.i = 0;
+        while (rows.b < a->batch) {
+            VEC sum[ROW_BLOCK][COLUMN_BLOCK];
+            float result[SUM_GROUPS * LANES];
+            take_rows(a, table, &rows);
+            sum_block(a, x, w, &rows, &columns, sum);
+            finish_sums(&columns, sum, result);
+#if ROPE
+            if (a->rotary_dim > 0) turn_block(a, turns, &rows, &columns, result);
+#endif
+            for (int r = 0; r < rows.count; r++)
+                store_row(y + rows.y[r], &columns, result + r * COLUMN_BLOCK);
+        }
+    }
+}
+
+int column_tiles(const linear_args *a) {
+    return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
+}
+
+#if !PART_OF_LAYER
+// Up to three projections of the same rows, such as those to q, k and v, whose results lie in one buffer: their tiles
+// of columns follow one another. One that does not exist has 0 columns.
+__kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,
+                               __global const ELEMENT(TYPE_KV) * w1, __global const ELEMENT(TYPE_KV) * w2,
+                               __global const ELEMENT(TYPE_BIAS) * bias0,
+                               __global const ELEMENT(TYPE_BIAS) * bias1,
+                               __global const ELEMENT(TYPE_BIAS) * bias2, __global ELEMENT(TYPE_OUT) * y,
+                               __global const ulong *turns, __global const int *table, linear_args args0,
+                               linear_args args1, linear_args args2) {
+    const int tile = (int)get_group_id(0), tiles0 = column_tiles(&args0),
+              tiles1 = tiles0 + column_tiles(&args1);
+    if (tile < tiles0)
+        project_columns(&args0, x, w0, bias0, y, turns, table, tile * COLUMN_TILE);
+    else if (tile < tiles1)
+        project_columns(&args1, x, w1, bias1, y, turns, table, (tile - tiles0) * COLUMN_TILE);
+    else
+        project_columns(&args2, x, w2, bias2, y, turns, table, (tile - tiles1) * COLUMN_TILE);
+}
+#endif

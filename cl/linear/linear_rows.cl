@@ -1,0 +1,237 @@
+// linear_rows.cl: y = x W^T + bias for few rows, on devices whose work-items are lanes of their own (GPUs), OpenCL C 1.2
+// alone. The time is that of reading W, so each element of it is read once for ROW_BLOCK rows: a work-item has four
+// columns at once, whose rows of W it reads in pieces of 16 bytes (32 of float32), all of them on their way together.
+// ROW_ITEMS neighbours share the four columns and read neighbouring pieces; their sums meet in local memory. x is read
+// from global memory by all teams of a group, which the caches answer. Sums are float32 whatever the storage.
+// Up to three projections of the same rows share a launch. Local size WORK_GROUP; global size (WORK_GROUP times the sum
+// of ceil(columns / COLUMN_TILE), ceil(B*rows / ROW_BLOCK)). Many rows are linear_tiles.cl's subject.
+//
+// Nothing is an array of a work-item's own: compilers that do not promote those keep them in memory.
+
+// Other defaults than knobs.clh's.
+#ifndef WORK_GROUP
+#define WORK_GROUP 128
+#endif
+#ifndef ROW_ITEMS
+#define ROW_ITEMS 32
+#endif
+#include "linear/linear_rope.clh"
+#include "tiles/subgroups.clh"
+
+#define PIECE 8 // elements of a row of W, or of x, that a work-item reads at once
+#define COLUMNS 4
+#define GROUP_TILE (WORK_GROUP / ROW_ITEMS * COLUMNS) // columns of a group
+#if ROW_BLOCK < 4
+#define PASS ROW_BLOCK // rows whose sums meet in local memory at once
+#else
+#define PASS 4
+#endif
+
+#if WORK_GROUP > 1024 || (WORK_GROUP & (WORK_GROUP - 1)) || ROW_ITEMS > WORK_GROUP ||                        \
+    (ROW_ITEMS & (ROW_ITEMS - 1))
+#error "WORK_GROUP and ROW_ITEMS are powers of two, ROW_ITEMS the smaller"
+#endif
+#if ROW_BLOCK != 1 && ROW_BLOCK != 2 && ROW_BLOCK != 4 && ROW_BLOCK != 8 && ROW_BLOCK != 16
+#error "ROW_BLOCK is 1, 2, 4, 8 or 16"
+#endif
+#if !STORE_IS_FLOAT(TYPE_KV)
+#error "weights are float32, float16 or bfloat16"
+#endif
+
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
+
+#ifdef FP_FAST_FMAF
+#define MAD(a, b, c) fma(a, b, c)
+#else
+#define MAD(a, b, c) mad(a, b, c)
+#endif
+
+#if WIDE
+// A piece as memory holds it, read by aligned loads, and the four floats of each half.
+#define RAW_0 uint8
+#define RAW_1 uint4
+#define RAW_2 uint4
+#define RAW(type) PASTE(RAW_, type)
+#define LOAD_RAW(type, p) PASTE(load_raw_, type)(p)
+#define LOW(type, raw) PASTE(four_, type)((raw).lo)
+#define HIGH(type, raw) PASTE(four_, type)((raw).hi)
+uint8 load_raw_0(__global const float *p) {
+    __global const uint4 *at = (__global const uint4 *)p;
+    return (uint8)(at[0], at[1]);
+}
+uint4 load_raw_1(__global const half *p) {
+    return *(__global const uint4 *)p;
+}
+uint4 load_raw_2(__global const ushort *p) {
+    return *(__global const uint4 *)p;
+}
+float4 four_0(uint4 bits) {
+    return as_float4(bits);
+}
+float4 four_1(uint2 bits) {
+    return vload_half4(0, (const half *)&bits);
+}
+float4 four_2(uint2 bits) {
+    return as_float4(convert_uint4(as_ushort4(bits)) << 16);
+}
+#endif
+
+// Names of a block's rows, by fours: PASS of them are summed at once.
+#define ROWS_1(DO) DO(0)
+#define ROWS_2(DO) DO(0) DO(1)
+#define ROWS_4(DO) DO(0) DO(1) DO(2) DO(3)
+#define ROWS_8(DO) ROWS_4(DO) DO(4) DO(5) DO(6) DO(7)
+#define ROWS_16(DO) ROWS_8(DO) DO(8) DO(9) DO(10) DO(11) DO(12) DO(13) DO(14) DO(15)
+#define EACH_ROW(DO) PASTE(ROWS_, ROW_BLOCK)(DO)
+
+// Where the k-th element of a row of x lies.
+long x_place(const linear_args *a, int k) {
+    if (a->x_head_columns == a->reduction) return k;
+    return k / a->x_head_columns * a->x_head + k % a->x_head_columns;
+}
+
+// What the rows of a block have in common for all work-items.
+typedef struct row_places {
+    long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
+} row_places;
+
+// Rows past the last repeat it; they are not stored.
+void place_rows(const linear_args *a, __global const int *table, long first, long last, int id,
+                __local row_places *to) {
+    for (int r = id; r < ROW_BLOCK; r += WORK_GROUP) {
+        const long row = min(first + r, last);
+        const int b = (int)(row / a->rows), i = (int)(row % a->rows);
+        to->x[r] = a->x_offset + b * a->x_batch + i * a->x_row;
+        to->y[r] = a->y_offset + b * a->y_batch + i * a->y_row;
+        to->position[r] = ROPE && a->rotary_dim > 0 ? rope_position(a, table, b, i) : 0;
+    }
+}
+
+// Add the sums of a team's work-items to those of its first: PASS rows of four columns each.
+void add_team(__local float4 sums[PASS][WORK_GROUP], int id) {
+    for (int step = ROW_ITEMS / 2; step > 0; step /= 2) {
+        barrier(CLK_LOCAL_MEM_FENCE); // what the step reads has been written
+        if (id % ROW_ITEMS < step) {
+            for (int r = 0; r < PASS; r++) sums[r][id] += sums[r][id + step];
+        }
+    }
+    barrier(CLK_LOCAL_MEM_FENCE); // the sums are whole
+}
+
+// Store rows [first, first + PASS) of the block, a pair of columns a work-item.
+void store_sums(const linear_args *a, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+                __global const ulong *turns, __local const row_places *rows, int first, int count, int column,
+                int id, __local const float4 sums[PASS][WORK_GROUP]) {
+    const int item = id % ROW_ITEMS, team = id - item;
+    for (int n = item; n < PASS * COLUMNS / 2; n += ROW_ITEMS) {
+        const int r = n / (COLUMNS / 2), pair = n % (COLUMNS / 2), walked = column + 2 * pair;
+        if (first + r >= count || walked >= a->columns) continue;
+        const bool both = walked + 1 < a->columns;
+        const int c0 = walk_column(a, walked), c1 = both ? walk_column(a, walked + 1) : c0;
+        __local const float2 *sum = (__local const float2 *)&sums[r][team];
+        float2 value = sum[pair];
+        if (a->flags & ARGS_BIAS)
+            value += (float2)(LOAD(TYPE_BIAS, bias, a->bias_offset + c0),
+                              LOAD(TYPE_BIAS, bias, a->bias_offset + c1));
+#if ROPE
+        value = turn_pair(a, turns, rows->position[first + r], walked % a->y_head_columns, value);
+#endif
+        const long to = rows->y[first + r];
+        STORE(TYPE_OUT, y, to + c0 / a->y_head_columns * a->y_head + c0 % a->y_head_columns, value.s0);
+        if (both)
+            STORE(TYPE_OUT, y, to + c1 / a->y_head_columns * a->y_head + c1 % a->y_head_columns, value.s1);
+    }
+}
+
+int column_tiles(const linear_args *a) {
+    return (a->columns + GROUP_TILE - 1) / GROUP_TILE;
+}
+
+// One of three projections of the same rows: what differs between them, field by field, because a pointer to one of three
+// arguments would keep them in memory.
+#define PICK(field) a.field = which == 0 ? a.field : which == 1 ? b->field : c->field
+linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int which) {
+    PICK(w_offset), PICK(w_row), PICK(bias_offset);
+    PICK(y_offset), PICK(y_batch), PICK(y_head), PICK(y_row);
+    PICK(position), PICK(columns), PICK(y_head_columns), PICK(flags), PICK(rotary_dim);
+    return a;
+}
+
+// The sums of row r: four columns, one float4. t0 to t7 are the elements of a piece of W, each of four columns.
+#define DECLARE(r) float4 sum##r = (float4)(0.0f);
+#define ADD_PIECE(r)                                                                                         \
+    {                                                                                                        \
+        const RAW(TYPE_Q) raw = LOAD_RAW(TYPE_Q, x_at + places.x[r]);                                        \
+        const float4 lo = LOW(TYPE_Q, raw), hi = HIGH(TYPE_Q, raw);                                          \
+        sum##r = MAD((float4)(lo.s0), t0, sum##r), sum##r = MAD((float4)(lo.s1), t1, sum##r);                \
+        sum##r = MAD((float4)(lo.s2), t2, sum##r), sum##r = MAD((float4)(lo.s3), t3, sum##r);                \
+        sum##r = MAD((float4)(hi.s0), t4, sum##r), sum##r = MAD((float4)(hi.s1), t5, sum##r);                \
+        sum##r = MAD((float4)(hi.s2), t6, sum##r), sum##r = MAD((float4)(hi.s3), t7, sum##r);                \
+    }
+#define ADD_ELEMENT(r) sum##r = MAD((float4)(LOAD(TYPE_Q, x, places.x[r] + at)), t, sum##r);
+#define KEEP(r) sums[r % PASS][id] = sum##r;
+#define STORE_PASS(first)                                                                                    \
+    add_team(sums, id);                                                                                      \
+    store_sums(&a, bias, y, turns, &places, first, count, column, id, sums);                                 \
+    barrier(CLK_LOCAL_MEM_FENCE); // the sums have been read
+
+// One that does not exist of the three has 0 columns.
+__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
+linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer bias0, bias_pointer bias1,
+            bias_pointer bias2, __global ELEMENT(TYPE_OUT) * y, __global const ulong *turns,
+            __global const int *table, linear_args args0, linear_args args1, linear_args args2) {
+    __local row_places places;
+    __local float4 sums[PASS][WORK_GROUP];
+    const int id = (int)get_local_id(0), item = id % ROW_ITEMS, group = (int)get_group_id(0);
+    const int tiles0 = column_tiles(&args0), tiles1 = tiles0 + column_tiles(&args1);
+    const int which = group < tiles0 ? 0 : group < tiles1 ? 1 : 2;
+    const linear_args a = pick(args0, &args1, &args2, which);
+    w_pointer w = (which == 0 ? w0 : which == 1 ? w1 : w2) + a.w_offset;
+    bias_pointer bias = which == 0 ? bias0 : which == 1 ? bias1 : bias2;
+    const int tile = group - (which == 0 ? 0 : which == 1 ? tiles0 : tiles1);
+    const int column = tile * GROUP_TILE + id / ROW_ITEMS * COLUMNS;
+    const long first_row = (long)get_global_id(1) * ROW_BLOCK, rows = (long)a.batch * a.rows;
+    const int count = (int)min(rows - first_row, (long)ROW_BLOCK);
+    // Columns past the last repeat it.
+    w_pointer c0 = w + walk_column(&a, min(column, a.columns - 1)) * a.w_row;
+    w_pointer c1 = w + walk_column(&a, min(column + 1, a.columns - 1)) * a.w_row;
+    w_pointer c2 = w + walk_column(&a, min(column + 2, a.columns - 1)) * a.w_row;
+    w_pointer c3 = w + walk_column(&a, min(column + 3, a.columns - 1)) * a.w_row;
+    EACH_ROW(DECLARE)
+    place_rows(&a, table, first_row, rows - 1, id, &places);
+    barrier(CLK_LOCAL_MEM_FENCE); // the places are there
+    int k = item;
+#if WIDE
+    const int whole = a.reduction / PIECE * PIECE;
+    for (k = item * PIECE; k < whole; k += ROW_ITEMS * PIECE) {
+        const RAW(TYPE_KV) raw0 = LOAD_RAW(TYPE_KV, c0 + k), raw1 = LOAD_RAW(TYPE_KV, c1 + k),
+                           raw2 = LOAD_RAW(TYPE_KV, c2 + k), raw3 = LOAD_RAW(TYPE_KV, c3 + k);
+        const float4 l0 = LOW(TYPE_KV, raw0), l1 = LOW(TYPE_KV, raw1), l2 = LOW(TYPE_KV, raw2),
+                     l3 = LOW(TYPE_KV, raw3), h0 = HIGH(TYPE_KV, raw0), h1 = HIGH(TYPE_KV, raw1),
+                     h2 = HIGH(TYPE_KV, raw2), h3 = HIGH(TYPE_KV, raw3);
+        const float4 t0 = (float4)(l0.s0, l1.s0, l2.s0, l3.s0), t1 = (float4)(l0.s1, l1.s1, l2.s1, l3.s1),
+                     t2 = (float4)(l0.s2, l1.s2, l2.s2, l3.s2), t3 = (float4)(l0.s3, l1.s3, l2.s3, l3.s3),
+                     t4 = (float4)(h0.s0, h1.s0, h2.s0, h3.s0), t5 = (float4)(h0.s1, h1.s1, h2.s1, h3.s1),
+                     t6 = (float4)(h0.s2, h1.s2, h2.s2, h3.s2), t7 = (float4)(h0.s3, h1.s3, h2.s3, h3.s3);
+        x_pointer x_at = x + x_place(&a, k);
+        EACH_ROW(ADD_PIECE)
+    }
+    k = whole + item;
+#endif
+    for (; k < a.reduction; k += ROW_ITEMS) {
+        const float4 t =
+            (float4)(LOAD(TYPE_KV, c0, k), LOAD(TYPE_KV, c1, k), LOAD(TYPE_KV, c2, k), LOAD(TYPE_KV, c3, k));
+        const long at = x_place(&a, k);
+        EACH_ROW(ADD_ELEMENT)
+    }
+    PASTE(ROWS_, PASS)
+    (KEEP) STORE_PASS(0)
+#if ROW_BLOCK > 4
+        KEEP(4) KEEP(5) KEEP(6) KEEP(7) STORE_PASS(4)
+#endif
+#if ROW_BLOCK > 8
+            KEEP(8) KEEP(9) KEEP(10) KEEP(11) STORE_PASS(8) KEEP(12) KEEP(13) KEEP(14) KEEP(15) STORE_PASS(12)
+#endif
+}

@@ -1,0 +1,161 @@
+// linear_tiles.cl: y = x W^T + bias for many rows, on devices whose work-items are lanes of their own (GPUs), OpenCL C 1.2
+// alone. A work-group has a tile of y in the registers of its work-items, on the micro-kernel of tiles.clh: rows of x and
+// rows of W come through local memory in chunks of the reduction and become float32 there, so that storage types mix
+// freely and no copy of W in another type is made. RoPE turns the result before it is stored: the two columns of a pair are
+// one work-item's. The rows of all batch items are one row set. Local size TILES_GROUP; global size (TILES_GROUP *
+// ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
+#include "tiles/tiles.clh"
+#include "linear/linear_rope.clh"
+#include "tiles/subgroups.clh"
+
+#if !STORE_IS_FLOAT(TYPE_KV)
+#error "weights are float32, float16 or bfloat16"
+#endif
+#if 2 * GROUP_COLUMNS * TILES_TURNED_PITCH > TILES_TURNED_FOURS + TILES_CHUNK_FOURS
+#error "half a tile of the result does not fit the local memory of a chunk"
+#endif
+
+typedef __global const ELEMENT(TYPE_Q) * x_pointer;
+typedef __global const ELEMENT(TYPE_KV) * w_pointer;
+typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
+
+// Where the rows of x and y and the rows of W lie that the tile is made of, once for all chunks.
+typedef struct tile_places {
+    long x[TILES_ROWS], y[TILES_ROWS];
+    long w[TILES_COLUMNS], y_column[TILES_COLUMNS];
+    float bias[TILES_COLUMNS];
+#if ROPE
+    long position[TILES_ROWS];
+    int column[TILES_COLUMNS]; // of the walk, within its head
+#endif
+} tile_places;
+
+// Which column of the tile the n-th line of its chunk is. Work-item tx has lines tx + GROUP_COLUMNS * j: with RoPE lines 0
+// and 1 of those are a pair, and 2 and 3.
+TILES_INLINE int line_column(int n) {
+#if ROPE
+    const int j = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS;
+    return j / 2 * 2 * GROUP_COLUMNS + 2 * tx + j % 2;
+#else
+    return n;
+#endif
+}
+
+// Rows and columns past the last repeat it; they are not stored.
+TILES_INLINE void place_tile(const linear_args *a, bias_pointer bias, __global const int *table,
+                             long first_row, int first_column, __local tile_places *to) {
+    for (int r = (int)get_local_id(0); r < TILES_ROWS; r += TILES_GROUP) {
+        const long row = min(first_row + r, (long)a->batch * a->rows - 1);
+        const int b = (int)(row / a->rows), i = (int)(row % a->rows);
+        to->x[r] = a->x_offset + b * a->x_batch + i * a->x_row;
+        to->y[r] = a->y_offset + b * a->y_batch + i * a->y_row;
+#if ROPE
+        to->position[r] = rope_position(a, table, b, i);
+#endif
+    }
+    for (int n = (int)get_local_id(0); n < TILES_COLUMNS; n += TILES_GROUP) {
+        const int walked = min(first_column + line_column(n), a->columns - 1), c = walk_column(a, walked);
+        to->w[n] = a->w_offset + c * a->w_row;
+        to->y_column[n] = c / a->y_head_columns * a->y_head + c % a->y_head_columns;
+        to->bias[n] = (a->flags & ARGS_BIAS) ? LOAD(TYPE_BIAS, bias, a->bias_offset + c) : 0.0f;
+#if ROPE
+        to->column[n] = walked % a->y_head_columns;
+#endif
+    }
+}
+
+typedef struct source {
+    const linear_args *args;
+    x_pointer x;
+    w_pointer w;
+    __local const tile_places *at;
+} source;
+
+// The d-th element of a row of x, whose heads may lie apart.
+TILES_INLINE float x_element(source from, int row, int d) {
+    const linear_args *a = from.args;
+    if (d >= a->reduction) return 0.0f;
+    return LOAD(TYPE_Q, from.x, from.at->x[row] + d / a->x_head_columns * a->x_head + d % a->x_head_columns);
+}
+
+// Chunks that a row holds whole, in one piece; and any chunk.
+#define FETCH_FOUR_X(from, row, d)                                                                           \
+    (float4)(x_element(from, row, d), x_element(from, row, d + 1), x_element(from, row, d + 2),              \
+             x_element(from, row, d + 3))
+#if WIDE == 2
+#define FETCH_WHOLE_X(from, row, d) LOAD_EIGHT(TYPE_Q, from.x + from.at->x[row], d)
+#define FETCH_WHOLE_W(from, row, d) LOAD_EIGHT(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_X(from, row, d) (float8)(FETCH_FOUR_X(from, row, d), FETCH_FOUR_X(from, row, d + 4))
+#define FETCH_W(from, row, d) LOAD_ROW_EIGHT(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+#else
+#define FETCH_WHOLE_X(from, row, d) LOAD_FOUR(TYPE_Q, from.x + from.at->x[row], d)
+#define FETCH_WHOLE_W(from, row, d) LOAD_FOUR(TYPE_KV, from.w + from.at->w[row], d)
+#define FETCH_X FETCH_FOUR_X
+#define FETCH_W(from, row, d) LOAD_ROW_FOUR(TYPE_KV, from.w + from.at->w[row], d, from.args->reduction)
+#endif
+#define PIECES (CHUNK / TILES_READ)
+TILES_DEFINE_LOAD_TURNED(load_whole_x, source, FETCH_WHOLE_X, PIECES)
+TILES_DEFINE_LOAD(load_whole_w, source, FETCH_WHOLE_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
+TILES_DEFINE_LOAD_TURNED(load_x, source, FETCH_X, PIECES)
+TILES_DEFINE_LOAD(load_w, source, FETCH_W, TILES_COLUMNS, PIECES, TILES_CHUNK_PITCH)
+
+// Store lines [first, first + 2 * GROUP_COLUMNS) of the tile, which lie in local memory as lines of rows, by the whole
+// group: neighbours take neighbouring columns.
+TILES_INLINE void store_lines(const linear_args *a, __local const float4 *lines,
+                              __local const tile_places *at, long rows, int columns, int first,
+                              __global const ulong *turns, __global ELEMENT(TYPE_OUT) * y) {
+    for (int n = (int)get_local_id(0); n < TILES_ROWS * GROUP_COLUMNS; n += TILES_GROUP) {
+        const int r = n / GROUP_COLUMNS, tx = n % GROUP_COLUMNS, n0 = first + tx, n1 = n0 + GROUP_COLUMNS;
+        __local const float *line = (__local const float *)(lines + tx * TILES_TURNED_PITCH) + r;
+        float2 value = (float2)(line[0], line[4 * GROUP_COLUMNS * TILES_TURNED_PITCH]);
+        value += (float2)(at->bias[n0], at->bias[n1]);
+        if (r >= rows) continue;
+#if ROPE
+        value = turn_pair(a, turns, at->position[r], at->column[n0], value);
+#endif
+        if (line_column(n0) < columns) STORE(TYPE_OUT, y, at->y[r] + at->y_column[n0], value.s0);
+        if (line_column(n1) < columns) STORE(TYPE_OUT, y, at->y[r] + at->y_column[n1], value.s1);
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
+linear_tiles(x_pointer x, w_pointer w, bias_pointer bias, __global ELEMENT(TYPE_OUT) * y,
+             __global const ulong *turns, __global const int *table, linear_args args) {
+    __local float4 tile[TILES_TURNED_FOURS + TILES_CHUNK_FOURS];
+    __local tile_places at;
+    __local float4 *const x_tile = tile, *const w_tile = tile + TILES_TURNED_FOURS;
+    const int tx = (int)get_local_id(0) % GROUP_COLUMNS, ty = (int)get_local_id(0) / GROUP_COLUMNS;
+    const long first_row = (long)get_group_id(0) * TILES_ROWS;
+    const int first_column = UNIFORM_ID(1) * TILES_COLUMNS;
+    const source from = {&args, x, w, &at};
+    tiles_sums sums;
+    tiles_clear(&sums);
+    place_tile(&args, bias, table, first_row, first_column, &at);
+    const int whole = args.x_head_columns == args.reduction ? args.reduction / CHUNK * CHUNK : 0;
+    for (int k = 0; k < whole; k += CHUNK) {
+        barrier(CLK_LOCAL_MEM_FENCE); // the places are there; what lay in the tile has been read
+        load_whole_x(x_tile, from, 0, TILES_ROWS - 1, k);
+        load_whole_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole
+        tiles_multiply(&sums, x_tile, w_tile, ty, tx, CHUNK / 4);
+    }
+    for (int k = whole; k < args.reduction; k += CHUNK) {
+        barrier(CLK_LOCAL_MEM_FENCE); // as above
+        load_x(x_tile, from, 0, TILES_ROWS - 1, k);
+        load_w(w_tile, from, 0, TILES_COLUMNS - 1, k);
+        barrier(CLK_LOCAL_MEM_FENCE); // the chunk is whole
+        tiles_multiply(&sums, x_tile, w_tile, ty, tx, CHUNK / 4);
+    }
+    const long rows = (long)args.batch * args.rows - first_row;
+    const int columns = args.columns - first_column;
+    barrier(CLK_LOCAL_MEM_FENCE); // the chunk has been read
+    tiles_write_rows(tile, tx, ty, sums.c0);
+    tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c1);
+    barrier(CLK_LOCAL_MEM_FENCE); // half of the result is there
+    store_lines(&args, tile, &at, rows, columns, 0, turns, y);
+    barrier(CLK_LOCAL_MEM_FENCE); // it has been read
+    tiles_write_rows(tile, tx, ty, sums.c2);
+    tiles_write_rows(tile, tx + GROUP_COLUMNS, ty, sums.c3);
+    barrier(CLK_LOCAL_MEM_FENCE); // and the other half
+    store_lines(&args, tile, &at, rows, columns, 2 * GROUP_COLUMNS, turns, y);
+}

@@ -1,0 +1,235 @@
+// flash_matrix.cl: tiled attention for bfloat16 on a matrix engine (matrix_tiles.clh), as flash_lanes.cl with both products
+// on tiles. A work-item is a whole work-group and owns 32 query rows, one per lane. S^T = K Q^T takes K as it lies in memory;
+// the weights of pairs of keys, rounded to bfloat16, are what O^T = V^T P^T takes; V^T comes packed into tiles, once a
+// key/value head (matrix_pack.cl). Softmax and masks are those of the lanes kernels and know nothing of tiles.
+// The base of the softmax is a whole number that moves only when a maximum passes it by BASE_SLACK, so that the output is
+// seldom rescaled, and then by a power of two; it is at most BASE_SLACK away from where weights are 1, far from the ends of
+// what float32 and bfloat16 hold. Leaves out score taps and heads above 256.
+// Global size: (row tiles * splits, heads, batch), local size 1. Enqueued by the attention entry.
+#ifndef TYPE_Q
+#define TYPE_Q STORE_BF16
+#endif
+#ifndef TYPE_KV
+#define TYPE_KV STORE_BF16
+#endif
+#define TILE_SCALES_SCORES 1
+#define TILE_ALIGN 32          // MATRIX_DEPTH
+#define RAGGED_PACKED_VALUES 1 // before ragged.clh, whoever includes it
+#include "lanes/lanes_dropout.clh"
+#include "lanes/lanes_softmax.clh"
+#include "matrix/matrix_tiles.clh"
+#include "call/fused.clh"
+
+#if TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || HEAD_DIM > 256 || HEAD_DIM_V > 256
+#error "q, k and v are bfloat16, with heads of at most 256"
+#endif
+#if MATRIX_PACK_KEYS != MATRIX_DEPTH
+#error "values are packed as tiles take them"
+#endif
+#if ROW_VECTORS != 2 || TILE_KV % MATRIX_DEPTH != 0 || TILE_KV > 512 || MATRIX_DEPTH % KEY_BLOCK != 0
+#error "rows are in two vectors; TILE_KV is a multiple of 32, at most 512, and KEY_BLOCK divides 32"
+#endif
+
+#define BASE_SLACK (8.0f / SCORE_TO_EXP2)                // a weight is at most 2^8
+#define KEY_WIDTH LANES_ROUND_UP(HEAD_DIM, MATRIX_DEPTH) // of a row of K in whole tiles
+#define VALUE_ROWS MATRIX_PACK_ROWS(HEAD_DIM_V)          // of V^T, in whole pairs of tiles
+#define VALUE_BLOCK (VALUE_ROWS * MATRIX_DEPTH)          // elements of 32 packed keys
+#define VALUE_AT(d, j) ((j) / MATRIX_DEPTH * VALUE_BLOCK + (d)*MATRIX_DEPTH + (j) % MATRIX_DEPTH)
+
+// S^T of 32 keys from key j on. Where a row is no whole number of tiles, or rows are missing, they are copied before.
+void multiply_keys(VEC *s_tile, const VEC *q_tile, const kv_head *keys, ushort *copy, int j, int n_kv) {
+    float *s = (float *)s_tile;
+    const uint *q = (const uint *)q_tile;
+#if HEAD_DIM % MATRIX_DEPTH == 0
+    if (j + MATRIX_DEPTH <= n_kv && kv_run(keys, j, MATRIX_DEPTH) == MATRIX_DEPTH) {
+        const kv_pointer k = kv_row_at(keys, j).at;
+        const long stride = kv_stride(keys, j);
+        MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, k, stride, MATRIX_SIDE * stride, MATRIX_DEPTH, q,
+                           KEY_WIDTH / MATRIX_DEPTH);
+        return;
+    }
+#endif
+    for (int r = 0; r < MATRIX_DEPTH; r++) {
+        const kv_pointer k = kv_row_at(keys, min(j + r, n_kv - 1)).at;
+        const int count = j + r < n_kv ? HEAD_DIM : 0;
+        for (int d = 0; d < KEY_WIDTH; d++) copy[r * KEY_WIDTH + d] = d < count ? k[d] : (ushort)0;
+    }
+    MATRIX_PRODUCT_2X2(MATRIX_FROM_ZERO, s, copy, KEY_WIDTH, MATRIX_SIDE * KEY_WIDTH, MATRIX_DEPTH, q,
+                       KEY_WIDTH / MATRIX_DEPTH);
+}
+
+// Scores of the block's 32 keys from its j-th on, from the products that are in their place.
+REGISTER_INLINE void keep_scores(VEC *s_tile, VEC *m, const tile_rows *t, int j) {
+#pragma unroll 1
+    for (int end = j + MATRIX_DEPTH; j < end; j += KEY_BLOCK) {
+        VEC s[KEY_BLOCK][ROW_VECTORS];
+#pragma unroll
+        for (int i = 0; i < KEY_BLOCK * ROW_VECTORS; i++)
+            s[i / ROW_VECTORS][i % ROW_VECTORS] = s_tile[j * ROW_VECTORS + i];
+        tile_keep_scores(s_tile, m, s, t, j);
+    }
+}
+
+// Whether some row's maximum passes its base. Where no key was seen the base is -infinity, which any other score passes.
+bool base_is_passed(const VEC *m, const row_softmax *x) {
+    VEC_INT above = m[0] > x->m[0] + BASE_SLACK;
+    for (int b = 1; b < ROW_VECTORS; b++) above |= m[b] > x->m[b] + BASE_SLACK;
+    const int8 a = above.lo | above.hi;
+    const int4 c = a.lo | a.hi;
+    return ((c.x | c.y) | (c.z | c.w)) != 0;
+}
+
+// The bases move to the next whole number; `met` and the output are of the rounded weights, x->l of the others.
+void move_base(row_softmax *x, VEC *met, VEC *o_tile, const VEC *m) {
+    for (int b = 0; b < ROW_VECTORS; b++) {
+        const VEC to = max_lanes(ceil(m[b]), x->m[b]);
+        const VEC keep = exp2_lanes((x->m[b] - softmax_base_lanes(to)) * SCORE_TO_EXP2);
+        x->m[b] = to;
+        x->l[b] *= keep, met[b] *= keep;
+        for (int d = 0; d < VALUE_ROWS; d++) o_tile[d * ROW_VECTORS + b] *= keep;
+    }
+}
+
+// Scores become weights, rounded, in pairs of keys.
+REGISTER_INLINE void scores_to_weights(VEC *p_tile, const VEC *s_tile, row_softmax *x, VEC *met, int count) {
+    VEC base[ROW_VECTORS], sum[ROW_VECTORS], rounded[ROW_VECTORS];
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++)
+        base[b] = softmax_base_lanes(x->m[b]), sum[b] = rounded[b] = (VEC)(0.0f);
+#pragma unroll 1
+    for (int j = 0; j < count; j += 2)
+#pragma unroll
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            const VEC first = exp2_lanes((s_tile[j * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
+            const VEC second = exp2_lanes((s_tile[(j + 1) * ROW_VECTORS + b] - base[b]) * SCORE_TO_EXP2);
+            const VEC_UINT pair = matrix_pair(first, second);
+            sum[b] += first, sum[b] += second;
+            rounded[b] += AS_VEC(pair << 16), rounded[b] += AS_VEC(pair & 0xffff0000u);
+            p_tile[j / 2 * ROW_VECTORS + b] = AS_VEC(pair);
+        }
+#pragma unroll
+    for (int b = 0; b < ROW_VECTORS; b++) x->l[b] += sum[b], met[b] += rounded[b];
+}
+
+// O^T += V^T P^T over `count` keys, whose values begin at v.
+void add_values(VEC *o_tile, const VEC *p_tile, kv_pointer v, int count) {
+    const uint *p = (const uint *)p_tile;
+    for (int d = 0; d < VALUE_ROWS; d += 2 * MATRIX_SIDE) {
+        float *o = (float *)(o_tile + d * ROW_VECTORS);
+        MATRIX_PRODUCT_2X2(MATRIX_FROM(o), o, v + VALUE_AT(d, 0), MATRIX_DEPTH, VALUE_AT(MATRIX_SIDE, 0),
+                           VALUE_BLOCK, p, count / MATRIX_DEPTH);
+    }
+}
+
+// The same where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
+void add_values_selected(VEC *o_tile, const VEC *p_tile, kv_pointer v, const tile_rows *t) {
+    for (int d = 0; d < HEAD_DIM_V; d++)
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            VEC o = o_tile[d * ROW_VECTORS + b];
+            for (int j = 0; j < t->count; j++) {
+                const VEC_UINT pair = AS_VEC_UINT(p_tile[j / 2 * ROW_VECTORS + b]);
+                const VEC p = AS_VEC(j % 2 != 0 ? pair & 0xffff0000u : pair << 16);
+                const VEC x = (VEC)(LOAD(TYPE_KV, v, VALUE_AT(d, j)));
+                o = select(o, fma(x, p, o), tile_sees(t, b, j));
+            }
+            o_tile[d * ROW_VECTORS + b] = o;
+        }
+}
+
+// False where a value of `count` keys is infinite or NaN.
+bool values_finite(kv_pointer v, int count) {
+    VEC sum = (VEC)(0.0f);
+    for (int i = 0; i < count * VALUE_ROWS; i += LANES)
+        sum = fma(LOAD_LANES(TYPE_KV, v, i), (VEC)(0.0f), sum);
+    return sum_lanes(sum) == 0.0f;
+}
+
+// Q in pairs of columns, transposed; empty sums.
+void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global const ushort *q,
+                const tile_rows *t) {
+    for (int d = 0; d < KEY_WIDTH / 2 * ROW_VECTORS; d++) q_tile[d] = (VEC)(0.0f);
+    LOAD_ROWS(pair, q_tile, q + view_row(&t->args->q, t->b, t->h, t->i0), t->args->q.row, t->rows, HEAD_DIM);
+    for (int d = 0; d < VALUE_ROWS * ROW_VECTORS; d++) o_tile[d] = (VEC)(0.0f);
+    for (int b = 0; b < ROW_VECTORS; b++)
+        x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f), met[b] = (VEC)(0.0f);
+}
+
+// The first block of keys from k0 on of which some row sees any.
+void next_block(tile_rows *t, int k0) {
+    for (t->next = k0;;) {
+        t->k0 = tile_pass_over(t, t->next);
+        if (t->k0 >= t->end) return;
+        t->count = tile_run(t, min(TILE_KV, t->end - t->k0));
+        t->next = t->k0 + t->count;
+        tile_look(t);
+        if (!TILE_SKIPS || t->count > 0) return;
+    }
+}
+
+__kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
+    // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
+    FUSED_TILE(LANE_ROWS, get_global_id);
+    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
+              split = group % args.splits, h_kv = h / args.group;
+    const mask_rows bounds = mask_rows_of(&args, table, b);
+    const score_call call = SCORE_CALL;
+    VEC q_tile[KEY_WIDTH / 2 * ROW_VECTORS] LANES_ALIGNED, o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED;
+    VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED, p_tile[TILE_KV / 2 * ROW_VECTORS] LANES_ALIGNED;
+    VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
+    ushort copy[MATRIX_DEPTH * KEY_WIDTH] LANES_ALIGNED;
+
+    tile_rows t;
+    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
+    t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
+    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
+    t.seen_tile = seen_tile;
+    t.call = &call;
+#if RAGGED
+    t.place = &place;
+#endif
+    if (t.rows <= 0) return;
+    tile_begin_mods(&t);
+    const long all = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : all,
+               begin = split * span;
+    tile_find_intervals(&t, &bounds, (int)min(begin, all), (int)min(begin + span, all));
+    const kv_buffers buffers = KV_BUFFERS;
+    const kv_head keys = kv_keys(&args, &buffers, b, h_kv);
+    const int last = PAST || RAGGED ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
+    row_softmax x;
+    VEC met[ROW_VECTORS], keep[ROW_VECTORS];
+    start_rows(q_tile, o_tile, &x, met, q, &t);
+    matrix_begin();
+
+    // Packed values are in blocks of 32 keys: what comes before the first key is hidden, as what comes after the last.
+    for (next_block(&t, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; next_block(&t, t.next)) {
+        const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
+        const kv_pointer values = v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
+        VEC m[ROW_VECTORS];
+        tile_load_bias(&t, &call);
+        for (int c = 0; c < ROW_VECTORS; c++) m[c] = (VEC)(-INFINITY);
+        for (int j = 0; j < count; j += MATRIX_DEPTH) {
+            multiply_keys(s_tile + j * ROW_VECTORS, q_tile, &keys, copy, t.k0 + j, last);
+            keep_scores(s_tile, m, &t, j);
+        }
+#if WEIGHTS
+        store_scores(weights, &t, s_tile);
+#endif
+        if (base_is_passed(m, &x)) move_base(&x, met, o_tile, m);
+        scores_to_weights(p_tile, s_tile, &x, met, count);
+        DROPOUT_DROP(p_tile, &t, true);
+        if (!tile_all_see(&t, 0, count) && !values_finite(values, count))
+            add_values_selected(o_tile, p_tile, values, &t);
+        else
+            add_values(o_tile, p_tile, values, count);
+    }
+
+    matrix_end();
+    finish_rows(&x, met, keep, o_tile, split == 0 ? table_sink(&args, table, h) * SCORE_UNIT : -INFINITY);
+#if WEIGHTS
+    finish_weights(weights, &t, &x);
+#endif
+    DROPOUT_SCALE_ROWS(keep);
+    store_rows(out + split * args.split_out + view_row(&args.out, b, h, t.i0), args.out.row, t.rows, o_tile,
+               keep);
+    if (args.flags & ARGS_LSE) store_lse(lse + split * args.split_lse, &args.lse, &t, &x);
+}

@@ -1,0 +1,73 @@
+// scores.cl: S = scale * Q K^T with softcap, bias and masks, the first step of the unfused path.
+// Plain on purpose: it runs on any OpenCL 1.2 device and is what the fused kernels are compared with. Each work-item
+// computes a block of BLOCK_ROWS x BLOCK_KEYS scores in registers, so that a value read from memory is used four
+// times. chunk.tap stops the pipeline early: the caller sees raw scores, or those after softcap, or after the masks.
+#include "call/fused.clh"
+
+#define BLOCK_ROWS 4
+#define BLOCK_KEYS 4
+
+// One scaled dot product up to the tap; -inf by selection where the tap is behind the masks.
+float scores_tapped(const score_call *c, const mask_rows *rows, const score_place *at, float s, int tap) {
+    if (at->j >= rows->item.kv_length) return -INFINITY; // past a length: reaches no output, not even a tap
+    if (tap == ARGS_TAP_RAW) return s;
+    s = score_cap(c->args, s);
+    if (tap == ARGS_TAP_SOFTCAP) return s;
+    s = score_own(c, at, score_add(at, s, score_bias(c, at), score_slope(c, at->h)));
+    const bool within = at->j >= mask_first_key(rows, at->i) && at->j < mask_last_key(rows, at->i);
+    return within && score_kept(c, at) ? s : -INFINITY;
+}
+
+// Global size: (key blocks, row blocks of the chunk, items of the chunk); item = b*heads + h.
+__kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLACE_ARGUMENTS,
+                     __global float *s, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
+                     const chunk_args chunk) {
+    FUSED_COPY;
+    const int item = chunk.first_item + (int)get_global_id(2);
+    const int b = item / args.heads, h = item % args.heads;
+    const int j0 = (int)get_global_id(0) * BLOCK_KEYS;
+    const int i0 = chunk.first_row + (int)get_global_id(1) * BLOCK_ROWS;
+    const mask_rows rows = mask_rows_of(&args, table, b);
+    const int i_end = min(min(args.n_q, rows.item.q_length), chunk.first_row + chunk.rows);
+    if (j0 >= args.n_kv || i0 >= i_end) return;
+#if RAGGED
+    ragged_move_call(&args, table, b);
+#endif
+    // With PAST there are no rows from the item's length on, and of an item without keys none at all; likewise of a sequence,
+    // where it ends others begin, or nothing does.
+#if PAST || RAGGED
+    const int last = rows.item.kv_length - 1, columns = j0 <= last ? args.head_dim : 0,
+              keys_read = last < 0 ? 0 : BLOCK_KEYS;
+#else
+    const int last = args.n_kv - 1, columns = args.head_dim, keys_read = BLOCK_KEYS;
+#endif
+
+    // A row or key past the end is computed from the last one and not stored: no branch in the loop, no read
+    // past a buffer.
+    __global const ELEMENT(TYPE_Q) * q_row[BLOCK_ROWS];
+    const kv_buffers kv = KV_KEYS_ONLY;
+    const kv_head keys = kv_keys(&args, &kv, b, h / args.group);
+    kv_row k_row[BLOCK_KEYS];
+    for (int r = 0; r < BLOCK_ROWS; r++) q_row[r] = q + view_row(&args.q, b, h, min(i0 + r, i_end - 1));
+    for (int c = 0; c < keys_read; c++) kv_row_put(&k_row[c], &keys, min(j0 + c, last));
+
+    float sum[BLOCK_ROWS][BLOCK_KEYS];
+    for (int r = 0; r < BLOCK_ROWS; r++)
+        for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = 0.0f;
+    for (int d = 0; d < columns; d++) {
+        float kv[BLOCK_KEYS];
+        for (int c = 0; c < BLOCK_KEYS; c++) kv[c] = kv_at(k_row[c], d);
+        for (int r = 0; r < BLOCK_ROWS; r++) {
+            const float qv = LOAD(TYPE_Q, q_row[r], d);
+            for (int c = 0; c < BLOCK_KEYS; c++) sum[r][c] = MULTIPLY_ADD(qv, kv[c], sum[r][c]);
+        }
+    }
+    const score_call call = SCORE_CALL;
+    const float scale = score_scale(&call, h);
+    for (int r = 0; r < BLOCK_ROWS && i0 + r < i_end; r++)
+        for (int c = 0; c < BLOCK_KEYS && j0 + c < args.n_kv; c++) {
+            const score_place at = {b, h, j0 + c, rows.item.shift, i0 + r};
+            s[view_at(&args.weights, b, h, at.i, at.j)] =
+                scores_tapped(&call, &rows, &at, sum[r][c] * scale, chunk.tap);
+        }
+}

@@ -1,0 +1,27 @@
+// merge.cl: two attention results over disjoint keys become one, in place (Dao et al. 2022, section 3.1).
+// One work-item a row, because every column needs both old log-sum-exps and the row's own is overwritten.
+#include "base/common.clh"
+
+// Global size: (rows, heads, batch).
+__kernel void merge(__global ELEMENT(TYPE_OUT) * out_a, __global float *lse_a,
+                    __global const ELEMENT(TYPE_OUT) * out_b, __global const float *lse_b,
+                    const merge_args args) {
+    const int i = (int)get_global_id(0), h = (int)get_global_id(1), b = (int)get_global_id(2);
+    if (i >= args.n_q || h >= args.heads || b >= args.batch) return;
+    const long at_a = view_row(&args.out_a, b, h, i), at_b = view_row(&args.out_b, b, h, i);
+    const long at_lse = view_row(&args.lse_a, b, h, i);
+    const float la = lse_a[at_lse], lb = lse_b[view_row(&args.lse_b, b, h, i)];
+    if (lb == -INFINITY) return; // b saw no key: the neutral element, whatever its out holds
+
+    const bool a_empty = la == -INFINITY;
+    const float m = fmax(la, lb);
+    const float wa = exp(la - m),
+                wb = exp(lb - m); // NaN if either log-sum-exp is NaN or +inf, as it should be
+    const float sum = wa + wb;
+    for (int d = 0; d < args.head_dim_v; d++) {
+        const float y = LOAD(TYPE_OUT, out_b, at_b + d);
+        const float x = a_empty ? 0.0f : LOAD(TYPE_OUT, out_a, at_a + d);
+        STORE(TYPE_OUT, out_a, at_a + d, a_empty ? y : (x * wa + y * wb) / sum);
+    }
+    lse_a[at_lse] = a_empty ? lb : m + log(sum);
+}

@@ -1,0 +1,239 @@
+// decode_groups.cl: attention of few query rows over many keys for devices that hide the time of a load behind other
+// work-items (GPUs). It is bound by reading K and V, so it reads each row of them once: a work-group owns one key/value
+// head, one range of the keys and up to four of the query rows that read that head (its group of query heads times Nq).
+//
+// A row of K or V is read by neighbouring work-items, eight numbers each in loads of 16 bytes (of 8, of int8), so that a
+// wave reads whole lines, and each work-item has four rows on their way before it uses the first. A chunk of keys, about as
+// many as the group has work-items, passes three steps: the partial products of a score meet in local memory, or through
+// shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V.
+// Barriers stand between the steps, and, where partial sums meet in local memory, twice in each block of keys.
+//
+// What a launch reads from global memory, of the keys that some row sees, each number once in its storage type:
+//   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
+// and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
+// that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
+// tests/check_decode_loads.sh counts the loads that compiled code makes.
+//
+// Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
+// weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).
+#ifndef WORK_GROUP
+#define WORK_GROUP 128
+#endif
+#include "tiles/decode_groups_scores.clh"
+#include "call/softmax.clh"
+
+// The largest, or the sum, of all work-items' numbers, the same bits in all of them.
+#if SUBGROUP
+#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
+        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
+        FOR_ROWS(of_subgroup)                                                                                \
+        if (SUBGROUP_LANE == 0) parts[SUBGROUP_NUMBER] = x;                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        x = parts[0];                                                                                        \
+        for (int n = 1; n < SUBGROUP_COUNT; n++) x = combine(x, parts[n]);                                   \
+        return x;                                                                                            \
+    }
+#define SUBGROUP_MAX(r, c) x c = subgroup_max(x c);
+#define SUBGROUP_SUM(r, c) x c = subgroup_sum(x c);
+#else
+#define DEFINE_REDUCTION(name, combine, of_subgroup)                                                         \
+    STEP_INLINE ROW_FLOATS name(const decode_group *g, ROW_FLOATS x) {                                       \
+        __local ROW_FLOATS *const parts = (__local ROW_FLOATS *)g->scratch;                                  \
+        parts[g->item] = x;                                                                                  \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        if (g->item < SIXTEEN) {                                                                             \
+            for (int n = g->item + SIXTEEN; n < WORK_GROUP; n += SIXTEEN) x = combine(x, parts[n]);          \
+            g->sixteen[g->item] = x;                                                                         \
+        }                                                                                                    \
+        barrier(CLK_LOCAL_MEM_FENCE);                                                                        \
+        x = g->sixteen[0];                                                                                   \
+        for (int n = 1; n < SIXTEEN; n++) x = combine(x, g->sixteen[n]);                                     \
+        return x;                                                                                            \
+    }
+#endif
+#define PLUS(x, y) ((x) + (y))
+DEFINE_REDUCTION(group_max, fmax, SUBGROUP_MAX)
+DEFINE_REDUCTION(group_sum, PLUS, SUBGROUP_SUM)
+
+// The running maximum of the rows, and the sums of this work-item's keys, by which the chunk before is scaled.
+typedef struct pass_state {
+    ROW_FLOATS m, l, keep;
+} pass_state;
+
+// The chunk's scores become weights.
+STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, bool partial) {
+    ROW_FLOATS most = (ROW_FLOATS)(-INFINITY);
+    for (int key = g->item; key < count; key += WORK_GROUP) most = fmax(most, g->weights[key]);
+    most = fmax(x->m, group_max(g, most));
+    const ROW_FLOATS base = most == (ROW_FLOATS)(-INFINITY) ? (ROW_FLOATS)(0.0f) : most;
+    x->keep = exp2((x->m - base) * SCORE_TO_EXP2);
+    x->m = most, x->l *= x->keep;
+    for (int key = g->item; key < count; key += WORK_GROUP) {
+        ROW_FLOATS p = exp2((g->weights[key] - base) * SCORE_TO_EXP2);
+        if (!partial) {
+            x->l += p;
+        } else {
+#define HIDE(r, c)                                                                                           \
+    if (row_sees(g, r, c0 + key))                                                                            \
+        x->l c += p c;                                                                                       \
+    else                                                                                                     \
+        p c = HIDDEN;
+            FOR_ROWS(HIDE)
+#undef HIDE
+        }
+        g->weights[key] = p;
+    }
+}
+
+#if DROPOUT
+// Of the chunk's weights those that dropout drops become 0: the work-items share fours of keys in a row.
+STEP_INLINE void drop_weights(const decode_group *g, const dropout_args *a, int c0, int count) {
+    const int quads = (c0 + count - 1) / 4 - c0 / 4 + 1;
+    __local float *weights = (__local float *)g->weights;
+    for (int x = g->item; x < quads * ROWS; x += WORK_GROUP) {
+        const int r = x % ROWS, first = (c0 / 4 + x / ROWS) * 4 - c0;
+        const uint drops =
+            dropout_drops(a, g->b, g->rows[r].h, g->rows[r].i + g->args->first_row, (c0 + first) / 4);
+        for (int key = first; key < first + 4; key++) {
+            if (key < 0 || key >= count || !(drops >> (key - first) & 1u)) continue;
+            if (weights[key * ROWS + r] != HIDDEN) weights[key * ROWS + r] = 0.0f;
+        }
+    }
+}
+#endif
+
+// A hidden NaN in V must not be multiplied by 0.
+float8 add_value(float8 acc, float weight, float8 v, bool partial) {
+    return partial && weight == HIDDEN ? acc : fma((float8)(weight), v, acc);
+}
+
+ROW_FLOATS weights_of(const decode_group *g, int key, int count) {
+    return key < count ? g->weights[key] : (ROW_FLOATS)(0.0f);
+}
+
+// acc += P V for the work-item's eight columns of the output.
+STEP_INLINE void add_values(row_eights *acc, const decode_group *g, const kv_head *values, int c0, int count,
+                            bool partial) {
+    const int lane = g->item % LANES_V, four = g->item / LANES_V;
+    const int end = four < BLOCK_V / 4 ? c0 + count : 0;
+    for (int key = 4 * four; key < count; key += BLOCK_V) {
+        key_eights v;
+        if (c0 + key + 4 <= end)
+            v = load_whole_block(values, c0 + key, 8 * lane, HEAD_DIM_V);
+        else
+            v = load_block(values, c0 + key, 8 * lane, HEAD_DIM_V, end);
+        const ROW_FLOATS w0 = weights_of(g, key, count), w1 = weights_of(g, key + 1, count),
+                         w2 = weights_of(g, key + 2, count), w3 = weights_of(g, key + 3, count);
+#define ADD(r, c)                                                                                            \
+    acc->row##r = add_value(acc->row##r, w0 c, v.k0, partial);                                               \
+    acc->row##r = add_value(acc->row##r, w1 c, v.k1, partial);                                               \
+    acc->row##r = add_value(acc->row##r, w2 c, v.k2, partial);                                               \
+    acc->row##r = add_value(acc->row##r, w3 c, v.k3, partial);
+        FOR_ROWS(ADD)
+#undef ADD
+    }
+}
+
+// The parts of row r's output that the work-items have meet, and are stored; 0 where the row saw nothing.
+STEP_INLINE void store_row(const decode_group *g, const row_eights *acc, const pass_state *state,
+                           __global ELEMENT(TYPE_OUT) * out, __global float *lse, __global const int *table,
+                           int split, int r, bool exists) {
+    const attention_args *a = g->args;
+    const pass_row at = g->rows[r];
+    const int lane = g->item % LANES_V, four = g->item / LANES_V;
+    float8 mine = acc->row0;
+    softmax_state x = {0.0f, 0.0f};
+#define TAKE(n, c)                                                                                           \
+    if (r == n) mine = acc->row##n, x.m = state->m c * SCORE_TO_NATURAL, x.l = state->l c;
+    FOR_ROWS(TAKE)
+#undef TAKE
+    float keep = 1.0f;
+    if ((a->flags & ARGS_SINK) && split == 0) {
+        const softmax_state with = softmax_add(x, table_sink(a, table, at.h));
+        keep = exp(x.m - softmax_base(with.m));
+        x = with;
+    }
+    const float factor = x.l == 0.0f ? 0.0f : keep / x.l;
+    barrier(CLK_LOCAL_MEM_FENCE); // what was there has been read
+    if (four < BLOCK_V / 4) vstore8(mine, four * LANES_V + lane, g->scratch);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    __global ELEMENT(TYPE_OUT) *to = out + split * a->split_out + view_row(&a->out, g->b, at.h, at.i);
+    for (int d = g->item; exists && d < HEAD_DIM_V; d += WORK_GROUP) {
+        float sum = 0.0f;
+        for (int n = 0; n < BLOCK_V / 4; n++) sum += g->scratch[n * LANES_V * 8 + d];
+        STORE(TYPE_OUT, to, d, x.l == 0.0f ? 0.0f : sum * factor);
+    }
+    if ((a->flags & ARGS_LSE) && g->item == 0 && exists)
+        softmax_store(lse, split * a->split_lse + view_row(&a->lse, g->b, at.h, at.i), a->flags, x);
+}
+
+// Global size: (splits * passes * WORK_GROUP, Hkv, B).
+__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) SUBGROUP_SIZED void
+decode_groups(FUSED_ARGUMENTS) {
+    __local float4 q_rows[ROWS * LANES_K * 2], scratch[SCRATCH / 4];
+    __local ROW_FLOATS weights[KEYS_CHUNK], sixteen[SIXTEEN];
+    __local pass_row rows[ROWS];
+    FUSED_TAKE(ROWS, args.group);
+    const int b = FUSED_PLACE(place.b, (int)get_global_id(2)),
+              h_kv = FUSED_PLACE(place.head, (int)get_global_id(1));
+    const mask_rows masks = mask_rows_of(&args, table, b);
+    const int total = min(args.n_q, masks.item.q_length) * args.group; // rows that read this head
+    const int passes = (args.n_q * args.group + ROWS - 1) / ROWS;
+    const int n = FUSED_PLACE(place.part, (int)get_group_id(0)), split = n / passes, row = n % passes * ROWS;
+    if (row >= total) return; // uniform: the whole group leaves
+
+    score_call call = SCORE_CALL;
+    const decode_group g = {&args,   &call,   rows, q_rows,           (__local float *)scratch,
+                            weights, sixteen, b,    masks.item.shift, GROUP_ITEM};
+    const block_rows block = {b, h_kv * args.group, (h_kv + 1) * args.group - 1, row / args.group,
+                              (min(row + ROWS, total) - 1) / args.group};
+    const mask_tile keys_of = BLOCKS_TILE(&call, &masks, &block, split);
+    const kv_buffers kv = KV_BUFFERS;
+    const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
+    if (g.item < ROWS) {
+        const int n = min(row + g.item, total - 1), i = n / args.group,
+                  h = h_kv * args.group + n % args.group;
+        const pass_row r = {h, i, mask_first_key(&masks, i), mask_last_key(&masks, i),
+                            score_scale(&call, h) * SCORE_UNIT};
+        rows[g.item] = r;
+    }
+    for (int x = g.item; x < ROWS * LANES_K * 8; x += WORK_GROUP) {
+        const int n = min(row + x / (LANES_K * 8), total - 1), d = x % (LANES_K * 8);
+        const long at = view_row(&args.q, b, h_kv * args.group + n % args.group, n / args.group);
+        ((__local float *)q_rows)[x] = d < HEAD_DIM ? LOAD(TYPE_Q, q, at + d) : 0.0f;
+    }
+
+    row_eights acc;
+#define CLEAR(r, c) acc.row##r = (float8)(0.0f);
+    FOR_ROWS(CLEAR)
+    pass_state x; // by members: of a list of constants Mesa's rusticl 22.3 made zeros
+    x.m = (ROW_FLOATS)(-INFINITY), x.l = (ROW_FLOATS)(0.0f);
+    for (int c0 = BLOCKS_NEXT(&call, &block, keys_of.begin, keys_of.end), step; c0 < keys_of.end;
+         c0 = BLOCKS_NEXT(&call, &block, c0 + step, keys_of.end)) {
+        const int count = BLOCKS_RUN(&call, &block, c0, min(KEYS_CHUNK, keys_of.end - c0));
+        step = BLOCKS_STEP(count, KEYS_CHUNK);
+        const bool partial = (!SCORE_WHOLE(call, BLOCKS_HOLD(&call, &block, c0, count)) && SCORE_MASKED) ||
+                             c0 < keys_of.all_begin || c0 + count > keys_of.all_end;
+        barrier(
+            CLK_LOCAL_MEM_FENCE); // the weights before have been read; in the first round, the rows are there
+        for (int t0 = 0; t0 < count; t0 += BLOCK_K) score_block(&g, &keys, c0, t0, count);
+        barrier(CLK_LOCAL_MEM_FENCE); // the scores are there
+        weigh(&g, &x, c0, count, partial);
+#define SCALE(r, c) acc.row##r *= x.keep c;
+        FOR_ROWS(SCALE)
+        barrier(CLK_LOCAL_MEM_FENCE); // the weights are there
+#if DROPOUT
+        drop_weights(&g, &dropout, c0, count);
+        barrier(CLK_LOCAL_MEM_FENCE); // each was another work-item's
+#endif
+        add_values(&acc, &g, &values, c0, count, partial);
+    }
+
+#define FINISH(r, c) acc.row##r = DROPOUT_SCALED(acc.row##r);
+    FOR_ROWS(FINISH)
+    barrier(CLK_LOCAL_MEM_FENCE); // the last numbers in scratch have been read
+    x.l = group_sum(&g, x.l);
+#pragma unroll 1 // once in the code
+    for (int r = 0; r < ROWS; r++) store_row(&g, &acc, &x, out, lse, table, split, r, row + r < total);
+}

@@ -1,0 +1,248 @@
+// flash_tiles.cl: flash attention for GPUs, OpenCL 1.2 alone: both products are register-tiled (tiles.clh).
+// A work-group owns TILES_ROWS query rows and walks over the keys TILES_COLUMNS at a time. Work-item (ty, tx) has the scores
+// of rows MICRO_ROWS * ty + 0, 1, ... with the keys tx + GROUP_COLUMNS * j, and of the output the same rows and the
+// columns 4 * (tx + GROUP_COLUMNS * c) + 0 to 3.
+//   S = Q K^T   by chunks of head columns.
+//   softmax     one maximum a row and tile: GROUP_COLUMNS partial ones through local memory, finished by a work-item a row;
+//               or, with SUBGROUP, in registers: a row's work-items are then neighbours in a sub-group.
+//               With DROPOUT a word for each work-item tells what is dropped.
+//   O += P V    by slices of GROUP_COLUMNS keys, the j-th key of every work-item: weights turned, [key][row], and V as it
+//               lies, [key][column].
+// Barriers are uniform: all loop bounds depend on the group alone.
+// With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
+#include "tiles/tiles.clh"
+#define SCORE_VECTORS // rows are in the elements of a vector
+#include "call/fused.clh"
+#include "call/softmax.clh"
+#include "tiles/flash_tiles_rows.clh"
+
+#if TILES_ROWS > TILES_GROUP
+#error "MICRO_ROWS is at most GROUP_COLUMNS: a row's maximum is finished by a work-item of its own"
+#endif
+#define CHUNK_FOURS(d0)                                                                                      \
+    (HEAD_DIM % CHUNK ? min(CHUNK, HEAD_DIM - (d0) + 3) / 4 : CHUNK / 4) // that hold columns
+#define PARTIAL_LINES FLASH_TILES_LINES(GROUP_COLUMNS, SUBGROUP)
+#define VALUE_PIECES (4 * GROUP_COLUMNS * OUT_QUADS / TILES_READ) // of a row of V
+#define SHARED_FOURS (FLASH_TILES_SHARED(MICRO_ROWS, GROUP_ROWS, GROUP_COLUMNS, CHUNK, HEAD_DIM_V) / 4)
+
+// The rows of Q of a head; or those of the tile's heads, each where `places` has it.
+#if HEAD_ROWS
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    __local const long *places;
+    int first;
+} query_rows;
+#define QUERY_ROW(from, row) ((from)->at + (from)->places[(row) - (from)->first])
+#define QUERY_PLACES __local long places[TILES_ROWS]
+#define FIND_QUERIES                                                                                         \
+    if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last))
+#define QUERY_ROWS                                                                                           \
+    { q, places, i0 }
+#else
+typedef struct query_rows {
+    __global const ELEMENT(TYPE_Q) * at;
+    long stride;
+} query_rows;
+#define QUERY_ROW(from, row) ((from)->at + (row) * (from)->stride)
+#define QUERY_PLACES
+#define FIND_QUERIES
+#define QUERY_ROWS                                                                                           \
+    { q + view_row(&args.q, b, h, 0), args.q.row }
+#endif
+// Where chunks end with the row no piece lies past its end, which compilers do not see.
+#define ROW_WIDTH(d) (HEAD_DIM % CHUNK ? HEAD_DIM : (d) + TILES_READ)
+#if WIDE == 2
+#define QUERY_PIECE(row, d, width) LOAD_ROW_EIGHT(TYPE_Q, row, d, width)
+#define KV_PIECE kv_row_eight
+#else
+#define QUERY_PIECE(row, d, width) LOAD_ROW_FOUR(TYPE_Q, row, d, width)
+#define KV_PIECE kv_four
+#endif
+#define QUERY_AT(from, row, d) QUERY_PIECE(QUERY_ROW(from, row), d, ROW_WIDTH(d))
+#define KEY_AT(from, row, d) KV_PIECE(kv_row_at(from, row), d, ROW_WIDTH(d))
+TILES_DEFINE_LOAD_TURNED(load_queries, const query_rows *, QUERY_AT, CHUNK / TILES_READ)
+TILES_DEFINE_LOAD(load_keys, const kv_head *, KEY_AT, TILES_COLUMNS, CHUNK / TILES_READ, TILES_CHUNK_PITCH)
+
+// A slice of V, of which the group needs to know whether it has a NaN or an infinity: false where these pieces have none.
+// Asked of the bits, exponent foremost, because Mesa's compiler takes any number times 0 for 0.
+TILES_INLINE bool load_values(__local float4 *to, const kv_head *values, int k0, int last) {
+    uint4 most = (uint4)(0);
+    TILES_EACH(GROUP_COLUMNS * VALUE_PIECES) {
+        const int row = TILES_PART_FROM(k0, VALUE_PIECES, last), piece = TILES_REST(VALUE_PIECES);
+        const TILES_PIECE x = KV_PIECE(kv_row_at(values, row), TILES_READ * piece, HEAD_DIM_V);
+        tiles_put(to + TILES_READ / 4 * TILES_NUMBER, x);
+#if WIDE == 2
+        most = max(most, max(as_uint4(x.lo) << 1, as_uint4(x.hi) << 1));
+#else
+        most = max(most, as_uint4(x) << 1);
+#endif
+    }
+    return max(max(most.s0, most.s1), max(most.s2, most.s3)) >= 0xff000000u;
+}
+
+// The largest of a work-item's scores in each row.
+TILES_INLINE VEC largest(const tiles_sums *s) {
+    return fmax(fmax(s->c0, s->c1), fmax(s->c2, s->c3));
+}
+
+#if DROPOUT
+// What dropout drops of the tile: of the four keys from 4 n on and a work-item's rows, MICRO_ROWS bits a key, in word n of
+// those rows. Each work-item finds one.
+TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, const score_rows *r,
+                               int first_row, int k0, int id) {
+    uint bits = 0;
+#pragma unroll 1 // for few registers
+    for (int x = 0; x < MICRO_ROWS; x++) {
+        const uint drops = dropout_drops(a, r->b, r->h, r->i + x + first_row, k0 / 4 + id % GROUP_COLUMNS);
+        for (int n = 0; n < 4; n++) bits |= (drops >> n & 1u) << (n * MICRO_ROWS + x);
+    }
+    dropped[id] = (int)bits;
+}
+#define DROPPED_WORDS TILES_GROUP
+#define FIND_DROPPED(rows, k0) find_dropped(strange + 4, &dropout, rows, args.first_row, k0, id)
+#define DROPPED_OF(key) ((uint)strange[4 + ty * GROUP_COLUMNS + (key) / 4] >> (key) % 4 * MICRO_ROWS)
+#define DROP(p, bits) select(p, (VEC)(0.0f), rows_unpack(bits))
+#define TILE_BEGIN(begin) ((begin) / 4 * 4) // fours of keys lie in one tile
+#else
+#define DROPPED_WORDS 0
+#define FIND_DROPPED(rows, k0)
+#define DROPPED_OF(key) 0
+#define DROP(p, bits) (p)
+#define TILE_BEGIN(begin) (begin)
+#endif
+
+// The next slice: scores become weights, which are returned, too. A hidden one is -0, which no weight is: it adds nothing,
+// and add_seen_values knows it. `dropped`, a bit for each row: of those that meet the values, 0.
+TILES_INLINE VEC weigh_slice(__local float4 *weights, int tx, int ty, tiles_sums *s, VEC base, uint *hidden,
+                             uint dropped) {
+    VEC p = exp2((s->c0 - base) * SCORE_TO_EXP2);
+    if (*hidden) p = select(p, (VEC)(-0.0f), rows_unpack(*hidden));
+    tiles_write_rows(weights, tx, ty, DROP(p, dropped & ~*hidden));
+    s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3, *hidden >>= MICRO_ROWS;
+    return p;
+}
+
+// A work-item a row: the maximum of the row's partial ones and of those before, m, to `bases`, and by how much sums of
+// before shrink to `keeps`. Returns the maximum.
+TILES_INLINE float finish_maximum(__local const float *partial, __local float *bases, __local float *keeps,
+                                  int row, float m) {
+    float most = m;
+    for (int x = 0; x < GROUP_COLUMNS; x++) most = fmax(most, partial[x * 4 * TILES_TURNED_PITCH + row]);
+    const float base = softmax_base(most);
+    bases[row] = base, keeps[row] = SHRINKS(m, base);
+    return most;
+}
+
+// What finish_sum takes: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
+TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int id, VEC l, ROWS_MAXIMA m) {
+    const int ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+#if SUBGROUP
+    l = rows_sum(l);
+    if (tx == 0) tiles_write_rows(partial, 0, ty, l), tiles_write_rows(bases, 0, ty, m);
+#else
+    tiles_write_rows(partial, tx, ty, l);
+    if (id < TILES_ROWS) ((__local float *)bases)[id] = m;
+#endif
+}
+
+// A work-item a row, whose maximum is in `bases`: the row's sum, with the sink. To `factors` what the output is multiplied
+// by, and to `bases` 1 where the row saw nothing. Returns its sum, and to *most its maximum: a struct returned by an always
+// inlined function makes clang declare noalias scopes, which Oclgrind 21.10 does not know.
+TILES_INLINE float finish_sum(__local const float *partial, __local float *bases, __local float *factors,
+                              int row, float sink, float *most) {
+    softmax_state x = {bases[row] * SCORE_TO_NATURAL, 0.0f};
+    for (int y = 0; y < PARTIAL_LINES; y++) x.l += partial[y * 4 * TILES_TURNED_PITCH + row];
+    float keep = 1.0f;
+    if (sink != -INFINITY) {
+        const softmax_state with = softmax_add(x, sink);
+        keep = exp(x.m - softmax_base(with.m));
+        x = with;
+    }
+    factors[row] = x.l == 0.0f ? 0.0f : keep / x.l;
+    bases[row] = x.l == 0.0f ? 1.0f : 0.0f;
+    *most = x.m;
+    return x.l;
+}
+
+// Global size: (row tiles * splits * TILES_GROUP, heads, batch); with HEAD_ROWS key/value heads.
+__kernel __attribute__((reqd_work_group_size(TILES_GROUP, 1, 1))) SUBGROUP_SIZED void
+TILES_KERNEL(FUSED_ARGUMENTS) {
+    __local float4 shared[SHARED_FOURS], partial[PARTIAL_LINES * TILES_TURNED_PITCH], bases[TILES_ROWS / 4],
+        keeps[TILES_ROWS / 4];
+    __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
+                  *row_keeps = (__local float *)keeps;
+    QUERY_PLACES;
+    __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
+    __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
+    __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
+    const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
+    FUSED_TILE(TILES_ROWS, UNIFORM_ID);
+    const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
+              h_kv = HEAD_ROWS ? h : h / args.group;
+    const mask_rows rows = mask_rows_of(&args, table, b);
+    const int share = HEAD_SHARE(args.group), rows_end = share * min(args.n_q, rows.item.q_length),
+              i_last = min(i0 + TILES_ROWS, rows_end) - 1;
+    if (i0 >= rows_end) return; // uniform: the whole group leaves
+    const mask_tile seen = mask_tile_of(&args, &rows, split, i0 / share, i_last / share);
+    FIND_QUERIES;
+    const query_rows queries = QUERY_ROWS;
+    const kv_buffers kv = KV_BUFFERS;
+    const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
+    const score_call call = SCORE_CALL;
+    out_sums acc;
+    out_clear(&acc);
+    VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
+    ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
+
+    for (int k0 = TILE_BEGIN(seen.begin); k0 < seen.end; k0 += TILES_COLUMNS) {
+        bool masked;
+        if (tile_sees_nothing(&call, b, h, i0, i_last, k0, seen.end, &masked)) continue; // uniform
+        const bool all_see = !masked && k0 >= seen.all_begin && k0 + TILES_COLUMNS <= seen.all_end;
+        tiles_sums s;
+        tiles_clear(&s);
+        for (int d0 = 0; d0 < HEAD_DIM; d0 += CHUNK) {
+            barrier(CLK_LOCAL_MEM_FENCE); // what lay there has been read
+            if (id == 0) strange[0] = 0, strange[1] = i0;
+            load_queries(tile_q, &queries, i0, i_last, d0);
+            load_keys(tile_k, &keys, k0, seen.end - 1, d0);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            tiles_multiply(&s, tile_q, tile_k, ty, tx, CHUNK_FOURS(d0));
+        }
+        // The row through local memory: what its rows see, two numbers each, is else kept in registers over all tiles.
+        const score_rows mine = {b, h, strange[1] + MICRO_ROWS * ty, i_last, seen.end - 1, &rows, masked};
+        uint hidden = finish_scores(&s, &call, &mine, k0 + tx, all_see);
+        FIND_DROPPED(&mine, k0);
+#if SUBGROUP
+        const VEC keep = rows_grow(&m, largest(&s)), base = rows_base(m);
+#else
+        tiles_write_rows(partial, tx, ty, largest(&s));
+        barrier(CLK_LOCAL_MEM_FENCE); // partial maxima are there, and K has been read
+        if (id < TILES_ROWS) m = finish_maximum(row_partial, row_bases, row_keeps, id, m);
+        barrier(CLK_LOCAL_MEM_FENCE);
+        const VEC base = tiles_read_rows(bases, 0, ty), keep = tiles_read_rows(keeps, 0, ty);
+#endif
+        l *= keep, out_scale(&acc, keep);
+        for (int j0 = k0; j0 < min(k0 + TILES_COLUMNS, seen.end); j0 += GROUP_COLUMNS) {
+            barrier(CLK_LOCAL_MEM_FENCE); // the slice before has been read
+            l += weigh_slice(tile_p, tx, ty, &s, base, &hidden, DROPPED_OF(j0 - k0 + tx));
+            if (load_values(tile_v, &values, j0, seen.end - 1) && !all_see) atomic_or(&strange[0], 1);
+            barrier(CLK_LOCAL_MEM_FENCE);
+            add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);
+        }
+    }
+
+    put_sums(partial, bases, id, l, m);
+    barrier(CLK_LOCAL_MEM_FENCE);
+    if (id < TILES_ROWS) {
+        const float sink = split == 0 ? table_sink(&args, table, HEAD_OF(&args, h, i0 + id)) : -INFINITY;
+        float most;
+        const float sum = finish_sum(row_partial, row_bases, row_keeps, id, sink, &most);
+        if ((args.flags & ARGS_LSE) && i0 + id < rows_end)
+            softmax_store(lse, split * args.split_lse + head_row(&args, &args.lse, b, h, i0 + id), args.flags,
+                          (softmax_state){most, sum});
+    }
+    barrier(CLK_LOCAL_MEM_FENCE);
+    const out_rows to = {out + split * args.split_out, &args, b, h, rows_end};
+    out_store(&to, &acc, i0 + MICRO_ROWS * ty, tx, DROPOUT_SCALED(tiles_read_rows(keeps, 0, ty)),
+              tiles_read_rows(bases, 0, ty));
+}

@@ -1,0 +1,357 @@
+// call.c: checks one attention call against the header's contract, and turns it into kernel arguments.
+// Nothing here is enqueued; every refusal names the option, what was seen and what would be accepted. What becomes of a
+// score is score.c's.
+#include "attention/call/call.h"
+
+#include <stddef.h>
+
+#include "attention/run/cascade.h"
+#include "attention/call/given.h"
+#include "attention/mods/mods.h"
+#include "base/bytes.h"
+#include "base/host.h"
+#include "device/workspace.h"
+#include "plan/families/family.h"
+#include "plan/planner.h"
+
+#define MAX_ROWS                                                                                             \
+    (INT32_MAX - 65536) // of q and of k: kernels count rows in 32 bits, and step past the end by a tile
+
+static clattn_status check_enums(clattn_context *c, const clattn_attention_params *p) {
+    if ((unsigned)p->scores_at >= CLATTN_TAP_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scores_at: %d is none of CLATTN_TAP_*",
+                                (int)p->scores_at);
+    if ((unsigned)p->cascade >= CLATTN_CASCADE_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "cascade: %d is none of CLATTN_CASCADE_*",
+                                (int)p->cascade);
+    if ((unsigned)p->kernel >= CLATTN_KERNEL_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kernel: %d is none of CLATTN_KERNEL_*",
+                                (int)p->kernel);
+    if (p->splits < 0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "splits: %d: must be 0 (the planner's choice) or more", (int)p->splits);
+    return CLATTN_OK;
+}
+
+// q, k, v and out each; then their shapes against one another, which give the letters.
+static clattn_status check_tensors(clattn_context *x, const clattn_attention_params *p, bool planning) {
+    const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
+    const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
+    TRY(cla_tensor_check(x, &p->q, 4, &q));
+    const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+    const int64_t items = cla_ragged_sequences(p), of_keys[4] = {packed_keys ? p->q.shape[0] : items,
+                                                                 p->q.shape[1], p->q.shape[2], p->q.shape[3]};
+    TRY(cla_kv_check(x, &p->kv, of_keys, items, planning));
+    TRY(cla_tensor_check(x, &p->out, 4, &out));
+    const int64_t *sq = p->q.shape;
+    const int64_t out_shape[4] = {sq[0], sq[1], sq[2], p->kv.v.shape[3]};
+    return cla_tensor_check_shape(x, &p->out, out_shape, &out);
+}
+
+static clattn_status check_sizes(clattn_context *x, const clattn_attention_params *p) {
+    const int64_t *sq = p->q.shape, *sk = p->kv.k.shape, *sv = p->kv.v.shape;
+    if (sq[3] == 0 || sv[3] == 0)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: head size 0: must be 1 or more",
+                                sq[3] ? "v" : "q");
+    const int64_t keys = cla_kv_count(&p->kv), longest = sq[2] > keys ? sq[2] : keys;
+    if (longest > MAX_ROWS)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: %lld rows: at most %d are possible",
+                                sq[2] > keys ? "q" : "k", (long long)longest, MAX_ROWS);
+    if (sk[1] == 0 ? sq[1] != 0 : sq[1] % sk[1] != 0)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "heads: H = %lld must be a multiple of Hkv = %lld: axes are q [B, H, Nq, D] "
+                                "and k [B, Hkv, Nkv, D], clattn_tensor_bshd views [B, N, H, D] so",
+                                (long long)sq[1], (long long)sk[1]);
+    const int64_t batch = cla_ragged_sequences(p);
+    if (batch * sq[1] > INT32_MAX)
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "q: B * H = %lld: must be below 2^31",
+                                (long long)(batch * sq[1]));
+    return CLATTN_OK;
+}
+
+static void fill_problem(call *c) {
+    const clattn_attention_params *p = &c->params;
+    const ragged_batch *r = &c->ragged;
+    c->problem = (problem){
+        .batch = (int)cla_ragged_sequences(p),
+        .heads = (int)p->q.shape[1],
+        .kv_heads = (int)p->kv.k.shape[1],
+        .n_q = r->given ? r->most_q : (int)p->q.shape[2],
+        .n_kv = r->given ? r->most_kv : (int)cla_kv_count(&p->kv),
+        .ragged = r->given,
+        .packed_rows = r->total_q,
+        .head_dim = (int)p->q.shape[3],
+        .head_dim_v = (int)p->kv.v.shape[3],
+        .type_q = p->q.type,
+        .type_kv = p->kv.k.type,
+        .type_out = p->out.type,
+        .type_bias = cla_tensor_given(&p->score.bias) ? p->score.bias.type : CLATTN_TYPE_F32,
+        .type_weights = cla_tensor_given(&p->weights) ? p->weights.type : CLATTN_TYPE_F32,
+        .past = cla_kv_has_past(&p->kv),
+        .paged = cla_kv_is_paged(&p->kv),
+        .shared_kv = p->rope.layout == CLATTN_ROPE_NONE && cla_kv_is_shared(&p->kv),
+        .score_ops = cla_score_flags(&p->score) & ARGS_SCORE_OPS,
+        .band = cla_score_band(&p->score),
+        .dropout = p->score.dropout > 0.0f,
+        .wants_weights = cla_tensor_given(&p->weights),
+        .wants_scores = cla_tensor_given(&p->scores),
+        .kernel = p->kernel,
+        .splits = p->splits,
+    };
+    c->empty = c->problem.batch == 0 || c->problem.heads == 0 || c->problem.n_q == 0 ||
+               (r->given && r->total_q == 0);
+}
+
+static clattn_status check_lse(const call *c, bool planning) {
+    const tensor_rule lse = {"lse", "[B, H, Nq]", TYPES_F32 | ANY_LAST_STRIDE, true, planning};
+    const clattn_tensor *t = &c->params.lse;
+    const int64_t *const shape = c->params.q.shape;
+    TRY(cla_tensor_check(c->context, t, 3, &lse));
+    for (int i = 0; i < 3; i++)
+        if (t->shape[i] != shape[i])
+            return cla_context_fail(
+                c->context, CLATTN_INVALID_ARGUMENT,
+                "lse: size %lld of axis %d does not fit: [B, H, Nq] must be [%lld,%lld,%lld]",
+                (long long)t->shape[i], i, (long long)shape[0], (long long)shape[1], (long long)shape[2]);
+    return CLATTN_OK;
+}
+
+static clattn_status check_optional_tensors(call *c, bool planning) {
+    const clattn_attention_params *p = &c->params;
+    clattn_context *x = c->context;
+    const problem *m = &c->problem;
+    const int64_t full[4] = {m->batch, m->heads, m->n_q, m->n_kv};
+    const tensor_rule weights = {"weights", "[B, H, Nq, Nkv]", TYPES_FLOAT, true, planning};
+    const tensor_rule scores = {"scores", "[B, H, Nq, Nkv]", TYPES_F32, true, planning};
+    const tensor_rule mask = {"mask", "[B, H, Nq, Nkv]", TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
+    const tensor_rule bias = {"bias", "[B, H, Nq, Nkv]", TYPES_FLOAT | ANY_LAST_STRIDE, false, planning};
+    if (cla_tensor_given(&p->lse)) TRY(check_lse(c, planning));
+    if (m->wants_weights) {
+        TRY(cla_tensor_check(x, &p->weights, 4, &weights));
+        TRY(cla_tensor_check_shape(x, &p->weights, full, &weights));
+    }
+    if (m->wants_scores) {
+        TRY(cla_tensor_check(x, &p->scores, 4, &scores));
+        TRY(cla_tensor_check_shape(x, &p->scores, full, &scores));
+    }
+    if (cla_tensor_given(&p->score.mask))
+        TRY(cla_tensor_check_broadcast(x, &p->score.mask, full, &mask, &c->args.mask));
+    if (cla_tensor_given(&p->score.bias))
+        TRY(cla_tensor_check_broadcast(x, &p->score.bias, full, &bias, &c->args.bias));
+    return CLATTN_OK;
+}
+
+static const char *const mod_buffer_names[CLATTN_MOD_BUFFERS] = {"mod_buffers[0]", "mod_buffers[1]",
+                                                                 "mod_buffers[2]", "mod_buffers[3]"};
+
+// What score_mod and mask_mod read, and what they become.
+static clattn_status check_mods(call *c, bool planning) {
+    const clattn_score *s = &c->params.score;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const clattn_tensor *t = &s->mod_buffers[n];
+        const tensor_rule rule = {mod_buffer_names[n], "1 to 4 axes", MOD_TYPES | ANY_LAST_STRIDE, false,
+                                  planning};
+        if (!cla_tensor_given(t)) continue;
+        if (!s->score_mod && !s->mask_mod)
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: is there for score_mod and mask_mod, and neither is given",
+                                    mod_buffer_names[n]);
+        TRY(cla_tensor_check(c->context, t, t->rank < 1 || t->rank > CLATTN_MAX_RANK ? 1 : t->rank, &rule));
+        if (cla_tensor_count(t) == 0)
+            return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: has no elements: each axis must have 1 or more",
+                                    mod_buffer_names[n]);
+    }
+    TRY(cla_mods_find(c->context, s, &c->mods));
+    for (int n = 0; n < 2; n++)
+        c->problem.lane_by_lane[n] = c->mods.lane_by_lane[n][0] ? c->mods.lane_by_lane[n] : NULL;
+    return CLATTN_OK;
+}
+
+// [B or 1, H or 1, row blocks, key blocks], dense or not.
+static clattn_status check_blocks(call *c, bool planning) {
+    const clattn_score *s = &c->params.score;
+    const clattn_tensor *t = &s->block_mask;
+    const problem *m = &c->problem;
+    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]",
+                              TYPES_BOOL | ANY_LAST_STRIDE, false, planning};
+    if (!cla_tensor_given(t)) return CLATTN_OK;
+    if (!s->mask_mod && !cla_tensor_given(&s->mask))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "block_mask: is there for mask and mask_mod, and neither is given");
+    TRY(cla_tensor_check(c->context, t, 4, &rule));
+    const int64_t shape[4] = {t->shape[0] == 1 ? 1 : m->batch, t->shape[1] == 1 ? 1 : m->heads,
+                              (m->n_q + ARGS_BLOCK_ROWS - 1) / ARGS_BLOCK_ROWS,
+                              (m->n_kv + ARGS_BLOCK_KEYS - 1) / ARGS_BLOCK_KEYS};
+    TRY(cla_tensor_check_shape(c->context, t, shape, &rule));
+    args_view *v = &c->args.blocks;
+    *v = cla_tensor_view(t);
+    v->batch = t->shape[0] == 1 ? 0 : v->batch;
+    v->head = t->shape[1] == 1 ? 0 : v->head;
+    v->column = t->stride[3];
+    return CLATTN_OK;
+}
+
+static void fill_args(call *c) {
+    const clattn_attention_params *p = &c->params;
+    const problem *m = &c->problem;
+    attention_args *a = &c->args;
+    a->q = cla_tensor_view(&p->q);
+    a->out = cla_tensor_view(&p->out);
+    if (cla_tensor_given(&p->lse)) a->lse = cla_tensor_view(&p->lse), a->flags |= ARGS_LSE;
+    if (m->wants_weights) a->weights = cla_tensor_view(&p->weights);
+    a->batch = m->batch, a->heads = m->heads, a->kv_heads = m->kv_heads;
+    a->group = m->kv_heads ? m->heads / m->kv_heads : 1;
+    a->n_q = m->n_q, a->n_kv = m->n_kv;
+    a->head_dim = m->head_dim, a->head_dim_v = m->head_dim_v;
+    a->splits = 1, a->split_keys = m->n_kv;
+    a->call_rows = m->n_q;
+    cla_score_fill(c, a);
+    if (c->ragged.given) a->flags |= ARGS_BATCH_ROWS, a->q.batch = a->out.batch = a->lse.batch = 0;
+    c->q = p->q.buffer;
+    cla_kv_fill(c);
+}
+
+// RoPE's copies come first, then the variant's own scratch.
+static void lay_out_workspace(call *c) {
+    const problem *m = &c->problem;
+    uint64_t at = 0;
+    if (c->turns) {
+        c->q_turned = at;
+        at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.q), clattn_type_size(m->type_q));
+        c->k_turned = at;
+        if (!c->keeps_keys)
+            at = cla_workspace_add(at, (uint64_t)cla_tensor_count(&c->params.kv.k),
+                                   clattn_type_size(m->type_kv));
+    }
+    c->variant_workspace = at;
+    uint64_t most = c->cascade.on ? c->cascade.workspace_bytes : c->variant.workspace_bytes;
+    if (c->few_rows && c->few_variant.workspace_bytes > most) most = c->few_variant.workspace_bytes;
+    c->workspace_bytes = at + most;
+    if (c->workspace_bytes > WORKSPACE_MOST) c->workspace_bytes = WORKSPACE_MOST;
+}
+
+void cla_call_leave_rope(call *c) {
+    c->turns = false;
+    lay_out_workspace(c);
+}
+
+// Of a call that was never checked, too, which has no context yet.
+void cla_call_release(call *c) {
+    if (c->arrays) cla_host_release(&c->context->host, c->arrays);
+    if (c->ragged.words) cla_host_release(&c->context->host, c->ragged.words);
+    c->ragged.words = NULL, c->ragged.limits = NULL;
+    c->table = c->with_sinks = c->frequencies = c->past_table = c->append_table = c->workspace = NULL;
+    c->arrays = NULL;
+}
+
+clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p) {
+    TRY(cla_program_get_spec(c->context, spec, p));
+    const int sums = spec->id == c->variant.family->id ? c->variant.sums : 0;
+    const bool fits = (size_t)work_group <= (*p)->group_limit || work_group == 1;
+    if (!fits) cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
+    if (fits && !cla_planner_learn_private(c->context, spec->id, sums, (*p)->private_bytes)) return CLATTN_OK;
+    return ENTRY_PLAN_AGAIN;
+}
+
+// Elements to which all rows of a tensor are aligned. RoPE's copies are dense, and they and a layer's parts lie at whole
+// multiples of 256 bytes in the workspace.
+static clattn_status find_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
+                                    int *rows) {
+    const int dense = (int)t->shape[3] | 16, own = copied ? dense & -dense : cla_tensor_row_alignment(t);
+    cl_mem buffer = copied || !t->buffer ? c->params.workspace : t->buffer;
+    int first;
+    TRY(cla_views_alignment(c->context, name, buffer, clattn_type_size(t->type), &first));
+    *rows = first < own ? first : own;
+    return CLATTN_OK;
+}
+
+// Asked only where some kernel reads whole pieces of rows; others take 1, which is always true.
+static clattn_status fill_alignments(call *c) {
+    const clattn_attention_params *p = &c->params;
+    problem *m = &c->problem;
+    m->align_q = m->align_k = m->align_v = 1;
+    if (!cla_planner_asks_alignment(c->context)) return CLATTN_OK;
+    TRY(find_alignment(c, "q", &p->q, c->turns, &m->align_q));
+    TRY(find_alignment(c, "k", &p->kv.k, c->turns && !c->keeps_keys, &m->align_k));
+    TRY(find_alignment(c, "v", &p->kv.v, false, &m->align_v));
+    if (!m->past) return CLATTN_OK;
+    int past_k, past_v;
+    TRY(find_alignment(c, "past_k", &p->kv.past_k, false, &past_k));
+    TRY(find_alignment(c, "past_v", &p->kv.past_v, false, &past_v));
+    m->align_k = past_k < m->align_k ? past_k : m->align_k;
+    m->align_v = past_v < m->align_v ? past_v : m->align_v;
+    return CLATTN_OK;
+}
+
+static clattn_status plan(call *c, bool keys_turned) {
+    c->turns = c->params.rope.layout != CLATTN_ROPE_NONE;
+    c->keeps_keys = keys_turned || c->problem.paged || cla_kv_appends(&c->params.kv);
+    TRY(fill_alignments(c));
+    const plan_input in = cla_planner_input(c->context, &c->problem);
+    if (cla_variant_choose(&in, &c->problem, &c->variant) != CLATTN_OK) {
+        char why[256];
+        cla_variant_refusal(&c->variant, why);
+        return cla_context_fail(c->context, CLATTN_UNSUPPORTED, "%s", why);
+    }
+    cla_mixed_plan(c, &in);
+    TRY(cla_cascade_plan(c, &in));
+    lay_out_workspace(c);
+    return CLATTN_OK;
+}
+
+void cla_call_mask_views(const clattn_score *s, call_views *v) {
+    cla_views_add(v, "mask", &s->mask, VIEW_READ);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        cla_views_add(v, mod_buffer_names[n], &s->mod_buffers[n], VIEW_READ);
+}
+
+// Attention weights are read again where the scores lie in them.
+void cla_call_views(const call *c, call_views *v) {
+    const clattn_attention_params *p = &c->params;
+    cla_views_add(v, "q", &p->q, VIEW_READ);
+    cla_kv_views(c, v);
+    cla_views_add(v, "out", &p->out, VIEW_WRITE);
+    cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
+    cla_views_add(v, "weights", &p->weights, VIEW_BOTH);
+    cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
+    cla_call_mask_views(&p->score, v);
+    cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
+    cla_views_add(v, "sinks_device", &p->score.sinks_device, VIEW_READ);
+    cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
+    cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
+    cla_views_add(v, "kv_lengths_device", &p->kv.kv_lengths_device, VIEW_READ);
+    if (p->rope.layout == CLATTN_ROPE_NONE) return;
+    cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
+    cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);
+}
+
+clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
+                             entry_purpose purpose, unsigned how, call *c) {
+    const bool planning = purpose != ENTRY_ENQUEUE, parts = how & CALL_PARTS, turned = how & CALL_KEYS_TURNED;
+    cla_bytes_zero(c, offsetof(call, params));
+    c->context = context;
+    if (params != &c->params) cla_bytes_copy(&c->params, params, sizeof c->params);
+    cla_given_attention(&(given_views){context, planning, parts, how & CALL_SIZES}, &c->params);
+    const clattn_attention_params *p = &c->params;
+    TRY(cla_kv_check_unbuilt(context, p, turned));
+    TRY(cla_score_check(context, &p->score));
+    TRY(check_enums(context, p));
+    TRY(cla_ragged_check_given(context, p));
+    TRY(check_tensors(context, p, planning || parts));
+    TRY(check_sizes(context, p));
+    TRY(cla_ragged_check(c, planning));
+    fill_problem(c);
+    TRY(check_optional_tensors(c, planning));
+    TRY(cla_sinks_check(c, planning));
+    TRY(check_mods(c, planning));
+    TRY(check_blocks(c, planning));
+    TRY(cla_score_take_arrays(c, !planning));
+    TRY(cla_kv_check_new(c, planning || parts));
+    TRY(cla_ragged_take_lengths(c, planning));
+    TRY(cla_rope_check(context, p, c->problem.head_dim, planning));
+    fill_args(c);
+    cla_kv_fill_new(c);
+    return plan(c, turned);
+}

@@ -1,0 +1,168 @@
+// append.c: see append.h.
+#include "attention/kv/append.h"
+
+#include "attention/call/call.h"
+
+#define GROUP 32 // work-items of a row, but on a CPU
+
+static knobs knobs_of(const clattn_context *c, const append *a) {
+    const append_side *side = a->k.rows ? &a->k : &a->v;
+    const uint64_t most = c->capabilities.max_work_item[0] < c->capabilities.max_work_group
+                              ? c->capabilities.max_work_item[0]
+                              : c->capabilities.max_work_group;
+    knobs k = {.type_q = (int)side->rows->type,
+               .type_kv = (int)side->cache->type,
+               .work_group = 1,
+               .ragged = a->packed,
+               .paged = a->pages != NULL,
+               .past = a->behind_past};
+    while (!c->capabilities.is_cpu && k.work_group < GROUP && (uint64_t)k.work_group * 2 <= most)
+        k.work_group *= 2;
+    if (!a->rope || !a->k.rows) return k;
+    k.rope = a->rope->layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1;
+    if (a->turned.positions) k.positions = cla_rope_positions_knob(a->rope);
+    return k;
+}
+
+// In groups that the compiled kernel allows.
+static clattn_status get_program(clattn_context *c, const append *a, knobs *k, program **p) {
+    *k = knobs_of(c, a);
+    TRY(cla_program_get(c, KERNEL_APPEND, k, p));
+    while (k->work_group > 1 && (size_t)k->work_group > (*p)->group_limit) {
+        k->work_group /= 2;
+        TRY(cla_program_get(c, KERNEL_APPEND, k, p));
+    }
+    return CLATTN_OK;
+}
+
+clattn_status cla_append_prepare(clattn_context *c, const append *a) {
+    knobs k;
+    program *p = NULL;
+    return get_program(c, a, &k, &p);
+}
+
+static double side_flops(const append_side *s) {
+    return s->rows ? PACE_MOVE_FLOPS * (s->scale ? 2.0 : 1.0) * (double)cla_tensor_count(s->rows) : 0.0;
+}
+double cla_append_flops(const append *a) {
+    return side_flops(&a->k) + side_flops(&a->v);
+}
+
+static append_args args_of(const append *a) {
+    const append_side *side = a->k.rows ? &a->k : &a->v;
+    const int64_t *shape = side->rows->shape;
+    append_args args = {.position = a->turned.position,
+                        .batch = (int)shape[0],
+                        .heads = (int)shape[1],
+                        .n = (int)shape[2],
+                        .capacity = a->capacity ? a->capacity : (int)side->cache->shape[2],
+                        .sequences = a->sequences,
+                        .rotary_dim = a->turned.rotary_dim,
+                        .flags = a->table ? ARGS_BATCH_ROWS : 0,
+                        .start = a->start,
+                        .circular = a->circular,
+                        .first_side = a->k.rows ? 0 : 1,
+                        .amplitude = a->turned.amplitude};
+    if (a->k.rows) {
+        args.k_new = cla_tensor_view(a->k.rows), args.k = cla_tensor_view(a->k.cache);
+        args.head_dim = (int)a->k.rows->shape[3];
+        if (a->k.scale) args.k_scale = cla_tensor_view(a->k.scale);
+    }
+    if (a->v.rows) {
+        args.v_new = cla_tensor_view(a->v.rows), args.v = cla_tensor_view(a->v.cache);
+        args.head_dim_v = (int)a->v.rows->shape[3];
+        if (a->v.scale) args.v_scale = cla_tensor_view(a->v.scale);
+    }
+    return args;
+}
+
+static void add_buffer(launch *l, const clattn_tensor *t) {
+    static const cl_mem none = NULL;
+    cla_launch_buffer(l, t ? &t->buffer : &none);
+}
+
+clattn_status cla_append_enqueue(chain *steps, const append *a) {
+    static const cl_mem none = NULL;
+    const append_side *side = a->k.rows ? &a->k : &a->v;
+    const append_args args = args_of(a);
+    knobs k;
+    launch l = {.flops = cla_append_flops(a), .cuts_first = true};
+    if (cla_tensor_count(side->rows) == 0) return CLATTN_OK;
+    TRY(get_program(steps->context, a, &k, &l.program));
+    const rope_source_args source =
+        k.positions ? cla_rope_source(a->rope, a->turned.positions) : (rope_source_args){0};
+    add_buffer(&l, a->k.rows), add_buffer(&l, a->v.rows);
+    add_buffer(&l, a->k.cache), add_buffer(&l, a->v.cache);
+    if (side->scale) add_buffer(&l, a->k.scale), add_buffer(&l, a->v.scale);
+    if (k.rope) cla_launch_buffer(&l, &a->turned.turns);
+    if (k.positions) add_buffer(&l, a->turned.positions);
+    cla_launch_buffer(&l, a->table ? a->table : &none);
+    if (a->pages) cla_launch_buffer(&l, a->block_table), cla_launch_value(&l, a->pages, sizeof *a->pages);
+    cla_launch_value(&l, &args, sizeof args);
+    if (k.past) cla_launch_value(&l, &a->past, sizeof a->past);
+    if (k.positions) cla_launch_value(&l, &source, sizeof source);
+    l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
+    l.global[0] = (size_t)args.n * l.local[0];
+    l.global[1] = (size_t)args.batch * (size_t)args.heads;
+    l.global[2] = a->k.rows && a->v.rows ? 2 : 1;
+    return cla_launch_enqueue(steps, &l);
+}
+
+typedef struct side_names {
+    const char *rows, *cache, *scale, *rows_axes, *cache_axes;
+} side_names;
+
+// New rows and their cache are alike but for their number, and for the batch of packed rows and of pages; a scale for each
+// row of int8.
+static clattn_status check_side(clattn_context *c, const append *a, const append_side *s,
+                                const side_names *names, bool planning) {
+    static const clattn_tensor none;
+    const tensor_rule rows = {names->rows, names->rows_axes, TYPES_FLOAT, false, planning};
+    const tensor_rule kept = {names->cache, names->cache_axes, TYPES_KV, true, planning};
+    const tensor_rule scale = {names->scale, "[B, Hkv, capacity]", TYPES_F32 | ANY_LAST_STRIDE, true,
+                               planning};
+    const int64_t *x = s->rows->shape, batch = a->packed || a->pages ? -1 : x[0];
+    TRY(cla_tensor_check(c, s->rows, 4, &rows));
+    TRY(cla_tensor_check(c, s->cache, 4, &kept));
+    TRY(cla_tensor_check_shape(c, s->cache, (const int64_t[4]){batch, x[1], -1, x[3]}, &kept));
+    if (x[3] < 1 || x[3] > INT32_MAX)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: head size %lld: must be 1 to 2^31 - 1",
+                                names->rows, (long long)x[3]);
+    if (x[0] > INT32_MAX || x[1] > INT32_MAX || x[0] * x[1] > INT32_MAX ||
+        s->cache->shape[2] > APPEND_MOST_ROWS)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "%s: B * Hkv must be below 2^31, and rows at most %d", names->cache,
+                                APPEND_MOST_ROWS);
+    return cla_kv_check_scale(c, s->scale ? s->scale : &none, s->cache, &scale);
+}
+
+clattn_status cla_append_check_tensors(clattn_context *c, const append *a, bool planning) {
+    static const side_names k = {"k_new", "k", "k_scale", "[B, Hkv, n, D]", "[B, Hkv, capacity, D]"},
+                            v = {"v_new", "v", "v_scale", "[B, Hkv, n, Dv]", "[B, Hkv, capacity, Dv]"};
+    if (a->k.rows) TRY(check_side(c, a, &a->k, &k, planning));
+    if (a->v.rows) TRY(check_side(c, a, &a->v, &v, planning));
+    if (!a->k.rows || !a->v.rows) return CLATTN_OK;
+    for (int i = 0; i < 3; i++)
+        if (a->k.rows->shape[i] != a->v.rows->shape[i] || a->k.cache->shape[i] != a->v.cache->shape[i])
+            return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                    "%s: its size of axis %d differs from %s's: keys and values go together",
+                                    a->k.rows->shape[i] != a->v.rows->shape[i] ? "v_new" : "v", i,
+                                    a->k.rows->shape[i] != a->v.rows->shape[i] ? "k_new" : "k");
+    if (a->k.rows->type == a->v.rows->type && a->k.cache->type == a->v.cache->type) return CLATTN_OK;
+    const bool rows = a->k.rows->type != a->v.rows->type;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "%s: its type differs from %s's: both must be stored alike", rows ? "v_new" : "v",
+                            rows ? "k_new" : "k");
+}
+
+clattn_status cla_append_check_start(clattn_context *c, const append *a, int64_t b, int64_t start,
+                                     int64_t rows) {
+    const append_side *side = a->k.rows ? &a->k : &a->v;
+    const int64_t capacity = side->cache->shape[2];
+    if (rows == 0 || (start >= 0 && (a->circular ? rows <= capacity : start + rows <= capacity)))
+        return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                            "start: %lld of item %lld with %lld rows leaves the cache of %lld%s",
+                            (long long)start, (long long)b, (long long)rows, (long long)capacity,
+                            a->circular && start >= 0 ? ", which they would fill more than once" : "");
+}

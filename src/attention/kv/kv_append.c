@@ -1,0 +1,138 @@
+// kv_append.c: k_new and v_new of an attention call: rows appended to its caches before it looks at them. They end where the
+// call's keys end, so that its lengths say where they go. Behind a past, which they leave as it is, the cache begins with the
+// first key that is not in it.
+
+#include "base/host.h"
+
+#include "attention/call/call.h"
+
+// Where the new rows of an item go, and how many they are: as many as query rows where those have lengths.
+typedef struct new_rows {
+    int64_t start, count;
+} new_rows;
+
+static new_rows rows_of(const call *c, int b) {
+    const clattn_score *s = &c->params.score;
+    const int64_t n = c->params.kv.k_new.shape[2], keys = cla_kv_length(c, b);
+    int64_t count = s->q_lengths && n == c->problem.n_q ? s->q_lengths[b] : n;
+    if (c->ragged.given) count = cla_ragged_rows(c, b);
+    return (new_rows){keys - count, count};
+}
+
+bool cla_kv_appends(const clattn_kv *kv) {
+    return cla_tensor_given(&kv->k_new);
+}
+
+static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale) {
+    return (append_side){rows, kept, cla_tensor_given(scale) ? scale : NULL};
+}
+
+// Packed rows lie as those of q do.
+static clattn_status check_batch(const call *c) {
+    const int64_t *s = c->params.kv.k_new.shape, batch = c->ragged.given ? 1 : c->problem.batch;
+    if (s[0] != batch)
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "k_new: %lld batch items: %lld are needed", (long long)s[0],
+                                (long long)batch);
+    if (!c->ragged.given || s[2] == c->ragged.total_q) return CLATTN_OK;
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                            "k_new: %lld rows: of a ragged batch they lie as the rows of q, which are %d",
+                            (long long)s[2], c->ragged.total_q);
+}
+
+// The values of a latent lie in its keys' rows, so that those of new rows come with them, and may be no others.
+static clattn_status check_latent(const call *c) {
+    const clattn_kv *kv = &c->params.kv;
+    if (!cla_kv_is_view(&kv->k_new, &kv->v_new))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "v_new: v is a view of k, and v_new is then the same view of k_new");
+    if (c->params.rope.layout == CLATTN_ROPE_NONE) return CLATTN_OK;
+    return cla_context_fail(
+        c->context, CLATTN_INVALID_ARGUMENT,
+        "rope: turns new keys, and v, which is a view of k, with them: turn k_new before");
+}
+
+clattn_status cla_kv_check_new(call *c, bool planning) {
+    const clattn_kv *kv = &c->params.kv;
+    append *a = &c->append;
+    if (cla_tensor_given(&kv->k_new) != cla_tensor_given(&kv->v_new))
+        return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: is absent, and %s is given: keys and values are appended together",
+                                cla_kv_appends(kv) ? "v_new" : "k_new",
+                                cla_kv_appends(kv) ? "k_new" : "v_new");
+    if (!cla_kv_appends(kv)) return CLATTN_OK;
+    a->k = side_of(&kv->k_new, &kv->k, &kv->k_scale);
+    a->v = side_of(&kv->v_new, &kv->v, &kv->v_scale);
+    a->packed = c->ragged.given, a->sequences = c->ragged.sequences;
+    if (cla_kv_is_paged(kv)) a->pages = &c->pages, a->block_table = &kv->block_table.buffer;
+    a->behind_past = cla_kv_has_past(kv);
+    a->capacity = (int)(a->behind_past ? kv->k.shape[2] : cla_kv_count(kv));
+    TRY(cla_append_check_tensors(c->context, a, planning));
+    if (cla_kv_is_latent_cache(kv)) {
+        TRY(check_latent(c));
+        a->v = (append_side){0};
+    }
+    TRY(check_batch(c));
+    for (int b = 0; !c->ragged.on_device && b < c->problem.batch; b++) {
+        const new_rows rows = rows_of(c, b);
+        if (rows.start < 0)
+            return cla_context_fail(
+                c->context, CLATTN_INVALID_ARGUMENT,
+                "k_new: %lld rows of item %lld are more than its %lld keys, which count them",
+                (long long)rows.count, (long long)b, (long long)(rows.start + rows.count));
+        const int past = cla_kv_past(kv, b);
+        if (rows.count > 0 && rows.start < past)
+            return cla_context_fail(
+                c->context, CLATTN_INVALID_ARGUMENT,
+                "k_new: %lld rows of item %d are not all behind its past of %d: it has %lld keys",
+                (long long)rows.count, b, past, (long long)(rows.start + rows.count));
+    }
+    return CLATTN_OK;
+}
+
+void cla_kv_fill_new(call *c) {
+    append *a = &c->append;
+    const clattn_rope *r = &c->params.rope;
+    if (!cla_kv_appends(&c->params.kv)) return;
+    a->start = c->problem.batch ? (int32_t)rows_of(c, 0).start : 0;
+    a->table = c->params.score.kv_lengths || c->params.score.q_lengths ? &c->append_table : NULL;
+    if (c->params.kv.past_lengths) a->table = &c->append_table;
+    if (c->ragged.given) a->table = &c->table;
+    a->past = (append_past_args){c->past.rows, -1};
+    if (c->params.kv.past_lengths) // behind the table's items, or where the call's table has them
+        a->past.word = c->ragged.given ? c->past.word : c->problem.batch * APPEND_ITEM_WORDS;
+    if (r->layout == CLATTN_ROPE_NONE) return;
+    a->rope = r;
+    a->turned = cla_rope_rows_of(c, false);
+    a->turned.position = r->position; // a new row's place counts the past
+}
+
+clattn_status cla_kv_append_prepare(const call *c) {
+    return cla_kv_appends(&c->params.kv) ? cla_append_prepare(c->context, &c->append) : CLATTN_OK;
+}
+
+double cla_kv_append_flops(const call *c) {
+    return cla_append_flops(&c->append);
+}
+
+clattn_status cla_kv_append_table(call *c, chain *steps) {
+    const size_t batch = (size_t)c->problem.batch, count = batch * (APPEND_ITEM_WORDS + 1);
+    if (!c->append.table || c->ragged.given) return CLATTN_OK;
+    int32_t *words = cla_host_take_zeroed(&c->context->host, count, sizeof *words);
+    if (!words)
+        return cla_context_fail(c->context, CLATTN_OUT_OF_MEMORY, "k_new: no host memory for its places");
+    for (int b = 0; b < c->problem.batch; b++) {
+        const new_rows rows = rows_of(c, b);
+        words[APPEND_ITEM_WORDS * b] = (int32_t)rows.start;
+        words[APPEND_ITEM_WORDS * b + 1] = (int32_t)rows.count;
+        words[APPEND_ITEM_WORDS * c->problem.batch + b] = cla_kv_past(&c->params.kv, b);
+    }
+    const clattn_status status = cla_chain_table(steps, words, count * sizeof *words, &c->append_table);
+    cla_host_release(&c->context->host, words);
+    return status;
+}
+
+clattn_status cla_kv_append_enqueue(call *c, chain *steps) {
+    c->append.turned.turns = c->frequencies;
+    return cla_kv_appends(&c->params.kv) ? cla_append_enqueue(steps, &c->append) : CLATTN_OK;
+}

@@ -1,0 +1,34 @@
+// mod_types.h: the types of an expression's parts, and what follows from them: what is not for vectors, what needs a guard, and what
+// no compiler takes. Used by mod_parse.c alone.
+#ifndef CLATTN_ATTENTION_MODS_MOD_TYPES_H
+#define CLATTN_ATTENTION_MODS_MOD_TYPES_H
+#include "attention/mods/mod_parse.h"
+
+typedef struct mod_parser {
+    const mod_source *source;
+    mod_tree *tree;
+    const char *at;
+    int depth;
+    char *why;        // not for vectors: the first reason counts
+    mod_fault *fault; // no expression
+} mod_parser;
+
+// Returns no node.
+#if defined(__GNUC__) && !defined(__MINGW32__)
+__attribute__((__format__(__printf__, 4, 5)))
+#endif
+int cla_mod_refuse(mod_parser *p, const char *at, int length, const char *format, ...);
+void cla_mod_note(mod_parser *p, const char *reason, const char *at, int length);
+
+// The node's own, from those of its parts; false: refused. A cast's type is set before; a binary operator binds by `level` as in
+// mod_parse.c.
+bool cla_mod_type_unary(mod_parser *p, mod_node *x);
+bool cla_mod_type_cast(mod_parser *p, mod_node *x, bool is_real);
+bool cla_mod_type_call(mod_parser *p, mod_node *x);
+bool cla_mod_type_conversion(mod_parser *p, mod_node *x, mod_type to);
+void cla_mod_type_load(mod_parser *p, mod_node *x);
+// A number becomes one of a whole type, or is refused.
+bool cla_mod_type_whole(mod_parser *p, mod_node *x, mod_type to);
+bool cla_mod_type_join(mod_parser *p, mod_node *x, int level);
+void cla_mod_type_choice(mod_parser *p, mod_node *x);
+#endif

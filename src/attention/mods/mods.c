@@ -1,0 +1,245 @@
+// mods.c: see mods.h.
+#include "attention/mods/mods.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "attention/mods/mod_scalar.h"
+#include "attention/mods/mod_vector.h"
+#include "attention/mods/mods_kept.h"
+#include "attention/call/tensor.h"
+#include "base/host.h"
+#include "base/text.h"
+
+// Text that grows; `at` is NULL once memory ran out.
+typedef struct writer {
+    char *at;
+    size_t used, room;
+} writer;
+
+static void put(writer *w, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    const int n = w->at ? vsnprintf(w->at + w->used, w->room - w->used, format, list) : 0;
+    va_end(list);
+    w->used += n > 0 ? (size_t)n : 0;
+}
+
+static const struct {
+    const char *element, *result, *load; // load is a format with the buffer's number
+    const char *vector, *loads;          // a vector of neighbours
+} types[CLATTN_TYPE_COUNT] = {
+    [CLATTN_TYPE_F32] = {"ELEMENT(0)", "float", "LOAD(0, m->b%d, at)", "VEC", "LOAD_LANES(0, m->b%d, at)"},
+    [CLATTN_TYPE_F16] = {"ELEMENT(1)", "float", "LOAD(1, m->b%d, at)", "VEC", "LOAD_LANES(1, m->b%d, at)"},
+    [CLATTN_TYPE_BF16] = {"ELEMENT(2)", "float", "LOAD(2, m->b%d, at)", "VEC", "LOAD_LANES(2, m->b%d, at)"},
+    [CLATTN_TYPE_BOOL] = {"uchar", "int", "m->b%d[at] != 0", "VEC_INT",
+                          "-(TO_VEC_INT(VLOAD(0, m->b%d + at)) != (VEC_INT)(0))"},
+    [CLATTN_TYPE_I8] = {"char", "int", "m->b%d[at]", "VEC_INT", "TO_VEC_INT(VLOAD(0, m->b%d + at))"},
+    [CLATTN_TYPE_I32] = {"int", "int", "m->b%d[at]", "VEC_INT", "VLOAD(0, m->b%d + at)"},
+};
+
+// The types of the buffers, as arguments of a kernel and as what a call has of them.
+static void put_arguments(writer *w, const mod_text *t) {
+    put(w, "\n#define MOD_ARGUMENTS");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, ", __global const %s *mod%d", types[t->buffers[n].type].element, n);
+    put(w, ", const mod_args mods\n#define MOD_CALL {&mods");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, ", mod%d", n);
+    put(w, "}\ntypedef struct mod_call {\n    const mod_args *args;\n");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (t->buffers[n].rank) put(w, "    __global const %s *b%d;\n", types[t->buffers[n].type].element, n);
+    put(w, "} mod_call;\n");
+}
+
+// bufferN(x0, x1, ...) of the caller's text, with as many numbers as the view has axes.
+static void put_reader(writer *w, const mod_text *t, int n) {
+    static const char *const taken[] = {"x0", "x0, x1", "x0, x1, x2", "x0, x1, x2, x3"},
+                             *const given[] = {"x0, 0, 0, 0", "x0, x1, 0, 0", "x0, x1, x2, 0",
+                                               "x0, x1, x2, x3"};
+    const int rank = t->buffers[n].rank;
+    if (!rank) return;
+    put(w, "%s mod_read%d(const mod_call *m, int x0, int x1, int x2, int x3) {\n",
+        types[t->buffers[n].type].result, n);
+    put(w, "    const long at = mod_element%d(&m->args->buffer[%d], x0, x1, x2, x3);\n    return ", rank, n);
+    put(w, types[t->buffers[n].type].load, n);
+    put(w, ";\n}\n#define buffer%d(%s) mod_read%d(clattn_call, %s)\n", n, taken[rank - 1], n,
+        given[rank - 1]);
+}
+
+// mod_runN: of neighbours along an axis; mod_gatherN: of anything.
+static void put_vector_reader(writer *w, const mod_text *t, int n) {
+    const int rank = t->buffers[n].rank;
+    if (!rank) return;
+    const char *const vector = types[t->buffers[n].type].vector;
+    put(w, "%s mod_gather%d(const mod_call *m, VEC_INT x0, VEC_INT x1, VEC_INT x2, VEC_INT x3) {\n", vector,
+        n);
+    put(w,
+        "    MOD_EACH_LANE(%s, mod_read%d(m, MOD_LANE(x0), MOD_LANE(x1), MOD_LANE(x2), MOD_LANE(x3)))\n}\n",
+        types[t->buffers[n].type].result, n);
+    put(w, "%s mod_run%d(const mod_call *m, int x0, int x1, int x2, int x3, const int axis) {\n", vector, n);
+    put(w,
+        "    if (mod_is_run(&m->args->buffer[%d], axis, axis == 0 ? x0 : axis == 1 ? x1 : axis == 2 ? x2 : "
+        "x3)) {\n",
+        n);
+    put(w, "        const long at = mod_element%d(&m->args->buffer[%d], x0, x1, x2, x3);\n        return ",
+        rank, n);
+    put(w, types[t->buffers[n].type].loads, n);
+    put(w, ";\n    }\n    const VEC_INT y = lane_numbers(), none = (VEC_INT)(0);\n    return mod_gather%d(m",
+        n);
+    for (int x = 0; x < 4; x++) put(w, ", x%d + (axis == %d ? y : none)", x, x);
+    put(w, ");\n}\n");
+}
+
+// What a kernel that defines MOD_LANES takes in place of the functions of numbers.
+static void put_vectors(writer *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
+    if (!forms[0][0] && !forms[1][0]) return;
+    put(w, "#if MOD_LANES && !" PROGRAM_PLAIN "\n");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_vector_reader(w, t, n);
+    for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) {
+        put(w, "#if MOD_LANES == %d\n", lanes);
+        for (int is_mask = 0; is_mask < 2; is_mask++)
+            if (forms[is_mask][lanes - 1])
+                put(w, "#define MOD_%s_LANES 1\n%s", is_mask ? "MASK" : "SCORE", forms[is_mask][lanes - 1]);
+        put(w, "#endif\n");
+    }
+    put(w, "#endif\n");
+}
+
+// The text begins in the first column of its first line, under its name.
+static void put_function(writer *w, const char *type, const char *name, const char *first, const char *text,
+                         const char *without) {
+    put(w, "%s own_%s(%sint b, int h, int i, int j, int row, int q_length, int kv_length,\n", type, name,
+        first);
+    // A product and a sum stay two roundings, in numbers as in vectors; where fma is not OpenCL's own (lanes.clh) it needs them as one.
+    put(w, "    const mod_call *clattn_call) {\n%s    return (%s)(\n",
+        text && strstr(text, "fma") ? "" : "#pragma OPENCL FP_CONTRACT OFF\n", type);
+    if (text)
+        put(w, "#line 1 \"%s\"\n%s\n", name, text);
+    else
+        put(w, "%s\n", without);
+    put(w, ");\n}\n");
+}
+
+static void write_text(const mod_text *t, writer *w, char *const scalars[2], char *forms[2][MOD_LANES_MOST]) {
+    put_arguments(w, t);
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
+    put_function(w, "float", "score_mod", "float score, ", scalars[0], "score");
+    put_function(w, "bool", "mask_mod", "", scalars[1], "true");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put(w, "#undef buffer%d\n", n);
+    put(w, "#line 1 \"mods.clh\"\n");
+    put_vectors(w, t, forms);
+}
+
+static mod_source source_of(const clattn_context *c, const mod_text *t, bool is_mask) {
+    mod_source s = {.text = is_mask ? t->mask : t->score, .is_mask = is_mask, .checked = !c->mods_unchecked};
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        s.buffers[n].rank = t->buffers[n].rank, s.buffers[n].type = t->buffers[n].type;
+    return s;
+}
+
+// A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
+static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char **scalar,
+                       char *forms[MOD_LANES_MOST]) {
+    const mod_source s = source_of(c, t, is_mask);
+    if (!s.text) return true;
+    *scalar = cla_mod_scalar(&c->host, &s);
+    if (!*scalar) return false;
+    for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[is_mask][0]; lanes++) {
+        forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[is_mask]);
+        if (!forms[lanes - 1] && !t->why[is_mask][0]) return false;
+    }
+    for (int lanes = 0; t->why[is_mask][0] && lanes < MOD_LANES_MOST; lanes++)
+        cla_host_release(&c->host, forms[lanes]), forms[lanes] = NULL;
+    return true;
+}
+
+static size_t length_of(const char *text) {
+    return text ? strlen(text) : 0;
+}
+
+// False: no memory.
+static bool make_inserted(const clattn_context *c, mod_text *t) {
+    char *scalars[2] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
+    writer w = {.room = 16384};
+    bool ok = true;
+    for (int is_mask = 0; ok && is_mask < 2; is_mask++)
+        ok = make_forms(c, t, is_mask, &scalars[is_mask], forms[is_mask]);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        w.room += length_of(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    w.room += length_of(scalars[0]) + length_of(scalars[1]);
+    w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
+    if (w.at) write_text(t, &w, scalars, forms);
+    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
+        cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
+    for (int n = 0; n < 2; n++) cla_host_release(&c->host, scalars[n]);
+    return w.at != NULL;
+}
+
+static clattn_status create(clattn_context *c, const clattn_score *s, mod_text **made) {
+    bool ok = true;
+    mod_text *t = *made = cla_host_take_zeroed(&c->host, 1, sizeof *t);
+    if (t) {
+        t->score = cla_text_copy(&c->host, s->score_mod, &ok);
+        t->mask = cla_text_copy(&c->host, s->mask_mod, &ok);
+    }
+    if (!t || !ok) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        if (!cla_tensor_given(&s->mod_buffers[n])) continue;
+        t->buffers[n].rank = s->mod_buffers[n].rank;
+        t->buffers[n].type = s->mod_buffers[n].type;
+    }
+    for (int is_mask = 0; is_mask < 2; is_mask++) {
+        const mod_source source = source_of(c, t, is_mask);
+        if (source.text) TRY(cla_mods_check_text(c, &source));
+    }
+    if (make_inserted(c, t)) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "score_mod: no host memory for its text");
+}
+
+static void tell_found(const mod_text *t, mods_found *found) {
+    found->inserted = t->inserted;
+    memcpy(found->lane_by_lane, t->why, sizeof found->lane_by_lane);
+}
+
+clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found) {
+    *found = (mods_found){.inserted = NULL};
+    if (!score->score_mod && !score->mask_mod) return CLATTN_OK;
+    cla_os_mutex_lock(&context->program_lock);
+    mod_text *t = cla_mods_find_text(context, score);
+    if (t) tell_found(t, found);
+    cla_os_mutex_unlock(&context->program_lock);
+    if (t) return CLATTN_OK;
+    const clattn_status status = create(context, score, &t);
+    if (status == CLATTN_OK) {
+        tell_found(t, found);
+        cla_mods_keep(context, t); // another thread may have come first: its text is as good
+    } else if (t) {
+        cla_mods_release_text(context, t);
+    }
+    return status;
+}
+
+mod_args cla_mods_arguments(const clattn_score *score) {
+    mod_args a = {0};
+    if (!score->score_mod && !score->mask_mod) return a;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
+        const clattn_tensor *t = &score->mod_buffers[n];
+        if (!cla_tensor_given(t)) continue;
+        a.buffer[n].offset = t->offset;
+        for (int x = 0; x < 4; x++) {
+            const int64_t size = x < t->rank ? t->shape[x] : 1;
+            a.buffer[n].size[x] = size < INT32_MAX ? (int32_t)size : INT32_MAX;
+            a.buffer[n].stride[x] = x < t->rank ? t->stride[x] : 0;
+        }
+    }
+    return a;
+}
+
+void cla_mods_set(const clattn_score *score, int score_ops, const mod_args *args, launch *l) {
+    if (!(score_ops & ARGS_MODS)) return;
+    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
+        if (cla_tensor_given(&score->mod_buffers[n])) cla_launch_buffer(l, &score->mod_buffers[n].buffer);
+    cla_launch_value(l, args, sizeof *args);
+}

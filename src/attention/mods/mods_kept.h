@@ -1,0 +1,29 @@
+// mods_kept.h: the texts of a context and the programs that were compiled of them: the MODS_KEPT used last. Those that go stay in
+// memory until every call that may have found them has ended.
+#ifndef CLATTN_ATTENTION_MODS_MODS_KEPT_H
+#define CLATTN_ATTENTION_MODS_MODS_KEPT_H
+#include "attention/mods/mod_parse.h"
+#include "program/program.h"
+
+#define MODS_KEPT 64 // about 1.3 MB each once compiled; the header says so
+
+// A text and what was written for it. The rank of a buffer that is not there is 0.
+typedef struct mod_text {
+    struct mod_text *next;
+    char *score, *mask; // copies; NULL: none
+    struct {
+        int rank;
+        clattn_type type;
+    } buffers[CLATTN_MOD_BUFFERS];
+    char *inserted;
+    // Of score_mod and mask_mod why they run lane by lane; empty: as vectors.
+    char why[2][MOD_WHY];
+    program *programs; // once it has gone
+} mod_text;
+
+void cla_mods_release_text(const clattn_context *c, mod_text *t);
+// The text of a score as the one used last, or NULL; the caller holds program_lock.
+mod_text *cla_mods_find_text(clattn_context *c, const clattn_score *s);
+// One more, after which some may go. Takes program_lock.
+void cla_mods_keep(clattn_context *c, mod_text *t);
+#endif

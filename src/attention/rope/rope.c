@@ -1,0 +1,234 @@
+// rope.c: rotary position embedding: frequencies, and rows of q and k, or of any tensor, turned into other memory or in place.
+// A frequency is handed to the kernel as the fraction of a full turn that one position adds, times 2^64:
+// integer arithmetic then reduces any position's angle exactly (see rope.cl).
+#include "attention/rope/rope.h"
+
+#include <math.h>
+
+#include "attention/call/call.h"
+#include "base/host.h"
+
+int cla_rope_width(const clattn_rope *r, int head_dim) {
+    return r->rotary_dim ? r->rotary_dim : head_dim;
+}
+
+rope_turn_range cla_rope_range(const clattn_rope *r) {
+    if (r->scaling == CLATTN_ROPE_SCALING_YARN)
+        return (rope_turn_range){r->beta_slow > 0.0 ? r->beta_slow : 1.0,
+                                 r->beta_fast > 0.0 ? r->beta_fast : 32.0};
+    return (rope_turn_range){r->low_factor > 0.0 ? r->low_factor : 1.0,
+                             r->high_factor > 0.0 ? r->high_factor : 4.0};
+}
+
+bool cla_rope_has_sections(const clattn_rope *r) {
+    return r->sections[0] || r->sections[1] || r->sections[2];
+}
+
+#define TWO_PI 6.283185307179586476925
+
+static double base_of(const clattn_rope *r, int width) {
+    const double base = r->base > 0.0 ? r->base : 10000.0;
+    double by = 1.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_NTK) by = r->factor;
+    if (r->scaling == CLATTN_ROPE_SCALING_DYNAMIC && r->length > r->original_length)
+        by = r->factor * r->length / r->original_length - (r->factor - 1.0);
+    return by > 1.0 ? base * pow(by, (double)width / (width - 2)) : base;
+}
+
+// The pair that makes so many turns in the original length, as a number between pairs.
+static double pair_of_turns(const clattn_rope *r, int width, double turns) {
+    return width * log(r->original_length / (turns * TWO_PI)) / (2.0 * log(base_of(r, width)));
+}
+
+// How much of pair d's frequency is divided by the factor: 0 none of it, 1 all.
+static double yarn_share(const clattn_rope *r, int width, int d) {
+    const rope_turn_range range = cla_rope_range(r);
+    double first = pair_of_turns(r, width, range.high), last = pair_of_turns(r, width, range.low);
+    if (!r->untruncated) first = floor(first), last = ceil(last);
+    first = fmax(first, 0.0), last = fmin(last, width - 1.0);
+    if (first == last) last += 0.001; // as Transformers has it
+    return fmin(fmax((d - first) / (last - first), 0.0), 1.0);
+}
+
+static double llama3_share(const clattn_rope *r, double turns_per_position) {
+    const rope_turn_range range = cla_rope_range(r);
+    const double turns = turns_per_position * r->original_length;
+    return fmin(fmax((range.high - turns) / (range.high - range.low), 0.0), 1.0);
+}
+
+// Turns per position of pair d, times 2^64; below one turn because base >= 1 and factor >= 1.
+static cl_ulong pair_turns(const clattn_rope *r, int width, int d) {
+    const double turns = pow(base_of(r, width), -2.0 * d / width) / TWO_PI;
+    double divided = 0.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_LINEAR) divided = 1.0;
+    if (r->scaling == CLATTN_ROPE_SCALING_YARN) divided = yarn_share(r, width, d);
+    if (r->scaling == CLATTN_ROPE_SCALING_LLAMA3) divided = llama3_share(r, turns);
+    return (cl_ulong)(((divided > 0.0 ? divided * turns / r->factor : 0.0) + (1.0 - divided) * turns) *
+                      18446744073709551616.0);
+}
+
+double cla_rope_amplitude(const clattn_rope *r) {
+    if (r->scaling != CLATTN_ROPE_SCALING_YARN) return 1.0;
+    return r->attention_factor > 0.0 ? r->attention_factor : 0.1 * log(r->factor) + 1.0;
+}
+
+clattn_status cla_rope_make_frequencies(clattn_context *c, const clattn_rope *r, int head_dim, chain *steps,
+                                        cl_mem *frequencies) {
+    const int width = cla_rope_width(r, head_dim);
+    cl_ulong *words = cla_host_take_zeroed(&c->host, (size_t)width / 2, sizeof *words);
+    if (!words) return cla_context_fail(c, CLATTN_OUT_OF_MEMORY, "rope: no host memory for its frequencies");
+    for (int d = 0; d < width / 2; d++) words[d] = pair_turns(r, width, d);
+    const clattn_status status =
+        cla_chain_table(steps, words, (size_t)width / 2 * sizeof *words, frequencies);
+    cla_host_release(&c->host, words);
+    return status;
+}
+
+args_view cla_rope_positions_view(const clattn_tensor *t) {
+    const int items = t->rank - 2;
+    return (args_view){.offset = t->offset,
+                       .batch = t->shape[items] == 1 ? 0 : t->stride[items],
+                       .head = items ? t->stride[0] : 0,
+                       .row = t->stride[items + 1]};
+}
+
+int cla_rope_positions_knob(const clattn_rope *r) {
+    return !cla_rope_has_sections(r) ? 1 : r->sections_interleaved ? 3 : 2;
+}
+
+rope_source_args cla_rope_source(const clattn_rope *r, const clattn_tensor *positions) {
+    const int32_t *sections = r->sections;
+    rope_source_args s = {.ends = {sections[0], sections[0] + sections[1]}};
+    if (r->sections_interleaved) s.ends[0] = sections[1], s.ends[1] = sections[2];
+    if (positions) s.positions = cla_rope_positions_view(positions);
+    return s;
+}
+
+static knobs knobs_of(const rope_turn *t) {
+    knobs k = {.type_q = (int)t->x->type, .type_out = (int)t->y_type, .ragged = t->sequences > 0};
+    if (t->rows.positions) k.positions = cla_rope_positions_knob(t->rope);
+    if (t->cos) k.cached = 1, k.type_bias = (int)t->cos->type;
+    return k;
+}
+
+// [P, R/2], of each position, or [B or 1, N, R/2], of each row.
+static args_view cached_view(const clattn_tensor *t) {
+    const int row = t->rank - 2;
+    return (args_view){.offset = t->offset,
+                       .batch = row && t->shape[0] != 1 ? t->stride[0] : 0,
+                       .row = t->stride[row],
+                       .column = t->stride[row + 1]};
+}
+
+static rope_source_args source_of(const rope_turn *t) {
+    rope_source_args s = cla_rope_source(t->rope, t->rows.positions);
+    if (t->cos) s.cos = cached_view(t->cos), s.sin = cached_view(t->sin);
+    if (t->cos && t->cos->rank == 2) s.cached_rows = (int32_t)t->cos->shape[0];
+    return s;
+}
+
+double cla_rope_turn_flops(const clattn_tensor *x) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
+}
+
+clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t) {
+    const knobs k = knobs_of(t);
+    program *p = NULL;
+    return cla_program_get(c, KERNEL_ROPE, &k, &p);
+}
+
+clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t) {
+    const rope_rows *r = &t->rows;
+    const clattn_tensor *x = t->x;
+    const knobs k = knobs_of(t);
+    const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
+    if (cla_tensor_count(x) == 0) return CLATTN_OK;
+    const rope_args a = {.x = cla_tensor_view(x),
+                         .y = t->y_view,
+                         .batch = t->sequences > 0 ? t->sequences : (int)x->shape[0],
+                         .heads = (int)h,
+                         .n = (int)n,
+                         .head_dim = (int)d,
+                         .rotary_dim = r->rotary_dim,
+                         .interleaved = r->interleaved,
+                         .position = r->position,
+                         .flags = r->flags,
+                         .past_word = r->past_word,
+                         .amplitude = r->amplitude};
+    const rope_source_args source = source_of(t);
+    const size_t items[3] = {(size_t)n * (size_t)(d - r->rotary_dim / 2), (size_t)(x->shape[0] * h), 1};
+    launch l = {.flops = cla_rope_turn_flops(x), .cuts_first = true};
+    TRY(cla_program_get(steps->context, KERNEL_ROPE, &k, &l.program));
+    cla_launch_items(&l, steps->context, items, (const size_t[3]){64, 1, 1});
+    cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, t->y);
+    cla_launch_buffer(&l, &r->turns);
+    cla_launch_buffer(&l, &r->table);
+    if (k.positions) cla_launch_buffer(&l, &r->positions->buffer);
+    if (k.cached) cla_launch_buffer(&l, &t->cos->buffer);
+    if (k.cached) cla_launch_buffer(&l, &t->sin->buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    if (k.positions || k.cached) cla_launch_value(&l, &source, sizeof source);
+    return cla_launch_enqueue(steps, &l);
+}
+
+clattn_status cla_rope_frequencies(call *c, chain *steps) {
+    if (c->frequencies) return CLATTN_OK;
+    TRY(cla_kv_past_table(c, steps));
+    return cla_rope_make_frequencies(c->context, &c->params.rope, c->problem.head_dim, steps,
+                                     &c->frequencies);
+}
+
+// Query rows move with the shift, keys with the past before them.
+rope_rows cla_rope_rows_of(const call *c, bool is_query) {
+    const clattn_rope *r = &c->params.rope;
+    rope_rows rows = {.rotary_dim = cla_rope_width(r, c->problem.head_dim),
+                      .amplitude = (float)cla_rope_amplitude(r),
+                      .interleaved = r->layout == CLATTN_ROPE_INTERLEAVED};
+    const bool own = !is_query && cla_tensor_given(&r->k_positions);
+    if (cla_tensor_given(&r->positions)) {
+        rows.positions = own ? &r->k_positions : &r->positions;
+        return rows;
+    }
+    const bool past = c->params.kv.past_lengths != NULL, packed = c->ragged.packed_keys;
+    const int start = is_query ? c->args.shift : cla_kv_past(&c->params.kv, 0);
+    rows.flags = is_query ? c->args.flags & ARGS_BATCH_ROWS : past && !packed ? ARGS_BATCH_ROWS : 0;
+    if (!is_query && past && packed) rows.past_word = c->past.word;
+    rows.position = r->position + (rows.flags || rows.past_word ? 0 : start);
+    return rows;
+}
+
+// One tensor [B, H, N, D] becomes a dense copy at `at` bytes of the workspace.
+static rope_turn turn_of(const call *c, bool is_query) {
+    const clattn_tensor *x = is_query ? &c->params.q : &c->params.kv.k;
+    const uint64_t at = is_query ? c->q_turned : c->k_turned;
+    const int64_t d = x->shape[3], n = x->shape[2], h = x->shape[1];
+    const bool packed = is_query ? c->ragged.given : c->ragged.packed_keys;
+    rope_turn t = {.rope = &c->params.rope, .x = x, .y = &c->workspace, .y_type = x->type};
+    t.y_view = (args_view){(int64_t)(at / clattn_type_size(x->type)), h * n * d, n * d, d, 1};
+    t.rows = cla_rope_rows_of(c, is_query);
+    t.rows.turns = c->frequencies, t.rows.table = is_query || packed ? c->table : c->past_table;
+    if (packed && !t.rows.positions) t.sequences = c->problem.batch;
+    if (packed) t.y_view.batch = 0;
+    return t;
+}
+
+clattn_status cla_rope_prepare(call *c) {
+    const rope_turn q = turn_of(c, true), k = turn_of(c, false);
+    TRY(cla_rope_turn_prepare(c->context, &q));
+    return c->keeps_keys ? CLATTN_OK : cla_rope_turn_prepare(c->context, &k);
+}
+
+double cla_rope_flops(const call *c) {
+    return cla_rope_turn_flops(&c->params.q) + (c->keeps_keys ? 0.0 : cla_rope_turn_flops(&c->params.kv.k));
+}
+
+clattn_status cla_rope_enqueue(call *c, chain *steps) {
+    const rope_turn q = turn_of(c, true), k = turn_of(c, false);
+    TRY(cla_rope_turn_enqueue(steps, &q));
+    c->args.q = q.y_view, c->q = c->workspace;
+    if (c->keeps_keys) return CLATTN_OK;
+    TRY(cla_rope_turn_enqueue(steps, &k));
+    c->args.k = k.y_view, c->k = c->workspace;
+    return CLATTN_OK;
+}

@@ -1,0 +1,238 @@
+// flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
+// keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
+#include "attention/call/call.h"
+#include "attention/score/dropout.h"
+#include "attention/mods/mods.h"
+#include "plan/families/family.h"
+
+// Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 four scales
+// and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
+_Static_assert(sizeof(attention_args) + sizeof(mod_args) + sizeof(past_args) + sizeof(dropout_args) +
+                           16 * sizeof(cl_mem) <=
+                       LAUNCH_MAX_BYTES &&
+                   sizeof(attention_args) + sizeof(past_args) + sizeof(past_scale_args) +
+                           16 * sizeof(cl_mem) <=
+                       LAUNCH_MAX_BYTES,
+               "the arguments of a launch fit every device");
+
+static size_t divide_up(size_t n, size_t by) {
+    return (n + by - 1) / by;
+}
+
+// Whether the main kernel's results are partial, and whether they become one here.
+static bool is_partial(const call *c) {
+    return c->variant.splits > 1 || c->partial.on;
+}
+static bool combines(const call *c) {
+    return c->variant.splits > 1 && !c->partial.on;
+}
+
+static knobs combine_knobs(const call *c) {
+    return (knobs){.type_out = (int)c->problem.type_out,
+                   .ragged = c->problem.ragged,
+                   .combine_columns = c->context->capabilities.is_cpu ? 16 : 0};
+}
+
+// The family's kernel, with the options that it needs.
+static clattn_status main_program(const call *c, program **p) {
+    const family *f = c->variant.family;
+    const program_spec spec = {.id = f->id,
+                               .knobs = c->variant.knobs,
+                               .options = c->variant.options ? c->variant.options : f->options,
+                               .inserted = c->mods.inserted};
+    return cla_call_program(c, &spec, c->variant.work_group, p);
+}
+
+clattn_status cla_flash_prepare(call *c) {
+    program *p = NULL;
+    TRY(main_program(c, &p));
+    TRY(cla_pack_prepare(c));
+    return combines(c) ? cla_flash_prepare_combine(c) : CLATTN_OK;
+}
+
+clattn_status cla_flash_prepare_combine(const call *c) {
+    program *p = NULL;
+    const knobs k = combine_knobs(c);
+    return cla_program_get(c->context, KERNEL_COMBINE, &k, &p);
+}
+
+// Dense float32 views of the partial results in the workspace, all splits apart: rows of numbers, and two numbers a row.
+static void partial_views(const call *c, attention_args *a) {
+    const problem *m = &c->problem;
+    a->flags |= ARGS_LSE | ARGS_PARTIAL;
+    if (c->partial.on) {
+        a->out = c->partial.out, a->lse = c->partial.lse;
+        a->split_out = c->partial.split_out, a->split_lse = c->partial.split_lse;
+        return;
+    }
+    const int64_t n = m->ragged ? m->packed_rows : m->n_q, dv = m->head_dim_v, heads = m->heads,
+                  batch = m->ragged ? 1 : m->batch;
+    const int64_t start = (int64_t)(c->variant_workspace / sizeof(float));
+    a->out = (args_view){start, m->ragged ? 0 : heads * n * dv, n * dv, dv, 1};
+    a->lse = (args_view){start + (int64_t)(c->variant.partial_lse / sizeof(float)),
+                         m->ragged ? 0 : 2 * heads * n, 2 * n, 2, 0};
+    a->split_out = batch * heads * n * dv;
+    a->split_lse = 2 * batch * heads * n;
+}
+
+double cla_flash_combine_flops(const call *c, int splits) {
+    const problem *m = &c->problem;
+    const double rows = m->ragged ? (double)m->packed_rows : (double)m->batch * m->n_q;
+    return PACE_MOVE_FLOPS * splits * rows * m->heads * m->head_dim_v;
+}
+
+clattn_status cla_flash_combine(const call *c, chain *steps, int splits) {
+    const clattn_attention_params *p = &c->params;
+    const knobs k = combine_knobs(c);
+    const problem *m = &c->problem;
+    const int rows = m->ragged ? m->packed_rows : m->n_q, batch = m->ragged ? 1 : m->batch;
+    attention_args partial = c->args;
+    launch l = {.flops = cla_flash_combine_flops(c, splits), .cuts_first = true};
+    TRY(cla_program_get(c->context, KERNEL_COMBINE, &k, &l.program));
+    partial_views(c, &partial);
+    const combine_args a = {.partial_out = partial.out,
+                            .partial_lse = partial.lse,
+                            .out = c->args.out,
+                            .lse = c->args.lse,
+                            .split_out = partial.split_out,
+                            .split_lse = partial.split_lse,
+                            .batch = c->args.batch,
+                            .heads = c->args.heads,
+                            .n_q = rows,
+                            .head_dim_v = c->args.head_dim_v,
+                            .splits = splits,
+                            .flags = c->args.flags};
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_buffer(&l, &p->lse.buffer);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &a, sizeof a);
+    const size_t columns = k.combine_columns ? (size_t)k.combine_columns : 4;
+    const size_t items[3] = {divide_up((size_t)m->head_dim_v, columns), (size_t)rows,
+                             (size_t)batch * (size_t)m->heads};
+    cla_launch_items(&l, c->context, items, (const size_t[3]){16, 4, 1});
+    return cla_launch_enqueue(steps, &l);
+}
+
+static void set_grid(const variant *v, launch *l, size_t tiles) {
+    for (int i = 0; i < 3; i++) {
+        l->local[i] = i == 0 ? (size_t)v->work_group : 1;
+        l->global[i] = (i == 0 && tiles ? tiles * (size_t)v->splits : v->groups[i]) * l->local[i];
+    }
+}
+
+// The arguments of every fused kernel, in the order of fused.clh.
+static void set_arguments(const call *c, const attention_args *a, const mod_args *mods,
+                          const dropout_args *dropout, const cl_mem *table, launch *l) {
+    const clattn_attention_params *p = &c->params;
+    const bool split = is_partial(c);
+    const knobs *k = &c->variant.knobs;
+    cla_launch_buffer(l, &c->q);
+    cla_kv_key_arguments(c, l);
+    cla_kv_value_arguments(c, c->variant.packed_bytes ? &c->workspace : &c->v, l);
+    cla_kv_place_arguments(c, l);
+    cla_launch_buffer(l, split ? &c->workspace : &p->out.buffer);
+    cla_launch_buffer(l, split ? &c->workspace : &p->lse.buffer);
+    cla_launch_buffer(l, table);
+    if (k->weights) cla_launch_buffer(l, &p->weights.buffer);
+    if (k->score_ops & ARGS_MASK) cla_launch_buffer(l, &p->score.mask.buffer);
+    if (k->score_ops & ARGS_BIAS) cla_launch_buffer(l, &p->score.bias.buffer);
+    if (k->score_ops & ARGS_BLOCKS) cla_launch_buffer(l, &p->score.block_mask.buffer);
+    cla_mods_set(&p->score, k->score_ops, mods, l);
+    cla_launch_value(l, a, sizeof *a);
+    if (k->dropout) cla_launch_value(l, dropout, sizeof *dropout);
+}
+
+void cla_flash_arguments(const call *c, const attention_args *a, const dropout_args *dropout, launch *l) {
+    static const mod_args none;
+    set_arguments(c, a, &none, dropout, &c->table, l);
+}
+
+static double score_flops(const call *c) {
+    return 2.0 * ((double)c->problem.head_dim + c->problem.head_dim_v);
+}
+// All rows of these in all heads and batch items.
+static double rows_flops(const call *c, int first, int rows) {
+    return score_flops(c) * c->problem.heads * cla_call_seen(c, first, rows);
+}
+double cla_flash_flops(const call *c) {
+    return rows_flops(c, 0, c->problem.n_q) +
+           (combines(c) ? cla_flash_combine_flops(c, c->variant.splits) : 0.0);
+}
+
+// Rows of a launch: a kernel whose groups of a head are tiles of rows takes fewer where those of one head are too many
+// for a launch; the pace cuts heads and batch items.
+static int rows_of_launch(const call *c, const chain *steps, program *p, bool *tiled) {
+    const variant *v = &c->variant;
+    const size_t tiles = divide_up((size_t)c->problem.n_q, (size_t)v->rows_per_group);
+    *tiled = v->family->path == CLATTN_KERNEL_FLASH && v->groups[0] == tiles * (size_t)v->splits;
+    if (!*tiled) return c->problem.n_q;
+    const double most = cla_pace_most(c->context, &p->rate, steps->progress != NULL);
+    return (int)cla_pace_rows(c->problem.n_q, v->rows_per_group, score_flops(c) * cla_call_row_keys(c), most);
+}
+
+// The arguments of a launch of some rows, which it counts from 0: they stand further down among the keys.
+static void take_rows(attention_args *a, int first, int rows) {
+    args_view *const views[] = {&a->q, &a->out, &a->lse, &a->mask, &a->bias, &a->weights};
+    for (size_t i = 0; i < sizeof views / sizeof views[0]; i++) views[i]->offset += first * views[i]->row;
+    a->n_q = rows;
+    a->shift += first;
+    a->first_row = first;
+}
+
+// The launches of a ragged batch, each one row of groups.
+static clattn_status enqueue_sequences(const call *c, chain *steps, program *p, const attention_args *whole,
+                                       const mod_args *mods, const dropout_args *dropout) {
+    const double most = cla_pace_most(c->context, &p->rate, steps->progress != NULL);
+    const bool apart = rows_flops(c, 0, c->problem.n_q) > most;
+    ragged_part part = {0};
+    while (cla_ragged_next(c, apart, &part)) {
+        const size_t group = (size_t)c->variant.work_group;
+        launch l = {.program = p, .global = {(size_t)part.groups * group, 1, 1}, .local = {group, 1, 1}};
+        attention_args a = *whole;
+        a.first_row = (int)part.first_group;
+        set_arguments(c, &a, mods, dropout, &c->table, &l);
+        l.flops = score_flops(c) * c->problem.heads * part.seen;
+        l.cuts_first = true;
+        TRY(cla_launch_enqueue(steps, &l));
+    }
+    return CLATTN_OK;
+}
+
+clattn_status cla_flash_enqueue(call *c, chain *steps) {
+    const variant *v = &c->variant;
+    const int all =
+        c->ragged.given ? 0 : c->problem.n_q; // rows of launches in a grid of rows, heads and batch items
+    bool tiled;
+    program *p = NULL;
+    attention_args whole = c->args;
+    const mod_args mods = cla_mods_arguments(&c->params.score);
+    const dropout_args dropout = cla_dropout_arguments(c->params.score.dropout, c->params.score.dropout_seed);
+    TRY(main_program(c, &p));
+    whole.splits = v->splits;
+    whole.split_keys = v->split_keys;
+    if (is_partial(c)) partial_views(c, &whole);
+    TRY(cla_pack_enqueue(c, steps, &whole.v));
+    if (c->ragged.given) TRY(enqueue_sequences(c, steps, p, &whole, &mods, &dropout));
+    const int most = rows_of_launch(c, steps, p, &tiled);
+    for (int first = 0, rows; first < all; first += rows) {
+        launch l = {.program = p};
+        attention_args a = whole;
+        cl_mem table = c->table;
+        rows = all - first < most ? all - first : most;
+        if (rows < all) {
+            cl_mem with_sinks = NULL;
+            TRY(cla_call_table_of(c, steps, first, rows, &table));
+            TRY(cla_sinks_borrow(c, steps, &with_sinks));
+            TRY(cla_sinks_enqueue(c, steps, with_sinks, &table));
+        }
+        take_rows(&a, first, rows);
+        set_arguments(c, &a, &mods, &dropout, &table, &l);
+        set_grid(v, &l, tiled ? divide_up((size_t)rows, (size_t)v->rows_per_group) : 0);
+        l.flops = rows_flops(c, first, rows);
+        l.early = all - first >= 2 * most;
+        TRY(cla_launch_enqueue(steps, &l));
+    }
+    return combines(c) ? cla_flash_combine(c, steps, v->splits) : CLATTN_OK;
+}

@@ -1,0 +1,88 @@
+// block_mask.c: clattn_block_mask_enqueue: what a call's boolean mask and mask_mod hide, block by block.
+#include "attention/call/attention.h"
+#include "attention/mods/mods.h"
+#include "base/bytes.h"
+
+#define BLOCK_GROUP 16   // work-items that share a block
+#define ASKED_FLOPS 16.0 // of a score that is asked about, about
+
+_Static_assert(CLATTN_BLOCK_ROWS == ARGS_BLOCK_ROWS && CLATTN_BLOCK_KEYS == ARGS_BLOCK_KEYS,
+               "the header's blocks are the kernels'");
+
+// The call that the mask is for, as far as that concerns the mask: sizes, and what its rows see.
+static void take_masks(clattn_attention_params *p) {
+    clattn_tensor *const sizes[] = {&p->q, &p->kv.k, &p->kv.v, &p->kv.past_k, &p->kv.past_v, &p->out};
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
+        sizes[i]->buffer = NULL, sizes[i]->svm = sizes[i]->usm = NULL, sizes[i]->type = CLATTN_TYPE_F32;
+    p->kv.block_table.buffer = NULL, p->kv.block_table.svm = p->kv.block_table.usm = NULL;
+    p->kv.past_k_scale = p->kv.past_v_scale = (clattn_tensor){0};
+    p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
+        (clattn_tensor){0};
+    p->rope = (clattn_rope){0};
+    p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0, p->cascade = CLATTN_CASCADE_NEVER;
+    p->workspace = NULL, p->progress = NULL;
+}
+
+// What is written is the one thing that an attention call only reads.
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
+    call *c = job;
+    call_views v;
+    clattn_attention_params p;
+    cla_bytes_copy(&p, params, sizeof p);
+    take_masks(&p);
+    TRY(cla_call_check(context, &p, purpose, CALL_PARTS | CALL_SIZES, c));
+    const clattn_tensor *to = &c->params.score.block_mask;
+    if (!cla_tensor_given(to))
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "block_mask: is absent: it is what is written");
+    const tensor_rule rule = {"block_mask", "[B or 1, H or 1, row blocks, key blocks]",
+                              TYPES_BOOL | ANY_LAST_STRIDE, true, false};
+    TRY(cla_tensor_check(context, to, 4, &rule));
+    cla_views_begin(&v, context);
+    cla_views_add(&v, "block_mask", to, VIEW_WRITE);
+    cla_call_mask_views(&c->params.score, &v);
+    return cla_views_check(&v);
+}
+
+static clattn_status run(void *job, chain *steps) {
+    call *c = job;
+    const int ops = c->problem.score_ops & (ARGS_MASK | ARGS_MASK_MOD);
+    const program_spec spec = {
+        .id = KERNEL_BLOCK_MASK,
+        .knobs = {.score_ops = ops, .work_group = BLOCK_GROUP, .ragged = c->problem.ragged},
+        .inserted = ops & ARGS_MASK_MOD ? c->mods.inserted : NULL};
+    const clattn_tensor *to = &c->params.score.block_mask;
+    const mod_args mods = cla_mods_arguments(&c->params.score);
+    const block_args sizes = {(int32_t)to->shape[0], (int32_t)to->shape[1], (int32_t)to->shape[2],
+                              (int32_t)to->shape[3]};
+    launch l = {.global = {(size_t)sizes.columns * BLOCK_GROUP, (size_t)sizes.rows,
+                           (size_t)sizes.batch * (size_t)sizes.heads},
+                .local = {BLOCK_GROUP, 1, 1},
+                .flops =
+                    ASKED_FLOPS * c->problem.n_q * c->problem.n_kv * c->problem.batch * c->problem.heads};
+    if (cla_tensor_count(to) == 0 || c->problem.batch == 0 || c->problem.heads == 0) return CLATTN_OK;
+    TRY(cla_program_get_spec(c->context, &spec, &l.program));
+    TRY(cla_call_table(c, steps));
+    TRY(cla_ragged_enqueue(c, steps));
+    cla_launch_buffer(&l, &to->buffer);
+    cla_launch_buffer(&l, &c->table);
+    if (ops & ARGS_MASK) cla_launch_buffer(&l, &c->params.score.mask.buffer);
+    cla_mods_set(&c->params.score, ops, &mods, &l);
+    cla_launch_value(&l, &c->args, sizeof c->args);
+    cla_launch_value(&l, &sizes, sizeof sizes);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static void release(void *job) {
+    cla_call_release(job);
+}
+
+static const entry block_mask_entry = {.check = check, .run = run, .release = release};
+
+clattn_status clattn_block_mask_enqueue(clattn_context *context, cl_command_queue queue,
+                                        const clattn_attention_params *params, cl_uint wait_count,
+                                        const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    call c;
+    return cla_entry_enqueue(&block_mask_entry, context, params, &at, &c);
+}

@@ -1,0 +1,236 @@
+/* cache.c: the format of an entry, and the checks that stand between the disk and the driver: a driver may
+ * crash on a truncated binary and run a flipped bit. How files become safe and whole is os_folder's. See
+ * cache.h.
+ *
+ * File name: the key as 64 lower-case hexadecimal digits, then ".clattn". Content, integers little-endian:
+ *    0   8  "clattn\r\n": no text file, and a transfer that changes line ends is seen
+ *    8   4  format version, 1
+ *   12   4  zero
+ *   16  32  key: a file under another entry's name is seen
+ *   48   8  payload bytes
+ *   56  32  SHA-256 of bytes 0 to 55 and the payload
+ *   88      payload, to the end of the file */
+#include "base/cache.h"
+
+#include "base/host.h"
+#include "base/os.h"
+#include "base/sha256.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { VERSION_AT = 8, KEY_AT = 16, COUNT_AT = 48, DIGEST_AT = 56, HEADER_BYTES = 88, FORMAT_VERSION = 1 };
+enum { NAME_BYTES = 2 * CACHE_KEY_BYTES + sizeof ".clattn" };
+
+#define STALE_NS (3600 * (uint64_t)1000000000)
+
+struct cache {         /* never changed once it is open: that is what makes threads safe without a lock */
+    os_folder *folder; /* NULL: the application's own functions alone */
+    cache_params params;
+};
+
+static void tell(const cache_params *p, const char *format, ...) {
+    char line[512];
+    va_list list;
+    if (!p->tell) return;
+    va_start(list, format);
+    (void)vsnprintf(line, sizeof line, format, list);
+    va_end(list);
+    p->tell(p->user, line);
+}
+
+static void put_little_endian(unsigned char *to, uint64_t value, int bytes) {
+    for (int i = 0; i < bytes; i++) to[i] = (unsigned char)(value >> (8 * i));
+}
+
+/* The one header that this key and payload can have: a store writes it, a load compares with it. */
+static void make_header(unsigned char header[HEADER_BYTES], const uint8_t *key, const void *payload,
+                        size_t count) {
+    memset(header, 0, HEADER_BYTES);
+    memcpy(header, "clattn\r\n", VERSION_AT);
+    put_little_endian(header + VERSION_AT, FORMAT_VERSION, 4);
+    memcpy(header + KEY_AT, key, CACHE_KEY_BYTES);
+    put_little_endian(header + COUNT_AT, count, 8);
+    sha256_state state;
+    cla_sha256_begin(&state);
+    cla_sha256_add(&state, header, DIGEST_AT);
+    cla_sha256_add(&state, payload, count);
+    cla_sha256_end(&state, header + DIGEST_AT);
+}
+
+static void make_name(char name[NAME_BYTES], const uint8_t *key) {
+    static const char digits[] = "0123456789abcdef";
+    for (int i = 0; i < CACHE_KEY_BYTES; i++) {
+        name[2 * i] = digits[key[i] >> 4];
+        name[2 * i + 1] = digits[key[i] & 15];
+    }
+    memcpy(name + 2 * CACHE_KEY_BYTES, ".clattn", sizeof ".clattn");
+}
+
+static bool is_whole(const unsigned char *entry, size_t size, const uint8_t *key) {
+    unsigned char expected[HEADER_BYTES];
+    if (size < HEADER_BYTES) return false;
+    make_header(expected, key, entry + HEADER_BYTES, size - HEADER_BYTES);
+    return memcmp(entry, expected, HEADER_BYTES) == 0;
+}
+
+static bool is_entry(const char *name) {
+    const char *end = strrchr(name, '.');
+    return end && !strcmp(end, ".clattn");
+}
+
+typedef struct entries {
+    os_file *files;
+    size_t count, capacity;
+    uint64_t bytes;
+    const struct clattn_host_memory *host;
+} entries;
+
+/* One that finds no memory is counted, and stays for now. */
+static void collect(void *user, const os_file *file) {
+    entries *all = user;
+    if (!is_entry(file->name)) return;
+    all->bytes += file->bytes;
+    if (all->count == all->capacity) {
+        const size_t capacity = all->capacity ? 2 * all->capacity : 64;
+        os_file *more =
+            cla_host_grow(all->host, all->files, all->count * sizeof *more, capacity * sizeof *more);
+        if (!more) return;
+        all->files = more, all->capacity = capacity;
+    }
+    all->files[all->count++] = *file;
+}
+
+static int by_age(const void *a, const void *b) {
+    const uint64_t x = ((const os_file *)a)->age_ns, y = ((const os_file *)b)->age_ns;
+    return x > y ? -1 : x < y;
+}
+
+/* Keep to a size, oldest first; `stays` has just been stored. */
+static void make_room(const cache *c, const char *stays, uint64_t most) {
+    entries all = {.host = c->params.host};
+    size_t gone = 0;
+    cla_os_folder_visit(c->folder, collect, &all);
+    if (all.bytes > most) qsort(all.files, all.count, sizeof *all.files, by_age);
+    for (size_t i = 0; i < all.count && all.bytes > most; i++) {
+        if (!strcmp(all.files[i].name, stays)) continue;
+        cla_os_folder_remove(c->folder, all.files[i].name);
+        all.bytes -= all.files[i].bytes;
+        gone++;
+    }
+    cla_host_release(all.host, all.files);
+    if (gone)
+        tell(&c->params, "cache: %zu entries unused for longest were removed: at most %llu MiB are kept",
+             gone, (unsigned long long)(most >> 20));
+}
+
+static void remove_stale(void *user, const os_file *file) {
+    const cache *c = user;
+    if (!strncmp(file->name, OS_TEMPORARY, strlen(OS_TEMPORARY)) && file->age_ns > STALE_NS)
+        cla_os_folder_remove(c->folder, file->name);
+}
+
+cache *cla_cache_open(const cache_params *params) {
+    const char *why = "";
+    const bool own = params->load || params->store;
+    if (!params->dir && !own) return NULL;
+    os_folder *folder = params->dir ? cla_os_folder_open(params->dir, params->host, &why) : NULL;
+    cache *c = folder || own ? cla_host_take(params->host, sizeof *c) : NULL;
+    if (params->dir && (!folder || !c))
+        tell(params, "cache: the folder %s is not used, kernels are compiled anew: %s", params->dir,
+             folder ? "no memory" : why);
+    if (!c) {
+        cla_os_folder_close(folder);
+        return NULL;
+    }
+    *c = (cache){.folder = folder, .params = *params};
+    c->params.dir = NULL; /* the caller's */
+    if (!c->params.max_bytes) c->params.max_bytes = CACHE_DEFAULT_BYTES;
+    if (folder) cla_os_folder_visit(folder, remove_stale, c);
+    return c;
+}
+
+void cla_cache_close(cache *c) {
+    if (!c) return;
+    const struct clattn_host_memory *host = c->params.host;
+    cla_os_folder_close(c->folder);
+    cla_host_release(host, c);
+}
+
+void cla_cache_trim(cache *c, uint64_t max_bytes) {
+    if (c && c->folder) make_room(c, "", max_bytes);
+}
+
+/* A whole entry of the folder's, which cla_host_release takes back; NULL: there is none. */
+static unsigned char *load_file(const cache *c, const char *name, const uint8_t *key, size_t *size) {
+    unsigned char *entry = NULL;
+    if (!c->folder || !cla_os_folder_read(c->folder, name, CACHE_ENTRY_MAX_BYTES, &entry, size)) return NULL;
+    if (is_whole(entry, *size, key)) {
+        cla_os_folder_touch(c->folder, name);
+        return entry;
+    }
+    /* Another process may have replaced it by a good one just now: that one is lost, and made again. */
+    cla_os_folder_remove(c->folder, name);
+    cla_host_release(c->params.host, entry);
+    tell(&c->params, "cache: the damaged entry %s was removed", name);
+    return NULL;
+}
+
+/* The same of the application's. */
+static unsigned char *load_own(const cache *c, const char *name, const uint8_t *key, size_t *size) {
+    const cache_params *p = &c->params;
+    *size = p->load ? p->load(p->own, name, NULL, 0) : 0;
+    if (*size == 0 || *size > CACHE_ENTRY_MAX_BYTES) return NULL;
+    unsigned char *entry = cla_host_take(p->host, *size);
+    if (!entry) return NULL;
+    if (p->load(p->own, name, entry, *size) == *size && is_whole(entry, *size, key)) return entry;
+    cla_host_release(p->host, entry);
+    tell(p, "cache: the entry %s that the application gave is damaged", name);
+    return NULL;
+}
+
+bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count) {
+    char name[NAME_BYTES];
+    size_t size = 0;
+    if (!c) return false;
+    make_name(name, key);
+    unsigned char *entry = load_file(c, name, key, &size);
+    if (!entry) entry = load_own(c, name, key, &size);
+    if (!entry) return false;
+    *count = size - HEADER_BYTES;
+    memmove(entry, entry + HEADER_BYTES, *count);
+    *bytes = entry;
+    return true;
+}
+
+static bool store_file(const cache *c, const char *name, const void *entry, size_t size) {
+    if (!c->folder) return true;
+    if (size - HEADER_BYTES > c->params.max_bytes || !cla_os_folder_write(c->folder, name, entry, size))
+        return false;
+    make_room(c, name, c->params.max_bytes);
+    return true;
+}
+
+static bool store(const cache *c, const char *name, const uint8_t *key, const void *bytes, size_t count) {
+    if (count > CACHE_ENTRY_MAX_BYTES - HEADER_BYTES) return false;
+    unsigned char *entry = cla_host_take(c->params.host, HEADER_BYTES + count);
+    if (!entry) return false;
+    make_header(entry, key, bytes, count);
+    if (count) memcpy(entry + HEADER_BYTES, bytes, count);
+    const bool done = store_file(c, name, entry, HEADER_BYTES + count);
+    if (c->params.store) c->params.store(c->params.own, name, entry, HEADER_BYTES + count);
+    cla_host_release(c->params.host, entry);
+    return done;
+}
+
+void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count) {
+    char name[NAME_BYTES];
+    if (!c) return;
+    make_name(name, key);
+    if (!store(c, name, key, bytes, count))
+        tell(&c->params,
+             "cache: the entry %s of %zu bytes is not kept: it is too large, or cannot be written", name,
+             count);
+}

@@ -1,0 +1,55 @@
+/* cache.h: key -> bytes on disk, one file an entry. Knows no OpenCL: program.c makes the key from everything
+ * that a binary depends on, and keeps the driver's binary as the bytes. A cache that cannot be used is NULL and
+ * misses; nothing here is an error, because an entry can be made again, but what the user may want to know is told.
+ * The folder is kept to a size: entries that were not used for longest go first. Threads: any, on one cache or several;
+ * processes may share a folder. */
+#ifndef CLATTN_BASE_CACHE_H
+#define CLATTN_BASE_CACHE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { CACHE_KEY_BYTES = 32 };
+#define CACHE_ENTRY_MAX_BYTES                                                                                \
+    ((size_t)256 << 20) /* of a whole file: a damaged folder must not fill the memory */
+
+typedef struct cache cache;
+
+#define CACHE_DEFAULT_BYTES ((uint64_t)256 << 20)
+
+typedef struct cache_params {
+    const char *dir;    /* NULL: no cache */
+    uint64_t max_bytes; /* of all entries together; 0: CACHE_DEFAULT_BYTES */
+    /* The application's own, asked after the folder and given what the folder is given: clattn_cache of the public header.
+     * They see whole entries, as files are. NULL: none. */
+    size_t (*load)(void *own, const char *name, void *bytes, size_t capacity);
+    void (*store)(void *own, const char *name, const void *bytes, size_t count);
+    void *own;
+    /* Takes one line about a folder that is not used, an entry that cannot be kept, entries that had to go; on the
+     * thread of the call. NULL: nobody is told. */
+    void (*tell)(void *user, const char *line);
+    void *user;
+    const struct clattn_host_memory *host; /* host.h; it outlives the cache */
+} cache_params;
+
+/* Open a folder; it is created where missing, its parent is not. What a killed process left of a store an hour ago or
+ * longer is removed. NULL without a cache: neither load nor store, and dir is NULL, or a folder that os_folder_open refuses. */
+cache *cla_cache_open(const cache_params *params);
+
+/* Find an entry and check it. On true *bytes goes back through cla_host_release; it is a pointer for an empty payload too;
+ * on false both are untouched. A damaged entry is a miss and is removed; one that may not even be read (a
+ * link, another user's) is a miss and the next store replaces it. */
+bool cla_cache_load(cache *c, const uint8_t key[CACHE_KEY_BYTES], unsigned char **bytes, size_t *count);
+
+/* Keep an entry, replacing the one of the same key. One that is too large or cannot be written is not kept.
+ */
+void cla_cache_store(cache *c, const uint8_t key[CACHE_KEY_BYTES], const void *bytes, size_t count);
+
+/* Remove entries of the folder, those unused for longest first, until max_bytes are left at most. */
+void cla_cache_trim(cache *c, uint64_t max_bytes);
+
+/* NULL is allowed. */
+void cla_cache_close(cache *c);
+
+#endif

@@ -1,0 +1,48 @@
+/* os_cpu.c: which CPU this is, on any system. */
+#include "base/os.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#if (defined(__x86_64__) || defined(__i386__)) && defined(__GNUC__)
+#include <cpuid.h>
+
+/* Words that are the same on every core: what differs between cores (their number) is masked out, and so is what the
+ * hypervisor alone decides. */
+void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
+    unsigned word[16] = {0}, a, b, c, d;
+    if (!__get_cpuid(0, &a, &word[0], &word[1], &word[2])) a = 0;
+    if (a >= 1 && __get_cpuid(1, &word[3], &b, &word[4], &word[5]) && (word[4] >> 27 & 1u)) /* OSXSAVE */
+        __asm__ volatile("xgetbv" : "=a"(word[6]), "=d"(d) : "c"(0)); /* what the system saves */
+    if (a >= 7 && __get_cpuid_count(7, 0, &b, &word[7], &word[8], &word[9]) && b >= 1)
+        (void)__get_cpuid_count(7, 1, &word[10], &b, &c, &d);
+    char name[49] = "";
+    for (unsigned leaf = 0; leaf < 3; leaf++) {
+        unsigned part[4] = {0};
+        if (__get_cpuid(0x80000002u + leaf, &part[0], &part[1], &part[2], &part[3]))
+            memcpy(name + 16 * leaf, part, sizeof part);
+    }
+    int used = snprintf(text, OS_CPU_MODEL_BYTES, "%.48s", name);
+    for (int i = 0; i < 11; i++)
+        used += snprintf(text + used, (size_t)(OS_CPU_MODEL_BYTES - used), " %x", word[i]);
+}
+#elif defined(__linux__)
+
+/* The kernel's list, less the clocks, which change from one moment to the next. It is long on machines of many cores, so
+ * its digest is what is kept (FNV-1a). */
+void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
+    unsigned long long digest = 0xcbf29ce484222325u;
+    char line[512];
+    FILE *list = fopen("/proc/cpuinfo", "re");
+    while (list && fgets(line, sizeof line, list)) {
+        if (strstr(line, "MHz")) continue;
+        for (const char *p = line; *p; p++) digest = (digest ^ (unsigned char)*p) * 0x100000001b3u;
+    }
+    if (list) (void)fclose(list);
+    (void)snprintf(text, OS_CPU_MODEL_BYTES, "%llx", digest);
+}
+#else
+void cla_os_cpu_model(char text[OS_CPU_MODEL_BYTES]) {
+    text[0] = 0;
+}
+#endif

@@ -1,0 +1,342 @@
+/* os_posix.c: os.h on POSIX.1-2008 systems.
+ * Files are reached only relative to the folder's descriptor and never through a symbolic link, so what was
+ * checked when the folder was opened still holds when a file in it is used. */
+#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE      /* syscall(), dladdr() */
+#define _DARWIN_C_SOURCE /* dladdr() */
+#include "base/os.h"
+
+#include "base/host.h"
+
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdalign.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+#if defined(__linux__) && defined(__x86_64__) && defined(__LP64__) && defined(__GNUC__)
+#include <cpuid.h>
+#include <sys/syscall.h>
+#define HAS_TILE_PERMISSION
+#endif
+
+#ifdef __APPLE__
+#define st_mtim st_mtimespec /* beside _DARWIN_C_SOURCE, which dladdr() needs */
+#endif
+
+uint64_t cla_os_time_ns(void) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
+}
+
+int64_t cla_os_date_s(void) {
+    const time_t now = time(NULL);
+    return now > 0 ? (int64_t)now : 0;
+}
+
+_Static_assert(sizeof(pthread_mutex_t) <= sizeof(os_mutex), "os_mutex holds a pthread mutex");
+_Static_assert(alignof(pthread_mutex_t) <= alignof(os_mutex), "os_mutex is aligned for a pthread mutex");
+
+static pthread_mutex_t *native(os_mutex *mutex) {
+    return (pthread_mutex_t *)(void *)mutex;
+}
+
+bool cla_os_mutex_init(os_mutex *mutex) {
+    return pthread_mutex_init(native(mutex), NULL) == 0;
+}
+void cla_os_mutex_lock(os_mutex *mutex) {
+    (void)pthread_mutex_lock(native(mutex));
+}
+void cla_os_mutex_unlock(os_mutex *mutex) {
+    (void)pthread_mutex_unlock(native(mutex));
+}
+void cla_os_mutex_destroy(os_mutex *mutex) {
+    (void)pthread_mutex_destroy(native(mutex));
+}
+
+_Static_assert(sizeof(pthread_cond_t) <= sizeof(os_condition), "os_condition holds a pthread condition");
+_Static_assert(alignof(pthread_cond_t) <= alignof(os_condition),
+               "os_condition is aligned for a pthread condition");
+
+static pthread_cond_t *native_condition(os_condition *condition) {
+    return (pthread_cond_t *)(void *)condition;
+}
+
+bool cla_os_condition_init(os_condition *condition) {
+    return pthread_cond_init(native_condition(condition), NULL) == 0;
+}
+void cla_os_condition_wait(os_condition *condition, os_mutex *held) {
+    (void)pthread_cond_wait(native_condition(condition), native(held));
+}
+void cla_os_condition_wake_all(os_condition *condition) {
+    (void)pthread_cond_broadcast(native_condition(condition));
+}
+void cla_os_condition_destroy(os_condition *condition) {
+    (void)pthread_cond_destroy(native_condition(condition));
+}
+
+struct os_folder {
+    int fd;
+    const struct clattn_host_memory *host;
+};
+
+static bool ours_alone(const struct stat *info) {
+    return info->st_uid == geteuid() && (info->st_mode & (S_IWGRP | S_IWOTH)) == 0;
+}
+
+/* A copy without the trailing "/" and "/." through which the system would follow a link in the last
+ * component. */
+static char *without_trailing_slashes(const struct clattn_host_memory *host, const char *path) {
+    size_t length = strlen(path);
+    char *copy = cla_host_take(host, length + 1);
+    if (!copy) return NULL;
+    memcpy(copy, path, length + 1);
+    while (length > 1 &&
+           (copy[length - 1] == '/' || (length > 2 && copy[length - 1] == '.' && copy[length - 2] == '/')))
+        copy[--length] = '\0';
+    return copy;
+}
+
+static int open_directory(const char *path) {
+    return open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+}
+
+static int open_or_make_directory(const char *path) {
+    const int fd = open_directory(path);
+    if (fd >= 0 || errno != ENOENT) return fd;
+    /* EEXIST: another process made it just now; the second open judges what is there. */
+    if (mkdir(path, S_IRWXU) != 0 && errno != EEXIST) return -1;
+    return open_directory(path);
+}
+
+static const char *why_not_open(int code) {
+    switch (code) {
+    case ELOOP:
+    case ENOTDIR:
+        return "it is a symbolic link or no folder";
+    case ENOENT:
+        return "the folder that it should lie in is missing";
+    case EACCES:
+    case EPERM:
+    case EROFS:
+        return "this user may not open or create it";
+    default:
+        return "the system does not open it";
+    }
+}
+
+os_folder *cla_os_folder_open(const char *path, const struct clattn_host_memory *host, const char **why) {
+    char *bare = without_trailing_slashes(host, path);
+    struct stat info = {0};
+    *why = "no memory";
+    if (!bare) return NULL;
+    const int fd = open_or_make_directory(bare);
+    if (fd < 0) *why = why_not_open(errno);
+    cla_host_release(host, bare);
+    if (fd < 0) return NULL;
+    const bool ours = fstat(fd, &info) == 0 && ours_alone(&info);
+    os_folder *folder = ours ? cla_host_take(host, sizeof *folder) : NULL;
+    if (!ours) *why = "it belongs to another user, or group or others may write it";
+    if (folder)
+        *folder = (os_folder){.fd = fd, .host = host};
+    else
+        (void)close(fd);
+    return folder;
+}
+
+void cla_os_folder_close(os_folder *folder) {
+    if (!folder) return;
+    (void)close(folder->fd);
+    cla_host_release(folder->host, folder);
+}
+
+/* Read up to `capacity` bytes, fewer only at the end of the file; -1 on an error. */
+static ssize_t read_up_to(int fd, unsigned char *bytes, size_t capacity) {
+    size_t done = 0;
+    while (done < capacity) {
+        const ssize_t n = read(fd, bytes + done, capacity - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n < 0) return -1;
+        if (n == 0) break;
+        done += (size_t)n;
+    }
+    return (ssize_t)done;
+}
+
+static bool read_open_file(const struct clattn_host_memory *host, int fd, size_t max_bytes,
+                           unsigned char **bytes, size_t *count) {
+    struct stat info;
+    if (fstat(fd, &info) != 0 || !S_ISREG(info.st_mode) || !ours_alone(&info)) return false;
+    if (info.st_size < 0 || (uint64_t)info.st_size > max_bytes) return false;
+    const size_t size = (size_t)info.st_size;
+    /* One byte more than the size seen: a file that has grown since is told from a whole one. */
+    unsigned char *buffer = cla_host_take(host, size + 1);
+    if (!buffer) return false;
+    if (read_up_to(fd, buffer, size + 1) != (ssize_t)size) {
+        cla_host_release(host, buffer);
+        return false;
+    }
+    *bytes = buffer;
+    *count = size;
+    return true;
+}
+
+bool cla_os_folder_read(os_folder *folder, const char *name, size_t max_bytes, unsigned char **bytes,
+                        size_t *count) {
+    /* O_NONBLOCK: opening a pipe that was put there would wait for a writer. */
+    const int fd = openat(folder->fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    if (fd < 0) return false;
+    const bool done = read_open_file(folder->host, fd, max_bytes, bytes, count);
+    (void)close(fd);
+    return done;
+}
+
+enum { TEMPORARY_NAME_BYTES = 64, TEMPORARY_NAME_TRIES = 100 };
+
+/* O_EXCL makes the name unique; process and time only make a second try rare, also between containers that
+ * share the folder and count processes alike. */
+static int create_temporary(const os_folder *folder, char name[TEMPORARY_NAME_BYTES]) {
+    int fd = -1;
+    for (int i = 0; i < TEMPORARY_NAME_TRIES && fd < 0; i++) {
+        (void)snprintf(name, TEMPORARY_NAME_BYTES, OS_TEMPORARY "%lx-%llx", (unsigned long)getpid(),
+                       (unsigned long long)cla_os_time_ns());
+        fd =
+            openat(folder->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, S_IRUSR | S_IWUSR);
+        if (fd < 0 && errno != EEXIST && errno != EINTR) break;
+    }
+    return fd;
+}
+
+static bool write_all(int fd, const unsigned char *bytes, size_t count) {
+    size_t done = 0;
+    while (done < count) {
+        const ssize_t n = write(fd, bytes + done, count - done);
+        if (n < 0 && errno == EINTR) continue;
+        if (n <= 0) return false;
+        done += (size_t)n;
+    }
+    return true;
+}
+
+bool cla_os_folder_write(os_folder *folder, const char *name, const void *bytes, size_t count) {
+    char temporary[TEMPORARY_NAME_BYTES];
+    const int fd = create_temporary(folder, temporary);
+    if (fd < 0) return false;
+    /* The data is on the disk before the name points at it, else a power cut could leave a file of zeros. */
+    bool done = write_all(fd, bytes, count) && fsync(fd) == 0;
+    done = close(fd) == 0 && done;
+    if (done && renameat(folder->fd, temporary, folder->fd, name) != 0)
+        done = (errno == EISDIR || errno == EEXIST) && unlinkat(folder->fd, name, AT_REMOVEDIR) == 0 &&
+               renameat(folder->fd, temporary, folder->fd, name) == 0;
+    if (!done) (void)unlinkat(folder->fd, temporary, 0);
+    return done;
+}
+
+void cla_os_folder_remove(os_folder *folder, const char *name) {
+    (void)unlinkat(folder->fd, name, 0);
+}
+
+void cla_os_folder_touch(os_folder *folder, const char *name) {
+    (void)utimensat(folder->fd, name, NULL, AT_SYMLINK_NOFOLLOW);
+}
+
+/* Whether it is a plain file with a name that fits. */
+static bool describe(const os_folder *folder, const char *name, const struct timespec *now, os_file *file) {
+    struct stat info;
+    if (strlen(name) >= sizeof file->name || fstatat(folder->fd, name, &info, AT_SYMLINK_NOFOLLOW) != 0 ||
+        !S_ISREG(info.st_mode) || info.st_size < 0)
+        return false;
+    const int64_t age = ((int64_t)now->tv_sec - (int64_t)info.st_mtim.tv_sec) * 1000000000 +
+                        (now->tv_nsec - info.st_mtim.tv_nsec);
+    *file = (os_file){.bytes = (uint64_t)info.st_size, .age_ns = age > 0 ? (uint64_t)age : 0};
+    memcpy(file->name, name, strlen(name) + 1);
+    return true;
+}
+
+void cla_os_folder_visit(os_folder *folder, void (*see)(void *user, const os_file *file), void *user) {
+    struct timespec now = {0};
+    (void)clock_gettime(CLOCK_REALTIME, &now);
+    /* A descriptor of its own: reading moves its position. */
+    const int fd = openat(folder->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    DIR *entries = fd >= 0 ? fdopendir(fd) : NULL;
+    if (!entries) {
+        if (fd >= 0) (void)close(fd);
+        return;
+    }
+    for (struct dirent *e = readdir(entries); e; e = readdir(entries)) {
+        os_file file;
+        if (describe(folder, e->d_name, &now, &file)) see(user, &file);
+    }
+    (void)closedir(entries);
+}
+
+bool cla_os_cpu_has_dot_bf16(void) {
+#if defined(__x86_64__) && defined(__GNUC__)
+    return __builtin_cpu_supports("avx512bf16") && __builtin_cpu_supports("avx512bw");
+#else
+    return false;
+#endif
+}
+
+#ifdef HAS_TILE_PERMISSION
+/* The instructions: CPUID leaf 7, AMX-BF16 and AMX-TILE. */
+static bool cpu_has_tiles(void) {
+    unsigned a, b, c, d;
+    return __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d >> 22 & 1u) && (d >> 24 & 1u);
+}
+
+/* The system saves the tiles' shape and data (XCR0 bits 17 and 18); XGETBV is there where OSXSAVE says so. */
+static bool system_saves_tiles(void) {
+    unsigned a, b, c, d;
+    if (!__get_cpuid(1, &a, &b, &c, &d) || !(c >> 27 & 1u)) return false;
+    __asm__ volatile("xgetbv" : "=a"(a), "=d"(d) : "c"(0));
+    return (a >> 17 & 3u) == 3u;
+}
+
+bool cla_os_request_amx(void) {
+    enum { GET_PERMITTED = 0x1022, REQUEST = 0x1023, TILE_DATA = 18 }; /* of asm/prctl.h since Linux 5.16 */
+    unsigned long permitted = 0;
+    if (!cpu_has_tiles() || !system_saves_tiles()) return false;
+    (void)syscall(SYS_arch_prctl, REQUEST, TILE_DATA);
+    /* Older kernels do not know the request, and refuse it; what counts is what is permitted then. */
+    return syscall(SYS_arch_prctl, GET_PERMITTED, &permitted) == 0 && (permitted >> TILE_DATA & 1u);
+}
+#else
+bool cla_os_request_amx(void) {
+    return false;
+}
+#endif
+
+void *cla_os_library_open(const char *name) {
+    return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+
+void *cla_os_library_symbol(void *library, const char *name) {
+    return dlsym(library, name);
+}
+
+void cla_os_library_close(void *library) {
+    if (library) (void)dlclose(library);
+}
+
+char *cla_os_beside_library(const struct clattn_host_memory *host, const char *file) {
+    /* A function's address as an object's: ISO C has no cast between the two. */
+    char *(*const here)(const struct clattn_host_memory *, const char *) = cla_os_beside_library;
+    void *address = NULL;
+    Dl_info info = {0};
+    memcpy(&address, &here, sizeof address);
+    const char *slash = dladdr(address, &info) && info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+    if (!slash) return NULL; /* a program's name as it was typed: the system's search is for it */
+    const size_t folder = (size_t)(slash - info.dli_fname) + 1, name = strlen(file) + 1;
+    char *path = cla_host_take(host, folder + name);
+    if (!path) return NULL;
+    memcpy(path, info.dli_fname, folder);
+    memcpy(path + folder, file, name);
+    return path;
+}

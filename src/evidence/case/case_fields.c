@@ -1,0 +1,151 @@
+// case_fields.c: see case_fields.h.
+#include "evidence/case/case_fields.h"
+
+#include <stddef.h>
+#include <string.h>
+
+#include "evidence/case/case_kv.h"
+#include "evidence/case/case_ragged.h"
+#include "evidence/words/names.h"
+
+#define AT(field) offsetof(struct test_case, field)
+#define NO_LIKE 0 // `name` stands there, which no field is like
+_Static_assert(AT(name) == 0, "a default that is another field's value is told by its place");
+
+#define SIZE(key, field)                                                                                     \
+    { key, FIELD_SIZE, FIELD_ANY, AT(field), NO_LIKE, NULL }
+#define SIZE_LIKE(key, ops, field, like)                                                                     \
+    { key, FIELD_INT64, ops, AT(field), AT(like), NULL }
+#define NUMBER(key, kind, ops, field)                                                                        \
+    { key, FIELD_##kind, ops, AT(field), NO_LIKE, NULL }
+#define FLAG(key, ops, field)                                                                                \
+    { key, FIELD_FLAG, ops, AT(field), NO_LIKE, NULL }
+#define WORD(key, ops, field, names)                                                                         \
+    { key, FIELD_WORD, ops, AT(field), NO_LIKE, names }
+#define TYPE(key, ops, field)                                                                                \
+    { key, FIELD_TYPE, ops, AT(field), AT(q_type), names_types }
+#define OTHER(key, kind, ops, field)                                                                         \
+    { key, FIELD_##kind, ops, AT(field), NO_LIKE, NULL }
+
+const struct case_field case_fields[] = {
+    SIZE("b", batch),
+    SIZE("h", heads),
+    SIZE_LIKE("hkv", FIELD_ANY, kv_heads, heads),
+    SIZE("n", n_q),
+    SIZE_LIKE("nkv", FIELD_ANY, n_kv, n_q),
+    SIZE("d", head_dim),
+    SIZE_LIKE("dv", FIELD_ANY, head_dim_v, head_dim),
+    NUMBER("m", INT64, FIELD_LAYER | FIELD_LINEAR, width),
+    OTHER("", CAUSAL, FIELD_ANY, score.causal),
+    WORD("", FIELD_SCORED, kernel, names_kernels),
+    WORD("", FIELD_LAYER | FIELD_LINEAR, projection, names_projections),
+    WORD("", FIELD_LAYER | FIELD_LINEAR, precision, names_precisions),
+    FLAG("packed", FIELD_LAYER | FIELD_LINEAR, packs),
+    FLAG("clblast", FIELD_ATTEND, composed),
+    OTHER("", ALIGN, FIELD_SCORED, score.alignment),
+    {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), case_kv_types},
+    TYPE("out", FIELD_ATTEND, out_type),
+    TYPE("matrix", FIELD_LAYER | FIELD_LINEAR, matrix_type),
+    TYPE("vector", FIELD_LAYER | FIELD_LINEAR, bias_type),
+    OTHER("my", WIDTH_Y, FIELD_LAYER, width_y),
+    SIZE_LIKE("mo", FIELD_LAYER, width_out, width),
+    OTHER("biases", BIASES, FIELD_LAYER | FIELD_LINEAR, biases),
+    WORD("norm", FIELD_LAYER, norm, names_norms),
+    FLAG("normplain", FIELD_LAYER, norm_plain),
+    FLAG("normplus", FIELD_LAYER, norm_plus_one),
+    NUMBER("normeps", FLOAT, FIELD_LAYER, norm_epsilon),
+    WORD("gate", FIELD_LAYER, gate, names_gates),
+    FLAG("gatebias", FIELD_LAYER, gate_bias),
+    FLAG("ready", FIELD_LAYER, ready),
+    WORD("", FIELD_ANY, layout, names_layouts),
+    FLAG("packed", FIELD_ATTEND, packed),
+    FLAG("latent", FIELD_ATTEND, latent),
+    OTHER("lse", ABSENT, FIELD_ATTEND, no_lse),
+    OTHER("weights", WEIGHTS, FIELD_SCORED, weights),
+    OTHER("scores", SCORES, FIELD_SCORED, scores),
+    NUMBER("splits", INT32, FIELD_SCORED, splits),
+    NUMBER("scale", FLOAT, FIELD_SCORED, score.scale),
+    NUMBER("softcap", FLOAT, FIELD_SCORED, score.softcap),
+    OTHER("past", PAST, FIELD_ATTEND, past),
+    FLAG("sharedpast", FIELD_ATTEND, past_shared),
+    WORD("cascade", FIELD_ATTEND, cascade, names_cascades),
+    NUMBER("pages", INT64, FIELD_ATTEND, page_size),
+    OTHER("window", WINDOW, FIELD_SCORED, score.window),
+    OTHER("mask", MAP, FIELD_SCORED, mask),
+    OTHER("bias", MAP, FIELD_SCORED, bias),
+#define HOST(name, key, of_heads, per, low, high, field)                                                     \
+    {NULL, FIELD_HOST, FIELD_SCORED, CASE_##name, NO_LIKE, NULL},
+#include "evidence/sets/hosts.def"
+#undef HOST
+    WORD("rope", FIELD_SCORED, rope.layout, names_ropes),
+    NUMBER("rotary", INT32, FIELD_SCORED, rope.rotary_dim),
+    NUMBER("ropebase", DOUBLE, FIELD_SCORED, rope.base),
+    NUMBER("ropepos", PLACE, FIELD_SCORED, rope.position),
+    WORD("ropescale", FIELD_SCORED, rope.scaling, names_scalings),
+    NUMBER("ropefactor", DOUBLE, FIELD_SCORED, rope.factor),
+    NUMBER("ropeoriginal", DOUBLE, FIELD_SCORED, rope.original_length),
+    NUMBER("ropelength", DOUBLE, FIELD_SCORED, rope.length),
+    NUMBER("ropelow", DOUBLE, FIELD_SCORED, rope.low_factor),
+    NUMBER("ropehigh", DOUBLE, FIELD_SCORED, rope.high_factor),
+    NUMBER("ropefast", DOUBLE, FIELD_SCORED, rope.beta_fast),
+    NUMBER("ropeslow", DOUBLE, FIELD_SCORED, rope.beta_slow),
+    NUMBER("ropeattention", DOUBLE, FIELD_SCORED, rope.attention_factor),
+    FLAG("ropeuntruncated", FIELD_SCORED, rope.untruncated),
+    OTHER("dropout", DROPOUT, FIELD_SCORED, score.dropout),
+    FLAG("positions", FIELD_SCORED, positions),
+    NUMBER("sectiont", INT32, FIELD_SCORED, rope.sections[0]),
+    NUMBER("sectionh", INT32, FIELD_SCORED, rope.sections[1]),
+    NUMBER("sectionw", INT32, FIELD_SCORED, rope.sections[2]),
+    FLAG("sectionsmixed", FIELD_SCORED, rope.sections_interleaved),
+    NUMBER("append", INT32, FIELD_ATTEND | FIELD_LAYER, append),
+    FLAG("mods", FIELD_SCORED, mods),
+    FLAG("modsread", FIELD_SCORED, mods_read),
+    FLAG("blocks", FIELD_ATTEND, blocks),
+    FLAG("devicesinks", FIELD_SCORED, device_sinks),
+    WORD("ragged", FIELD_SCORED, ragged, case_ragged_names),
+    WORD("", FIELD_ATTEND, contents, names_contents),
+    NUMBER("seed", INT64, FIELD_ANY, seed),
+    {NULL, FIELD_SIZE, 0, 0, 0, NULL},
+};
+
+double case_field_get(const struct test_case *test, enum field_kind kind, size_t at) {
+    const char *from = (const char *)test + at;
+    union {
+        int64_t i64;
+        int32_t i32;
+        float f32;
+        double f64;
+    } u;
+    if (kind == FIELD_INT32 || kind == FIELD_WORD || kind == FIELD_TYPE)
+        return memcpy(&u.i32, from, sizeof u.i32), (double)u.i32;
+    if (kind == FIELD_FLOAT) return memcpy(&u.f32, from, sizeof u.f32), (double)u.f32;
+    if (kind == FIELD_DOUBLE) return memcpy(&u.f64, from, sizeof u.f64), u.f64;
+    return memcpy(&u.i64, from, sizeof u.i64), (double)u.i64;
+}
+
+void case_field_set(struct test_case *test, enum field_kind kind, size_t at, double x) {
+    char *to = (char *)test + at;
+    if (kind == FIELD_INT32 || kind == FIELD_WORD || kind == FIELD_TYPE) {
+        const int32_t i32 = (int32_t)x;
+        memcpy(to, &i32, sizeof i32);
+    } else if (kind == FIELD_FLOAT) {
+        const float f32 = (float)x;
+        memcpy(to, &f32, sizeof f32);
+    } else if (kind == FIELD_DOUBLE) {
+        memcpy(to, &x, sizeof x);
+    } else {
+        const int64_t i64 = (int64_t)x;
+        memcpy(to, &i64, sizeof i64);
+    }
+}
+
+_Static_assert(sizeof(clattn_type) == sizeof(int32_t) && sizeof(case_contents) == sizeof(int32_t),
+               "words and types are read as 32-bit numbers");
+
+clattn_alignment case_usual_alignment(const struct test_case *test) {
+    return test->score.causal ? CLATTN_ALIGN_BOTTOM_RIGHT : CLATTN_ALIGN_TOP_LEFT;
+}
+
+int64_t case_usual_width_y(const struct test_case *test) {
+    return test->n_kv == test->n_q || test->append ? 0 : test->width;
+}

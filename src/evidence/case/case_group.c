@@ -1,0 +1,83 @@
+// case_group.c: see case_group.h.
+#include "evidence/case/case_group.h"
+
+#include <stdlib.h>
+
+#include "evidence/device/opencl.h"
+
+static void take(struct case_group *to, const struct guarded *x, cl_command_queue queue) {
+    if (x->view.buffer == NULL) return;
+    to->images[to->count++] =
+        (struct case_image){x->view.buffer, guarded_bytes(x, queue), x->bytes, x->place};
+}
+
+static void take_all(struct case_group *to, const struct guarded *x, int count, cl_command_queue queue) {
+    for (int n = 0; n < count; n++) take(to, &x[n], queue);
+}
+
+// The view of a buffer becomes one of its image.
+static void move(const struct case_group *host, clattn_tensor *view) {
+    for (int n = 0; n < host->count; n++)
+        if (view->buffer != NULL && view->buffer == host->images[n].buffer) {
+            view->buffer = CLATTN_HOST(host->images[n].bytes);
+            return;
+        }
+}
+
+void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct case_group *to) {
+    *to = (struct case_group){.count = 0};
+    take_all(to, a->all, CASE_TENSORS, queue);
+    take_all(to, a->caches, 2, queue);
+    take_all(to, a->new_rows, 2, queue);
+    take_all(to, a->kv_scales, 4, queue);
+    take(to, &a->block_table, queue);
+    take_all(to, a->mods, CLATTN_MOD_BUFFERS, queue);
+    take_all(to, a->positions, 2, queue);
+    take(to, &a->blocks, queue);
+    take(to, &a->sinks, queue);
+    take_all(to, a->cu_device, 2, queue);
+    clattn_attention_params *p = &to->params.attention;
+    *p = a->params;
+    clattn_tensor *const views[] = {&p->q,
+                                    &p->kv.k,
+                                    &p->kv.v,
+                                    &p->kv.k_scale,
+                                    &p->kv.v_scale,
+                                    &p->kv.past_k,
+                                    &p->kv.past_v,
+                                    &p->kv.past_k_scale,
+                                    &p->kv.past_v_scale,
+                                    &p->kv.block_table,
+                                    &p->kv.k_new,
+                                    &p->kv.v_new,
+                                    &p->kv.cu_seqlens_kv_device,
+                                    &p->kv.kv_lengths_device,
+                                    &p->cu_seqlens_q_device,
+                                    &p->out,
+                                    &p->lse,
+                                    &p->weights,
+                                    &p->scores,
+                                    &p->score.mask,
+                                    &p->score.bias,
+                                    &p->score.sinks_device,
+                                    &p->score.mod_buffers[0],
+                                    &p->score.mod_buffers[1],
+                                    &p->score.mod_buffers[2],
+                                    &p->score.mod_buffers[3],
+                                    &p->score.block_mask,
+                                    &p->rope.positions,
+                                    &p->rope.k_positions};
+    for (size_t n = 0; n < sizeof views / sizeof views[0]; n++) move(to, views[n]);
+}
+
+void case_group_close(struct case_group *host, cl_command_queue queue, bool keep) {
+    for (int n = 0; n < host->count; n++) {
+        const struct case_image *x = &host->images[n];
+        cl_int code = CL_SUCCESS;
+        if (keep && x->bytes != NULL)
+            code = clEnqueueWriteBuffer(queue, x->buffer, CL_TRUE, 0, x->count, x->bytes, 0, NULL, NULL);
+        if (code != CL_SUCCESS) place_broken(x->place, "clEnqueueWriteBuffer", code);
+        free(x->bytes);
+    }
+    host->count = 0;
+}

@@ -1,0 +1,70 @@
+// guarded.h: a tensor in a buffer with guard zones: NaN around what the library reads, a byte pattern around
+// what it writes, NaN in place of results that are still to come. Leaves out what the values mean (case.h).
+#ifndef CLATTN_EVIDENCE_DEVICE_GUARDED_H
+#define CLATTN_EVIDENCE_DEVICE_GUARDED_H
+
+#include "evidence/device/place.h"
+
+// How the axes lie in the buffer. A tensor that is not of rank 4 treats BSHD as DENSE.
+enum layout {
+    LAYOUT_DENSE = 0, // row-major from element 0
+    LAYOUT_BSHD,      // [B, N, H, D] in memory
+    LAYOUT_PADDED,    // odd offset, every stride a little too large and odd: nothing is aligned
+    LAYOUT_SPACED,    // offset and row stride with a gap of 16 elements: aligned, not dense
+    LAYOUT_SCATTERED, // each tensor its own: order of axes, gaps and offset drawn (place.h); of bool and i32 the last stride, too
+    LAYOUT_COUNT
+};
+
+struct guarded {
+    clattn_tensor view;
+    struct place *place;
+    size_t bytes;   // of the buffer
+    void *memory;   // the place's, where it has some: the buffer's, or in place of one
+    uint8_t *image; // what the buffer held when it was made; NULL in a bare place
+};
+
+// What a buffer is for: the type, rank, sizes and the way they lie. Rank 0: nothing.
+struct guarded_shape {
+    clattn_type type;
+    int rank;
+    int64_t shape[CLATTN_MAX_RANK];
+    enum layout layout;
+};
+
+// Values of more elements than this repeat with this period, the largest prime below 2^20: rows differ, and the
+// host needs no copy of a large tensor. A table goes on past its period for one row, so that every row is
+// contiguous.
+#define GUARDED_PERIOD 1048573
+
+// values: dense, row-major; rounded to the type when stored.
+struct guarded guarded_input(struct place *place, const struct guarded_shape *shape, const double *values);
+struct guarded guarded_output(struct place *place, const struct guarded_shape *shape);
+// A tensor that the library reads and writes (merge): values inside, the byte pattern around.
+struct guarded guarded_in_out(struct place *place, const struct guarded_shape *shape, const double *values);
+// A view of any strides and offset, whose buffer is made here: values inside, or with NULL what nobody wrote; around and between its
+// elements NaN, or the byte pattern where it is written.
+struct guarded guarded_view(struct place *place, const clattn_tensor *view, const double *values,
+                            bool written);
+
+// Read the view into dense values (STORAGE_UNTOUCHED where nobody wrote). False when anything around it
+// changed.
+bool guarded_read(const struct guarded *tensor, cl_command_queue queue, double *values);
+// `count` elements from dense index `first` on, inside one row of the last axis.
+void guarded_read_row(const struct guarded *tensor, cl_command_queue queue, int64_t first, int64_t count,
+                      double *values);
+
+// True when not one byte of the buffer, view and surroundings, changed.
+bool guarded_intact(const struct guarded *tensor, cl_command_queue queue);
+
+// The raw bytes of the buffer; the caller frees them. NULL: the device failed.
+uint8_t *guarded_bytes(const struct guarded *tensor, cl_command_queue queue);
+
+// Whether a view has a buffer or an address.
+static inline bool guarded_given(const clattn_tensor *view) {
+    return view->buffer || view->svm || view->usm;
+}
+int64_t guarded_count(const clattn_tensor *view);
+int64_t guarded_shape_count(const struct guarded_shape *shape);
+void guarded_release(struct guarded *tensor);
+
+#endif

@@ -1,0 +1,49 @@
+// limits.h: what a device can do at most, measured on it in this run through OpenCL: multiply-adds that stay
+// in registers, the same fed from the first-level cache as a matrix product must, x86's bfloat16 dot products, and reading
+// from each cache and a buffer larger than all of them. Leaves out other matrix instructions: a context's engines have their rates
+// (clattn_context_engines). Used by the bench and by what Python benchmarks load.
+#ifndef CLATTN_EVIDENCE_LIMITS_LIMITS_H
+#define CLATTN_EVIDENCE_LIMITS_LIMITS_H
+
+#include "evidence/device/place.h"
+
+// A cache, and how fast all cores at once read what lies in it.
+struct limit_level {
+    char name[16];  // "L1", "L2", ...; "cache": the largest, where the device tells of that alone
+    uint64_t bytes; // of one; cores may have one each
+    double gbytes_per_s;
+};
+#define LIMIT_LEVELS 4
+
+struct limits {
+    double fma_gflops, read_gbytes_per_s; // 0: could not be measured
+    double
+        fma_loads_gflops; // with the loads of a matrix product out of the first-level cache, on CPU devices; 0: none
+    double native_fma_gflops; // a loop in C, on CPU devices; 0: none
+    double instructions;      // that one core takes a cycle while all are busy; x86; 0: not measured
+    double disturbed; // median by least time of the register-only loop, of the quieter measurement; 0: none
+    struct limit_level levels[LIMIT_LEVELS]; // from the fastest on; 0 of them: none could be told or measured
+    int level_count;
+};
+
+// Raises *found to what this measurement finds: another use of the machine only ever lowers one. Each kind's runs take max_ms at
+// most, or one run where that is longer, so that a slow device does not keep who measures several; 0: as long as is good.
+void limits_measure(struct place *place, double max_ms, struct limits *found);
+
+// A sentence where others used the cores while the limits were measured, so that they are too low or vary; "" where not.
+const char *limits_contended(const struct limits *found);
+
+// One of them as work that can be run again and again, long enough that start-up does not count.
+struct limit;
+typedef enum limit_kind { LIMIT_FMA, LIMIT_FMA_LOADS, LIMIT_BF16, LIMIT_READ } limit_kind;
+
+// LIMIT_FMA is the faster of fma() and mad(), LIMIT_FMA_LOADS that of two tiles of accumulators. NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
+// outlives it.
+struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes);
+void limit_destroy(struct limit *l);
+// Enqueue once.
+bool limit_enqueue(struct limit *l, cl_event *event);
+// Floating-point operations, or bytes, of one run.
+double limit_work(const struct limit *l);
+
+#endif

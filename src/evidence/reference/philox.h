@@ -1,0 +1,16 @@
+// philox.h: the dropout mask as the header describes it, on the host: Philox 4x32-10 written from its paper, apart from the
+// kernels' text. Used by the reference and by suites that compare masks bit for bit.
+#ifndef CLATTN_EVIDENCE_REFERENCE_PHILOX_H
+#define CLATTN_EVIDENCE_REFERENCE_PHILOX_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4]);
+
+// Whether dropout keeps key j of query row i, head h and batch item b.
+bool philox_keeps(float dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j);
+// What it multiplies that weight by; 1 without dropout.
+double philox_factor(float dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j);
+
+#endif

@@ -1,0 +1,26 @@
+// storage.h: the storage types as the device sees them, on the host: rounding, loading and storing one
+// element. Leaves out int8 and 4-bit formats. Used by the reference (plain computation), the buffers and the
+// suites.
+#ifndef CLATTN_EVIDENCE_REFERENCE_STORAGE_H
+#define CLATTN_EVIDENCE_REFERENCE_STORAGE_H
+
+#include <clattn/clattn.h>
+
+// What storage_load gives for an element that still holds the NaN pattern of storage_poison.
+#define STORAGE_UNTOUCHED 1e300
+
+// The nearest value of the type, ties to even; overflow gives infinity.
+double storage_round(clattn_type type, double x);
+
+double storage_load(clattn_type type, const void *base, int64_t index);
+void storage_store(clattn_type type, void *base, int64_t index, double x);
+
+// Fill with a NaN of one bit pattern (0xFF for bool), so that an element nobody wrote is known by its bits.
+void storage_poison(clattn_type type, void *base, int64_t count);
+
+// The coarser of two floating-point types: f32 < f16 < bf16.
+// The most that rounding moves a number, relative to it: 2^-24, 2^-11, 2^-8; of another type 0.
+double storage_roundoff(clattn_type type);
+clattn_type storage_coarser(clattn_type a, clattn_type b);
+
+#endif

@@ -1,0 +1,75 @@
+// number.c: see number.h.
+#include "evidence/words/number.h"
+
+#include <float.h>
+#include <math.h>
+#include <stdlib.h>
+
+static bool is_digit(char c) {
+    return c >= '0' && c <= '9';
+}
+
+bool number_whole_at(const char **text, int64_t *value) {
+    const char *at = *text;
+    const bool minus = *at == '-';
+    int64_t x = 0;
+    at += minus;
+    if (!is_digit(*at)) return false;
+    // Counted downward, since the least number has no positive counterpart.
+    for (; is_digit(*at); at++) {
+        const int digit = *at - '0';
+        if (x < (INT64_MIN + digit) / 10) return false;
+        x = x * 10 - digit;
+    }
+    if (!minus && x == INT64_MIN) return false;
+    *value = minus ? x : -x;
+    *text = at;
+    return true;
+}
+
+bool number_whole(const char *text, int64_t *value) {
+    int64_t x = 0;
+    if (!number_whole_at(&text, &x) || *text) return false;
+    *value = x;
+    return true;
+}
+
+static const char *skip_digits(const char *at, int *count) {
+    for (; is_digit(*at); at++) ++*count;
+    return at;
+}
+
+// [-]digits[.digits][e[+-]digits], with a digit before or after the point.
+static bool is_decimal(const char *at) {
+    int digits = 0, exponent = 0;
+    at = skip_digits(at + (*at == '-'), &digits);
+    if (*at == '.') at = skip_digits(at + 1, &digits);
+    if (digits == 0) return false;
+    if (*at != 'e' && *at != 'E') return *at == '\0';
+    at += 1 + (at[1] == '-' || at[1] == '+');
+    at = skip_digits(at, &exponent);
+    return exponent > 0 && *at == '\0';
+}
+
+// Whether a digit before the exponent is not 0.
+static bool is_nonzero(const char *at) {
+    for (; *at && *at != 'e' && *at != 'E'; at++)
+        if (*at >= '1' && *at <= '9') return true;
+    return false;
+}
+
+bool number_real(const char *text, double *value) {
+    if (!is_decimal(text)) return false;
+    const double x = strtod(text, NULL);
+    if (!isfinite(x) || (is_nonzero(text) && fabs(x) < DBL_MIN)) return false;
+    *value = x;
+    return true;
+}
+
+bool number_float(const char *text, float *value) {
+    double x = 0.0;
+    if (!number_real(text, &x) || fabs(x) > (double)FLT_MAX || (x != 0.0 && fabs(x) < (double)FLT_MIN))
+        return false;
+    *value = (float)x;
+    return true;
+}

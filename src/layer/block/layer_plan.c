@@ -1,0 +1,239 @@
+// layer_plan.c: a checked layer's memory, who projects, and who turns heads. q, k, v, the gates and the heads' result live in
+// one workspace as [B, N, heads * size], which is what a projection writes; attention reads them as strided views, so no
+// pass over memory only moves heads.
+#include "base/bytes.h"
+#include "device/workspace.h"
+#include "layer/block/layer.h"
+#include "layer/projection/packed.h"
+#include "layer/projection/projector.h"
+
+static const char *const packed_names[PROJECTIONS] = {"packed_wq", "packed_wk", "packed_wv", "packed_gate",
+                                                      "packed_wo"};
+
+bool cla_layer_projects(const layer *l, int projection) {
+    if (projection == PROJECT_GATE) return l->gated;
+    return !l->ready || (projection != PROJECT_K && projection != PROJECT_V);
+}
+
+// A [B, heads, N, size] part of the workspace, the rows of a head after one another or the heads of a row.
+static clattn_tensor part(layer *l, bool heads_apart, int64_t batch, int64_t heads, int64_t n, int64_t size) {
+    const clattn_type type = l->native ? l->type : CLATTN_TYPE_F32;
+    clattn_tensor t = heads_apart ? clattn_tensor_bhsd(NULL, type, batch, heads, n, size)
+                                  : clattn_tensor_bshd(NULL, type, batch, heads, n, size);
+    t.offset = (int64_t)(l->workspace_bytes / clattn_type_size(type));
+    l->workspace_bytes =
+        cla_workspace_add(l->workspace_bytes, (uint64_t)cla_tensor_count(&t), clattn_type_size(type));
+    return t;
+}
+
+// Whether RoPE counts rows inside sequences, as attention alone does.
+static bool counts_sequences(const layer *l) {
+    return l->ragged && l->params.rope.layout != CLATTN_ROPE_NONE &&
+           !cla_tensor_given(&l->params.rope.positions);
+}
+
+// Keys that are made of x are packed as x is.
+static void take_sequences(const layer *l, clattn_attention_params *a) {
+    const clattn_layer_params *p = &l->params;
+    a->sequences = p->sequences;
+    a->cu_seqlens_q = p->cu_seqlens_q, a->cu_seqlens_q_device = p->cu_seqlens_q_device;
+    a->max_q = p->max_q, a->max_kv = p->max_kv;
+    if (!l->ragged || !l->self || l->appends) return;
+    a->kv.cu_seqlens_kv = p->cu_seqlens_q, a->kv.cu_seqlens_kv_device = p->cu_seqlens_q_device;
+    a->max_kv = p->max_q;
+}
+
+// RoPE of q alone, whose keys are the caller's and were turned before.
+static clattn_status check_rope_of_q(const layer *l) {
+    clattn_attention_params p;
+    cla_bytes_zero(&p, sizeof p);
+    p.q = p.kv.k = l->of[PROJECT_Q].y, p.rope = l->params.rope;
+    if (cla_tensor_given(&p.rope.k_positions))
+        return cla_context_fail(
+            l->context, CLATTN_INVALID_ARGUMENT,
+            "rope.k_positions: have no effect on keys that kv has, which were turned before");
+    return cla_rope_check(l->context, &p, (int)l->head_dim, l->purpose != ENTRY_ENQUEUE);
+}
+
+// The attention call between the projections, on the parts of the workspace, checked: RoPE with it, whoever applies it;
+// but where keys are the caller's it knows of none.
+static clattn_status check_attention(layer *l) {
+    const clattn_layer_params *p = &l->params;
+    cla_call_release(&l->call);
+    clattn_attention_params *a = &l->call.params;
+    cla_bytes_zero(a, sizeof *a);
+    a->q = l->of[PROJECT_Q].y, a->out = l->of[PROJECT_OUT].x;
+    a->kv = p->kv;
+    if (l->appends)
+        a->kv.k_new = l->of[PROJECT_K].y, a->kv.v_new = l->of[PROJECT_V].y;
+    else if (!l->ready)
+        a->kv.k = l->of[PROJECT_K].y, a->kv.v = l->of[PROJECT_V].y;
+    take_sequences(l, a);
+    a->lse = p->lse, a->weights = p->weights;
+    a->scores = p->scores, a->scores_at = p->scores_at;
+    a->score = p->score;
+    if (!l->ready || counts_sequences(l)) a->rope = p->rope;
+    a->kernel = p->kernel, a->splits = p->splits;
+    a->workspace = p->workspace; // where the parts will be
+    TRY(cla_call_check(l->context, &l->call.params, l->purpose,
+                       CALL_PARTS | (l->ready ? CALL_KEYS_TURNED : 0), &l->call));
+    a->rope = p->rope;
+    return l->ready && !counts_sequences(l) ? check_rope_of_q(l) : CLATTN_OK;
+}
+
+// RoPE moves into the projections of q and k where both can do it: it then costs no pass over memory. Else into the pass of
+// their norm, where there is one; for a q whose keys are the caller's there is always one. Else attention turns them.
+static void choose_rope(layer *l) {
+    linear q = l->of[PROJECT_Q], k = l->of[PROJECT_K];
+    const bool norms = l->norm.how != CLATTN_NORM_NONE;
+    const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
+    l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
+    // What is appended attention turns on its way.
+    if (l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l)) return;
+    q.rope = cla_rope_rows_of(&l->call, true);
+    k.rope = cla_rope_rows_of(&l->call, false);
+    cla_linear_choose(l->context, &q);
+    if (!l->ready) cla_linear_choose(l->context, &k);
+    // q and k may be made in one launch, with one table: not where lengths of the past move keys otherwise than rows.
+    const bool in_products = l->native && !norms && !l->params.kv.past_lengths &&
+                             cla_linear_turns(&l->params.rope, &q) &&
+                             (l->ready || cla_linear_turns(&l->params.rope, &k));
+    l->turns = in_products || norms || l->ready;
+    if (!l->turns) return;
+    if (in_products)
+        l->of[PROJECT_Q] = q, l->of[PROJECT_K] = k;
+    else
+        l->q_norm.rope = q.rope, l->k_norm.rope = k.rope,
+        l->q_norm.turns = l->k_norm.turns = &l->call.params.rope,
+        l->q_norm.amplitude = l->k_norm.amplitude = amplitude;
+    cla_call_leave_rope(&l->call);
+}
+
+// What the projections have besides their tensors: packed weights, and how float32 may be multiplied.
+static clattn_status take_packed(layer *l) {
+    const clattn_layer_params *p = &l->params;
+    const clattn_packed *const packed[] = {&p->packed_wq, &p->packed_wk, &p->packed_wv, &p->packed_gate,
+                                           &p->packed_wo};
+    for (int i = 0; i < PROJECTIONS; i++) {
+        l->of[i].split = p->precision == CLATTN_PRECISION_SPLIT;
+        if (cla_layer_projects(l, i))
+            TRY(cla_packed_check(l->context, packed_names[i], packed[i], &l->of[i].w, &l->of[i].packed));
+        else if (packed[i]->buffer)
+            return cla_context_fail(l->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: is there, and its weights are not", packed_names[i]);
+    }
+    return CLATTN_OK;
+}
+
+// The projections of x and y, with the parts that they write. CLBlast writes rows of all heads, the native kernel a head
+// after the other, which keeps a head's rows close together in the caches.
+static void lay_out_inputs(layer *l) {
+    const clattn_layer_params *p = &l->params;
+    const bool native = l->native;
+    const int64_t batch = p->x.shape[0], nq = p->x.shape[1];
+    const clattn_tensor x = cla_linear_one_head(&p->x), y = cla_linear_one_head(&l->y);
+    linear *of = l->of;
+    of[PROJECT_Q] = (linear){.x = x, .w = p->wq, .b = p->bq};
+    of[PROJECT_Q].y = part(l, native, batch, l->heads, nq, l->head_dim);
+    of[PROJECT_K] = (linear){.x = y, .w = p->wk, .b = p->bk};
+    of[PROJECT_V] = (linear){.x = y, .w = p->wv, .b = p->bv};
+    if (!l->ready) {
+        of[PROJECT_K].y = part(l, native, l->y.shape[0], l->kv_heads, l->n_kv, l->head_dim);
+        of[PROJECT_V].y = part(l, native, l->y.shape[0], l->kv_heads, l->n_kv, l->head_dim_v);
+    }
+    of[PROJECT_GATE] = (linear){.x = x, .w = p->w_gate, .b = p->b_gate};
+    if (l->gated) of[PROJECT_GATE].y = part(l, false, batch, 1, nq, p->w_gate.shape[0]);
+}
+
+// The projections and the parts of the workspace between them, for l->native; attention's call on those parts.
+static clattn_status lay_out_parts(layer *l) {
+    const clattn_layer_params *p = &l->params;
+    linear *o = &l->of[PROJECT_OUT];
+    l->workspace_bytes = 0;
+    l->type = p->x.type;
+    lay_out_inputs(l);
+    *o = (linear){.x = cla_linear_one_head(&p->x),
+                  .w = p->wo,
+                  .b = p->bo,
+                  .y = cla_linear_one_head(&p->out),
+                  .has_lengths = p->score.q_lengths != NULL && !l->ragged};
+    TRY(take_packed(l));
+    for (int i = 0; i < PROJECTIONS; i++) {
+        l->of[i].native = l->native;
+        if (cla_layer_projects(l, i)) cla_linear_choose(l->context, &l->of[i]);
+    }
+    // Only linear_lanes gains by heads apart. Few rows: a part of the reduction is a loop of its own, which a short head
+    // does not pay for; without lanes, neighbours read whole rows.
+    const bool heads_apart = l->native && o->choice.id == KERNEL_LINEAR_LANES;
+    o->x = part(l, heads_apart, p->x.shape[0], l->heads, p->x.shape[1], l->head_dim_v);
+    o->x.buffer =
+        p->workspace; // its rows may be aligned otherwise, and the caller's memory may begin anywhere
+    cla_linear_choose(l->context, o);
+    o->x.buffer = NULL;
+    if (l->workspace_bytes == WORKSPACE_MOST) return cla_workspace_fits(l->context, NULL, l->workspace_bytes);
+    return check_attention(l);
+}
+
+// The caller's memory: the layer's, and what its attention call reads and writes of it.
+static clattn_status check_memory(const layer *l, call_views *v) {
+    const clattn_layer_params *p = &l->params;
+    const struct {
+        const char *name;
+        const clattn_tensor *tensor;
+    } read[] = {{"x", &p->x},           {"y", &p->y},          {"wq", &p->wq},         {"wk", &p->wk},
+                {"wv", &p->wv},         {"wo", &p->wo},        {"w_gate", &p->w_gate}, {"bq", &p->bq},
+                {"bk", &p->bk},         {"bv", &p->bv},        {"bo", &p->bo},         {"b_gate", &p->b_gate},
+                {"q_norm", &p->q_norm}, {"k_norm", &p->k_norm}};
+    cla_views_begin(v, l->context);
+    for (size_t i = 0; i < sizeof read / sizeof read[0]; i++)
+        cla_views_add(v, read[i].name, read[i].tensor, VIEW_READ);
+    for (int i = 0; i < PROJECTIONS; i++) cla_views_add(v, packed_names[i], &l->of[i].packed, VIEW_READ);
+    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    cla_call_views(&l->call, v);
+    return cla_views_check(v);
+}
+
+// CLBlast or native, for all projections alike: the layout between them follows from it. What can be refused is
+// refused before anything is measured.
+static clattn_status choose_projection(layer *l, call_views *v) {
+    const linear *q = &l->of[PROJECT_Q];
+    const char *why;
+    l->native = l->params.projection != CLATTN_PROJECTION_CLBLAST;
+    TRY(lay_out_parts(l));
+    TRY(check_memory(l, v));
+    TRY(cla_projector_decide(l->context, &l->of[PROJECT_Q], l->params.projection, l->call.empty, &why));
+    if (q->native == l->native) return CLATTN_OK;
+    l->native = q->native;
+    return lay_out_parts(l);
+}
+
+// What the call knows of where q, k, v and the heads' result lie, keys and values of the caller's where they were.
+static void move_parts(layer *l, uint64_t own) {
+    clattn_tensor *k = l->ready ? &l->params.kv.k : &l->of[PROJECT_K].y,
+                  *v = l->ready ? &l->params.kv.v : &l->of[PROJECT_V].y;
+    clattn_tensor *const made[] = {&l->of[PROJECT_Q].y, &l->of[PROJECT_K].y, &l->of[PROJECT_V].y,
+                                   &l->of[PROJECT_GATE].y, &l->of[PROJECT_OUT].x};
+    for (int i = 0; i < PROJECTIONS; i++) made[i]->offset += (int64_t)(own / clattn_type_size(made[i]->type));
+    cla_call_move(&l->call, (clattn_tensor *const[4]){made[0], k, v, made[4]});
+}
+
+// Lay out the workspace: attention's own part first, then the parts, then conversions.
+clattn_status cla_layer_plan(layer *l) {
+    call_views v;
+    TRY(choose_projection(l, &v));
+    choose_rope(l);
+    const uint64_t own = cla_workspace_add(0, l->call.workspace_bytes, 1);
+    move_parts(l, own);
+    l->scratch = own + l->workspace_bytes;
+    uint64_t most = 0; // the projections run one after another and share the scratch memory
+    for (int i = 0; i < PROJECTIONS; i++) {
+        const uint64_t bytes = cla_layer_projects(l, i) ? cla_linear_scratch(&l->of[i]) : 0;
+        most = bytes > most ? bytes : most;
+    }
+    l->workspace_bytes = l->scratch + most;
+    for (int i = 0; i < PROJECTIONS; i++)
+        if (cla_layer_projects(l, i)) TRY(cla_linear_check_reach(l->context, &l->of[i], l->workspace_bytes));
+    if (l->purpose == ENTRY_ENQUEUE)
+        TRY(cla_views_check_workspace(&v, l->params.workspace, l->workspace_bytes));
+    return cla_workspace_fits(l->context, l->params.workspace, l->workspace_bytes);
+}

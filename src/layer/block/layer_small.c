@@ -1,0 +1,114 @@
+// layer_small.c: a self-attention layer of few rows in one launch (layer_few_lanes.cl), where its projections and its attention
+// are those of linear_few_lanes.cl and flash_lanes.cl, in one type, with nothing between them. On PoCL and Intel's CPU runtime
+// each launch wakes the cores once, which such a layer's work is not much longer than.
+#include <math.h>
+
+#include "args/args.h"
+#include "attention/score/dropout.h"
+#include "base/bytes.h"
+#include "layer/block/layer.h"
+#include "args/layer_args.h"
+#include "plan/families/family.h"
+
+// Buffers of attention: q, k, v, out, lse, table, weights, mask, bias, block mask; and thirteen more.
+_Static_assert(sizeof(attention_args) + sizeof(dropout_args) + 23 * sizeof(cl_mem) <= LAUNCH_MAX_BYTES &&
+                   23 + 2 <= LAUNCH_MAX_ARGS,
+               "the arguments of a launch fit every device");
+
+static const int of_small[SMALL_PROJECTIONS] = {PROJECT_Q, PROJECT_K, PROJECT_V, PROJECT_OUT};
+
+// One kernel with one set of knobs for all projections, which `k` becomes; RoPE's is that of q.
+static bool projections_agree(const layer *l, knobs *k, small_layer *s) {
+    for (int i = 0; i < SMALL_PROJECTIONS; i++) {
+        knobs own;
+        const int rope = i > 0 ? k->rope : 0;
+        if (!cla_linear_native_small(&l->of[of_small[i]], &own, &s->of[i])) return false;
+        if (i == 0) *k = own;
+        own.rope = i > 0 ? rope : own.rope;
+        if (!cla_knobs_equal(&own, k)) return false;
+    }
+    return l->of[PROJECT_V].rope.rotary_dim == 0 && l->of[PROJECT_OUT].rope.rotary_dim == 0;
+}
+
+// Attention's knobs with those of the projections.
+static bool attention_agrees(const call *c, const knobs *of, knobs *k) {
+    const problem *p = &c->problem;
+    *k = c->variant.knobs;
+    if (k->type_q != of->type_q || k->type_kv != of->type_q || k->type_out != of->type_q ||
+        k->lanes != of->lanes)
+        return false;
+    if ((p->score_ops & ARGS_BIAS) && k->type_bias != of->type_bias) return false;
+    k->type_bias = of->type_bias;
+    k->row_block = of->row_block, k->column_block = of->column_block, k->column_tile = of->column_tile;
+    k->rope = of->rope;
+    return true;
+}
+
+// Nothing between the projections and attention, and nothing of theirs from elsewhere.
+static bool is_plain(const layer *l) {
+    const call *c = &l->call;
+    const problem *p = &c->problem;
+    const bool heard = l->params.progress && l->params.progress->fn;
+    return l->native && l->self && !l->ready && !l->gated && !heard && !c->empty && !c->turns &&
+           !cla_norm_does(&l->q_norm) && !cla_norm_does(&l->k_norm) && !p->past && !p->paged && !p->ragged &&
+           !cla_kv_appends(&c->params.kv) && !(p->score_ops & ARGS_MODS);
+}
+
+static bool find_spec(const layer *l, program_spec *spec, small_layer *s) {
+    const variant *v = &l->call.variant;
+    const pace_rate unknown = {0};
+    knobs k;
+    if (!l->context->capabilities.is_cpu || !is_plain(l)) return false;
+    if (v->family->id != KERNEL_FLASH_LANES || v->splits != 1 || v->packed_bytes) return false;
+    if (cla_pace_most(l->context, &unknown, false) < INFINITY) return false; // launches are cut
+    *spec =
+        (program_spec){.id = KERNEL_LAYER_FEW_LANES, .options = v->options ? v->options : v->family->options};
+    return projections_agree(l, &k, s) && attention_agrees(&l->call, &k, &spec->knobs);
+}
+
+bool cla_layer_is_small(const layer *l) {
+    program_spec spec;
+    small_layer s;
+    return find_spec(l, &spec, &s);
+}
+
+clattn_status cla_layer_small_prepare(const layer *l) {
+    program_spec spec;
+    small_layer s;
+    program *p = NULL;
+    return find_spec(l, &spec, &s) ? cla_program_get_spec(l->context, &spec, &p) : CLATTN_OK;
+}
+
+// A work-group a core, or a part.
+static size_t groups_of(const layer *l, const small_layer *s, const knobs *k) {
+    const size_t units = l->context->capabilities.compute_units;
+    const size_t parts = (size_t)((s->of[SMALL_Q].columns + k->column_tile - 1) / k->column_tile);
+    return units < 1 ? 1 : units < 3 * parts ? units : 3 * parts;
+}
+
+clattn_status cla_layer_small_enqueue(layer *l, chain *steps) {
+    const call *c = &l->call;
+    const linear *of = l->of;
+    program_spec spec;
+    small_layer s;
+    cl_mem shared;
+    launch job = {.global = {1, 1, 1}, .local = {1, 1, 1}};
+    attention_args a = c->args;
+    const dropout_args dropout = cla_dropout_arguments(c->params.score.dropout, c->params.score.dropout_seed);
+    cla_bytes_zero(&s, sizeof s);
+    if (!find_spec(l, &spec, &s)) return CLATTN_OK;
+    a.splits = 1, a.split_keys = c->variant.split_keys;
+    s.tiles = (c->problem.n_q + c->variant.rows_per_group - 1) / c->variant.rows_per_group;
+    TRY(cla_program_get_spec(l->context, &spec, &job.program));
+    TRY(cla_chain_table(steps, &s, sizeof s, &shared));
+    cla_flash_arguments(c, &a, &dropout, &job);
+    cla_launch_buffer(&job, &of[PROJECT_Q].x.buffer);
+    for (int i = 0; i < SMALL_PROJECTIONS; i++) cla_launch_buffer(&job, &of[of_small[i]].w.buffer);
+    for (int i = 0; i < SMALL_PROJECTIONS; i++) cla_launch_buffer(&job, &of[of_small[i]].b.buffer);
+    cla_launch_buffer(&job, &of[PROJECT_OUT].y.buffer);
+    cla_launch_buffer(&job, &of[PROJECT_Q].rope.turns);
+    cla_launch_buffer(&job, cla_linear_native_positions(&of[PROJECT_Q]));
+    cla_launch_buffer(&job, &shared);
+    job.global[0] = groups_of(l, &s, &spec.knobs);
+    return cla_launch_enqueue(steps, &job);
+}

@@ -1,0 +1,186 @@
+// linear.c: y = x W^T + b, natively or through CLBlast. CLBlast multiplies in float32 whatever the storage:
+// its half product accumulates in half, which the error budget does not allow. What is not a plain float32
+// matrix is converted in scratch memory.
+#include "layer/projection/linear.h"
+
+#include "device/pointer.h"
+#include "device/workspace.h"
+#include "layer/projection/packed.h"
+#include "layer/projection/projector.h"
+
+clattn_tensor cla_linear_one_head(const clattn_tensor *t) {
+    clattn_tensor r = *t;
+    r.rank = 4;
+    r.shape[1] = 1, r.stride[1] = t->shape[2];
+    r.shape[2] = t->shape[1], r.stride[2] = t->stride[1];
+    r.shape[3] = t->shape[2], r.stride[3] = 1;
+    return r;
+}
+
+// One float32 matrix in a buffer, with rows a stride apart: heads are neighbours, batch items follow one another.
+static bool is_plain(const clattn_tensor *t) {
+    if (t->type != CLATTN_TYPE_F32 || cla_pointer_kind(t->buffer)) return false;
+    if (t->rank == 2) return t->stride[0] >= t->shape[1];
+    return (t->shape[1] == 1 || t->stride[1] == t->shape[3]) && t->stride[2] >= t->shape[1] * t->shape[3] &&
+           (t->shape[0] <= 1 || t->stride[0] == t->shape[2] * t->stride[2]);
+}
+
+// Results that only some rows keep go through scratch memory, too.
+static bool direct_result(const linear *l) {
+    return !l->has_lengths && (l->native || is_plain(&l->y));
+}
+static bool plain_or_native(const linear *l, const clattn_tensor *t) {
+    return l->native || is_plain(t);
+}
+// Where a float32 copy that starts at byte `at` ends.
+static uint64_t end_of(uint64_t at, const clattn_tensor *t) {
+    return cla_workspace_add(at, (uint64_t)cla_tensor_count(t), sizeof(float));
+}
+
+// Weights that the caller has not packed.
+static bool packs(const linear *l) {
+    return cla_linear_takes_packed(l) && !l->packed.buffer;
+}
+
+uint64_t cla_linear_scratch(const linear *l) {
+    uint64_t bytes = direct_result(l) ? 0 : end_of(0, &l->y);
+    if (!plain_or_native(l, &l->x)) bytes = end_of(bytes, &l->x);
+    if (!plain_or_native(l, &l->w)) bytes = end_of(bytes, &l->w);
+    if (packs(l)) bytes = cla_workspace_add(bytes, cla_packed_words(&l->w), sizeof(uint32_t));
+    return bytes;
+}
+
+clattn_status cla_linear_check_reach(clattn_context *context, const linear *l, uint64_t workspace_bytes) {
+    const clattn_tensor *const all[] = {&l->x, &l->w, &l->y};
+    int64_t most = (int64_t)(workspace_bytes / sizeof(float));
+    for (int i = 0; i < 3; i++) most = cla_tensor_end(all[i]) > most ? cla_tensor_end(all[i]) : most;
+    if (l->native || most <= INT32_MAX) return CLATTN_OK;
+    return cla_context_fail(
+        context, CLATTN_UNSUPPORTED,
+        "projection: CLBlast reaches the first 2^31 elements of a buffer, %lld are needed: take native",
+        (long long)most);
+}
+
+static bool bias_is_left(const linear *l) {
+    return !l->native && cla_tensor_given(&l->b);
+}
+
+static double move_flops(const clattn_tensor *t) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(t);
+}
+
+double cla_linear_flops(const linear *l) {
+    double flops = 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+    if (flops == 0.0) return 0.0;
+    if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
+    if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
+    if (!direct_result(l) || bias_is_left(l)) flops += move_flops(&l->y);
+    return flops;
+}
+
+static knobs convert_knobs(clattn_type from, clattn_type to, const clattn_tensor *bias) {
+    return (knobs){
+        .type_q = (int)from, .type_out = (int)to, .type_bias = cla_tensor_given(bias) ? (int)bias->type : 0};
+}
+
+static const clattn_tensor no_bias;
+
+// y = x (+ bias) with conversion; matrices or [B, 1 or joined heads, N, size] of one shape.
+static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const clattn_tensor *y,
+                                     const clattn_tensor *bias, cl_mem lengths) {
+    const bool flat = x->rank == 2;
+    const int row = flat ? 0 : 2;
+    const knobs k = convert_knobs(x->type, y->type, bias);
+    const convert_args a = {.x_offset = x->offset,
+                            .x_batch = flat ? 0 : x->stride[0],
+                            .x_row = x->stride[row],
+                            .y_offset = y->offset,
+                            .y_batch = flat ? 0 : y->stride[0],
+                            .y_row = y->stride[row],
+                            .bias_offset = bias->offset,
+                            .rows = x->shape[row],
+                            .batch = flat ? 1 : (int)x->shape[0],
+                            .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
+                            .flags =
+                                (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
+    const size_t items[3] = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1};
+    launch l = {.flops = move_flops(x), .cuts_first = true};
+    TRY(cla_program_get(c->context, KERNEL_CONVERT, &k, &l.program));
+    cla_launch_items(&l, c->context, items, (const size_t[3]){64, 1, 1});
+    cla_launch_buffer(&l, &x->buffer);
+    cla_launch_buffer(&l, &y->buffer);
+    cla_launch_buffer(&l, &bias->buffer);
+    cla_launch_buffer(&l, &lengths);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(c, &l);
+}
+
+// A result in scratch memory is float32, which may be another kernel.
+static void become_float32(clattn_context *context, linear *l, const clattn_tensor *y) {
+    l->y = *y;
+    l->y.type = CLATTN_TYPE_F32;
+    cla_linear_choose(context, l);
+}
+
+clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
+    program *p = NULL;
+    linear inner = *l; // what linear_enqueue hands to the kernel
+    if (!direct_result(l)) become_float32(context, &inner, &l->y);
+    if (l->native) TRY(cla_linear_native_prepare(context, &inner));
+    if (packs(l)) TRY(cla_packed_prepare(context, &l->w));
+    const knobs x = convert_knobs(l->x.type, CLATTN_TYPE_F32, &no_bias);
+    const knobs w = convert_knobs(l->w.type, CLATTN_TYPE_F32, &no_bias);
+    const knobs y = convert_knobs(CLATTN_TYPE_F32, l->y.type, l->native ? &no_bias : &l->b);
+    if (!plain_or_native(l, &l->x)) TRY(cla_program_get(context, KERNEL_CONVERT, &x, &p));
+    if (!plain_or_native(l, &l->w)) TRY(cla_program_get(context, KERNEL_CONVERT, &w, &p));
+    if (!direct_result(l) || bias_is_left(l)) TRY(cla_program_get(context, KERNEL_CONVERT, &y, &p));
+    return CLATTN_OK;
+}
+
+// A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
+static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, uint64_t *at) {
+    clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, t->shape)
+                                   : clattn_tensor_bshd(scratch, CLATTN_TYPE_F32, t->shape[0], t->shape[1],
+                                                        t->shape[2], t->shape[3]);
+    s.offset = (int64_t)(*at / sizeof(float));
+    *at = end_of(*at, t);
+    return s;
+}
+
+static matrix matrix_of(const clattn_tensor *t) {
+    return (matrix){t->buffer, t->offset, t->stride[t->rank - 2]};
+}
+
+static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y, cl_mem scratch,
+                              uint64_t at) {
+    clattn_tensor x = l->x, w = l->w;
+    if (!is_plain(&l->x)) {
+        x = scratch_view(&l->x, scratch, &at);
+        TRY(enqueue_convert(c, &l->x, &x, &no_bias, NULL));
+    }
+    if (!is_plain(&l->w)) {
+        w = scratch_view(&l->w, scratch, &at);
+        TRY(enqueue_convert(c, &l->w, &w, &no_bias, NULL));
+    }
+    const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
+    const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
+    const clattn_status status = cla_clblast_multiply(c, &mx, &mw, &my, size);
+    if (status != CLATTN_OK) cla_projector_clblast_failed(c->context, status);
+    return status;
+}
+
+clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint64_t at) {
+    linear inner = *l;
+    if (cla_tensor_count(&l->y) == 0) return CLATTN_OK;
+    if (!direct_result(l)) {
+        const clattn_tensor y = scratch_view(&l->y, scratch, &at);
+        become_float32(c->context, &inner, &y);
+    }
+    if (packs(l)) {
+        inner.packed = cla_packed_view(&l->w, scratch, at);
+        TRY(cla_packed_enqueue(c, &l->w, &inner.packed));
+    }
+    TRY(l->native ? cla_linear_native_enqueue(c, &inner) : multiply(c, l, &inner.y, scratch, at));
+    if (direct_result(l) && !bias_is_left(l)) return CLATTN_OK;
+    return enqueue_convert(c, &inner.y, &l->y, bias_is_left(l) ? &l->b : &no_bias, l->lengths);
+}

@@ -1,0 +1,171 @@
+// linear_call.c: the public call of one projection, on the seam that a layer uses four times (linear.h); and
+// the checks that both share.
+#include <stdio.h>
+
+#include "attention/call/given.h"
+#include "device/entry.h"
+#include "device/workspace.h"
+#include "layer/projection/packed.h"
+#include "layer/projection/projector.h"
+
+#define MAX_SIDE                                                                                             \
+    (INT32_MAX - 65536) // of W: kernels count its columns in 32 bits, and step past the end by a tile
+
+typedef struct linear_job {
+    clattn_context *context;
+    linear linear;
+    clattn_projection wanted;
+    cl_mem given; // the caller's workspace
+    uint64_t workspace_bytes;
+    const char *why; // who computes it
+    bool empty;      // B or N is 0
+} linear_job;
+
+clattn_status cla_linear_check_matrix(clattn_context *c, const clattn_tensor *w, const clattn_tensor *b,
+                                      const int64_t shape[2], const char *const names[2], bool planning) {
+    const tensor_rule weight = {names[0], "[out, in]", TYPES_FLOAT, false, planning};
+    const tensor_rule bias = {names[1], "[out]", TYPES_FLOAT, false, planning};
+    const int64_t longest = shape[0] > shape[1] ? shape[0] : shape[1];
+    TRY(cla_tensor_check(c, w, 2, &weight));
+    TRY(cla_tensor_check_shape(c, w, shape, &weight));
+    if (longest > MAX_SIDE)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: a side of %lld: at most %d are possible",
+                                names[0], (long long)longest, MAX_SIDE);
+    if (!cla_tensor_given(b)) return CLATTN_OK;
+    TRY(cla_tensor_check(c, b, 1, &bias));
+    return cla_tensor_check_shape(c, b, shape, &bias);
+}
+
+clattn_status cla_linear_check_projection(clattn_context *c, clattn_projection wanted) {
+    if ((unsigned)wanted >= CLATTN_PROJECTION_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "projection: %d is none of CLATTN_PROJECTION_*",
+                                (int)wanted);
+    const bool without = wanted == CLATTN_PROJECTION_CLBLAST && !cla_clblast_available(c);
+    return without ? cla_clblast_refuse(c) : CLATTN_OK;
+}
+
+clattn_status cla_linear_check_precision(clattn_context *c, clattn_precision precision) {
+    if ((unsigned)precision < CLATTN_PRECISION_COUNT) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "precision: %d is none of CLATTN_PRECISION_*",
+                            (int)precision);
+}
+
+static clattn_status check_views(clattn_context *c, const clattn_linear_params *p, bool planning) {
+    const tensor_rule x = {"x", "[B, N, K]", TYPES_FLOAT, false, planning};
+    const tensor_rule out = {"out", "[B, N, M]", TYPES_FLOAT, true, planning};
+    TRY(cla_tensor_check(c, &p->x, 3, &x));
+    TRY(cla_tensor_check(c, &p->out, 3, &out));
+    const int64_t out_shape[3] = {p->x.shape[0], p->x.shape[1], -1};
+    TRY(cla_tensor_check_shape(c, &p->out, out_shape, &out));
+    if (p->out.type != p->x.type)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "out: its type differs from x's: both must be stored alike");
+    if (p->x.shape[2] == 0 || p->out.shape[2] == 0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more",
+                                p->x.shape[2] == 0 ? "x" : "out");
+    const int64_t sizes[2] = {p->out.shape[2], p->x.shape[2]};
+    return cla_linear_check_matrix(c, &p->w, &p->b, sizes, (const char *const[]){"w", "b"}, planning);
+}
+
+view_use cla_linear_output_use(clattn_projection wanted) {
+    return wanted == CLATTN_PROJECTION_NATIVE ? VIEW_WRITE : VIEW_BOTH;
+}
+
+static clattn_status check_memory(call_views *v, const clattn_linear_params *p, const clattn_tensor *packed) {
+    cla_views_add(v, "x", &p->x, VIEW_READ);
+    cla_views_add(v, "w", &p->w, VIEW_READ);
+    cla_views_add(v, "packed", packed, VIEW_READ);
+    cla_views_add(v, "b", &p->b, VIEW_READ);
+    cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
+    return cla_views_check(v);
+}
+
+static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *to) {
+    clattn_linear_params p = *(const clattn_linear_params *)params;
+    linear_job *job = to;
+    linear *l = &job->linear;
+    call_views v;
+    cla_views_begin(&v, context);
+    const given_views all = {context, .planning = purpose != ENTRY_ENQUEUE, .inner = false};
+    CLA_GIVEN(&all, false, &p.x, &p.out, &p.w);
+    CLA_GIVEN(&all, true, &p.b);
+    *job = (linear_job){.context = context, .wanted = p.projection, .given = p.workspace};
+    TRY(cla_linear_check_projection(context, p.projection));
+    TRY(cla_linear_check_precision(context, p.precision));
+    TRY(check_views(context, &p, purpose != ENTRY_ENQUEUE));
+    *l = (linear){.x = cla_linear_one_head(&p.x),
+                  .w = p.w,
+                  .b = p.b,
+                  .y = cla_linear_one_head(&p.out),
+                  .split = p.precision == CLATTN_PRECISION_SPLIT};
+    TRY(cla_packed_check(context, "packed", &p.packed, &p.w, &l->packed));
+    TRY(check_memory(&v, &p, &l->packed));
+    job->empty = p.x.shape[0] == 0 || p.x.shape[1] == 0;
+    cla_linear_choose(context, l);
+    TRY(cla_projector_decide(context, l, p.projection, job->empty, &job->why));
+    job->workspace_bytes = job->empty ? 0 : cla_linear_scratch(l);
+    TRY(cla_linear_check_reach(context, l, job->workspace_bytes));
+    if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, job->given, job->workspace_bytes));
+    return cla_workspace_fits(context, job->given, job->workspace_bytes);
+}
+
+static clattn_status prepare(void *from) {
+    const linear_job *job = from;
+    return job->empty ? CLATTN_OK : cla_linear_prepare(job->context, &job->linear);
+}
+
+// What can refuse comes first: a kernel that does not build, a workspace that is too small.
+static clattn_status run_once(linear_job *job, chain *steps) {
+    cl_mem workspace = NULL;
+    TRY(prepare(job));
+    TRY(cla_workspace_take(steps, job->given, job->workspace_bytes, &workspace));
+    return cla_linear_enqueue(steps, &job->linear, workspace, 0);
+}
+
+static clattn_status run(void *from, chain *steps) {
+    linear_job *job = from;
+    if (job->empty) return CLATTN_OK;
+    const clattn_status status = run_once(job, steps);
+    if (status == CLATTN_OK || !cla_projector_falls_back(job->context, job->wanted, job->linear.native))
+        return status;
+    job->linear.native = true;
+    job->workspace_bytes = cla_linear_scratch(&job->linear);
+    return run_once(job, steps);
+}
+
+static const entry linear_entry = {.check = check, .prepare = prepare, .run = run};
+
+clattn_status clattn_linear_workspace(clattn_context *context, const clattn_linear_params *params,
+                                      size_t *bytes) {
+    linear_job job;
+    TRY(cla_entry_plan(&linear_entry, context, params, bytes, "bytes", &job));
+    *bytes = (size_t)job.workspace_bytes;
+    return CLATTN_OK;
+}
+
+clattn_status clattn_linear_plan(clattn_context *context, const clattn_linear_params *params,
+                                 clattn_linear_choice *choice) {
+    linear_job job;
+    TRY(cla_entry_plan(&linear_entry, context, params, choice, "choice", &job));
+    const linear *l = &job.linear;
+    *choice =
+        (clattn_linear_choice){.projection = l->native ? CLATTN_PROJECTION_NATIVE : CLATTN_PROJECTION_CLBLAST,
+                               .workspace_bytes = (size_t)job.workspace_bytes};
+    snprintf(choice->kernel_name, sizeof choice->kernel_name, "%s",
+             l->native ? clattn_kernel_sources[l->choice.id].name : "clblast");
+    snprintf(choice->why, sizeof choice->why, "%s: %s", l->native ? "native" : "clblast", job.why);
+    return CLATTN_OK;
+}
+
+clattn_status clattn_linear_prepare(clattn_context *context, const clattn_linear_params *params) {
+    linear_job job;
+    return cla_entry_prepare(&linear_entry, context, params, &job);
+}
+
+clattn_status clattn_linear_enqueue(clattn_context *context, cl_command_queue queue,
+                                    const clattn_linear_params *params, cl_uint wait_count,
+                                    const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    linear_job job;
+    return cla_entry_enqueue(&linear_entry, context, params, &at, &job);
+}

@@ -1,0 +1,296 @@
+// linear_native.c: projections by clattn's own kernels: on devices whose work-item owns vector registers many rows by
+// linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, few rows by linear_rows.cl.
+#include <string.h>
+
+#include "attention/call/views.h"
+#include "device/entry.h"
+#include "layer/projection/linear.h"
+#include "args/linear_args.h"
+#include "plan/families/family.h"
+#include "plan/planner.h"
+
+#define MANY_ROWS 4096 // of calls for which weights are worth packing
+
+static bool joined_heads(const linear *l) {
+    return l->x.shape[1] == 1 || l->x.stride[1] == l->x.shape[3]; // the heads of a row follow one another
+}
+
+static int buffer_alignment(const clattn_tensor *t) {
+    int elements;
+    cla_buffer_alignment(t->buffer, clattn_type_size(t->type), &elements);
+    return elements;
+}
+
+// Rows of x, with the heads that a row is made of, and rows of W.
+static void find_alignments(linear *l) {
+    clattn_tensor x = l->x, w = {.rank = 4, .offset = l->w.offset};
+    w.shape[2] = l->w.shape[0], w.stride[2] = l->w.stride[0];
+    if (joined_heads(l)) x.shape[1] = 1;
+    const int64_t heads = joined_heads(l) ? 0 : x.shape[3],
+                  in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
+                  in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
+    l->align_x = (int)(in_x & -in_x);
+    l->align_w = (int)(in_w & -in_w);
+}
+
+static linear_problem problem_of(const linear *l) {
+    return (linear_problem){.type_x = l->x.type,
+                            .type_w = l->w.type,
+                            .type_y = l->y.type,
+                            .type_bias = cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
+                            .rows = l->x.shape[0] * l->x.shape[2],
+                            .columns = l->w.shape[0],
+                            .reduction = l->w.shape[1],
+                            .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
+                            .rope_interleaved = l->rope.interleaved,
+                            .split = l->split,
+                            .packed = l->packed.buffer != NULL,
+                            .align_x = l->align_x,
+                            .align_w = l->align_w};
+}
+
+// Engines are probed where the projection could gain, a matrix engine where the context has asked for it, too.
+static plan_input input_of(clattn_context *context, const linear_problem *p) {
+    plan_input in = cla_planner_linear_input(context);
+    in.has_clblast = !cla_plan_has_lanes(&in) && cla_clblast_available(context); // who has lanes never asks
+    const bool tiles = context->engines & CLATTN_ENGINE_AMX && cla_family_linear_matrix_can(&in, p),
+               dot = cla_family_linear_dot_can(&in, p);
+    if (!tiles && !dot) return in;
+    const unsigned wanted =
+        1u << PROBE_FMA | (tiles ? 1u << PROBE_AMX : 0) | (dot ? 1u << PROBE_DOT_BF16 : 0);
+    const probe_results found = cla_probe_results(context, wanted);
+    in.probes.ran |= found.ran & wanted, in.probes.proven |= found.proven & wanted;
+    in.probes.sure |= found.sure & wanted;
+    for (int i = 0; i < PROBE_COUNT; i++)
+        if (wanted >> i & 1u) in.probes.rate[i] = found.rate[i];
+    return in;
+}
+
+// Kernels in lanes read at any place: what their calls would be asked for in vain is not.
+void cla_linear_choose(clattn_context *context, linear *l) {
+    linear_problem p = problem_of(l);
+    const plan_input in = input_of(context, &p);
+    cla_variant_choose_linear(&in, &p, true, &l->choice);
+    if (l->choice.id != KERNEL_LINEAR_ROWS && l->choice.id != KERNEL_LINEAR_TILES) return;
+    find_alignments(l);
+    p.align_x = l->align_x, p.align_w = l->align_w;
+    cla_variant_choose_linear(&in, &p, true, &l->choice);
+}
+
+bool cla_linear_native_wins(clattn_context *context, const linear *l, const projection_answer *known) {
+    const linear_problem p = problem_of(l);
+    plan_input in = input_of(context, &p);
+    linear_choice choice;
+    memcpy(in.measured, known->of, sizeof in.measured);
+    return cla_variant_choose_linear(&in, &p, false, &choice);
+}
+
+const char *cla_linear_why(clattn_context *context, const linear *l, const projection_answer *known) {
+    const linear_problem p = problem_of(l);
+    plan_input in = input_of(context, &p);
+    memcpy(in.measured, known->of, sizeof in.measured);
+    return cla_variant_linear_why(&in, &p, l->native);
+}
+
+bool cla_linear_native_is_open(clattn_context *context, const linear *l) {
+    const linear_problem p = problem_of(l);
+    const plan_input in = input_of(context, &p);
+    return cla_variant_linear_is_open(&in, &p);
+}
+
+bool cla_linear_takes_packed(const linear *l) {
+    return l->native && l->choice.id == KERNEL_LINEAR_MATRIX;
+}
+
+bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *w, bool split) {
+    static const clattn_type of_x[] = {CLATTN_TYPE_BF16, CLATTN_TYPE_F32};
+    linear_problem p = {.type_w = w->type,
+                        .rows = MANY_ROWS,
+                        .columns = w->shape[0],
+                        .reduction = w->shape[1],
+                        .split = split,
+                        .packed = true,
+                        .align_x = 1,
+                        .align_w = 1};
+    linear_choice choice;
+    for (int i = 0; i < 2; i++) {
+        p.type_x = p.type_y = of_x[i];
+        const plan_input in = input_of(context, &p);
+        if (cla_variant_choose_linear(&in, &p, false, &choice) && choice.id == KERNEL_LINEAR_MATRIX)
+            return true;
+    }
+    return false;
+}
+
+clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
+    const linear_choice *choice = &l->choice;
+    program *p = NULL;
+    TRY(cla_program_get(context, choice->id, &choice->knobs, &p));
+    if (choice->work_group <= 1 || (size_t)choice->work_group <= p->group_limit) return CLATTN_OK;
+    cla_planner_learn_limit(context, choice->id, p->group_limit);
+    return ENTRY_PLAN_AGAIN;
+}
+
+static size_t divide_up(int64_t n, int by) {
+    return ((size_t)n + (size_t)by - 1) / (size_t)by;
+}
+
+// Where the kernel finds its rows' positions.
+static void fill_positions(const linear *l, linear_args *a) {
+    if (!l->rope.positions) return;
+    const args_view at = cla_rope_positions_view(l->rope.positions);
+    a->flags |= LINEAR_POSITIONS;
+    a->position = at.offset;
+    a->position_batch = (int32_t)at.batch, a->position_row = (int32_t)at.row;
+}
+
+bool cla_linear_turns(const clattn_rope *rope, const linear *l) {
+    if (cla_rope_has_sections(rope) || !l->choice.knobs.rope) return false;
+    if (!l->rope.positions) return true;
+    const args_view at = cla_rope_positions_view(l->rope.positions); // strides are counted in 32 bits there
+    return at.batch <= INT32_MAX && at.row <= INT32_MAX;
+}
+
+static const cl_mem *table_of(const linear *l) {
+    return l->rope.positions ? &l->rope.positions->buffer : &l->rope.table;
+}
+
+static linear_args args_of(const linear *l) {
+    const clattn_tensor *x = &l->x, *y = &l->y;
+    linear_args a = {.x_offset = x->offset,
+                     .x_batch = x->stride[0],
+                     .x_head = x->stride[1],
+                     .x_row = x->stride[2],
+                     .w_offset = l->w.offset,
+                     .w_row = l->w.stride[0],
+                     .bias_offset = l->b.offset,
+                     .y_offset = y->offset,
+                     .y_batch = y->stride[0],
+                     .y_head = y->stride[1],
+                     .y_row = y->stride[2],
+                     .position = l->rope.position,
+                     .batch = (int)x->shape[0],
+                     .rows = (int)x->shape[2],
+                     .columns = (int)l->w.shape[0],
+                     .reduction = (int)l->w.shape[1],
+                     .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
+                     .y_head_columns = (int)y->shape[3],
+                     .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
+                     .rotary_dim = l->rope.rotary_dim,
+                     .amplitude = l->rope.amplitude};
+    fill_positions(l, &a);
+    return a;
+}
+
+_Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) <= LAUNCH_MAX_BYTES,
+               "the arguments of a launch fit every device");
+
+static double flops_of(const linear *l) {
+    return 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+}
+
+// Rows of every batch item from `first` on, which the launch counts from 0.
+static clattn_status enqueue_rows(chain *c, const linear *l, launch job, int64_t first, int64_t rows) {
+    const linear_choice *choice = &l->choice;
+    linear_args a = args_of(l);
+    a.column_tile = choice->column_tile;
+    a.packed_offset = l->packed.offset;
+    a.x_offset += first * a.x_row, a.y_offset += first * a.y_row;
+    a.position += first * (l->rope.positions ? a.position_row : 1), a.rows = (int)rows;
+    cla_launch_buffer(&job, &l->x.buffer);
+    cla_launch_buffer(&job, &l->w.buffer);
+    if (cla_linear_takes_packed(l)) cla_launch_buffer(&job, &l->packed.buffer);
+    cla_launch_buffer(&job, &l->b.buffer);
+    cla_launch_buffer(&job, &l->y.buffer);
+    cla_launch_buffer(&job, &l->rope.turns);
+    cla_launch_buffer(&job, table_of(l));
+    cla_launch_value(&job, &a, sizeof a);
+    job.flops = flops_of(l) * (double)rows / (double)l->x.shape[2];
+    job.global[0] = divide_up(l->x.shape[0] * rows, choice->row_tile) * job.local[0];
+    job.global[1] = divide_up(a.columns, a.column_tile);
+    return cla_launch_enqueue(c, &job);
+}
+
+// The kernels count tiles of rows by their group, so that rows are cut here; the launch cuts columns.
+static clattn_status enqueue_many_rows(chain *c, const linear *l, const launch *job) {
+    const int64_t all = l->x.shape[2];
+    const double most = cla_pace_most(c->context, &job->program->rate, c->progress != NULL),
+                 each = flops_of(l) / (double)all;
+    const int64_t step = cla_pace_rows(all, l->choice.row_tile, each, most);
+    for (int64_t first = 0; first < all; first += step)
+        TRY(enqueue_rows(c, l, *job, first, all - first < step ? all - first : step));
+    return CLATTN_OK;
+}
+
+// Up to three projections in one launch; the first one's kernel and RoPE buffers serve all. A block of rows reads W once,
+// which takes no device long: the launch is cut between blocks alone.
+static clattn_status enqueue_few_rows(chain *c, const linear *const l[], int count, launch *job) {
+    linear_args a[3] = {{0}};
+    const linear_choice *choice = &l[0]->choice;
+    const cl_mem none = NULL;
+    job->global[0] = 0;
+    cla_launch_buffer(job, &l[0]->x.buffer);
+    for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->w.buffer : &none);
+    for (int i = 0; i < 3; i++) cla_launch_buffer(job, i < count ? &l[i]->b.buffer : &none);
+    cla_launch_buffer(job, &l[0]->y.buffer);
+    cla_launch_buffer(job, &l[0]->rope.turns);
+    cla_launch_buffer(job, table_of(l[0]));
+    for (int i = 0; i < 3; i++) {
+        if (i < count) a[i] = args_of(l[i]);
+        if (i < count) job->flops += flops_of(l[i]);
+        cla_launch_value(job, &a[i], sizeof a[i]);
+        job->global[0] += divide_up(a[i].columns, choice->column_tile);
+    }
+    job->global[0] *= job->local[0];
+    if (choice->row_tile > 0)
+        job->global[1] = divide_up(l[0]->x.shape[0] * l[0]->x.shape[2], choice->row_tile);
+    return cla_launch_enqueue(c, job);
+}
+
+static clattn_status enqueue(chain *c, const linear *const l[], int count) {
+    const linear_choice *choice = &l[0]->choice;
+    const size_t group = choice->work_group > 1 ? (size_t)choice->work_group : 1;
+    launch job = {.local = {group, 1, 1}, .global = {1, 1, 1}};
+    TRY(cla_program_get(c->context, choice->id, &choice->knobs, &job.program));
+    return cla_linear_is_of_few_rows(l[0]) ? enqueue_few_rows(c, l, count, &job)
+                                           : enqueue_many_rows(c, l[0], &job);
+}
+
+clattn_status cla_linear_native_enqueue(chain *c, const linear *l) {
+    return enqueue(c, &l, 1);
+}
+
+bool cla_linear_is_of_few_rows(const linear *l) {
+    return cla_variant_linear_measure(l->choice.id) == PLAN_FEW_ROWS;
+}
+
+// The same rows, kernel, knobs, positions and result buffer. A projection without RoPE may go with one that has it.
+static bool can_share(const linear *first, const linear *l) {
+    knobs k = l->choice.knobs;
+    if (!l->rope.rotary_dim) k.rope = first->choice.knobs.rope;
+    if (l->rope.positions && l->rope.positions != first->rope.positions) return false;
+    return cla_linear_is_of_few_rows(l) && l->choice.id == first->choice.id &&
+           cla_knobs_equal(&k, &first->choice.knobs) && memcmp(&l->x, &first->x, sizeof l->x) == 0 &&
+           l->y.buffer == first->y.buffer;
+}
+
+bool cla_linear_native_shares_launch(const linear *const l[3]) {
+    const int64_t columns = l[0]->w.shape[0] + l[1]->w.shape[0] + l[2]->w.shape[0];
+    if (columns > INT32_MAX) return false; // the kernel counts the tiles of all three in 32 bits
+    return cla_linear_is_of_few_rows(l[0]) && can_share(l[0], l[1]) && can_share(l[0], l[2]);
+}
+
+clattn_status cla_linear_native_enqueue_three(chain *c, const linear *const l[3]) {
+    return enqueue(c, l, 3);
+}
+
+bool cla_linear_native_small(const linear *l, knobs *k, linear_args *a) {
+    if (!l->native || l->choice.id != KERNEL_LINEAR_FEW_LANES || l->has_lengths) return false;
+    *k = l->choice.knobs;
+    *a = args_of(l);
+    return k->type_q == k->type_kv && k->type_q == k->type_out;
+}
+
+const cl_mem *cla_linear_native_positions(const linear *l) {
+    return table_of(l);
+}

@@ -1,0 +1,202 @@
+// measure.c: see measure.h. Each of the two sizes stands for the rows of tuned_rows.c that it measures: few
+// rows are bound by reading W, many by arithmetic.
+#include "layer/projection/measure.h"
+
+#include <string.h>
+
+#include "device/entry.h"
+#include "base/host.h"
+#include "program/kernels.h"
+#include "base/identity.h"
+
+#define ROUNDS 7
+#define FEW_ROWS 8
+#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
+
+// Columns and reduction, and the rows of the larger of the two products: of a model like BERT-base on CPUs; on others large
+// enough that a launch is not most of its time.
+typedef struct trial {
+    clattn_context *context;
+    cl_command_queue queue;
+    int64_t width, most_rows;
+    cl_mem x, w, y;
+} trial;
+
+static int64_t rows_of(const trial *t, int measure) {
+    return measure == PLAN_FEW_ROWS ? FEW_ROWS : t->most_rows;
+}
+
+static clattn_status make_matrix(trial *t, clattn_context *of, int64_t rows, cl_mem *m) {
+    const float value = 0.5f;
+    const size_t bytes = (size_t)(rows * t->width) * sizeof value;
+    cl_int code = CL_SUCCESS;
+    *m = clCreateBuffer(of->opencl, CL_MEM_READ_WRITE, bytes, NULL, &code);
+    if (!*m) return cla_context_fail_opencl(of, code, "clCreateBuffer (measurement)");
+    code = clEnqueueFillBuffer(t->queue, *m, &value, sizeof value, 0, bytes, 0, NULL, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK
+                              : cla_context_fail_opencl(of, code, "clEnqueueFillBuffer (measurement)");
+}
+
+// A context of its own on the caller's cl_context and cache: without the caller's rows, and what fails in it is no
+// failure of the caller's.
+static clattn_status open_trial(trial *t, clattn_context *of) {
+    const clattn_context_params params = {.device = of->device,
+                                          .context = of->opencl,
+                                          .no_measurements = true,
+                                          .clblast_path = of->clblast_path};
+    cl_int code = CL_SUCCESS;
+    *t = of->capabilities.is_cpu ? (trial){.width = 768, .most_rows = 256}
+                                 : (trial){.width = 2048, .most_rows = 512};
+    const clattn_status status = clattn_context_create(&params, &t->context);
+    if (status != CLATTN_OK)
+        return cla_context_fail(of, status, "measurement: its own context: %s", clattn_status_text(status));
+    t->context->cache = of->cache;
+    t->queue = clCreateCommandQueue(of->opencl, of->device, 0, &code);
+    if (!t->queue) return cla_context_fail_opencl(of, code, "clCreateCommandQueue (measurement)");
+    TRY(make_matrix(t, of, t->most_rows, &t->x));
+    TRY(make_matrix(t, of, t->width, &t->w));
+    return make_matrix(t, of, t->most_rows, &t->y);
+}
+
+static void close_trial(trial *t, clattn_context *of) {
+    cl_mem const all[] = {t->x, t->w, t->y};
+    if (t->queue) clFinish(t->queue);
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++)
+        if (all[i]) clReleaseMemObject(all[i]);
+    if (t->queue) clReleaseCommandQueue(t->queue);
+    if (!t->context) return;
+    cla_clblast_hand_over(t->context, of); // what CLBlast compiled for the cl_context serves the caller
+    clattn_context_save_kernels(t->context);
+    t->context->cache = NULL; // the caller's
+    clattn_context_destroy(t->context);
+}
+
+static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
+    const clattn_capabilities *of = &c->capabilities;
+    static const char what[] = "projection rounds";
+    const struct kernel_source *sources[] = {
+        &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
+        &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
+    const uint32_t units = of->compute_units;
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, &units, sizeof units);
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
+        cla_sha256_add(&h, sources[i]->text, sources[i]->bytes);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_identity_add(&h, of, c->cpu_model, CLATTN_VERSION_STRING);
+    cla_sha256_end(&h, key);
+}
+
+// Compiled: a kernel may allow fewer work-items than its device, which the next choice knows.
+static linear projection_of(const trial *t, int64_t rows, bool native) {
+    const int64_t n = t->width, w[2] = {n, n};
+    linear l = {.x = clattn_tensor_bhsd(t->x, CLATTN_TYPE_F32, 1, 1, rows, n),
+                .w = clattn_tensor_dense(t->w, CLATTN_TYPE_F32, 2, w),
+                .y = clattn_tensor_bhsd(t->y, CLATTN_TYPE_F32, 1, 1, rows, n),
+                .native = native};
+    do cla_linear_choose(t->context, &l);
+    while (native && cla_linear_native_prepare(t->context, &l) == ENTRY_PLAN_AGAIN);
+    return l;
+}
+
+// Nanoseconds of one run; 0: it failed.
+static uint64_t time_once(const trial *t, const linear *l) {
+    chain steps;
+    const uint64_t start = cla_os_time_ns();
+    if (cla_chain_begin(&steps, t->context, t->queue, 0, NULL) != CLATTN_OK) return 0;
+    const clattn_status status = cla_linear_enqueue(&steps, l, NULL, 0);
+    if (cla_chain_end(&steps, status, NULL) != CLATTN_OK || clFinish(t->queue) != CL_SUCCESS) return 0;
+    return cla_os_time_ns() - start + 1;
+}
+
+// What one size gave. The two take turns, so that another use of the machine slows both; the round that compiles does
+// not count.
+typedef struct contest {
+    bool native, clblast; // it runs
+    int native_wins;      // of ROUNDS
+    uint64_t native_ns, clblast_ns;
+} contest;
+
+static uint64_t lesser(uint64_t a, uint64_t b) {
+    return !a || b < a ? b : a;
+}
+
+static contest run_contest(const trial *t, int64_t rows) {
+    const linear native = projection_of(t, rows, true), clblast = projection_of(t, rows, false);
+    contest c = {.native = time_once(t, &native) > 0, .clblast = time_once(t, &clblast) > 0};
+    for (int round = 0; c.native && c.clblast && round < ROUNDS; round++) {
+        const uint64_t ours = time_once(t, &native), theirs = time_once(t, &clblast);
+        c.native = ours > 0, c.clblast = theirs > 0;
+        c.native_wins += ours <= theirs;
+        c.native_ns = lesser(c.native_ns, ours), c.clblast_ns = lesser(c.clblast_ns, theirs);
+    }
+    return c;
+}
+
+// One that cannot run loses.
+static unsigned char faster(const contest *c) {
+    if (!c->native && !c->clblast) return PLAN_NOT_MEASURED;
+    if (!c->native || !c->clblast) return c->native ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+    return c->native_wins > ROUNDS / 2 ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
+}
+
+// Rounds that disagree, more than one of them, say more of the machine's other work than of the two.
+static bool is_sure(const contest *c) {
+    return c->native && c->clblast && (c->native_wins <= 1 || c->native_wins >= ROUNDS - 1);
+}
+
+static void tell(const clattn_context *c, int64_t rows, const contest *of) {
+    cla_log_send(
+        &c->log, CLATTN_LOG_INFO,
+        "projection of %d rows, measured: native %.3f ms, CLBlast %.3f ms (0: it failed), native faster "
+        "in %d of %d rounds%s",
+        (int)rows, (double)of->native_ns / 1e6, (double)of->clblast_ns / 1e6, of->native_wins, ROUNDS,
+        is_sure(of) ? "" : ": not sure, the next measurement looks again");
+}
+
+clattn_status cla_measure_projections(clattn_context *c, projection_answer *answer) {
+    trial t;
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char kept[KEPT_BYTES];
+    const clattn_status status = open_trial(&t, c);
+    const bool open = status == CLATTN_OK;
+    bool all = open;
+    *answer = (projection_answer){.sure = open};
+    for (int i = 0; open && i < PLAN_MEASURES; i++) {
+        const contest of = run_contest(&t, rows_of(&t, i));
+        tell(c, rows_of(&t, i), &of);
+        kept[i] = faster(&of);
+        answer->of[i] = (enum plan_measured)kept[i];
+        answer->sure = answer->sure && is_sure(&of);
+        all = all && of.native && of.clblast;
+    }
+    close_trial(&t, c);
+    if (!all) return status; // what failed may work the next time
+    kept[PLAN_MEASURES] = answer->sure;
+    measure_key(c, key);
+    cla_cache_store(c->cache, key, kept, sizeof kept);
+    return CLATTN_OK;
+}
+
+static bool is_answer(const unsigned char *bytes, size_t count) {
+    bool ok = count == KEPT_BYTES && bytes[PLAN_MEASURES] <= 1;
+    for (size_t i = 0; ok && i < PLAN_MEASURES; i++)
+        ok = bytes[i] == PLAN_NATIVE_FASTER || bytes[i] == PLAN_CLBLAST_FASTER;
+    return ok;
+}
+
+projection_answer cla_measure_kept(clattn_context *context) {
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char *kept = NULL;
+    size_t count = 0;
+    projection_answer answer = {.sure = false};
+    measure_key(context, key);
+    if (!cla_cache_load(context->cache, key, &kept, &count)) return answer;
+    if (is_answer(kept, count)) {
+        for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)kept[i];
+        answer.sure = kept[PLAN_MEASURES] != 0;
+    }
+    cla_host_release(&context->host, kept);
+    return answer;
+}

@@ -1,0 +1,99 @@
+// family_decode_lanes.c: few query rows over many keys, for devices whose work-item owns vector registers: a key/value
+// head's query rows share a pass over its keys.
+#include <stdio.h>
+
+#include "args/args.h"
+#include "plan/families/family.h"
+
+#define MOST_ROWS 8 // query rows of a pass
+
+// Between what may differ by an accident of the measurement, the rows are asked for: a wrong choice then costs less.
+#define FASTER_UNASKED 1.1f
+
+// Where the next tile's rows are asked for, by the rates of this kernel on bfloat16 from memory: into the first-level cache on
+// Zen 5; into the second on Zen 4, which loses up to half of the rate by the first; nowhere with Intel's CPU runtime, whose prefetch
+// costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in pages are asked for on all, since
+// the CPU follows no page to the next by itself; those of float32, and int8, are faster by the first-level cache on both Zens.
+static int asked_cache(const plan_input *in, const problem *p) {
+    static const float unmeasured[PROBE_COUNT] = {0};
+    const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);
+    const float *rate = sure ? in->probes.rate : unmeasured, first = rate[PROBE_ASK_FIRST],
+                second = rate[PROBE_ASK_SECOND], asked = first > second ? first : second;
+    if (asked > 0.0f && rate[PROBE_ASK_NOTHING] > FASTER_UNASKED * asked && !p->paged) return ASK_NOTHING;
+    if (first > second || p->type_kv == CLATTN_TYPE_I8) return ASK_FIRST_LEVEL;
+    return p->paged && p->type_kv == CLATTN_TYPE_F32 ? ASK_FIRST_LEVEL : ASK_SECOND_LEVEL;
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
+    if (row->rows > MOST_ROWS) return "asks for more than 8 ROWS";
+    if (row->ask_ahead > ASK_SECOND_LEVEL) return "asks for an ASK_AHEAD that is none of 1, 2, 3";
+    if (row->key_block && (row->key_block > 8 || !cla_family_divides(row->key_block, 32)))
+        return "asks for a KEY_BLOCK that is none of 1, 2, 4, 8";
+    return NULL;
+}
+
+static const char *fit_lanes(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t group = p->kv_heads ? p->heads / p->kv_heads : 1;
+    const int64_t all = group * p->n_q > 0 ? group * p->n_q : 1;
+    const int64_t passes = (all + MOST_ROWS - 1) / MOST_ROWS;
+    v->knobs.lanes = cla_variant_lanes(in);
+    // The head sizes should be whole pairs of vectors: a rest is loaded element by element.
+    while (v->knobs.lanes > 4 && (p->head_dim % (2 * v->knobs.lanes) || p->head_dim_v % (2 * v->knobs.lanes)))
+        v->knobs.lanes /= 2;
+    v->knobs.rows = (int)((all + passes - 1) / passes); // even passes
+    v->knobs.ask_ahead = asked_cache(in, p);
+    cla_knobs_override(&v->knobs, &row->knobs);
+    v->work_group = 1;
+    v->rows_per_group = v->knobs.rows;
+    if (all > INT32_MAX - MOST_ROWS) return "query rows that share a key/value head: must be below 2^31";
+    const uint64_t heads = (uint64_t)p->kv_heads * (uint64_t)((all + v->knobs.rows - 1) / v->knobs.rows);
+    if (heads > INT32_MAX) return "key/value heads times passes over their rows: must be below 2^31";
+    const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads, v);
+    v->groups[0] = (size_t)v->splits, v->groups[1] = (size_t)heads, v->groups[2] = (size_t)p->batch;
+    return refusal;
+}
+
+static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const char *refusal = fit_lanes(in, p, row, v);
+    if (refusal) return refusal;
+    v->knobs.dot_bf16 = 1;
+    if (v->knobs.lanes != 16 || p->head_dim % (2 * v->knobs.lanes))
+        return "needs 16 lanes and a head size of whole pairs of vectors";
+    if (v->knobs.key_block % 2) return "needs whole pairs of keys, an even KEY_BLOCK";
+    return cla_family_dot_refusal(p);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    static const char *const caches[] = {[ASK_NOTHING] = "left to the CPU",
+                                         [ASK_FIRST_LEVEL] = "asked for into the first-level cache",
+                                         [ASK_SECOND_LEVEL] = "asked for into the second-level cache"};
+    (void)in;
+    snprintf(why, 200, "a tuned row: %d query rows share a pass over the keys, in %d ranges, what follows %s",
+             v->knobs.rows, v->splits, caches[v->knobs.ask_ahead]);
+}
+
+const family cla_family_decode_lanes = {.name = "decode_lanes",
+                                        .tunes = "LANES ROWS KEY_BLOCK ASK_AHEAD ",
+                                        .id = KERNEL_DECODE_LANES,
+                                        .path = CLATTN_KERNEL_DECODE,
+                                        .engine = PROBE_FMA,
+                                        .reach = 0.8f,
+                                        .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
+                                        .shares_heads = true,
+                                        .needs_row = true,
+                                        .knobs_refusal = knobs_refusal,
+                                        .fit = fit_lanes,
+                                        .explain = explain};
+
+const family cla_family_decode_lanes_dot = {.name = "decode_lanes_dot",
+                                            .id = KERNEL_DECODE_LANES,
+                                            .path = CLATTN_KERNEL_DECODE,
+                                            .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
+                                            .shares_heads = true,
+                                            .needs = PROBE_DOT_BF16,
+                                            .engine = PROBE_DOT_BF16,
+                                            .reach = 0.8f,
+                                            .needs_row = true,
+                                            .fit = fit_dot,
+                                            .explain = explain};

@@ -1,0 +1,89 @@
+// family_flash_matrix.c: both products of bfloat16 attention on a matrix engine's tiles. By default only where the device
+// proved one that is fast enough; where a row of the caller's names the kernel, anywhere, if need be on the emulation.
+#include <stdio.h>
+
+#include "args/args.h"
+#include "plan/families/family.h"
+
+#define ROWS 32 // of a work-item
+#define MOST_TILE_KV 512
+#define MOST_HEAD 256
+#define MOST_BYTES ((uint64_t)1 << 58) // more than any memory, and no sum of it overflows
+
+static void complete(knobs *k, const knobs *row) {
+    k->tile_kv = 64;
+    if (row) cla_knobs_override(k, row);
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    knobs k = {0};
+    complete(&k, row);
+    if (k.tile_kv % MATRIX_PACK_KEYS || k.tile_kv > MOST_TILE_KV)
+        return "asks for a TILE_KV that is no multiple of 32 up to 512";
+    if (k.matrix_engine > MATRIX_ENGINE_AMX) return "asks for a MATRIX_ENGINE that is none of 1, 2";
+    return NULL;
+}
+
+// A row of the caller's for any kernel of the path says what is taken; one of the library's knows no tiles.
+static const char *choose_engine(const plan_input *in, const tuned_row *row, knobs *k) {
+    const bool own = row && in->own && row >= in->own->rows && row < in->own->rows + in->own->count;
+    const bool proven = in->probes.proven >> PROBE_AMX & 1u;
+    if (own && row->id != KERNEL_FLASH_MATRIX) return "a tuned row of the caller's names another kernel";
+    if (own && k->matrix_engine == MATRIX_ENGINE_AMX && !proven)
+        return "its tuned row asks for AMX, which the device has not proven";
+    if (!own && !proven)
+        return "no matrix engine is proven: there is none, or the context did not ask for it";
+    if (!k->matrix_engine) k->matrix_engine = proven ? MATRIX_ENGINE_AMX : MATRIX_ENGINE_EMULATION;
+    return NULL;
+}
+
+// Behind the partial results, where there are some. Returns why it cannot be, or NULL.
+static const char *lay_out_values(const plan_input *in, const problem *p, variant *v) {
+    const uint64_t buffer = in->device->max_allocation_bytes;
+    const uint64_t most = buffer < MOST_BYTES ? buffer : MOST_BYTES,
+                   heads = (uint64_t)p->batch * (uint64_t)p->kv_heads;
+    const uint64_t blocks = ((uint64_t)p->n_kv + MATRIX_PACK_KEYS - 1) / MATRIX_PACK_KEYS;
+    const uint64_t head =
+        blocks * MATRIX_PACK_KEYS * MATRIX_PACK_ROWS((uint64_t)p->head_dim_v) * sizeof(uint16_t);
+    if (v->workspace_bytes > most || (heads && head > (most - v->workspace_bytes) / heads))
+        return "the values in tiles are more than the device's largest buffer";
+    v->packed_bytes = heads * head;
+    if (v->packed_bytes == 0) return NULL;
+    v->packed_values = (v->workspace_bytes + 255) / 256 * 256;
+    v->workspace_bytes = v->packed_values + v->packed_bytes;
+    return NULL;
+}
+
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    if (p->type_q != CLATTN_TYPE_BF16 || p->type_kv != CLATTN_TYPE_BF16)
+        return "its products are of bfloat16 q, k and v";
+    if (p->head_dim > MOST_HEAD || p->head_dim_v > MOST_HEAD) return "head sizes up to 256";
+    complete(&v->knobs, row && row->id == KERNEL_FLASH_MATRIX ? &row->knobs : NULL);
+    const char *refusal = choose_engine(in, row, &v->knobs);
+    if (refusal) return refusal;
+    v->knobs.weights = p->wants_weights;
+    v->work_group = 1;
+    v->rows_per_group = ROWS;
+    refusal = cla_family_tile_grid(in, p, v);
+    return refusal ? refusal : lay_out_values(in, p, v);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    if (v->knobs.matrix_engine == MATRIX_ENGINE_AMX)
+        snprintf(why, 200, "query rows in tiles of AMX, %.0f GFLOP/s a work-item",
+                 (double)in->probes.rate[PROBE_AMX]);
+    else
+        snprintf(why, 200, "a tuned row: query rows in tiles, emulated");
+}
+
+const family cla_family_flash_matrix = {.name = "flash_matrix",
+                                        .tunes = "TILE_KV MATRIX_ENGINE ",
+                                        .id = KERNEL_FLASH_MATRIX,
+                                        .path = CLATTN_KERNEL_FLASH,
+                                        .engine = PROBE_AMX,
+                                        .reach = 0.2f, // Xeon with AMX, PoCL 3.1, Nov 2026
+                                        .head_step = MATRIX_PACK_KEYS,
+                                        .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
+                                        .knobs_refusal = knobs_refusal,
+                                        .fit = fit,
+                                        .explain = explain};

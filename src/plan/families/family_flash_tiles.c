@@ -1,0 +1,227 @@
+// family_flash_tiles.c: the register-tiled kernel of GPUs, on the flash path, with sub-groups where they were proved; and on
+// the decode path, where its rows are those of all query heads that read a key/value head. CPU devices with vectors have
+// kernels of their own, and take this one where a tuned row of the caller's names it.
+#include <stdio.h>
+
+#include "args/args.h"
+#include "probe/subgroups.h"
+#include "plan/families/family.h"
+
+#define MOST_QUADS 8 // groups of four columns of the output that a work-item may have
+#define MOST_COLUMNS 512
+#define MANY_COLUMNS 256 // beyond these a tile that does not stay in registers is no good
+#define MOST_GROUP 1024
+#define MOST_CHUNK 64
+#define MOST_SUMS 144 // of a work-item, in registers: with as many again for all else they are what GPUs have
+// Where the compiled kernel allowed fewer work-items than it was to have: it is short of registers.
+#define FEW_SUMS 48
+// The same where it is known how many registers there are: less what a work-item reads for a step, has of each row and needs
+// for addresses.
+#define KNOWN_SUMS(registers, micro_rows) ((registers)-40 - 5 * (micro_rows))
+#define LARGE_LOCAL (64 << 10)
+#define LEAST_ROWS 16 // of all heads that read a key/value head
+
+#define NO_SUBGROUPS "no sub-groups were probed right, or of a size that holds a row's work-items"
+
+typedef struct shape {
+    int micro_rows, group_rows, group_columns, chunk;
+} shape;
+
+// In order of preference. The first halves what is read of K and V, and leaves no local memory for a second group where
+// that is less than 64 KiB; the fourth takes 16,016 bytes.
+static const shape shapes[] = {{8, 16, 16, 32}, {8, 8, 16, 32}, {4, 16, 16, 32},
+                               {8, 8, 8, 32},   {4, 8, 16, 16}, {4, 16, 8, 32},
+                               {4, 4, 16, 16},  {4, 8, 8, 16},  {4, 4, 8, 16}};
+#define SHAPES (sizeof shapes / sizeof shapes[0])
+
+static int rows_of(const shape *s) {
+    return s->micro_rows * s->group_rows;
+}
+static int sums_of(const shape *s, int head_dim_v) {
+    return 4 * s->micro_rows * (1 + FLASH_TILES_QUADS(s->group_columns, head_dim_v));
+}
+// With dropout a word for each work-item besides; of rows of several heads where they are.
+static uint64_t bytes_of(const shape *s, const problem *p, enum kernel_id id, int subgroup) {
+    const int dropped = p->dropout ? s->group_rows * s->group_columns : 0;
+    const uint64_t places =
+        id == KERNEL_DECODE_TILES ? (uint64_t)DECODE_TILES_PLACES_BYTES(s->micro_rows, s->group_rows) : 0;
+    return places + sizeof(float) *
+                        (uint64_t)(FLASH_TILES_LOCAL_FLOATS(s->micro_rows, s->group_rows, s->group_columns,
+                                                            s->chunk, p->head_dim_v,
+                                                            FLASH_TILES_LINES(s->group_columns, subgroup)) +
+                                   dropped);
+}
+
+// Whether the sums stay in registers, as far as capabilities tell; `subgroup` of sub-groups, 0: none.
+static bool in_registers(const plan_input *in, const problem *p, enum kernel_id id, const shape *s,
+                         int subgroup) {
+    const int sums = sums_of(s, p->head_dim_v), least = cla_subgroup_least(in->device);
+    const int size = subgroup > least ? subgroup : least;
+    if (least && sums > KNOWN_SUMS(SUBGROUP_LEAST_REGISTERS * least / size, s->micro_rows)) return false;
+    if (in->spilled_sums && sums >= (int)in->spilled_sums) return false;
+    return sums <= (in->group_limit[id] ? FEW_SUMS : MOST_SUMS);
+}
+
+static bool fits_device(const plan_input *in, const problem *p, enum kernel_id id, const shape *s) {
+    return FLASH_TILES_QUADS(s->group_columns, p->head_dim_v) <= MOST_QUADS &&
+           bytes_of(s, p, id, 0) <= in->device->local_memory_bytes &&
+           (uint64_t)s->group_rows * (uint64_t)s->group_columns <= cla_family_group_limit(in, id);
+}
+
+// Not more rows than there are, but for less than half; no spilled registers; the large tile where half as many groups
+// still are some for each compute unit.
+static bool suits(const plan_input *in, const problem *p, enum kernel_id id, const shape *s, int subgroup) {
+    const int rows = rows_of(s);
+    if (rows > 16 && rows / 2 >= p->n_q) return false;
+    if (!in_registers(in, p, id, s, subgroup)) return false;
+    return s != &shapes[0] || (in->device->local_memory_bytes >= LARGE_LOCAL &&
+                               cla_family_tiles(p, rows) >= 4 * (uint64_t)in->device->compute_units);
+}
+
+// Sub-groups in which a row's work-items are neighbours; fills their knobs.
+static bool has_subgroups(const plan_input *in, const tuned_row *row, const shape *s, variant *v) {
+    const int size = cla_family_subgroup(in, row, s->group_rows * s->group_columns, v);
+    const unsigned shuffles = SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SHUFFLE_QCOM;
+    return size == s->group_columns || (size > s->group_columns && in->device->subgroup_ways & shuffles);
+}
+
+// The first that suits, or else of those that fit the one with the fewest sums; with sub-groups, only of those that have
+// them.
+static bool choose_shape(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
+                         const tuned_row *row, shape *s, variant *v) {
+    const shape *least = NULL;
+    for (size_t i = 0; i < SHAPES; i++) {
+        const shape *x = &shapes[i];
+        if (!fits_device(in, p, id, x) || (subgroups && !has_subgroups(in, row, x, v))) continue;
+        if (suits(in, p, id, x, v->knobs.subgroup)) {
+            *s = *x;
+            return true;
+        }
+        if (!least || sums_of(x, p->head_dim_v) < sums_of(least, p->head_dim_v)) least = x;
+    }
+    if (least) *s = *least;
+    return least != NULL;
+}
+
+static bool row_has_shape(const knobs *row) {
+    return row->micro_rows || row->group_rows || row->group_columns || row->chunk;
+}
+static shape shape_of(const knobs *row) {
+    return (shape){row->micro_rows ? row->micro_rows : 8, row->group_rows ? row->group_rows : 8,
+                   row->group_columns ? row->group_columns : 16, row->chunk ? row->chunk : 32};
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    const shape s = shape_of(row);
+    const int columns = s.group_columns, size = row->subgroup;
+    if (s.micro_rows != 4 && s.micro_rows != 8) return "asks for MICRO_ROWS that are neither 4 nor 8";
+    if (columns != 8 && columns != 16 && columns != 32 && columns != 64)
+        return "asks for GROUP_COLUMNS that are none of 8, 16, 32, 64";
+    if (s.group_rows > MOST_GROUP / columns)
+        return "asks for a work-group, GROUP_ROWS * GROUP_COLUMNS, of more than 1024";
+    if (s.chunk % 4 || s.chunk > MOST_CHUNK) return "asks for a CHUNK that is no multiple of 4, or above 64";
+    if (size > 1 && size != 8 && size != 16 && size != 32 && size != 64)
+        return "asks for a SUBGROUP that is none of 1 (no sub-groups), 8, 16, 32, 64";
+    return NULL;
+}
+
+// What the kernel's knob WIDE says of how rows are read: by eights where that makes loads of 16 bytes of smaller types.
+static int reads_by(const problem *p, int chunk) {
+    const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
+              least = first < p->align_v ? first : p->align_v;
+    if (least >= 8 && p->type_kv != CLATTN_TYPE_F32 && chunk % 8 == 0) return 2;
+    return least >= 4;
+}
+
+static const char *fit_tile(const plan_input *in, const problem *p, enum kernel_id id, bool subgroups,
+                            const tuned_row *row, variant *v) {
+    const char *refusal = cla_family_gpu_refusal(in, row, id);
+    const bool own = row && row_has_shape(&row->knobs);
+    shape s;
+    if (refusal) return refusal;
+    if (p->head_dim_v > MOST_COLUMNS) return "at most 512 columns of v: the plain kernel takes more";
+    if (own) {
+        s = shape_of(&row->knobs);
+        if (!fits_device(in, p, id, &s)) return "the tile of its tuned row is too large for the device";
+    } else if (!choose_shape(in, p, id, subgroups, row, &s, v))
+        return "no tile of this head size fits the device's local memory and work-groups";
+    if (subgroups && !has_subgroups(in, row, &s, v)) return NO_SUBGROUPS;
+    const bool kept = in_registers(in, p, id, &s, v->knobs.subgroup);
+    if (subgroups && !own && cla_subgroup_least(in->device) && !kept)
+        return "no tile of this head size stays in the registers of the device's sub-groups";
+    if ((p->head_dim_v > MANY_COLUMNS || id == KERNEL_DECODE_TILES) && !own && !kept)
+        return "no tile of so many columns of v stays in registers: another kernel takes them";
+    cla_family_ask_subgroup(in, &v->knobs);
+    v->knobs.micro_rows = s.micro_rows, v->knobs.group_rows = s.group_rows;
+    v->knobs.group_columns = s.group_columns, v->knobs.chunk = s.chunk;
+    v->knobs.wide = reads_by(p, s.chunk);
+    v->work_group = s.group_rows * s.group_columns;
+    v->rows_per_group = rows_of(&s);
+    v->sums = !own && kept ? sums_of(&s, p->head_dim_v) : 0;
+    v->local_bytes = (size_t)bytes_of(&s, p, id, v->knobs.subgroup);
+    return cla_family_tile_grid(in, p, v);
+}
+
+static const char *fit(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    return fit_tile(in, p, KERNEL_FLASH_TILES, false, row, v);
+}
+
+static const char *fit_subgroups(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    if (!(in->probes.proven & PROBES_SUBGROUPS)) return NO_SUBGROUPS;
+    return fit_tile(in, p, KERNEL_FLASH_TILES, true, row, v);
+}
+
+// The rows of all query heads that read a key/value head as if they were one head's. Fewer than a small tile has are better
+// passed over by four than as a tile of idle rows (an estimate: not measured).
+static const char *fit_heads(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
+    const int64_t all = (int64_t)p->n_q * (p->kv_heads ? p->heads / p->kv_heads : 1);
+    const bool own = row && row->id == KERNEL_DECODE_TILES;
+    problem heads = *p;
+    if (row && !own) return "a tuned row names another kernel";
+    if (all > INT32_MAX / 2) return "query rows that share a key/value head: must be below 2^30";
+    if (!own && all < LEAST_ROWS) return "for 16 query rows or more on a key/value head";
+    heads.n_q = (int)all, heads.heads = p->kv_heads;
+    return fit_tile(in, &heads, KERNEL_DECODE_TILES, false, row, v);
+}
+
+static void explain(const plan_input *in, const variant *v, char why[200]) {
+    const knobs *k = &v->knobs;
+    char subgroups[40] = "";
+    if (k->subgroup) snprintf(subgroups, sizeof subgroups, ", sub-groups of %d", k->subgroup);
+    snprintf(why, 200,
+             "a tile of %d rows and %d keys, %d x 4 a work-item%s, in %llu of %llu bytes of local memory; %s",
+             v->rows_per_group, 4 * k->group_columns, k->micro_rows, subgroups,
+             (unsigned long long)v->local_bytes, (unsigned long long)in->device->local_memory_bytes,
+             k->wide == 2 ? "rows are read by eights"
+             : k->wide    ? "rows are read by fours"
+                          : "rows do not all lie at multiples of four elements: read one by one");
+}
+
+const family cla_family_flash_subgroups = {.name = "flash_subgroups",
+                                           .id = KERNEL_FLASH_TILES,
+                                           .path = CLATTN_KERNEL_FLASH,
+                                           .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
+                                           .subgroups = true,
+                                           .fit = fit_subgroups,
+                                           .explain = explain};
+
+const family cla_family_flash_tiles = {.name = "flash_tiles",
+                                       .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK SUBGROUP ",
+                                       .id = KERNEL_FLASH_TILES,
+                                       .path = CLATTN_KERNEL_FLASH,
+                                       .can = CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
+                                       .knobs_refusal = knobs_refusal,
+                                       .fit = fit,
+                                       .explain = explain};
+
+const family cla_family_decode_tiles = {
+    .name = "decode_tiles",
+    .tunes = "MICRO_ROWS GROUP_ROWS GROUP_COLUMNS CHUNK ",
+    .id = KERNEL_DECODE_TILES,
+    .path = CLATTN_KERNEL_DECODE,
+    .can = CAN_SPLIT,
+    .never_ops = ARGS_SCORE_OPS & ~ARGS_SOFTCAP,
+    .never_why = "options of a score that differ among rows of several heads: decode_groups takes them",
+    .knobs_refusal = knobs_refusal,
+    .fit = fit_heads,
+    .explain = explain};

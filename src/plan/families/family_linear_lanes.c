@@ -1,0 +1,135 @@
+// family_linear_lanes.c: a projection of many rows, in vector lanes: the tile and the block of accumulators that the
+// shape of the product fills best.
+#include "args/linear_args.h"
+#include "plan/families/family.h"
+
+// Accumulators in registers, rows times columns, and the time per product against the best, in percent (linear_lanes.cl
+// has the measurements).
+typedef struct block_shape {
+    int row_vectors, column_block, percent;
+} block_shape;
+static const block_shape wide_shapes[] = {{4, 6, 100}, {5, 4, 100}, {3, 8, 102}, {2, 12, 104}, {1, 16, 118}};
+static const block_shape narrow_shapes[] = {
+    {3, 4, 100}, {2, 6, 102}, {1, 12, 175}}; // sixteen registers; AVX2 code
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+#define MOST_TIMED                                                                                           \
+    ((int64_t)1 << 21) // rows, columns: more change no choice, and their product passes 64 bits
+
+static int64_t divide_up(int64_t n, int64_t by) {
+    return (n + by - 1) / by;
+}
+
+static int common_multiple(int a, int b) {
+    int x = a, y = b;
+    while (y) {
+        const int rest = x % y;
+        x = y, y = rest;
+    }
+    return a / x * b;
+}
+
+// When the busiest compute unit is done, in arbitrary units, all tiles taking as long as whole ones: packing x costs as
+// much as 6.4 columns of each tile, and a block of W that no second panel shares 3 %.
+static int64_t time_of(const plan_input *in, const linear_problem *p, const knobs *k, int tile, int percent) {
+    const int64_t rows = (int64_t)k->lanes * k->row_vectors * k->row_panels;
+    const int64_t tiles = divide_up(p->rows < MOST_TIMED ? p->rows : MOST_TIMED, rows) *
+                          divide_up(p->columns < MOST_TIMED ? p->columns : MOST_TIMED, tile);
+    const int64_t units = in->device->compute_units ? in->device->compute_units : 1;
+    return divide_up(tiles, units) * rows * (10 * tile + 64) * percent * (k->row_panels == 1 ? 103 : 100);
+}
+
+// The best tile of whole steps; equal parts of the columns are the candidates, ever more of them.
+static int64_t choose_tile(const plan_input *in, const linear_problem *p, const knobs *k, int step,
+                           int percent, int *column_tile) {
+    const int64_t first = divide_up(p->columns, LINEAR_TILE_COLUMNS);
+    const int most = LINEAR_TILE_COLUMNS / step * step;
+    int64_t least = INT64_MAX, tile = 0;
+    for (int64_t parts = first; tile != step; parts += parts < first + 3 ? 1 : parts / 2 + 1) {
+        tile = divide_up(divide_up(p->columns, parts), step) * step;
+        if (tile > most) tile = most;
+        const int64_t time = time_of(in, p, k, (int)tile, percent);
+        if (time >= least) continue;
+        least = time;
+        *column_tile = (int)tile;
+    }
+    return least;
+}
+
+// Rows in lanes. Where RoPE turns the heads, a tile holds whole ones. False: it cannot, or the row asks for blocks that no
+// tile holds.
+static bool choose_many_rows(const plan_input *in, const linear_problem *p, const knobs *row, int head,
+                             linear_choice *choice) {
+    const bool wide = choice->knobs.lanes == 16;
+    const block_shape *const shapes = wide ? wide_shapes : narrow_shapes;
+    const knobs base = choice->knobs;
+    int64_t least = INT64_MAX;
+    if (head > LINEAR_TILE_COLUMNS) return false;
+    for (int i = 0; i < 2 * (wide ? COUNT(wide_shapes) : COUNT(narrow_shapes)); i++) {
+        knobs k = base;
+        int tile = 0;
+        k.row_vectors = shapes[i / 2].row_vectors, k.column_block = shapes[i / 2].column_block;
+        k.row_panels = 2 - i % 2, k.reduction_tile = k.dot_bf16 ? 512 : 256; // alike in bytes of x
+        cla_knobs_override(&k, row);
+        const int block = common_multiple(k.lanes, k.column_block),
+                  step = head ? common_multiple(block, head) : block;
+        if (step > LINEAR_TILE_COLUMNS) continue;
+        int64_t time = choose_tile(in, p, &k, step, shapes[i / 2].percent, &tile);
+        if (k.column_tile) tile = (int)divide_up(k.column_tile, step) * step;
+        if (tile > LINEAR_TILE_COLUMNS) tile = LINEAR_TILE_COLUMNS / step * step;
+        // Another kernel has to be compiled, too: it must be 5 % better.
+        if (least != INT64_MAX && time + time / 20 >= least) continue;
+        least = time;
+        k.column_tile = 0; // no knob of this kernel, which is told at run time
+        choice->knobs = k, choice->column_tile = tile;
+        choice->row_tile = k.lanes * k.row_vectors * k.row_panels;
+    }
+    return least != INT64_MAX;
+}
+
+static const char *knobs_refusal(const knobs *row) {
+    if (!cla_family_is_vector(row->lanes)) return "asks for LANES that are none of 4, 8, 16";
+    if (row->row_vectors > 8) return "asks for more than 8 ROW_VECTORS";
+    if (row->column_block > 32) return "asks for a COLUMN_BLOCK above 32";
+    if (row->row_panels > 2) return "asks for more than 2 ROW_PANELS";
+    if (row->column_block % 2 && row->row_panels != 1)
+        return "asks for a COLUMN_BLOCK that is no multiple of ROW_PANELS, which is 1 or 2 unless the row "
+               "says it";
+    if (!cla_family_divides(row->lanes, row->column_tile) ||
+        !cla_family_divides(row->column_block, row->column_tile))
+        return "asks for a COLUMN_TILE that is no multiple of LANES and COLUMN_BLOCK";
+    if (row->reduction_tile > 1024 || !cla_family_divides(row->lanes ? row->lanes : 16, row->reduction_tile))
+        return "asks for a REDUCTION_TILE above 1024 or no multiple of LANES";
+    return NULL;
+}
+
+bool cla_family_linear_dot_can(const plan_input *in, const linear_problem *p) {
+    return in->device->is_cpu && in->device->float_vector_width >= 16 && p->type_x == CLATTN_TYPE_BF16 &&
+           p->type_w == CLATTN_TYPE_BF16;
+}
+
+bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p) {
+    return cla_family_linear_dot_can(in, p) && (in->probes.proven >> PROBE_DOT_BF16 & 1u) &&
+           in->probes.rate[PROBE_DOT_BF16] > in->probes.rate[PROBE_FMA];
+}
+
+// RoPE joins in where pairs are not cut: heads of an even size.
+static void shape(const plan_input *in, const linear_problem *p, const tuned_row *row,
+                  linear_choice *choice) {
+    static const knobs none = {0};
+    const int head = p->rope_head % 2 ? 0 : p->rope_head;
+    choice->knobs.lanes = row->knobs.lanes ? row->knobs.lanes : cla_variant_lanes(in);
+    choice->knobs.dot_bf16 =
+        choice->knobs.lanes == 16 && row->knobs.reduction_tile % 32 == 0 && cla_family_linear_dot_wins(in, p);
+    if (head && choose_many_rows(in, p, &row->knobs, head, choice))
+        choice->knobs.rope = p->rope_interleaved ? 2 : 1;
+    else if (!choose_many_rows(in, p, &row->knobs, 0, choice))
+        choose_many_rows(in, p, &none, 0, choice);
+}
+
+const family cla_family_linear_lanes = {
+    .name = "linear_lanes",
+    .tunes = "LANES ROW_VECTORS COLUMN_BLOCK COLUMN_TILE ROW_PANELS REDUCTION_TILE ",
+    .id = KERNEL_LINEAR_LANES,
+    .knobs_refusal = knobs_refusal,
+    .shape = shape};

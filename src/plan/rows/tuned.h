@@ -1,0 +1,76 @@
+// tuned.h: tuned rows: which kernel and knobs suit which device class and problem. Data, not code: a text
+// with one row a line, made by `clattn tune`, given to a context, or shipped in tuned_rows.c. The first row
+// that fits wins.
+//
+//     flash_lanes cpu=1 lanes=16 type=f32 d=1..96 nq=33.. : ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64
+//
+// Before the colon: the kernel, and conditions that must all hold; a number or a range with open ends. After
+// it: knobs that replace the planner's defaults. # starts a comment. A row that its kernel's family cannot run is
+// refused while the text is parsed.
+#ifndef CLATTN_PLAN_ROWS_TUNED_H
+#define CLATTN_PLAN_ROWS_TUNED_H
+#include "program/kernels.h"
+#include "program/knobs.h"
+#include "plan/clblast_parameters.h"
+
+// The word "clblast" in place of a kernel: projections go to CLBlast. "clblast_xgemm" and so on: parameters of its kernels, all of
+// them, for a device:
+//
+//     clblast_gemm cpu=0 : XGEMM_MIN_INDIRECT_SIZE=512
+#define TUNED_CLBLAST KERNEL_COUNT
+#define TUNED_CLBLAST_KERNELS (KERNEL_COUNT + 1) // and the next: which kernel of CLBlast
+
+typedef struct tuned_range {
+    int least, most;
+} tuned_range;
+
+enum tuned_condition {
+#define CONDITION(word, field, what) CONDITION_##field,
+#include "plan/conditions.def"
+#undef CONDITION
+    CONDITION_COUNT
+};
+
+typedef struct tuned_row {
+    enum kernel_id id;
+    tuned_range when[CONDITION_COUNT];
+    union {
+        knobs knobs;
+        int clblast[CLBLAST_MOST_PARAMETERS]; // of a row for a kernel of CLBlast
+    };
+} tuned_row;
+
+typedef struct tuned_rows {
+    tuned_row *rows;
+    int count;
+    bool no_memory;
+    const struct clattn_host_memory *host; // where they lie (base/host.h)
+} tuned_rows;
+
+// What a row's conditions are compared with.
+typedef struct tuned_key {
+#define CONDITION(word, field, what) int field;
+#include "plan/conditions.def"
+#undef CONDITION
+} tuned_key;
+
+// Parse a text into memory of a host (base/host.h; NULL: the C library's). False: why[size] has one line with the number of the
+// bad row and what is wrong with it, or that there was no memory, which rows->no_memory then says.
+bool cla_tuned_parse_in(const struct clattn_host_memory *host, const char *text, tuned_rows *rows, char *why,
+                        size_t size);
+static inline bool cla_tuned_parse(const char *text, tuned_rows *rows, char *why, size_t size) {
+    return cla_tuned_parse_in(NULL, text, rows, why, size);
+}
+void cla_tuned_free(tuned_rows *rows);
+
+// A kernel, or a word in its place, as a bit.
+#define TUNED_BIT(id) ((uint64_t)1 << (id))
+
+// The first row for one of the kernels in the bit set `kernels` (TUNED_BIT) that fits, in the caller's rows,
+// then in the shipped ones; NULL where none does.
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, uint64_t kernels,
+                                const tuned_key *key);
+
+// The rows that the library ships, as text.
+extern const char clattn_tuned_rows_text[];
+#endif

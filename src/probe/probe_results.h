@@ -1,0 +1,35 @@
+// probe_results.h: what probes found of a device, as the planner sees it: no OpenCL. The probes are probe.h's.
+#ifndef CLATTN_PROBE_PROBE_RESULTS_H
+#define CLATTN_PROBE_PROBE_RESULTS_H
+
+typedef enum probe_id {
+    PROBE_NONE = 0,
+    PROBE_FMA,
+    PROBE_DOT_BF16,
+    PROBE_SUBGROUPS_8, // sub-groups of that size: subgroups.h
+    PROBE_SUBGROUPS_16,
+    PROBE_SUBGROUPS_32,
+    PROBE_SUBGROUPS_64,
+    PROBE_AMX,
+    PROBE_TILES,   // products through local memory, as on devices without lanes
+    PROBE_LANES_4, // vectors of so many floats, as the lanes kernels use them
+    PROBE_LANES_8,
+    PROBE_LANES_16,
+    PROBE_LOADS_2X8, // multiply-adds with their loads: that many vectors of rows times keys
+    PROBE_LOADS_4X6,
+    PROBE_ASK_NOTHING, // decode from memory, whose rows are not asked for ahead, or into the first or second cache
+    PROBE_ASK_FIRST,
+    PROBE_ASK_SECOND,
+    PROBE_COUNT
+} probe_id;
+
+#define PROBES_LOADS (1u << PROBE_LOADS_2X8 | 1u << PROBE_LOADS_4X6)
+#define PROBES_ASK (1u << PROBE_ASK_NOTHING | 1u << PROBE_ASK_FIRST | 1u << PROBE_ASK_SECOND)
+
+// A bit 1 << id is set where the probe ran, where it passed, and where its rate is not one of a machine that had other work (rates.h);
+// rate is in GFLOP/s of one work-item.
+typedef struct probe_results {
+    unsigned ran, proven, sure;
+    float rate[PROBE_COUNT];
+} probe_results;
+#endif

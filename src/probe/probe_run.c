@@ -1,0 +1,193 @@
+// probe_run.c: probes on their way through the driver, and their times. A compiler that refuses is an answer here and not an
+// error, and nobody is told.
+#include "probe/probe_run.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "program/program.h"
+
+#define FIRST_ROUNDS 16.0 // a compiler that makes no good of a kernel is not waited for
+#define TIMED_NS 500000.0 // the timed runs aim at half a millisecond each
+#define LEAST_TURNS 3
+#define LEAST_TURNS_MEMORY 20 // which other cores use, too
+#define MORE_TURNS 12         // while the two best of one are not alike
+#define MOST_ROUNDS 10000000.0
+
+typedef struct trial {
+    const clattn_context *context;
+    const probe *probe;
+    knobs knobs;
+    size_t items;
+    cl_kernel kernel;
+    cl_command_queue queue;
+    cl_mem in, out;
+    bool answered; // by the compiler, or by what came out
+    bool right;
+    bool borrows;  // `out` is another trial's
+    double rounds; // of a timed run; 0: it is not timed
+    rate_times launches, times;
+} trial;
+
+bool cla_probe_options(const clattn_context *c, const probe *p, char text[PROBE_OPTIONS]) {
+    const char *own = p->options ? p->options(&c->capabilities) : PROGRAM_OPTIONS;
+    const knobs k = p->knobs(&c->capabilities);
+    const int used = snprintf(text, PROBE_OPTIONS, "%s -w ", own ? own : PROGRAM_OPTIONS);
+    return used > 0 && used < PROBE_OPTIONS && cla_knobs_print(&k, text + used, PROBE_OPTIONS - (size_t)used);
+}
+
+// Apart from program.c: no message, no place in the context's list.
+static cl_kernel build(trial *t) {
+    const struct kernel_source *source = &clattn_kernel_sources[t->probe->kernel];
+    const char *text = (const char *)source->text;
+    char options[PROBE_OPTIONS];
+    cl_kernel kernel = NULL;
+    cl_int code = CL_SUCCESS;
+    if (!cla_probe_options(t->context, t->probe, options)) return NULL;
+    cl_program built = clCreateProgramWithSource(t->context->opencl, 1, &text, &source->bytes, NULL);
+    if (built) code = clBuildProgram(built, 1, &t->context->device, options, NULL, NULL);
+    if (built && code == CL_SUCCESS) kernel = clCreateKernel(built, source->name, NULL);
+    t->answered = code == CL_BUILD_PROGRAM_FAILURE;
+    if (built) clReleaseProgram(built); // the kernel keeps it
+    return kernel;
+}
+
+// The floats 1 to 16 over and over: memory that nobody wrote may be one page of zeros.
+static bool fill_memory(const trial *t, size_t bytes) {
+    const cl_float16 pattern = {{1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16}};
+    return clEnqueueFillBuffer(t->queue, t->out, &pattern, sizeof pattern, 0, bytes, 0, NULL, NULL) ==
+           CL_SUCCESS;
+}
+
+// `out` is another trial's, or NULL.
+static bool open_trial(trial *t, cl_mem out) {
+    uint32_t words[PROBE_WORDS] = {0};
+    const cl_context of = t->context->opencl;
+    const size_t bytes = sizeof words + t->probe->memory;
+    t->probe->fill(words);
+    t->kernel = build(t);
+    if (!t->kernel) return false;
+    t->queue = clCreateCommandQueue(of, t->context->device, 0, NULL);
+    t->in = clCreateBuffer(of, CL_MEM_READ_ONLY | CL_MEM_COPY_HOST_PTR, sizeof words, words, NULL);
+    t->borrows = out != NULL;
+    t->out = out ? out : clCreateBuffer(of, CL_MEM_READ_WRITE, bytes, NULL, NULL);
+    return t->queue && t->in && t->out && (!t->probe->memory || fill_memory(t, bytes)) &&
+           clSetKernelArg(t->kernel, 0, sizeof t->in, &t->in) == CL_SUCCESS &&
+           clSetKernelArg(t->kernel, 1, sizeof t->out, &t->out) == CL_SUCCESS;
+}
+
+static void close_trial(trial *t) {
+    if (t->in) clReleaseMemObject(t->in);
+    if (t->out && !t->borrows) clReleaseMemObject(t->out);
+    if (t->queue) clReleaseCommandQueue(t->queue);
+    if (t->kernel) clReleaseKernel(t->kernel);
+}
+
+// Nanoseconds of one work-group; 0: it failed.
+static double run(const trial *t, double count) {
+    const cl_int rounds = (cl_int)count;
+    const uint64_t start = cla_os_time_ns();
+    if (clSetKernelArg(t->kernel, 2, sizeof rounds, &rounds) != CL_SUCCESS ||
+        clEnqueueNDRangeKernel(t->queue, t->kernel, 1, NULL, &t->items, &t->items, 0, NULL, NULL) !=
+            CL_SUCCESS ||
+        clFinish(t->queue) != CL_SUCCESS)
+        return 0.0;
+    return (double)(cla_os_time_ns() - start) + 1.0;
+}
+
+static bool is_right(trial *t) {
+    uint32_t want[PROBE_WORDS] = {0}, got[PROBE_WORDS] = {0};
+    t->probe->expect(&t->knobs, want);
+    size_t words = PROBE_WORDS;
+    while (words && want[words - 1] == 0) words--; // the rest is not compared
+    t->answered = run(t, 0) > 0.0 && clEnqueueReadBuffer(t->queue, t->out, CL_TRUE, 0, sizeof got, got, 0,
+                                                         NULL, NULL) == CL_SUCCESS;
+    return t->answered && memcmp(got, want, words * sizeof *got) == 0;
+}
+
+// Some runs, of which the best counts; false: one failed.
+static bool add_runs(const trial *t, double rounds, int runs, rate_times *times) {
+    for (int i = 0; i < runs; i++) {
+        const double time = run(t, rounds);
+        if (time <= 0.0) return false;
+        cla_rates_time(times, time);
+    }
+    return true;
+}
+
+// How many rounds take TIMED_NS, and several launches, which a busy machine makes long. More and more are tried until they are not most of all a launch: a compiler that makes no good of
+// a kernel is not waited for.
+static void choose_rounds(trial *t) {
+    double rounds = FIRST_ROUNDS;
+    rate_times first = {0};
+    bool ok = add_runs(t, 0, 3, &t->launches) && add_runs(t, rounds, 2, &first);
+    while (ok && first.least - t->launches.least < TIMED_NS / 4 && rounds < MOST_ROUNDS) {
+        rounds *= 8;
+        first = (rate_times){0};
+        ok = add_runs(t, rounds, 2, &first);
+    }
+    if (!ok) return;
+    const double work = first.least - t->launches.least, several = 4.0 * t->launches.least;
+    if (work > 0.0) rounds = 1.0 + rounds * ((several > TIMED_NS ? several : TIMED_NS) / work);
+    t->rounds = rounds > MOST_ROUNDS ? MOST_ROUNDS : (double)(cl_int)rounds;
+}
+
+// The best of a few runs less the best launch of nothing: another use of the machine only ever slows one, and would make much of a
+// difference of two that it slowed alike. Those that are compared take turns, and go on for a while where two best differ.
+static void time_in_turns(trial trials[], int count) {
+    int turns = LEAST_TURNS, more = MORE_TURNS;
+    for (int i = 0; i < count; i++)
+        if (trials[i].probe->memory) turns = LEAST_TURNS_MEMORY;
+    for (int turn = 0; turn < turns; turn++) {
+        bool alike = true;
+        for (int i = 0; i < count; i++) {
+            trial *t = &trials[i];
+            if (!t->rounds) continue;
+            if (!add_runs(t, t->rounds, 1, &t->times) || !add_runs(t, 0, 1, &t->launches))
+                t->rounds = 0;
+            else
+                alike = alike && cla_rates_spread(&t->times, t->launches.least) <= RATES_ALIKE;
+        }
+        if (turn + 1 == turns && !alike && more-- > 0) turns++;
+    }
+}
+
+// What was found. No rate of one that is right is no answer, and neither is what failed.
+static probe_rate rate_of(const trial *t, bool *answered) {
+    const double launch = t->launches.least, least = t->times.least,
+                 work = least > launch ? least - launch : least;
+    probe_rate rate = {.measured = cla_os_date_s()};
+    if (t->right && t->rounds && work > 0.0) {
+        rate.gflops = (float)(t->probe->round_flops(&t->knobs) * t->rounds / work);
+        rate.spread = cla_rates_spread(&t->times, launch), rate.runs = t->times.runs;
+    }
+    *answered = t->answered && t->right == (rate.gflops > 0.0f);
+    rate.sure = *answered && rate.spread <= RATES_AGREE && !(rate.runs && launch > 0.5 * least);
+    return rate;
+}
+
+void cla_probe_run_set(const clattn_context *c, const probe *const probes[], int count, probe_rate rates[],
+                       bool answered[]) {
+    trial trials[PROBE_COUNT] = {{0}};
+    cl_mem memory = NULL;
+    for (int i = 0; i < count; i++) {
+        const probe *p = probes[i];
+        trial *t = &trials[i];
+        *t = (trial){
+            .context = c, .probe = p, .knobs = p->knobs(&c->capabilities), .items = p->items ? p->items : 1};
+        t->right = open_trial(t, p->memory ? memory : NULL) && is_right(t);
+        if (p->memory && !memory) memory = t->out;
+        if (t->right) choose_rounds(t);
+    }
+    time_in_turns(trials, count);
+    for (int i = 0; i < count; i++) {
+        rates[i] = rate_of(&trials[i], &answered[i]);
+        close_trial(&trials[i]);
+    }
+}
+
+float cla_probe_run(const clattn_context *c, const probe *p, bool *answered) {
+    probe_rate rate;
+    cla_probe_run_set(c, &p, 1, &rate, answered);
+    return rate.gflops;
+}

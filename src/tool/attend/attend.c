@@ -1,0 +1,327 @@
+// attend.c: clattn attend: attention on files.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/device/measure.h"
+#include "evidence/words/names.h"
+#include "tool/attend/attend.h"
+#include "tool/files/outputs.h"
+#include "tool/cli/report.h"
+#include "tool/cli/watch.h"
+
+enum {
+    ATTEND_Q = 200,
+    ATTEND_K,
+    ATTEND_V,
+    ATTEND_LAYOUT,
+    ATTEND_OUT,
+    ATTEND_LSE,
+    ATTEND_WEIGHTS,
+    ATTEND_SCORES,
+    ATTEND_SCORES_AT,
+    ATTEND_DROPOUT_MASK,
+    ATTEND_KV_TYPE,
+    ATTEND_DTYPE
+};
+
+static const char *const layout_names[] = {"bhsd", "bshd", NULL};
+static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
+
+static bool take_attend(void *target, int id, const char *value, char why[256]) {
+    attend *a = target;
+    int index = 0;
+    switch (id) {
+    case ATTEND_Q:
+        a->q = value;
+        return true;
+    case ATTEND_K:
+        a->k = value;
+        return true;
+    case ATTEND_V:
+        a->v = value;
+        return true;
+    case ATTEND_OUT:
+        a->out = value;
+        return true;
+    case ATTEND_LSE:
+        a->lse = value;
+        return true;
+    case ATTEND_WEIGHTS:
+        a->weights = value;
+        return true;
+    case ATTEND_SCORES:
+        a->scores = value;
+        return true;
+    case ATTEND_DROPOUT_MASK:
+        a->dropout_mask = value;
+        return true;
+    case ATTEND_LAYOUT:
+        if (!option_choice(value, layout_names, &index, why)) return false;
+        a->bshd = index == 1;
+        return true;
+    case ATTEND_SCORES_AT:
+        return option_choice(value, names_taps, &a->scores_at, why);
+    case ATTEND_KV_TYPE:
+        return option_choice(value, kv_type_names, &a->kv_type, why);
+    default:
+        return option_choice(value, names_types, &a->dtype, why);
+    }
+}
+
+static const option_row attend_rows[] = {
+    {"q", "FILE", ATTEND_Q, "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR"},
+    {"k", "FILE", ATTEND_K, "[B,Hkv,Nkv,D]"},
+    {"v", "FILE", ATTEND_V, "[B,Hkv,Nkv,Dv]"},
+    {"layout", "NAME", ATTEND_LAYOUT, "bhsd, or bshd for [B,N,H,D] files"},
+    {"out", "FILE", ATTEND_OUT, "output [B,H,Nq,Dv], .npy"},
+    {"lse", "FILE", ATTEND_LSE, "log-sum-exp [B,H,Nq]"},
+    {"weights", "FILE", ATTEND_WEIGHTS, "attention weights [B,H,Nq,Nkv]"},
+    {"scores", "FILE", ATTEND_SCORES, "a score tap [B,H,Nq,Nkv]"},
+    {"scores-at", "TAP", ATTEND_SCORES_AT, "raw, softcap, masked or softmax"},
+    {"dropout-mask", "FILE", ATTEND_DROPOUT_MASK, "which weights --dropout keeps: bool [B,H,Nq,Nkv]"},
+    {"kv-type", "TYPE", ATTEND_KV_TYPE,
+     "how K and V are stored on the device: f32, f16, bf16, or q8, which quantises each row to int8 with a "
+     "scale (q4 is not built yet)"},
+    {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
+};
+
+static int check_options(const attend *a) {
+    if (!a->q || !a->k || !a->v || !a->out)
+        return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
+                          !a->q   ? "q"
+                          : !a->k ? "k"
+                          : !a->v ? "v"
+                                  : "out");
+    if (a->dropout_mask && a->several.devices)
+        return tool_wrong("attend", "--dropout-mask: is of one device: not with --devices");
+    if (a->scores_at >= 0 && !a->scores)
+        return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
+    if (a->dropout_mask && a->score.score.dropout == 0.0f)
+        return tool_wrong("attend", "--dropout-mask: has no effect without --dropout P");
+    if (a->kv_type > ATTEND_Q8)
+        return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
+                          kv_type_names[a->kv_type]);
+    return -1;
+}
+
+static int kv_type(const attend *a) {
+    return a->kv_type == ATTEND_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
+}
+
+int attend_store(attend *a) {
+    int status = tensors_store("attend", "q", &a->q_array, a->dtype);
+    // A u2 file holds bf16 by --dtype, whatever it is then stored as.
+    if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
+    if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
+    if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type(a));
+    if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type(a));
+    return status;
+}
+
+int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
+    const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
+    int status = append_options_load("attend", &a->append, a->dtype, a->kv_type == ATTEND_Q8);
+    if (status < 0) status = ragged_options_load("attend", &a->ragged, is_cache ? -1 : k_items);
+    const int64_t batch = ragged_options_batch(&a->ragged, items);
+    if (status < 0) status = kv_options_load("attend", &a->kv, batch, kv_type(a), a->dtype == 2);
+    if (status < 0) status = rope_options_check("attend", &a->rope);
+    if (status < 0) status = rope_options_load("attend", &a->rope);
+    a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
+    a->common.mods_unchecked = a->score.mods_unchecked;
+    if (status < 0) status = expect_load("attend", &a->expect, items);
+    return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
+}
+
+static int load_inputs(attend *a) {
+    int status = check_options(a);
+    if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
+    if (status < 0) status = tensors_load("attend", "q", a->q, 4, &a->q_array);
+    if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
+    if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
+    if (status < 0) status = attend_store(a);
+    return status >= 0 ? status
+                       : attend_options(a, a->q_array.shape[0], a->q_array.shape[a->bshd ? 2 : 1],
+                                        a->k_array.shape[0]);
+}
+
+int attend_outputs(attend *a, tensors *t) {
+    clattn_attention_params *p = &a->params;
+    const int64_t *q = p->q.shape;
+    int64_t full[4] = {q[0], q[1], q[2], kv_count(&p->kv)};
+    const int64_t out[4] = {q[0], a->bshd ? q[2] : q[1], a->bshd ? q[1] : q[2], p->kv.v.shape[3]};
+    int status = tensors_output(t, a->q_array.type, 4, out, &a->out_array, &p->out);
+    if (a->bshd) p->out = tensors_swap_heads(p->out);
+    if (status < 0 && a->lse) status = tensors_output(t, ARRAY_F32, 3, q, &a->lse_array, &p->lse);
+    ragged_options_apply(&a->ragged, p, full);
+    if (status < 0 && a->weights)
+        status = tensors_output(t, ARRAY_F32, 4, full, &a->weights_array, &p->weights);
+    if (status < 0 && a->scores) status = tensors_output(t, ARRAY_F32, 4, full, &a->scores_array, &p->scores);
+    a->dropout.dropout = p->score.dropout, a->dropout.dropout_seed = p->score.dropout_seed;
+    if (status < 0 && a->dropout_mask)
+        status = tensors_output(t, ARRAY_BOOL, 4, full, &a->dropout_array, &a->dropout.mask);
+    p->scores_at = a->scores_at < 0 ? CLATTN_TAP_RAW : (clattn_tap)a->scores_at;
+    return status;
+}
+
+// Files of [B,N,H,D].
+static void swap(const attend *a, clattn_tensor *const views[], int count) {
+    for (int i = 0; a->bshd && i < count; i++)
+        if (views[i]->rank) *views[i] = tensors_swap_heads(*views[i]);
+}
+
+int attend_upload(attend *a, tensors *t) {
+    clattn_attention_params *p = &a->params;
+    const bool q8 = a->kv_type == ATTEND_Q8;
+    int status = tensors_upload(t, &a->q_array, &p->q);
+    if (status < 0) status = kv_upload(t, &a->k_array, q8, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, q8, &p->kv.v, &p->kv.v_scale);
+    swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
+    if (status < 0) status = kv_options_upload(&a->kv, t, q8, &p->kv);
+    swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
+    if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
+    swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);
+    if (status < 0) status = score_options_upload(&a->score, t);
+    if (status < 0) status = rope_options_upload(&a->rope, t);
+    p->rope = a->rope.rope;
+    p->score = a->score.score, p->kernel = a->score.kernel, p->splits = a->score.splits;
+    return status;
+}
+
+static int save_outputs(attend *a, tensors *t) {
+    const clattn_attention_params *p = &a->params;
+    int status = tensors_save(t, &p->out, &a->out_array, a->out);
+    if (status < 0) status = tensors_save(t, &p->lse, &a->lse_array, a->lse);
+    if (status < 0) status = tensors_save(t, &p->weights, &a->weights_array, a->weights);
+    if (status < 0) status = tensors_save(t, &p->scores, &a->scores_array, a->scores);
+    if (status < 0) status = tensors_save(t, &a->dropout.mask, &a->dropout_array, a->dropout_mask);
+    return status >= 0 ? status : append_options_save(&a->append, t, &p->kv, &a->k_array, &a->v_array);
+}
+
+static int run_attend(attend *a, session *s, tensors *t) {
+    clattn_plan plan;
+    watch seen;
+    int status = attend_upload(a, t);
+    if (status < 0) status = attend_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status >= 0) return status;
+    const clattn_attention_params *p = &a->params;
+    const uint64_t start = measure_clock_ns();
+    clattn_status done = clattn_attention_plan(s->context, p, &plan);
+    if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
+    const uint64_t ready = measure_clock_ns();
+    a->params.progress = watch_begin(&seen, s, report_flops(p));
+    if (done == CLATTN_OK) done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
+    watch_end(&seen);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = session_finish(s);
+    const uint64_t end = measure_clock_ns();
+    if (a->dropout_mask) done = clattn_dropout_mask_enqueue(s->context, s->queue, &a->dropout, 0, NULL, NULL);
+    if (done != CLATTN_OK) return session_status(s, done);
+    if (status < 0) status = save_outputs(a, t);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
+}
+
+static int run_several(attend *a, several *all, tensors *t) {
+    session *s = &all->sessions[0];
+    watch seen;
+    int status = attend_upload(a, t);
+    if (status < 0) status = attend_outputs(a, t);
+    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status >= 0) return status;
+    a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
+    const uint64_t start = measure_clock_ns();
+    const clattn_status done = several_run(all, &a->params);
+    const uint64_t end = measure_clock_ns();
+    watch_end(&seen);
+    if (done != CLATTN_OK) return session_status(s, done);
+    status = save_outputs(a, t);
+    if (status >= 0) return status;
+    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    const int told = several_report(all, report_flops(&a->params), end - start, a->out, &a->expect);
+    return status >= 0 ? status : told;
+}
+
+// On those of --devices.
+static int open_several(attend *a) {
+    several all; // does not move: contexts log to its sessions
+    const int status = several_open(&all, "attend", &a->several, &a->common, false);
+    if (status >= 0) return status;
+    tensors t = {.session = &all.sessions[0], .host = true};
+    const int ran = run_several(a, &all, &t);
+    tensors_release(&t);
+    several_close(&all);
+    return ran;
+}
+
+// On the device; `status` is what the inputs came to, which all ranks hear of.
+static int open_and_run(attend *a, int status) {
+    session s = {0};
+    if (status < 0) status = session_open(&s, "attend", &a->common);
+    const bool opened = status < 0;
+    status = ranks_agree(&a->ranks, status);
+    if (!opened) return status;
+    tensors t = {.session = &s};
+    if (status < 0) status = a->ranks.wanted ? attend_shared_run(a, &s) : run_attend(a, &s, &t);
+    tensors_release(&t);
+    session_close(&s);
+    return status;
+}
+
+static void free_attend(attend *a) {
+    array *const all[] = {&a->q_array,   &a->k_array,       &a->v_array,      &a->out_array,
+                          &a->lse_array, &a->weights_array, &a->scores_array, &a->dropout_array};
+    for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) array_free(all[i]);
+    score_options_free(&a->score);
+    kv_options_free(&a->kv);
+    rope_options_free(&a->rope);
+    ragged_options_free(&a->ragged);
+    append_options_free(&a->append);
+    expect_free(&a->expect);
+    if (a->ranks.wanted) attend_shared_free(a);
+}
+
+int tool_attend(int argc, char **argv) {
+    attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
+    const option_group groups[] = {
+        {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
+        rope_group(&a.rope),
+        score_group(&a.score),
+        kv_group(&a.kv),
+        ragged_group(&a.ragged),
+        ranks_group(&a.ranks),
+        append_group(&a.append),
+        several_group(&a.several),
+        expect_group(&a.expect),
+        common_group(&a.common)};
+    command_line line = {
+        .command = "attend",
+        .summary = "scaled dot-product attention on files",
+        .example = "clattn attend --q q.npy --k k.npy --v v.npy --out out.npy --causal bottom-right",
+        .groups = groups,
+        .group_count = sizeof groups / sizeof groups[0]};
+    int status = options_parse(&line, argc, argv);
+    if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
+        status = tool_wrong("attend", "--devices: beside --mpi each rank has one device: --device");
+    if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
+    if (status >= 0) return status;
+    const output_file outputs[] = {{"out", a.out},
+                                   {"lse", a.lse},
+                                   {"weights", a.weights},
+                                   {"scores", a.scores},
+                                   {"dropout-mask", a.dropout_mask},
+                                   {"out-k", a.append.out_k},
+                                   {"out-v", a.append.out_v}};
+    status = outputs_check(&line, outputs, sizeof outputs / sizeof outputs[0]);
+    if (status < 0) status = load_inputs(&a);
+    if (a.several.devices || a.several.deal_given)
+        status = status < 0 ? open_several(&a) : status;
+    else
+        status = open_and_run(&a, status);
+    free_attend(&a);
+    ranks_close(&a.ranks, status);
+    return status;
+}

@@ -1,0 +1,63 @@
+// attend.h: one call of clattn attend, and how it is run by the ranks of MPI.
+#ifndef CLATTN_TOOL_ATTEND_ATTEND_H
+#define CLATTN_TOOL_ATTEND_ATTEND_H
+#include "tool/call_options/append_options.h"
+#include "tool/call_options/ragged_options.h"
+#include "tool/ranks/ranks_keys.h"
+#include "tool/call_options/rope_options.h"
+#include "tool/devices/several.h"
+
+enum { ATTEND_Q8 = 3 }; // of kv_type
+
+// Of --mpi: the files, of which parts are read, and the result. A part is one shared call: all items of a batch, or one of
+// sequences that lie one behind the other, whose rows every rank then has some of.
+typedef struct attend_part {
+    ranks_rows q, kv, out_rows;
+    bool decode; // all ranks have the queries
+    array out, lse;
+} attend_part;
+typedef struct attend_shared {
+    load_place q;
+    ragged_options ragged; // which the calls themselves are not
+    kv_options kv;
+    ranks_keys keys;
+    attend_part *parts;
+    int64_t count, batch, heads, max_q; // parts; items in all; the longest sequence's rows
+    int32_t *q_lengths, *kv_lengths;    // [batch]; NULL: all
+    array whole, whole_lse;             // type and shape of the result
+} attend_shared;
+
+typedef struct attend {
+    const char *q, *k, *v, *out, *lse, *weights, *scores, *dropout_mask;
+    bool bshd;
+    int scores_at, kv_type, dtype; // indices into the names below; -1: not given, of types the files' own
+    array q_array, k_array, v_array, out_array, lse_array, weights_array, scores_array, dropout_array;
+    common_options common;
+    score_options score;
+    kv_options kv;
+    rope_options rope;
+    ragged_options ragged;
+    append_options append;
+    ranks ranks;
+    attend_shared shared;
+    several_options several;
+    clattn_attention_params params;
+    clattn_dropout_mask_params dropout;
+    expect expect;
+} attend;
+
+// These return -1, else the exit status.
+// Convert q, k and v to the types that the call has.
+int attend_store(attend *a);
+// Load what is no q, k or v; items and heads of q, and items of k.
+int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items);
+int attend_upload(attend *a, tensors *t);
+int attend_outputs(attend *a, tensors *t);
+
+// attend_ranks.c: find the files before there is a device; run, which is the exit status.
+int attend_shared_find(attend *a);
+int attend_shared_run(attend *a, session *s);
+void attend_shared_free(attend *a);
+// attend_turn.c: RoPE of this rank's rows of a part, which the library's shared call does not do.
+int attend_turn(attend *a, session *s, const attend_part *part, int64_t item);
+#endif

@@ -1,0 +1,336 @@
+// bench.c: clattn bench: what to measure and where, and the table of what came out.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/words/names.h"
+#include "tool/bench/bench.h"
+#include "tool/bench/bench_against.h"
+#include "tool/bench/bench_group.h"
+#include "tool/files/file.h"
+#include "tool/cli/interrupt.h"
+#include "tool/files/outputs.h"
+#include "tool/ranks/ranks.h"
+
+enum {
+    BENCH_BASELINES = 400 + BENCH_AXES,
+    BENCH_OUTPUT,
+    BENCH_SAVE,
+    BENCH_CASE,
+    BENCH_REPEAT,
+    BENCH_MAX_MS,
+    BENCH_CHECK,
+    BENCH_OPTIONS,
+    BENCH_BATCH,
+    BENCH_WARMUP,
+    BENCH_AGAINST,
+    BENCH_MPI
+};
+
+#define AXIS(axis) (400 + BENCH_AXIS_##axis)
+static const option_row bench_rows[] = {
+    {"-b", "LIST", AXIS(B), "batches; a list is 1,4 or 1k..16k*2 (k is 1024), lists multiply"},
+    {"-n", "LIST", AXIS(N), "query rows"},
+    {"n-kv", "LIST", AXIS(N_KV), "key rows; default as -n"},
+    {"-d", "LIST", AXIS(D), "head size"},
+    {"dv", "LIST", AXIS(DV), "head size of V; default as -d"},
+    {"heads", "LIST", AXIS(HEADS), "query heads"},
+    {"kv-heads", "LIST", AXIS(KV_HEADS), "key/value heads; default as --heads"},
+    {"d-model", "LIST", AXIS(MODEL),
+     "model width of a layer, inner size of a linear; default heads * head size"},
+    {"causal", "LIST", AXIS(CAUSAL), "no, yes or both; aligned bottom-right"},
+    {"dtype", "LIST", AXIS(DTYPE), "f32, f16, bf16"},
+    {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
+    {"projection", "LIST", AXIS(PROJECTION), "auto, clblast, native: who multiplies in layer and linear"},
+    {"precision", "LIST", AXIS(PRECISION),
+     "exact, split: how the projections of layer and linear multiply float32"},
+    {"packed", "LIST", AXIS(PACKED), "no, yes or both: whether their weights are packed before"},
+    {"op", "LIST", AXIS(OP), "attend, decode, layer, linear (the query projection of such a layer alone)"},
+    {"baselines", "LIST", BENCH_BASELINES,
+     "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
+     "default none, and with no list at all both for one case"},
+    {"preset", "LIST", AXIS(PRESET),
+     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
+     "published "
+     "model's "
+     "attention with its RoPE, masks and (--op layer) norms, as clattn layer --list-presets names them"},
+    {"case", "NAME[,NAME]", BENCH_CASE,
+     "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
+     "and tune name "
+     "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)"},
+    {"batch", "FILE", BENCH_BATCH,
+     "cases by name, one a line, as --case takes them; what follows a # is a remark"},
+    {"against", "OPTIONS", BENCH_AGAINST,
+     "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
+     "and other lists of "
+     "one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'"},
+    {"mpi", NULL, BENCH_MPI,
+     "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help"},
+    {"warmup", "N", BENCH_WARMUP, "runs before those that are timed; default 1, the one that is verified"},
+    {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows"},
+    {"max-ms", "X", BENCH_MAX_MS,
+     "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
+     "it is not enough for 5 "
+     "runs; a case of which one run takes more than ten times that (and two seconds) is given up, and told "
+     "as unsupported"},
+    {"options", NULL, BENCH_OPTIONS,
+     "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
+     "shape, or "
+     "of the shapes of --case"},
+    {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},
+    {"-o", "FORMAT", BENCH_OUTPUT, "md, csv, json, jsonl or sql on stdout; default md"},
+    {"save", "FILE", BENCH_SAVE,
+     "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql"},
+};
+
+static bool take_switch(const char *value, bench_list *list, char why[256]) {
+    static const char *const names[] = {"no", "yes", "both", NULL};
+    if (!bench_list_names(value, names, list, why)) return false;
+    bool wanted[2] = {false, false};
+    for (int i = 0; i < list->count; i++)
+        for (int c = 0; c < 2; c++) wanted[c] = wanted[c] || list->x[i] == c || list->x[i] == 2;
+    list->count = 0;
+    for (int c = 0; c < 2; c++)
+        if (wanted[c]) list->x[list->count++] = c;
+    return true;
+}
+
+static bool take_axis(bench_list *list, int axis, const char *value, char why[256]) {
+    switch (axis) {
+    case BENCH_AXIS_PRESET:
+        return bench_list_names(value, bench_presets, list, why);
+    case BENCH_AXIS_OP:
+        return bench_list_names(value, names_ops, list, why);
+    case BENCH_AXIS_DTYPE:
+        return bench_list_names(value, names_types, list, why);
+    case BENCH_AXIS_KERNEL:
+        return bench_list_names(value, names_kernels, list, why);
+    case BENCH_AXIS_PROJECTION:
+        return bench_list_names(value, names_projections, list, why);
+    case BENCH_AXIS_PRECISION:
+        return bench_list_names(value, names_precisions, list, why);
+    case BENCH_AXIS_CAUSAL:
+    case BENCH_AXIS_PACKED:
+        return take_switch(value, list, why);
+    default:
+        return bench_list_numbers(value, list, why);
+    }
+}
+
+static bool take_max_ms(bench *b, const char *value, char why[256]) {
+    if (option_number(value, &b->settings.measure.max_ms, why) && b->settings.measure.max_ms > 0.0)
+        return true;
+    snprintf(why, 256, "a number of milliseconds above 0 is needed");
+    return false;
+}
+
+// By its ending; JSON without one. -1: an ending that none of the formats has.
+static int format_of(const char *path) {
+    const char *slash = strrchr(path, '/'), *dot = strrchr(slash ? slash : path, '.');
+    for (int i = 0; dot && bench_formats[i]; i++)
+        if (!strcmp(dot + 1, bench_formats[i])) return i;
+    return dot ? -1 : BENCH_JSON;
+}
+
+static bool take_bench(void *target, int id, const char *value, char why[256]) {
+    static const char *const switches[] = {"off", "on", NULL};
+    bench *b = target;
+    int index = 0;
+    if (id < 400 + BENCH_AXES) return take_axis(&b->lists[id - 400], id - 400, value, why);
+    switch (id) {
+    case BENCH_BASELINES:
+        return bench_list_names(value, bench_baselines, &b->baselines, why);
+    case BENCH_CASE:
+        b->named = value;
+        return true;
+    case BENCH_OUTPUT:
+        return option_choice(value, bench_formats, &b->format, why);
+    case BENCH_REPEAT:
+        return option_integer(value, 1, 1000, &b->settings.measure.repeat, why);
+    case BENCH_MAX_MS:
+        return take_max_ms(b, value, why);
+    case BENCH_WARMUP:
+        return option_integer(value, 1, 1000, &b->settings.warmup, why);
+    case BENCH_BATCH:
+        b->batch = value;
+        return true;
+    case BENCH_AGAINST:
+        b->against = value;
+        return true;
+    case BENCH_CHECK:
+        if (!option_choice(value, switches, &index, why)) return false;
+        b->settings.check = index == 1;
+        return true;
+    case BENCH_OPTIONS:
+        b->options = true;
+        return true;
+    case BENCH_MPI: // tool_bench has looked for it
+        snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
+        return false;
+    default:
+        b->save = value;
+        snprintf(why, 256,
+                 "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
+        return format_of(value) >= 0;
+    }
+}
+
+static int save_table(const bench *b) {
+    char error[512];
+    size_t bytes = 0;
+    if (!b->save) return -1;
+    char *text = bench_table_text(b->table, (bench_format)format_of(b->save), &bytes);
+    const bool ok = text && file_write_whole(b->save, text, bytes, error, sizeof error);
+    const int status = ok ? -1 : tool_failed("bench", "--save: %s", text ? error : "no memory");
+    free(text);
+    return status;
+}
+
+static int print_table(const bench *b) {
+    size_t bytes = 0;
+    if (b->common.quiet) return -1;
+    const bench_format format = b->common.json  ? BENCH_JSON
+                                : b->format < 0 ? BENCH_MD
+                                                : (bench_format)b->format;
+    char *text = bench_table_text(b->table, format, &bytes);
+    if (!text) return tool_failed("bench", "no memory to print the table");
+    fwrite(text, 1, bytes, stdout);
+    free(text);
+    return -1;
+}
+
+// The shapes whose options are measured: calls of attention without any.
+static bool make_option_cases(bench *b, bool listed, char why[256]) {
+    char standard[256] = "";
+    for (int n = 0; bench_option_cases[n]; n++) {
+        const size_t used = strlen(standard);
+        snprintf(standard + used, sizeof standard - used, "%s%s", n ? "," : "", bench_option_cases[n]);
+    }
+    snprintf(why, 256, "--options: has its own cases, or those of --case: no list or baseline beside it");
+    if (listed || !bench_cases_named(b->named ? b->named : standard, &b->cases, &b->case_count, why))
+        return false;
+    for (int i = 0; i < b->case_count; i++) {
+        const struct test_case *t = &b->cases[i].test;
+        snprintf(why, 256, "--options: options are of attend and decode alone");
+        if (!case_projects(t) && !t->composed) continue;
+        return false;
+    }
+    return true;
+}
+
+// The names of a file, one a line, as those of --case.
+static int read_batch(bench *b, char **names) {
+    unsigned char *text = NULL;
+    size_t bytes = 0, used = 0;
+    char why[512];
+    bool remark = false, word = false;
+    if (!b->batch) return -1;
+    if (b->named) return tool_wrong("bench", "--batch: and --case name cases both: one is accepted");
+    if (!file_read_whole(b->batch, &text, &bytes, why, sizeof why))
+        return tool_wrong("bench", "--batch %s", why);
+    for (size_t i = 0; i < bytes; i++) {
+        const char c = (char)text[i];
+        remark = (remark || c == '#') && c != '\n';
+        const bool part = !remark && c > ' ';
+        if (part && !word && used) text[used++] = ',';
+        if (part) text[used++] = text[i];
+        word = part;
+    }
+    text[used] = '\0';
+    b->named = *names = (char *)text;
+    return used ? -1 : tool_wrong("bench", "--batch %s: names no case", b->batch);
+}
+
+static bool make_cases(bench *b, char why[256]) {
+    bool listed = b->baselines.count > 0;
+    for (int a = 0; a < BENCH_AXES; a++) listed = listed || b->lists[a].count > 0;
+    if (b->options) return make_option_cases(b, listed, why);
+    if (!b->named) return bench_cases_make(b->lists, &b->baselines, &b->cases, &b->case_count, why);
+    if (!listed) return bench_cases_named(b->named, &b->cases, &b->case_count, why);
+    snprintf(why, 256, "--case: says it all, no list or baseline beside it");
+    return false;
+}
+
+static int parse(bench *b, int argc, char **argv) {
+    const option_group groups[] = {
+        {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
+         sizeof bench_rows / sizeof bench_rows[0], take_bench, b},
+        several_group(&b->several),
+        common_group(&b->common)};
+    command_line line = {.command = "bench",
+                         .summary = "measure attention, verified first, against what the device can do",
+                         .example =
+                             "clattn bench -n 512,1k..4k*2 -d 64 --heads 12 --causal both --dtype f32,bf16",
+                         .groups = groups,
+                         .group_count = 3};
+    const int status = options_parse(&line, argc, argv);
+    const output_file output = {"save", b->save};
+    return status < 0 ? outputs_check(&line, &output, 1) : status;
+}
+
+// The options of --against, by spaces, as a second request that shares the rest with the first.
+static int parse_against(bench *b, bench *other, char words[512]) {
+    char *argv[64] = {(char[]){"bench"}};
+    int argc = 1;
+    if (!b->against) return -1;
+    if (strlen(b->against) >= 512) return tool_wrong("bench", "--against: more than 511 letters");
+    strcpy(words, b->against);
+    for (char *word = strtok(words, " \t"); word && argc < 63; word = strtok(NULL, " \t"))
+        argv[argc++] = word;
+    const int status = parse(other, argc, argv);
+    if (status >= 0) return status;
+    b->other = other;
+    return bench_against_complete(b, other);
+}
+
+static int make_all(bench *b) {
+    char why[256];
+    if (!make_cases(b, why)) return tool_wrong("bench", "%s", why);
+    if (!b->other) return -1;
+    if (!make_cases(b->other, why)) return tool_wrong("bench", "--against: %s", why);
+    if (b->other->case_count != b->case_count)
+        return tool_wrong("bench",
+                          "--against: makes %d cases, and there are %d without it: a list or --case beside "
+                          "it, and of its own "
+                          "lists one value each, are accepted",
+                          b->other->case_count, b->case_count);
+    return -1;
+}
+
+static int measure_all(bench *b) {
+    b->table = bench_table_new();
+    interrupt_catch();
+    const bool together = b->several.devices || b->several.deal_given;
+    int status = together ? bench_run_group(b) : bench_run_devices(b);
+    if (status < 0) status = print_table(b);
+    if (status < 0) status = save_table(b); // last: a table that cannot be saved has at least been seen
+    json_decref(b->table);
+    if (status >= 0) return status;
+    if (interrupt_asked())
+        return tool_failed("bench", "interrupted: the table holds %d rows that were measured", b->measured);
+    if (b->measured + b->failures == 0)
+        return tool_failed("bench",
+                           "nothing was measured: no device takes any of the %d cases; --verbose tells why",
+                           b->case_count);
+    return b->failures ? EXIT_FAILED : EXIT_DONE;
+}
+
+int tool_bench(int argc, char **argv) {
+    bench b = {.format = -1, .settings = {.check = true}},
+          other = {.format = -1, .settings = {.check = true}};
+    char words[512], *names = NULL;
+    for (int n = 1; n < argc; n++)
+        if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);
+    int status = parse(&b, argc, argv);
+    if (status >= 0) return status;
+    if (b.format >= 0 && b.common.json)
+        return tool_wrong("bench", "--json: says it, and so does -o: one is accepted");
+    status = read_batch(&b, &names);
+    if (status < 0) status = parse_against(&b, &other, words);
+    if (status < 0) status = make_all(&b);
+    if (status < 0) status = measure_all(&b);
+    free(b.cases);
+    free(other.cases);
+    free(names);
+    return status;
+}

@@ -1,0 +1,365 @@
+// bench_table.c: see bench_table.h.
+#include "tool/bench/bench_table.h"
+
+#include "tool/bench/bench_against.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/words/names.h"
+#include "tool/files/memory_file.h"
+#include "tool/cli/printable.h"
+
+const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
+
+static const char *const status_names[] = {"ok", "fail", "unsupported"};
+
+json_t *bench_table_new(void) {
+    return json_pack("{s:i, s:s, s:[], s:[]}", "format_version", BENCH_FORMAT_VERSION, "clattn",
+                     clattn_version(), "devices", "rows");
+}
+
+#define NOISE 0.1 // of the median: a spread above it is told
+
+static json_t *positive(double x) {
+    return x > 0.0 ? json_real(x) : json_null();
+}
+
+static json_t *whole(double x) {
+    return x > 0.0 ? json_integer((json_int_t)(x + 0.5)) : json_null();
+}
+
+static json_t *caches_json(const struct limits *found) {
+    json_t *caches = json_array();
+    for (int i = 0; i < found->level_count; i++)
+        json_array_append_new(caches, json_pack("{s:s, s:I, s:f}", "name", found->levels[i].name, "bytes",
+                                                (json_int_t)found->levels[i].bytes, "read_gbytes_per_s",
+                                                found->levels[i].gbytes_per_s));
+    return caches;
+}
+
+void bench_table_add_device(json_t *table, const clattn_capabilities *c, const struct limits *found) {
+    json_array_append_new(
+        json_object_get(table, "devices"),
+        json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:s}", "device", c->name, "driver",
+                  c->driver, "platform", c->platform, "compute_units", (int)c->compute_units, "fma_gflops",
+                  positive(found->fma_gflops), "fma_loads_gflops", positive(found->fma_loads_gflops),
+                  "read_gbytes_per_s", positive(found->read_gbytes_per_s), "caches", caches_json(found),
+                  "native_fma_gflops", positive(found->native_fma_gflops), "instructions_per_cycle",
+                  positive(found->instructions), "contended", limits_contended(found)));
+}
+
+static json_t *case_json(const bench_row *row, const char *device, const char *driver) {
+    const struct test_case c = case_complete(&row->c.test);
+    char name[CASE_NAME_SIZE];
+    return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:I, s:s?, s:b}",
+                     "case", case_name(&c, name), "op", names_ops[c.op], "device", device, "driver", driver,
+                     "kernel", row->kernel, "dtype", names_types[c.q_type], "b", (json_int_t)c.batch, "heads",
+                     (json_int_t)c.heads, "kv_heads", (json_int_t)c.kv_heads, "n", (json_int_t)c.n_q, "n_kv",
+                     (json_int_t)c.n_kv, "d", (json_int_t)c.head_dim, "dv", (json_int_t)c.head_dim_v,
+                     "causal", c.score.causal, "d_model", (json_int_t)c.width, "projection",
+                     case_projects(&c) ? names_projections[c.projection] : NULL, "baseline",
+                     row->c.baseline != BENCH_NO_BASELINE);
+}
+
+// What compare draws again from.
+static json_t *samples_json(const measure_times *times) {
+    json_t *samples = json_array();
+    for (int i = 0; i < times->sample_count; i++)
+        json_array_append_new(samples, json_integer((json_int_t)(times->samples[i] + 0.5)));
+    return samples;
+}
+
+void bench_table_add_row(json_t *table, const bench_row *row) {
+    const json_t *devices = json_object_get(table, "devices");
+    const json_t *last = json_array_get(devices, json_array_size(devices) - 1);
+    json_t *object = case_json(row, json_string_value(json_object_get(last, "device")),
+                               json_string_value(json_object_get(last, "driver")));
+    const char *cache = row->build_ms > 0.0 ? row->cold ? "cold" : "warm" : NULL;
+    // An error that is not finite has no number in JSON; the status says that it is one.
+    json_t *error = row->error_nmse < 0.0 ? json_null() : json_real(row->error_nmse);
+    json_t *rest = json_pack(
+        "{s:s, s:s, s:I, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:f, s:s?, s:o}", "status",
+        status_names[row->status], "why", row->why, "repeats", (json_int_t)row->times.repeats, "time_ns",
+        whole(row->times.time_ns), "time_ns_min", whole(row->times.time_ns_min), "time_ns_spread",
+        row->times.time_ns > 0.0 ? json_integer((json_int_t)row->times.time_ns_spread) : json_null(),
+        "wall_ns", whole(row->times.wall_ns), "gflops", positive(row->gflops), "gbytes_per_s",
+        positive(row->gbytes_per_s), "limit_percent", positive(row->limit_percent), "error_nmse",
+        error ? error : json_null(), "build_ms", row->build_ms, "cache", cache, "peak_bytes",
+        whole(row->peak_bytes));
+    json_object_update(object, rest);
+    json_decref(rest);
+    json_object_set_new(object, "noisy",
+                        json_boolean(row->times.time_ns_spread > NOISE * row->times.time_ns));
+    // Two devices may have one name.
+    json_object_set_new(object, "samples_ns", samples_json(&row->times));
+    json_object_set_new(object, "device_index", json_integer((json_int_t)json_array_size(devices) - 1));
+    json_array_append_new(json_object_get(table, "rows"), object);
+}
+
+void bench_table_add_option(json_t *table, const bench_option *o) {
+    bench_table_add_row(table, &o->row);
+    json_t *all = json_object_get(table, "rows"), *row = json_array_get(all, json_array_size(all) - 1);
+    json_t *own =
+        json_pack("{s:s, s:o, s:o, s:o, s:f, s:o}", "option", o->name, "visible_keys", whole(o->visible_keys),
+                  "plain_ns", whole(o->plain_ns), "ratio", positive(o->ratio), "ratio_spread",
+                  o->ratio_spread, "ratio_per_key", positive(o->ratio_per_key));
+    json_object_update(row, own);
+    json_decref(own);
+}
+
+static void print_quoted(FILE *to, const char *text, char quote) {
+    fputc(quote, to);
+    for (; *text; text++) {
+        if (*text == quote) fputc(quote, to);
+        fputc(*text, to);
+    }
+    fputc(quote, to);
+}
+
+static void print_value(FILE *to, const json_t *value, char quote, const char *none) {
+    if (json_is_string(value))
+        print_quoted(to, json_string_value(value), quote);
+    else if (json_is_integer(value))
+        fprintf(to, "%lld", (long long)json_integer_value(value));
+    else if (json_is_real(value))
+        fprintf(to, "%.6g", json_real_value(value));
+    else
+        fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
+}
+
+// Of a row's values, those that are one number or word: a list has no place in a column.
+static void print_names(FILE *to, json_t *row, const char *quote) {
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach(row, key, value) {
+        if (json_is_array(value)) continue;
+        fprintf(to, "%s%s%s%s", comma, quote, key, quote);
+        comma = ",";
+    }
+}
+
+static void print_values(FILE *to, json_t *row, char quote, const char *none) {
+    const char *key, *comma = "";
+    json_t *value;
+    json_object_foreach(row, key, value) {
+        if (json_is_array(value)) continue;
+        fputs(comma, to);
+        print_value(to, value, quote, none);
+        comma = ",";
+    }
+}
+
+static void print_csv(FILE *to, const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (i == 0) {
+            print_names(to, row, "");
+            fputc('\n', to);
+        }
+        print_values(to, row, '"', "");
+        fputc('\n', to);
+    }
+}
+
+// `case` is a word of SQL, hence the quotes.
+static void print_sql(FILE *to, const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if (i == 0) {
+            fputs("CREATE TABLE IF NOT EXISTS clattn_bench (", to);
+            print_names(to, row, "\"");
+            fputs(");\n", to);
+        }
+        fputs("INSERT INTO clattn_bench VALUES (", to);
+        print_values(to, row, '\'', "NULL");
+        fputs(");\n", to);
+    }
+}
+
+// Each line stands alone: the row, the versions, and its device's limits.
+static void print_jsonl(FILE *to, const json_t *table) {
+    const json_t *devices = json_object_get(table, "devices");
+    json_t *row;
+    size_t i;
+    json_array_foreach(json_object_get(table, "rows"), i, row) {
+        const json_int_t index = json_integer_value(json_object_get(row, "device_index"));
+        json_t *line = json_copy(row);
+        json_object_set(line, "format_version", json_object_get(table, "format_version"));
+        json_object_set(line, "clattn", json_object_get(table, "clattn"));
+        json_object_update_missing(line, json_array_get(devices, (size_t)index));
+        json_dumpf(line, to, JSON_COMPACT | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
+        fputc('\n', to);
+        json_decref(line);
+    }
+}
+
+static double real(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+static const char *text(const json_t *row, const char *key) {
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+static void print_md_row(FILE *to, const json_t *row) {
+    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
+    if (strcmp(text(row, "status"), "ok")) {
+        fprintf(to, " %s: %s ||||||||\n", text(row, "status"), text(row, "why"));
+        return;
+    }
+    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f | %.0f %% |", real(row, "time_ns") / 1e6,
+            100.0 * real(row, "time_ns_spread") / real(row, "time_ns"), real(row, "gflops"),
+            real(row, "gbytes_per_s"), real(row, "limit_percent"));
+    if (json_is_real(json_object_get(row, "error_nmse")))
+        fprintf(to, " %.1e |", real(row, "error_nmse"));
+    else
+        fputs(" - |", to);
+    fprintf(to, " %.1f %s | %.1f |\n", real(row, "build_ms"), text(row, "cache"),
+            real(row, "peak_bytes") / 0x1p20);
+}
+
+// Rows times keys of all heads.
+static double pairs_of(const json_t *row) {
+    return real(row, "b") * real(row, "heads") * real(row, "n") * real(row, "n_kv");
+}
+
+static void print_md_limits(FILE *to, const json_t *device) {
+    const char *contended = text(device, "contended");
+    json_t *cache;
+    size_t i;
+    if (real(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
+    fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
+    if (real(device, "fma_loads_gflops") > 0.0)
+        fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s", real(device, "fma_loads_gflops"));
+    fprintf(to, ", reading %.1f GB/s", real(device, "read_gbytes_per_s"));
+    json_array_foreach(json_object_get(device, "caches"), i, cache) {
+        fprintf(to, ", from %s of %.0f KiB %.1f GB/s", text(cache, "name"), real(cache, "bytes") / 1024.0,
+                real(cache, "read_gbytes_per_s"));
+    }
+    if (real(device, "native_fma_gflops") > 0.0)
+        fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
+    if (real(device, "instructions_per_cycle") > 0.0)
+        fprintf(to, "; %.1f instructions a cycle", real(device, "instructions_per_cycle"));
+    fprintf(to, ".%s%s", *contended ? " " : "", contended);
+}
+
+static void print_md_option(FILE *to, const json_t *row) {
+    fprintf(to, "| %s | %s |", text(row, "option"), text(row, "kernel"));
+    if (strcmp(text(row, "status"), "ok")) {
+        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
+        return;
+    }
+    fprintf(to, " %.3f | %.2f | %.1f %% | %.0f %% | **%.2f** |", real(row, "time_ns") / 1e6,
+            real(row, "ratio"), 100.0 * real(row, "ratio_spread"),
+            100.0 * real(row, "visible_keys") / pairs_of(row), real(row, "ratio_per_key"));
+    if (json_is_real(json_object_get(row, "error_nmse")))
+        fprintf(to, " %.1e |\n", real(row, "error_nmse"));
+    else
+        fputs(" - |\n", to);
+}
+
+// The rows of a device, a table for each case that they are of: the first is the plain call.
+static void print_md_options(FILE *to, const json_t *rows, size_t device) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
+        if (!strcmp(text(row, "option"), "plain")) {
+            fprintf(to,
+                    "\n%s. Time beside the plain call, in turns: median and interquartile range; and that of "
+                    "a key that is seen.\n\n",
+                    text(row, "case"));
+            fputs("| option | kernel | ms | x plain | spread | keys seen | x plain, a key seen | NMSE |\n",
+                  to);
+            fputs("|---|---|--:|--:|--:|--:|--:|--:|\n", to);
+        }
+        print_md_option(to, row);
+    }
+}
+
+static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
+    json_t *row;
+    size_t i;
+    fprintf(to,
+            "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
+            "round, with its interval of "
+            "95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so it is "
+            "|\n|---|---|--:|---|---|--:|--:|---|\n",
+            text(json_array_get(rows, 0), "against"));
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) == device)
+            bench_table_print_pair(to, row);
+    }
+}
+
+// Of the rows of a device.
+static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
+    int noisy = 0, all = 0;
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
+        all += !strcmp(text(row, "status"), "ok");
+        noisy += json_is_true(json_object_get(row, "noisy"));
+    }
+    if (noisy)
+        fprintf(to,
+                "\n%d of %d rows are noisy: they spread by more than 10 %%, so that other work disturbed "
+                "them, or clocks that change.\n",
+                noisy, all);
+}
+
+static void print_md(FILE *to, const json_t *table) {
+    json_t *device, *row;
+    size_t d, i;
+    const json_t *all = json_object_get(table, "rows");
+    const bool options = json_object_get(json_array_get(all, 0), "option") != NULL;
+    json_array_foreach(json_object_get(table, "devices"), d, device) {
+        fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", text(table, "clattn"),
+                text(device, "device"), text(device, "driver"));
+        print_md_limits(to, device);
+        if (options) {
+            fputs("\n", to);
+            print_md_options(to, all, d);
+            print_md_noise(to, all, d);
+            continue;
+        }
+        if (json_object_get(json_array_get(all, 0), "against")) {
+            print_md_pairs(to, all, d);
+            print_md_noise(to, all, d);
+            continue;
+        }
+        fputs(
+            "\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
+            to);
+        fputs("| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n",
+              to);
+        fputs("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", to);
+        json_array_foreach(json_object_get(table, "rows"), i, row) {
+            if ((size_t)json_integer_value(json_object_get(row, "device_index")) == d) print_md_row(to, row);
+        }
+        print_md_noise(to, all, d);
+    }
+}
+
+char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) {
+    memory_file m;
+    FILE *to = memory_file_open(&m);
+    if (!to) return NULL;
+    if (format == BENCH_MD) print_md(to, table);
+    if (format == BENCH_CSV) print_csv(to, json_object_get(table, "rows"));
+    if (format == BENCH_SQL) print_sql(to, json_object_get(table, "rows"));
+    if (format == BENCH_JSONL) print_jsonl(to, table);
+    if (format == BENCH_JSON) {
+        json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);
+        fputc('\n', to);
+    }
+    char *result = memory_file_close(&m); // JSON has escaped what others must not print
+    *bytes = result ? strlen(printable_lines(result)) : 0;
+    return result;
+}

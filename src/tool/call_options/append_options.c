@@ -1,0 +1,60 @@
+// append_options.c: see append_options.h.
+#include "tool/call_options/append_options.h"
+
+enum { APPEND_K = 1000, APPEND_V, APPEND_OUT_K, APPEND_OUT_V };
+
+static bool take_append(void *target, int id, const char *value, char why[256]) {
+    append_options *o = target;
+    const char **const to[] = {&o->k_new, &o->v_new, &o->out_k, &o->out_v};
+    (void)why;
+    *to[id - APPEND_K] = value;
+    return true;
+}
+
+option_group append_group(append_options *o) {
+    static const option_row rows[] = {
+        {"k-new", "FILE", APPEND_K,
+         "[B,Hkv,n,D] rows that are written into --k, a cache, before the call: the last n of the keys that "
+         "--kv-lengths "
+         "count; with --cu-seqlens packed as q is"},
+        {"v-new", "FILE", APPEND_V, "[B,Hkv,n,Dv] likewise into --v"},
+        {"out-k", "FILE", APPEND_OUT_K, "the cache of keys afterwards, .npy"},
+        {"out-v", "FILE", APPEND_OUT_V, "that of values"},
+    };
+    return (option_group){"appended rows", rows, sizeof rows / sizeof rows[0], take_append, o};
+}
+
+static int load(const char *command, const char *option, const char *file, int dtype, array *a) {
+    const int status = tensors_load(command, option, file, 4, a);
+    return status >= 0 ? status : tensors_store(command, option, a, dtype);
+}
+
+int append_options_load(const char *command, append_options *o, int dtype, bool quantised) {
+    if (!o->k_new != !o->v_new)
+        return tool_wrong(command, "--%s-new: needs --%s-new, too", o->k_new ? "k" : "v",
+                          o->k_new ? "v" : "k");
+    const char *out = o->out_k ? "k" : o->out_v ? "v" : NULL;
+    if (out && !o->k_new)
+        return tool_wrong(command, "--out-%s: has no effect without --k-new FILE and --v-new FILE", out);
+    if (out && quantised)
+        return tool_wrong(command, "--out-%s: caches of --kv-type q8 have no file: f32, f16 or bf16", out);
+    if (!o->k_new) return -1;
+    const int status = load(command, "k-new", o->k_new, dtype, &o->k_array);
+    return status >= 0 ? status : load(command, "v-new", o->v_new, dtype, &o->v_array);
+}
+
+int append_options_upload(const append_options *o, tensors *t, clattn_kv *kv) {
+    if (!o->k_new) return -1;
+    const int status = tensors_upload(t, &o->k_array, &kv->k_new);
+    return status >= 0 ? status : tensors_upload(t, &o->v_array, &kv->v_new);
+}
+
+int append_options_save(const append_options *o, tensors *t, const clattn_kv *kv, array *k, array *v) {
+    const int status = tensors_save(t, &kv->k, k, o->out_k);
+    return status >= 0 ? status : tensors_save(t, &kv->v, v, o->out_v);
+}
+
+void append_options_free(append_options *o) {
+    array_free(&o->k_array);
+    array_free(&o->v_array);
+}

@@ -1,0 +1,320 @@
+// score_options.c: see score_options.h.
+#include "tool/call_options/score_options.h"
+
+#include <limits.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/words/names.h"
+#include "evidence/words/number.h"
+#include "tool/files/load.h"
+
+enum {
+    SCORE_SCALE = 100,
+    SCORE_SOFTCAP,
+    SCORE_CAUSAL,
+    SCORE_OFFSET,
+    SCORE_ALIGN,
+    SCORE_WINDOW,
+    SCORE_MASK,
+    SCORE_BIAS,
+    SCORE_MOD,
+    SCORE_MASK_MOD,
+    SCORE_UNCHECKED,
+    SCORE_BUFFER,
+    SCORE_KERNEL,
+    SCORE_SPLITS,
+    SCORE_DROPOUT,
+    SCORE_SEED,
+    SCORE_FILES_FROM // and on: the rows of score_files
+};
+
+// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes.
+typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
+static const struct score_file {
+    const char *option, *help;
+    score_axis axis; // heads hold floats, batch items integers
+    size_t field;
+} score_files[] = {
+    {"alibi", "[H] slopes", AXIS_HEADS, offsetof(clattn_score, alibi_slopes)},
+    {"sinks", "[H] sink logits", AXIS_HEADS, offsetof(clattn_score, sinks)},
+    {"head-scales", "[H] factors of the scores, in place of --scale", AXIS_HEADS,
+     offsetof(clattn_score, head_scales)},
+    {"q-lengths", "[B] valid query rows", AXIS_BATCH, offsetof(clattn_score, q_lengths)},
+    {"kv-lengths", "[B] valid keys", AXIS_BATCH, offsetof(clattn_score, kv_lengths)},
+};
+#define SCORE_FILES ((int)(sizeof score_files / sizeof score_files[0]))
+_Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "room in score_options");
+
+static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
+static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
+
+static bool take_window(clattn_score *p, const char *value, char why[256]) {
+    int64_t left = 0, right = 0;
+    const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
+    if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
+        snprintf(why, 256, "two whole numbers L,R up to %d are needed, -1 for an open side", INT32_MAX);
+        return false;
+    }
+    p->window = true;
+    p->window_left = (int32_t)left;
+    p->window_right = (int32_t)right;
+    return true;
+}
+
+static bool take_number_option(score_options *o, int id, const char *value, char why[256]) {
+    clattn_score *p = &o->score;
+    int64_t n = 0;
+    int index = 0;
+    switch (id) {
+    case SCORE_SCALE:
+        return option_float(value, &p->scale, why);
+    case SCORE_SOFTCAP:
+        return option_float(value, &p->softcap, why);
+    case SCORE_WINDOW:
+        return take_window(p, value, why);
+    case SCORE_DROPOUT:
+        return option_float(value, &p->dropout, why);
+    case SCORE_SEED:
+        if (!option_integer(value, 0, INT64_MAX, &n, why)) return false;
+        p->dropout_seed = (uint64_t)n;
+        o->seeded = true;
+        return true;
+    case SCORE_SPLITS:
+        if (!option_integer(value, 0, 65536, &n, why)) return false;
+        o->splits = (int32_t)n;
+        return true;
+    default:
+        if (!option_choice(value, names_kernels, &index, why)) return false;
+        o->kernel = (clattn_kernel)index;
+        return true;
+    }
+}
+
+static bool take_score(void *target, int id, const char *value, char why[256]) {
+    score_options *o = target;
+    int index;
+    if (id >= SCORE_FILES_FROM) {
+        o->file[id - SCORE_FILES_FROM] = value;
+        return true;
+    }
+    switch (id) {
+    case SCORE_CAUSAL:
+        o->causal = value;
+        return option_choice(value, causal_names, &index, why);
+    case SCORE_ALIGN:
+        o->align = value;
+        return option_choice(value, align_names, &index, why);
+    case SCORE_OFFSET:
+        o->offset = value;
+        return true;
+    case SCORE_MASK:
+        o->mask = value;
+        return true;
+    case SCORE_BIAS:
+        o->bias = value;
+        return true;
+    case SCORE_MOD:
+        o->score.score_mod = value;
+        return true;
+    case SCORE_MASK_MOD:
+        o->score.mask_mod = value;
+        return true;
+    case SCORE_UNCHECKED:
+        return o->mods_unchecked = true;
+    case SCORE_BUFFER:
+        snprintf(why, 256, "at most %d are possible: buffer0 to buffer%d", CLATTN_MOD_BUFFERS,
+                 CLATTN_MOD_BUFFERS - 1);
+        if (o->buffers == CLATTN_MOD_BUFFERS) return false;
+        o->buffer[o->buffers++] = value;
+        return true;
+    default:
+        return take_number_option(o, id, value, why);
+    }
+}
+
+option_group score_group(score_options *o) {
+    static const option_row plain[] = {
+        {"scale", "X", SCORE_SCALE, "factor of the scores; 0, the default, is 1/sqrt(D)"},
+        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks; 0, the default, is none"},
+        {"causal", "MODE", SCORE_CAUSAL, "none, top-left, bottom-right or offset"},
+        {"offset", "N|FILE", SCORE_OFFSET, "position of row 0 among the keys: one integer, or [B] in a file"},
+        {"align", "MODE", SCORE_ALIGN,
+         "top-left, bottom-right or offset where --causal is none (window, ALiBi)"},
+        {"window", "L,R", SCORE_WINDOW, "keys from position - L to position + R; -1 is open"},
+        {"mask", "FILE", SCORE_MASK,
+         "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats"},
+        {"bias", "FILE", SCORE_BIAS, "float, added to the scores; shapes as --mask"},
+        {"score-mod", "EXPR", SCORE_MOD,
+         "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length "
+         "and "
+         "bufferN(...); example: 'score - 0.1f * abs(i - j)'"},
+        {"mask-mod", "EXPR", SCORE_MASK_MOD,
+         "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'"},
+        {"mods-unchecked", NULL, SCORE_UNCHECKED,
+         "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
+         "process, so not from "
+         "somebody who is not trusted; without, an expression can at worst be slow or wrong"},
+        {"buffer", "FILE...", SCORE_BUFFER,
+         "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: "
+         "f32, f16, bf16, bool, i32 or i64"},
+        {"kernel", "NAME", SCORE_KERNEL, "auto, unfused, flash or decode"},
+        {"splits", "N", SCORE_SPLITS, "key ranges of the decode kernel"},
+        {"dropout", "P", SCORE_DROPOUT,
+         "drop each attention weight with this probability: 0 or more, below 1"},
+        {"seed", "S", SCORE_SEED, "seed of --dropout; the same keeps the same weights on every device"},
+    };
+    const int count = (int)(sizeof plain / sizeof plain[0]);
+    memcpy(o->rows, plain, sizeof plain);
+    for (int i = 0; i < SCORE_FILES; i++)
+        o->rows[count + i] =
+            (option_row){score_files[i].option, "FILE", SCORE_FILES_FROM + i, score_files[i].help};
+    return (option_group){"scores and masks", o->rows, count + SCORE_FILES, take_score, o};
+}
+
+static int choose_alignment(const char *command, score_options *o) {
+    clattn_score *p = &o->score;
+    char why[256];
+    int causal = 0, align = 0;
+    if (o->causal) option_choice(o->causal, causal_names, &causal, why);
+    if (o->align) option_choice(o->align, align_names, &align, why);
+    if (causal && o->align)
+        return tool_wrong(command, "--align: is for --causal none; --causal %s says it already", o->causal);
+    p->causal = causal != 0;
+    p->alignment = (clattn_alignment)(causal ? causal - 1 : align);
+    if (o->offset && p->alignment != CLATTN_ALIGN_OFFSET)
+        return tool_wrong(command, "--offset: needs --causal offset or --align offset");
+    if (!o->offset && p->alignment == CLATTN_ALIGN_OFFSET)
+        return tool_wrong(command, "--%s offset: needs --offset N or --offset FILE",
+                          causal ? "causal" : "align");
+    return -1;
+}
+
+// [count] integers from i4 or i8.
+int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,
+                           int32_t **result) {
+    array a;
+    if (!spec) return -1;
+    int status = tensors_load(command, option, spec, 1, &a);
+    if (status >= 0) return status;
+    if ((a.type != ARRAY_I32 && a.type != ARRAY_I64) || a.shape[0] != count)
+        status = tool_wrong(command, "--%s: holds %s of size %lld: i32 or i64 of size %lld is needed", option,
+                            array_type_name(a.type), (long long)a.shape[0], (long long)count);
+    else if (!(*result = calloc((size_t)count + 1, sizeof **result)))
+        status = tool_failed(command, "no memory");
+    for (int64_t i = 0; status < 0 && i < count; i++) {
+        const int64_t x = a.type == ARRAY_I64 ? ((const int64_t *)a.data)[i] : ((const int32_t *)a.data)[i];
+        if (x > INT32_MAX || x < INT32_MIN)
+            status = tool_wrong(command, "--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
+                                (long long)x);
+        (*result)[i] = (int32_t)x;
+    }
+    array_free(&a);
+    return status;
+}
+
+static int load_floats(const char *command, const char *option, const char *spec, int64_t count,
+                       float **result) {
+    array a;
+    if (!spec) return -1;
+    int status = tensors_load(command, option, spec, 1, &a);
+    if (status >= 0) return status;
+    if ((a.type != ARRAY_F32 && a.type != ARRAY_F16 && a.type != ARRAY_BF16) || a.shape[0] != count)
+        status = tool_wrong(command, "--%s: holds %s of size %lld: floats of size H = %lld are needed",
+                            option, array_type_name(a.type), (long long)a.shape[0], (long long)count);
+    else if (!array_to_f32(&a, result))
+        status = tool_failed(command, "no memory");
+    array_free(&a);
+    return status;
+}
+
+static int load_offset(const char *command, score_options *o, int64_t batch) {
+    char why[256];
+    int64_t n;
+    if (!o->offset) return -1;
+    if (option_integer(o->offset, INT32_MIN, INT32_MAX, &n, why)) {
+        o->score.offset = (int32_t)n;
+        return -1;
+    }
+    return score_options_integers(command, "offset", o->offset, batch, &o->offsets);
+}
+
+// One row of score_files: the numbers are o's, and o->score points to them.
+static int load_file(const char *command, score_options *o, int i, int64_t count) {
+    const struct score_file *file = &score_files[i];
+    char *field = (char *)&o->score + file->field;
+    int32_t *integers = NULL;
+    float *floats = NULL;
+    int status = file->axis == AXIS_HEADS
+                     ? load_floats(command, file->option, o->file[i], count, &floats)
+                     : score_options_integers(command, file->option, o->file[i], count, &integers);
+    if (floats) memcpy(field, &floats, sizeof floats), o->values[i] = floats;
+    if (integers) memcpy(field, &integers, sizeof integers), o->values[i] = integers;
+    return status;
+}
+
+// What an expression reads.
+static int load_buffer(const char *command, score_options *o, int n) {
+    const int status = tensors_load(command, "buffer", o->buffer[n], -1, &o->buffer_array[n]);
+    return status >= 0 ? status : tensors_narrow(command, "buffer", &o->buffer_array[n]);
+}
+
+// An option whose effect hangs on another that is not there would pass in silence.
+static int check_effects(const char *command, const score_options *o) {
+    const bool mods = o->score.score_mod || o->score.mask_mod;
+    const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;
+    if (o->buffers && !mods)
+        return tool_wrong(command, "--buffer: has no effect without --score-mod or --mask-mod");
+    if (o->mods_unchecked && !mods)
+        return tool_wrong(command, "--mods-unchecked: has no effect without --score-mod or --mask-mod");
+    if (o->seeded && o->score.dropout == 0.0f)
+        return tool_wrong(command, "--seed: has no effect without --dropout P");
+    if (o->align && !positions)
+        return tool_wrong(
+            command,
+            "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
+            o->align);
+    return -1;
+}
+
+int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads) {
+    int status = choose_alignment(command, o);
+    if (status < 0) status = check_effects(command, o);
+    if (status < 0) status = load_offset(command, o, batch);
+    for (int i = 0; status < 0 && i < SCORE_FILES; i++)
+        status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
+    const bool maps = !o->maps_later;
+    if (status < 0 && o->mask && maps) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
+    if (status < 0 && o->bias && maps) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
+    for (int n = 0; status < 0 && n < o->buffers; n++) status = load_buffer(command, o, n);
+    return status < 0 && maps ? score_options_types(command, o) : status;
+}
+
+int score_options_types(const char *command, const score_options *o) {
+    if (o->mask && o->mask_array.type != ARRAY_BOOL)
+        return tool_wrong(command, "--mask: holds %s: bool is needed (true keeps)",
+                          array_type_name(o->mask_array.type));
+    if (o->bias && o->bias_array.type == ARRAY_BOOL)
+        return tool_wrong(command, "--bias: holds bool: floats are needed; --mask takes a boolean mask");
+    return -1;
+}
+
+int score_options_upload(score_options *o, tensors *t) {
+    int status = -1;
+    o->score.offsets = o->offsets;
+    if (o->mask) status = tensors_upload(t, &o->mask_array, &o->score.mask);
+    if (status < 0 && o->bias) status = tensors_upload(t, &o->bias_array, &o->score.bias);
+    for (int n = 0; status < 0 && n < o->buffers; n++)
+        status = tensors_upload(t, &o->buffer_array[n], &o->score.mod_buffers[n]);
+    return status;
+}
+
+void score_options_free(score_options *o) {
+    array_free(&o->mask_array);
+    array_free(&o->bias_array);
+    for (int n = 0; n < o->buffers; n++) array_free(&o->buffer_array[n]);
+    free(o->offsets);
+    for (int i = 0; i < SCORE_FILES; i++) free(o->values[i]);
+}

@@ -1,0 +1,17 @@
+// commands.h: the sub-commands by name, for main and for what is made from their option tables.
+#ifndef CLATTN_TOOL_CLI_COMMANDS_H
+#define CLATTN_TOOL_CLI_COMMANDS_H
+#include <stddef.h>
+
+typedef struct tool_command {
+    const char *name;
+    int (*run)(int argc, char **argv); // argv[0] is the command's own name
+    const char *summary;
+} tool_command;
+
+extern const tool_command tool_commands[];
+extern const size_t tool_command_count;
+
+// NULL: none is called so.
+const tool_command *tool_command_named(const char *name);
+#endif

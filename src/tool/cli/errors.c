@@ -1,0 +1,107 @@
+// errors.c: error lines: "clattn COMMAND: ..." on stderr as they come; with --json one object there when the command ends, so that
+// who reads JSON never meets a line that is none.
+#include <jansson.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/cli/printable.h"
+#include "tool/cli/tool.h"
+
+typedef struct kept {
+    bool json, held;
+    char command[32], error[2048]; // the last error; "" where there was none
+    json_t *notes;                 // what was told before it
+} kept;
+
+static kept all; // of the process: it has one command
+
+void tool_errors_json(void) {
+    all.json = true;
+}
+
+void tool_errors_begin(int argc, char **argv) {
+    tool_errors_end(EXIT_DONE);
+    for (int i = 1; i < argc && strcmp(argv[i], "--"); i++)
+        if (!strcmp(argv[i], "--json")) tool_errors_json();
+}
+
+static void keep_note(const char *line) {
+    if (!all.notes) all.notes = json_array();
+    json_array_append_new(all.notes, json_string(line));
+}
+
+// One line whatever it quotes, and UTF-8: names in files may hold what steers a terminal.
+static void tell(const char *command, bool error, const char *format, va_list list) {
+    char line[sizeof all.error];
+    vsnprintf(line, sizeof line, format, list);
+    printable(line);
+    if (!all.json && !(all.held && error)) {
+        fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", line);
+    } else if (error) {
+        if (all.error[0] && all.json) keep_note(all.error);
+        snprintf(all.command, sizeof all.command, "%s", command ? command : "");
+        memcpy(all.error, line, sizeof line);
+    } else {
+        keep_note(line);
+    }
+}
+
+void tool_errors_hold(void) {
+    all.held = true;
+}
+
+static void print_held(void) {
+    if (all.error[0]) fprintf(stderr, "clattn%s%s: %s\n", all.command[0] ? " " : "", all.command, all.error);
+    all.error[0] = '\0';
+}
+
+void tool_errors_release(bool mine) {
+    if (!mine) all.error[0] = '\0';
+    if (!all.json) print_held();
+}
+
+int tool_wrong(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, true, format, list);
+    va_end(list);
+    return EXIT_WRONG;
+}
+
+int tool_failed(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, true, format, list);
+    va_end(list);
+    return EXIT_FAILED;
+}
+
+void tool_note(const char *command, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    tell(command, false, format, list);
+    va_end(list);
+}
+
+int tool_errors_end(int status) {
+    json_t *object = NULL;
+    if (all.held && !all.json) print_held();
+    if (status != EXIT_DONE && all.error[0]) {
+        object =
+            json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
+                      all.command[0] ? json_string(all.command) : NULL, "message", json_string(all.error));
+        if (all.notes) json_object_set(json_object_get(object, "error"), "notes", all.notes);
+    } else if (all.error[0] || all.notes) {
+        if (all.error[0]) keep_note(all.error);
+        object = json_pack("{s:O}", "notes", all.notes);
+    }
+    if (object) {
+        json_dumpf(object, stderr, JSON_COMPACT | JSON_ENSURE_ASCII);
+        fputc('\n', stderr);
+    }
+    json_decref(object);
+    json_decref(all.notes);
+    memset(&all, 0, sizeof all);
+    return status;
+}

@@ -1,0 +1,80 @@
+// main.c: finds the sub-command. What each does is in its own file.
+#include <errno.h>
+#include <locale.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "tool/cli/commands.h"
+#include "tool/files/file.h"
+#include "tool/cli/nearest.h"
+#include "tool/cli/tool.h"
+
+static void print_help(FILE *to) {
+    fprintf(to,
+            "clattn %s: transformer attention on any OpenCL device\n\nusage: clattn COMMAND [OPTIONS]\n\n",
+            clattn_version());
+    for (size_t i = 0; i < tool_command_count; i++)
+        fprintf(to, "  %-10s %s\n", tool_commands[i].name, tool_commands[i].summary);
+    fprintf(to, "\nclattn COMMAND --help tells its options, with an example.\n");
+}
+
+// Whatever was printed must have arrived: results go to stdout, and a full disk takes none of them. Nothing else looks.
+static int finish_output(int status) {
+    const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
+    if (fflush(stdout) != 0) why = strerror(errno);
+    if (!why) return status;
+    tool_failed(NULL, "standard output could not be written: %s", why);
+    return status == EXIT_DONE ? EXIT_FAILED : status;
+}
+
+static int run_command(int argc, char **argv) {
+    const char *names[32];
+    char all[256] = "";
+    const tool_command *command = tool_command_named(argv[0]);
+    if (command) return command->run(argc, argv);
+    for (size_t i = 0; i < tool_command_count; i++) {
+        const size_t used = strlen(all);
+        names[i] = tool_commands[i].name;
+        snprintf(all + used, sizeof all - used, "%s %s",
+                 !i                            ? ""
+                 : i + 1 == tool_command_count ? " or"
+                                               : ",",
+                 names[i]);
+    }
+    const char *near = nearest_name(argv[0], names, tool_command_count);
+    return tool_wrong(NULL, "no command '%s'%s%s%s:%s; see clattn --help", argv[0],
+                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "", all);
+}
+
+static int print_version(bool json) {
+    printf(json ? "{\"clattn\": \"%s\"}\n" : "clattn %s\n", clattn_version());
+    return EXIT_DONE;
+}
+
+static int run(int argc, char **argv) {
+    if (argc < 2) {
+        print_help(stderr);
+        return EXIT_WRONG;
+    }
+    const bool help = !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || !strcmp(argv[1], "help");
+    const bool version = !strcmp(argv[1], "--version");
+    const bool json = argc == 3 && !strcmp(argv[2], "--json");
+    if (!help && !version) return run_command(argc - 1, argv + 1);
+    if (version && (argc == 2 || json)) return print_version(json);
+    if (help && json) return run_command(2, (char *[]){(char[]){"manual"}, argv[2], NULL});
+    if (argc == 2) {
+        print_help(stdout);
+        return EXIT_DONE;
+    }
+    char option[] = "--help";
+    if (help && argc == 3) return run_command(2, (char *[]){argv[2], option, NULL});
+    return tool_wrong(NULL, "%s: %s: is one argument too many; see clattn --help", argv[1], argv[argc - 1]);
+}
+
+int main(int argc, char **argv) {
+    file_begin();
+    tool_pin_workers();
+    setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
+    tool_errors_begin(argc, argv);
+    return tool_errors_end(finish_output(run(argc, argv)));
+}

@@ -1,0 +1,235 @@
+// options_text.c: see options_text.h.
+#include "tool/cli/options_text.h"
+
+#include <ctype.h>
+#include <string.h>
+
+#define COLUMNS 100
+#define LEFT 28
+
+static options_form chosen = OPTIONS_HELP;
+static FILE *chosen_to;
+static json_t *tables;
+
+void options_text_choose(options_form form, FILE *to) {
+    chosen = form;
+    chosen_to = to;
+    if (form == OPTIONS_JSON && !tables) tables = json_array();
+}
+
+json_t *options_text_json(void) {
+    json_t *taken = tables;
+    tables = NULL;
+    return taken;
+}
+
+static const char *dashes(const option_row *row) {
+    return row->name[0] == '-' ? "" : "--";
+}
+
+// Words from column `at` on; lines that follow begin at `indent`.
+static void print_wrapped(const char *text, int at, int indent, FILE *to) {
+    while (*text) {
+        const int length = (int)strcspn(text, " ");
+        if (at > indent && at + 1 + length > COLUMNS) {
+            fprintf(to, "\n%*s", indent, "");
+            at = indent;
+        } else if (at > indent) {
+            fputc(' ', to);
+            at++;
+        }
+        fprintf(to, "%.*s", length, text);
+        at += length;
+        text += length;
+        while (*text == ' ') text++;
+    }
+    fputc('\n', to);
+}
+
+static void print_help(const command_line *line, FILE *to) {
+    const int heading = fprintf(to, "clattn %s:", line->command);
+    fputc(' ', to);
+    print_wrapped(line->summary, heading + 1, heading + 1, to);
+    fprintf(to, "\nexample:\n    %s\n", line->example);
+    for (int g = 0; g < line->group_count; g++) {
+        const option_group *group = &line->groups[g];
+        fprintf(to, "\n%s:\n", group->title);
+        for (int i = 0; i < group->count; i++) {
+            const option_row *row = &group->rows[i];
+            const int wide = fprintf(to, "  %s%s%s%s", dashes(row), row->name, row->value ? " " : "",
+                                     row->value ? row->value : "");
+            fprintf(to, "%*s", wide < LEFT + 3 ? LEFT + 3 - wide : 1, "");
+            print_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
+        }
+    }
+}
+
+void options_text_roff(const char *text, FILE *to) {
+    if (*text == '.' || *text == '\'') fputs("\\&", to);
+    for (; *text; text++) {
+        if (*text == '\\')
+            fputs("\\e", to);
+        else if (*text == '-')
+            fputs("\\-", to);
+        else if (*text == '\'')
+            fputs("\\(aq", to);
+        else
+            fputc(*text, to);
+        while (*text == '\n' && text[1] == ' ') text++; // the help's indent
+    }
+}
+
+static void print_manual(const command_line *line, FILE *to) {
+    fprintf(to, ".SH SYNOPSIS\n.B clattn %s\n[\\fIOPTIONS\\fR]%s\n.SH EXAMPLE\n.EX\n", line->command,
+            line->positional_max ? " \\fIFILE\\fR..." : "");
+    options_text_roff(line->example, to);
+    fputs("\n.EE\n.SH OPTIONS\n", to);
+    for (int g = 0; g < line->group_count; g++) {
+        fputs(".SS ", to);
+        options_text_roff(line->groups[g].title, to);
+        fputc('\n', to);
+        for (int i = 0; i < line->groups[g].count; i++) {
+            const option_row *row = &line->groups[g].rows[i];
+            fputs(".TP\n\\fB", to);
+            options_text_roff(dashes(row), to);
+            options_text_roff(row->name, to);
+            fputs("\\fR", to);
+            if (row->value) fputs(" \\fI", to), options_text_roff(row->value, to), fputs("\\fR", to);
+            fputc('\n', to);
+            options_text_roff(row->help, to);
+            fputc('\n', to);
+        }
+    }
+}
+
+// Values that a table writes as words with bars between are all there are; others are files or free.
+static bool has_words(const option_row *row) {
+    if (!row->value || !strchr(row->value, '|')) return false;
+    for (const char *c = row->value; *c; c++)
+        if (!islower((unsigned char)*c) && *c != '|' && *c != '-') return false;
+    return true;
+}
+
+static bool takes_file(const option_row *row) {
+    return row->value &&
+           (strstr(row->value, "FILE") || strstr(row->value, "DIR") || strstr(row->value, "TENSOR"));
+}
+
+static void print_words(const char *value, FILE *to) {
+    for (const char *c = value; *c; c++) fputc(*c == '|' ? ' ' : *c, to);
+}
+
+#define EACH_ROW(line, row)                                                                                  \
+    for (int g = 0; g < (line)->group_count; g++)                                                            \
+        for (const option_row *row = (line)->groups[g].rows, *end = row + (line)->groups[g].count;           \
+             row < end; row++)
+
+// A value that is no file and no word completes to nothing: -o default of the whole would offer files there, too.
+static void print_bash(const command_line *line, FILE *to) {
+    fprintf(to, "    %s)\n        case $before in\n", line->command);
+    EACH_ROW(line, row) {
+        if (!has_words(row)) continue;
+        fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -W '", dashes(row), row->name);
+        print_words(row->value, to);
+        fputs("' -- \"$word\"); return ;;\n", to);
+    }
+    EACH_ROW(line, row) {
+        if (row->value && !has_words(row) && takes_file(row))
+            fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
+                    dashes(row), row->name);
+        else if (row->value && !has_words(row))
+            fprintf(to, "        %s%s) return ;;\n", dashes(row), row->name);
+    }
+    fputs("        esac\n        case $word in\n        -*) mapfile -t COMPREPLY < <(compgen -W '", to);
+    EACH_ROW(line, row) fprintf(to, "%s%s ", dashes(row), row->name);
+    fprintf(to, "--help' -- \"$word\") ;;\n        *) %s ;;\n        esac ;;\n",
+            line->positional_max ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : ":");
+}
+
+void options_text_quoted(const char *text, bool fish, FILE *to) {
+    for (; *text; text++) {
+        if (*text == '\'')
+            fputs(fish ? "\\'" : "'\\''", to);
+        else if (fish && *text == '\\')
+            fputs("\\\\", to);
+        else
+            fputc(*text, to);
+    }
+}
+
+void options_text_zsh(const char *text, FILE *to) {
+    for (; *text; text++) {
+        if (*text == '\'') {
+            fputs("'\\''", to);
+            continue;
+        }
+        if (strchr("[]:\\", *text)) fputc('\\', to);
+        fputc(*text, to);
+    }
+}
+
+static void print_zsh(const command_line *line, FILE *to) {
+    fprintf(to, "    %s) _arguments", line->command);
+    EACH_ROW(line, row) {
+        fprintf(to, " \\\n        '%s%s%s[", row->value && strstr(row->value, "...") ? "*" : "", dashes(row),
+                row->name);
+        options_text_zsh(row->help, to);
+        fputc(']', to);
+        if (row->value) {
+            fputc(':', to);
+            options_text_zsh(row->value, to);
+            fputc(':', to);
+            if (has_words(row))
+                fputc('(', to), print_words(row->value, to), fputc(')', to);
+            else if (takes_file(row))
+                fputs("_files", to);
+        }
+        fputc('\'', to);
+    }
+    fprintf(to, " \\\n        '--help[its options, with an example]'%s ;;\n",
+            line->positional_max ? " \\\n        '*:file:_files'" : "");
+}
+
+static void print_fish(const command_line *line, FILE *to) {
+    EACH_ROW(line, row) {
+        fprintf(to, "complete -c clattn -n '__fish_seen_subcommand_from %s'", line->command);
+        if (row->name[0] == '-')
+            fprintf(to, " -s %s", row->name + 1);
+        else
+            fprintf(to, " -l %s", row->name);
+        if (has_words(row))
+            fputs(" -x -a '", to), print_words(row->value, to), fputc('\'', to);
+        else if (row->value)
+            fputs(takes_file(row) ? " -r -F" : " -x", to);
+        fputs(" -d '", to);
+        options_text_quoted(row->help, true, to);
+        fputs("'\n", to);
+    }
+    fprintf(to,
+            "complete -c clattn -n '__fish_seen_subcommand_from %s' -l help -d 'its options, with an "
+            "example'%s\n",
+            line->command, "");
+    if (line->positional_max)
+        fprintf(to, "complete -c clattn -n '__fish_seen_subcommand_from %s' -F\n", line->command);
+}
+
+static void add_json(const command_line *line, FILE *to) {
+    json_t *options = json_array();
+    (void)to;
+    for (int g = 0; g < line->group_count; g++)
+        for (int i = 0; i < line->groups[g].count; i++) {
+            const option_row *row = &line->groups[g].rows[i];
+            json_array_append_new(options, json_pack("{s:s, s:o, s:s?, s:s}", "group", line->groups[g].title,
+                                                     "name", json_sprintf("%s%s", dashes(row), row->name),
+                                                     "value", row->value, "help", row->help));
+        }
+    json_array_append_new(tables, json_pack("{s:s, s:s, s:s, s:b, s:o}", "command", line->command, "summary",
+                                            line->summary, "example", line->example, "takes_files",
+                                            line->positional_max > 0, "options", options));
+}
+
+void options_text_print(const command_line *line) {
+    static void (*const forms[])(const command_line *, FILE *) = {print_help, print_manual, print_bash,
+                                                                  print_zsh,  print_fish,   add_json};
+    forms[chosen](line, chosen_to ? chosen_to : stdout);
+}

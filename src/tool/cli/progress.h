@@ -1,0 +1,27 @@
+// progress.h: how far a long command is, and the time that is left by the work that is done: one line on stderr that is overwritten, for
+// somebody who watches it on a terminal. Used by every command that can be long.
+#ifndef CLATTN_TOOL_CLI_PROGRESS_H
+#define CLATTN_TOOL_CLI_PROGRESS_H
+#include <stdbool.h>
+#include <stdint.h>
+
+typedef struct progress {
+    const char *command;
+    double all, done; // work, in any unit: parts of one size, operations, milliseconds
+    uint64_t start_ns, silent_ns;
+    bool shown, on_screen;
+} progress;
+
+// silent_ms: of a command that is mostly over before anybody reads. Nothing is shown where quiet, or where stderr is no terminal
+// that can wipe a line.
+void progress_begin(progress *p, const char *command, bool quiet, double all, double silent_ms);
+// What is begun now, after `done` of the work; what may be NULL.
+void progress_at(progress *p, double done, const char *what);
+// The same after `more` than before.
+void progress_more(progress *p, double more, const char *what);
+// Wipes the line: before anything else is printed, and at the end. It may go on afterwards.
+void progress_wipe(progress *p);
+
+// "42 %, 3 min 05 s left" of a share of the work that took so many seconds; returns text. No time where too little is done to tell.
+const char *progress_text(double share, double seconds, char text[48]);
+#endif

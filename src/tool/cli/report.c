@@ -1,0 +1,43 @@
+// report.c: see report.h.
+#include "tool/cli/printable.h"
+#include "tool/cli/report.h"
+
+#include <math.h>
+#include <stdio.h>
+
+#include "evidence/limits/model.h"
+#include "tool/call_options/kv_options.h"
+#include "tool/call_options/ragged_options.h"
+
+double report_flops(const clattn_attention_params *p) {
+    const double pairs = p->cu_seqlens_q
+                             ? ragged_pairs(p)
+                             : model_pairs(&p->score, p->q.shape[0], p->q.shape[2], kv_count(&p->kv));
+    return 2.0 * pairs * (double)p->q.shape[1] * (double)(p->q.shape[3] + p->kv.v.shape[3]);
+}
+
+int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t time_ns, uint64_t build_ns,
+               const char *out_file, const expect *e) {
+    const double gflops = time_ns ? flops / (double)time_ns : 0.0;
+    if (s->options.quiet) return EXIT_DONE;
+    if (s->options.json) {
+        json_t *j = json_pack("{s:s, s:s, s:s, s:i, s:i, s:i, s:I, s:f, s:f, s:I, s:s, s:o}", "device",
+                              s->capabilities->name, "driver", s->capabilities->driver, "kernel",
+                              plan->kernel_name, "tile_q", plan->tile_q, "tile_kv", plan->tile_kv, "splits",
+                              plan->splits, "time_ns", (json_int_t)time_ns, "gflops", gflops, "build_ms",
+                              (double)build_ns / 1e6, "workspace_bytes", (json_int_t)plan->workspace_bytes,
+                              "why", plan->why, "out", report_text(out_file));
+        // JSON has no number for an error that is not finite.
+        if (j && e->file)
+            json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
+        return report_json(j);
+    }
+    printable_printf(stdout, "%s  kernel %s", s->capabilities->name, plan->kernel_name);
+    if (plan->tile_q) printf(" %dx%d", plan->tile_q, plan->tile_kv);
+    printable_printf(stdout, "  time %.3f ms  %.1f GFLOP/s  kernels ready in %.1f ms  -> %s\n",
+                     (double)time_ns / 1e6, gflops, (double)build_ns / 1e6, out_file);
+    if (e->file)
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
+    return EXIT_DONE;
+}

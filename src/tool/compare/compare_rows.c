@@ -1,0 +1,105 @@
+// compare_rows.c: see compare_rows.h.
+#include "tool/compare/compare_rows.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/bench/bench_table.h"
+#include "tool/files/file.h"
+#include "tool/cli/printable.h"
+#include "tool/cli/tool.h"
+
+const char *compare_text(const json_t *row, const char *key) {
+    const char *s = json_string_value(json_object_get(row, key));
+    return s ? s : "";
+}
+
+double compare_number(const json_t *row, const char *key) {
+    return json_number_value(json_object_get(row, key));
+}
+
+// A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
+static bool is_time(const json_t *row, const char *key, double least) {
+    return json_is_number(json_object_get(row, key)) && compare_number(row, key) >= least &&
+           compare_number(row, key) <= 1e18;
+}
+
+// None, or what a bench kept of a row's times.
+static bool valid_samples(const json_t *samples) {
+    json_t *sample;
+    size_t i;
+    if (!samples) return true;
+    json_array_foreach(samples, i, sample) {
+        const double ns = json_number_value(sample);
+        if (!json_is_number(sample) || ns < 1.0 || ns > 1e18) return false;
+    }
+    return json_is_array(samples) && json_array_size(samples) <= COMPARE_SAMPLES;
+}
+
+static bool valid_rows(const json_t *rows) {
+    json_t *row;
+    size_t i;
+    json_array_foreach(rows, i, row) {
+        const bool timed = is_time(row, "time_ns", 1.0) && is_time(row, "time_ns_spread", 0.0) &&
+                           valid_samples(json_object_get(row, "samples_ns"));
+        if (!compare_text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
+            !compare_text(row, "status")[0])
+            return false;
+        if (!strcmp(compare_text(row, "status"), "ok") && !timed) return false;
+    }
+    return json_is_array(rows);
+}
+
+int compare_load(const char *command, const char *path, json_t **file) {
+    unsigned char *bytes = NULL;
+    size_t count = 0;
+    char why[512];
+    json_error_t error;
+    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong(command, "%s", why);
+    *file = json_loadb((const char *)bytes, count, 0, &error);
+    free(bytes);
+    if (!*file)
+        return tool_wrong(command, "%s: no JSON of clattn bench --save: line %d: %s", path, error.line,
+                          error.text);
+    const json_t *version = json_object_get(*file, "format_version");
+    if (!json_is_integer(version) || json_integer_value(version) != BENCH_FORMAT_VERSION)
+        return tool_wrong(command, "%s: format_version is not %d: a file of clattn bench --save is needed",
+                          path, BENCH_FORMAT_VERSION);
+    if (valid_rows(json_object_get(*file, "rows"))) return -1;
+    return tool_wrong(command,
+                      "%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
+                      "--save is needed",
+                      path);
+}
+
+const char *compare_shown(const json_t *row, const char *key, char buffer[256]) {
+    snprintf(buffer, 256, "%s", compare_text(row, key));
+    return printable(buffer);
+}
+
+void compare_times_of(const json_t *row, compare_times *times) {
+    const json_t *samples = json_object_get(row, "samples_ns");
+    json_t *sample;
+    size_t i;
+    *times = (compare_times){.median = compare_number(row, "time_ns"),
+                             .spread = compare_number(row, "time_ns_spread")};
+    json_array_foreach(samples, i, sample) {
+        if (times->count < COMPARE_SAMPLES) times->samples[times->count++] = json_number_value(sample);
+    }
+}
+
+bool compare_ok(const json_t *row) {
+    return !strcmp(compare_text(row, "status"), "ok");
+}
+
+int compare_load_all(const char *command, const char *const *paths, int count, json_t **files) {
+    int status = -1;
+    for (int i = 0; i < count; i++) files[i] = NULL;
+    for (int i = 0; i < count && status < 0; i++) status = compare_load(command, paths[i], &files[i]);
+    return status;
+}
+
+void compare_release(json_t **files, int count) {
+    for (int i = 0; i < count; i++) json_decref(files[i]);
+}

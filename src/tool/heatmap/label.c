@@ -1,0 +1,46 @@
+/* Token labels: see label.h. Leaves out shaping and right-to-left order. */
+#include "tool/heatmap/label.h"
+
+#include "tool/cli/printable.h"
+
+static uint32_t drawn(uint32_t code_point) {
+    return code_point == 0x120 || code_point == 0x2581 ? '_' : code_point;
+}
+
+label label_from_utf8(const char *text, int limit) {
+    label made = {.length = 0};
+    while (*text && made.length < limit) made.code_points[made.length++] = drawn(printable_next(&text));
+    if (*text) made.code_points[limit - 1] = made.code_points[limit - 2] = '.';
+    return made;
+}
+
+const char *label_utf8(uint32_t code_point, char utf8[5]) {
+    int more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
+    static const unsigned first[] = {0, 0xc0, 0xe0, 0xf0};
+    for (int k = more; k > 0; k--) {
+        utf8[k] = (char)(0x80 | (code_point & 0x3f));
+        code_point >>= 6;
+    }
+    utf8[0] = (char)(first[more] | code_point);
+    utf8[more + 1] = '\0';
+    return utf8;
+}
+
+int label_columns(uint32_t code_point) {
+    static const uint32_t wide[][2] = {{0x1100, 0x115f}, {0x2e80, 0xa4cf},   {0xac00, 0xd7a3},
+                                       {0xf900, 0xfaff}, {0xfe30, 0xfe6f},   {0xff00, 0xff60},
+                                       {0xffe0, 0xffe6}, {0x1f300, 0x1faff}, {0x20000, 0x3fffd}};
+    static const uint32_t combining[][2] = {
+        {0x300, 0x36f}, {0x20d0, 0x20f0}, {0xfe00, 0xfe0f}, {0xfe20, 0xfe2f}};
+    for (size_t r = 0; r < sizeof combining / sizeof *combining; r++)
+        if (code_point >= combining[r][0] && code_point <= combining[r][1]) return 0;
+    for (size_t r = 0; r < sizeof wide / sizeof *wide; r++)
+        if (code_point >= wide[r][0] && code_point <= wide[r][1]) return 2;
+    return 1;
+}
+
+int label_width(const label *text) {
+    int columns = 0;
+    for (int k = 0; k < text->length; k++) columns += label_columns(text->code_points[k]);
+    return columns;
+}

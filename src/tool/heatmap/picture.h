@@ -1,0 +1,67 @@
+/* Heatmaps of attention weights: a panel for each head, rows queries, columns keys, one colour scale for all
+ * panels so that they can be compared. Leaves out reading the weights and choosing heads. Called by
+ * heatmap.c. */
+#ifndef CLATTN_TOOL_HEATMAP_PICTURE_H
+#define CLATTN_TOOL_HEATMAP_PICTURE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+/* Whether there are weights that are -infinity, as masked scores are: grey; or NaN or infinity. */
+typedef struct picture_signs {
+    bool minus_infinity, not_finite;
+} picture_signs;
+
+/* What is drawn. Everything is the caller's and is only read. */
+typedef struct picture {
+    const char *title;                /* UTF-8, one line */
+    const float *weights;             /* weight (h, i, j) at head_numbers[h]*head_stride + i*row_stride + j */
+    int64_t head_stride, row_stride;  /* elements */
+    int heads, rows, columns;         /* each at least 1 */
+    const int *head_numbers;          /* [heads], shown above the panels */
+    const char *const *row_labels;    /* [rows] UTF-8, or NULL: numbers from 0 */
+    const char *const *column_labels; /* [columns], or NULL */
+    float most;                       /* of the colour scale; 0: the greatest weight */
+    bool logarithmic;                 /* four powers of ten below the greatest, in place of a share of it */
+    bool by_head;                     /* each panel on a scale of its own */
+    bool hides_zero;                  /* exactly 0 is what nobody sees: grey */
+    picture_signs signs;              /* which are there, for the legend */
+} picture;
+
+picture_signs picture_signs_of(const picture *p);
+
+/* What colours mean in a panel. */
+typedef struct picture_scale {
+    float least, greatest;
+    bool logarithmic;
+} picture_scale;
+#define PICTURE_DECADES 4
+
+/* Of the panel at this place of head_numbers; of all panels where they share one. */
+picture_scale picture_scale_of(const picture *p, int head);
+
+/* Where a weight is on a scale, 0 to 1; below 0: it is not finite. */
+double picture_share(const picture_scale *scale, float weight);
+
+/* The greatest of the weights in `height` rows and `width` columns from (row, column); NaN where one is NaN or infinity. */
+float picture_greatest(const picture *p, int head, int row, int column, int height, int width);
+
+float picture_weight(const picture *p, int head, int row, int column);
+
+/* The least and greatest finite weight in all panels; both 0 where none is finite. */
+void picture_range(const picture *p, float *least, float *greatest);
+
+/* Write a file, whole or not at all. False: too large, no memory, or the file cannot be written; error has
+ * one line. picture_png also fails where the build has no libpng. A weight of -infinity is drawn grey,
+ * another that is not finite red. */
+bool picture_png(const picture *p, const char *path, char *error, size_t error_size);
+bool picture_svg(const picture *p, const char *path, char *error, size_t error_size);
+
+/* Print in at most so many columns of UTF-8 (at least 40 are taken), with shade characters, or in the colours of a terminal of
+ * 256; where the keys do not fit, neighbouring ones share a column, and as many rows a line, that shows the greatest. The caller
+ * checks ferror(out). */
+void picture_terminal(const picture *p, int columns, bool coloured, FILE *out);
+
+#endif

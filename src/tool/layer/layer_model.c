@@ -1,0 +1,197 @@
+// layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
+// them do, is refused.
+#include <string.h>
+
+#include "tool/layer/layer_run.h"
+
+// --model and --preset say all that names of tensors do not; beside them such options would be without effect, or fight.
+static int check_told(const layer_run *r, const char *by) {
+    const score_options *s = &r->score;
+    const struct {
+        bool given;
+        const char *name;
+    } told[] = {{r->params.heads, "heads"},
+                {r->params.kv_heads, "kv-heads"},
+                {r->rope.layout >= 0, "rope"},
+                {r->rope.rope.base != 0.0, "rope-base"},
+                {r->rope.rope.rotary_dim, "rope-dim"},
+                {r->rope.rope.scaling, "rope-scaling"},
+                {s->causal, "causal"},
+                {s->align, "align"},
+                {s->score.window, "window"},
+                {s->score.scale != 0.0f, "scale"},
+                {s->score.softcap != 0.0f, "softcap"},
+                {r->norm >= 0, "norm"},
+                {r->params.norm_epsilon != 0.0f, "norm-eps"},
+                {r->params.norm_plus_one, "norm-plus-one"},
+                {r->weights.given[LAYER_GATE], "gate"},
+                {r->y, "y"}};
+    for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
+        if (told[i].given) return tool_wrong("layer", "--%s: is not for --%s tells it", told[i].name, by);
+    return -1;
+}
+
+static int check_model_options(const layer_run *r) {
+    const layer_weights *w = &r->weights;
+    const int status = check_told(r, "model, whose config.json");
+    if (status >= 0) return status;
+    if (r->preset) return tool_wrong("layer", "--preset: is not for --model, whose config.json tells it");
+    if (w->file || w->names)
+        return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
+                          w->file ? "weights" : "names");
+    for (int i = 0; i < LAYER_TENSORS; i++)
+        if (w->given[i])
+            return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
+                              layer_tensor_options[i]);
+    return r->layer >= 0 ? -1 : tool_wrong("layer", "--model: needs --layer N");
+}
+
+// A norm, its weights and its numbers; a gate.
+static int check_heads_options(const layer_run *r) {
+    const layer_weights *w = &r->weights;
+    const char *alone = w->given[LAYER_Q_NORM]           ? "q-norm"
+                        : w->given[LAYER_K_NORM]         ? "k-norm"
+                        : r->params.norm_epsilon != 0.0f ? "norm-eps"
+                        : r->params.norm_plus_one        ? "norm-plus-one"
+                                                         : NULL;
+    if (r->norm <= 0 && alone)
+        return tool_wrong("layer", "--%s: has no effect without --norm heads or --norm width", alone);
+    if (w->given[LAYER_GATE_BIAS] && !w->given[LAYER_GATE])
+        return tool_wrong("layer", "--gate-bias: has no effect without --gate");
+    return -1;
+}
+
+// Without a model: what would be without effect, or silently another model's.
+static int check_options(const layer_run *r) {
+    const rope_options *rope = &r->rope;
+    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
+    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
+    int status = rope_options_check("layer", rope);
+    if (status < 0) status = check_heads_options(r);
+    if (status >= 0 || !layer_weights_named(&r->weights, "llama:")) return status;
+    const char *missing = !r->score.causal                             ? "causal"
+                          : rope->layout < 0                           ? "rope"
+                          : rope->layout > 0 && rope->rope.base == 0.0 ? "rope-base"
+                                                                       : NULL;
+    return missing ? tool_wrong("layer",
+                                "--names llama: needs --%s, which names do not tell: usual is --causal "
+                                "top-left --rope half "
+                                "--rope-base with rope_theta of config.json; --model DIR --layer N reads it",
+                                missing)
+                   : -1;
+}
+
+// As if each had been said by an option.
+static void take_model(layer_run *r) {
+    const model *m = &r->model;
+    clattn_score *s = &r->score.score;
+    r->params.heads = m->heads, r->params.kv_heads = m->kv_heads;
+    // Sections are the caller's; what else of RoPE is said is refused above.
+    clattn_rope rope = m->rope;
+    memcpy(rope.sections, r->rope.rope.sections, sizeof rope.sections);
+    rope.sections_interleaved = r->rope.rope.sections_interleaved;
+    r->rope.rope = rope;
+    r->params.norm = m->norm, r->params.norm_epsilon = m->norm_epsilon,
+    r->params.norm_plus_one = m->norm_plus_one;
+    r->dynamic = m->rope.scaling == CLATTN_ROPE_SCALING_DYNAMIC;
+    r->score.causal = m->bidirectional ? NULL : "top-left";
+    s->scale = m->scale, s->softcap = m->softcap;
+    s->window = m->window > 0;
+    if (s->window) s->window_left = m->window - 1, s->window_right = -1;
+    r->weights.norms = m->norm != CLATTN_NORM_NONE;
+    r->weights.sinks = m->sinks;
+}
+
+static int load_folder(layer_run *r) {
+    model *m = &r->model;
+    int status = check_model_options(r);
+    if (status < 0) status = model_load("layer", r->model_folder, r->layer, m);
+    if (status >= 0) return status;
+    r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
+    r->weights.names = m->names;
+    take_model(r);
+    return -1;
+}
+
+static int load_preset(layer_run *r) {
+    const struct preset *p = r->preset;
+    const int status = check_told(r, "preset, which");
+    if (status >= 0) return status;
+    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
+    r->model = (model){.heads = (int32_t)p->heads,
+                       .kv_heads = (int32_t)p->kv_heads,
+                       .head_dim = (int32_t)p->head_dim,
+                       .head_dim_v = (int32_t)(p->head_dim_v ? p->head_dim_v : p->head_dim),
+                       .rope = p->rope,
+                       .norm = p->norm,
+                       .norm_epsilon = p->norm_epsilon,
+                       .scale = p->scale,
+                       .softcap = p->softcap,
+                       .sinks = p->sinks,
+                       .window = p->window,
+                       .bias = p->biases >> LAYER_Q & 1,
+                       .out_bias = p->biases >> LAYER_O & 1};
+    take_model(r);
+    return -1;
+}
+
+// What there must be beside the projections.
+static int check_more(const layer_run *r, const char *by) {
+    const model *m = &r->model;
+    const bool *present = r->weights.present;
+    const bool norms = m->norm != CLATTN_NORM_NONE,
+               sinks = present[LAYER_SINKS] || r->score.file[SCORE_SINKS];
+    if (present[LAYER_SINKS] && r->score.file[SCORE_SINKS])
+        return tool_wrong("layer", "--sinks: the weights have them");
+    if (m->sinks != sinks)
+        return tool_wrong("layer", "--%s: tells of %s sinks, and there are %s", by,
+                          m->sinks ? "learned" : "no", sinks ? "some" : "none: --sinks FILE gives them");
+    for (int i = LAYER_Q_NORM; i <= LAYER_K_NORM; i++)
+        if (present[i] != norms)
+            return tool_wrong("layer", "--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
+                              layer_tensor_options[i], norms ? "none" : "one");
+    if (m->out_bias && !present[LAYER_BO])
+        return tool_wrong("layer", "--%s: tells of a bo, and there is none", by);
+    return -1;
+}
+
+// Whether the weights are those that config.json, or the preset, tells of.
+static int check_model(const layer_run *r) {
+    const model *m = &r->model;
+    const array *a = r->weights.arrays;
+    const char *by = r->preset ? "preset" : "model", *source = r->preset ? r->preset->name : "config.json";
+    const int64_t wanted[4][2] = {{m->heads * m->head_dim, m->width},
+                                  {m->kv_heads * m->head_dim, m->width},
+                                  {m->kv_heads * m->head_dim_v, m->width},
+                                  {m->width, m->heads * m->head_dim_v}};
+    const int64_t rows = wanted[LAYER_WQ][0] + wanted[LAYER_WK][0] + wanted[LAYER_WV][0];
+    if (r->weights.packed && (a[LAYER_WQ].shape[0] != rows || (m->width && a[LAYER_WQ].shape[1] != m->width)))
+        return tool_wrong("layer", "--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
+                          (long long)a[LAYER_WQ].shape[0], (long long)a[LAYER_WQ].shape[1], source,
+                          (long long)rows, m->width);
+    for (int i = r->weights.packed ? LAYER_WO : LAYER_WQ; i <= LAYER_WO; i++)
+        for (int axis = 0; axis < 2; axis++)
+            if (wanted[i][axis] && a[i].shape[axis] != wanted[i][axis])
+                return tool_wrong("layer", "--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
+                                  layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
+                                  source, (long long)wanted[i][0], (long long)wanted[i][1]);
+    for (int i = LAYER_BQ; i <= (r->weights.packed ? LAYER_BQ : LAYER_BV) && m->bias >= 0; i++)
+        if (r->weights.present[i] != (m->bias == 1))
+            return tool_wrong("layer", "--%s: %s tells of %s %s, and the weights have %s", by, source,
+                              m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
+    return check_more(r, by);
+}
+
+int layer_model_load(layer_run *r) {
+    const bool told = r->model_folder || r->preset;
+    int status = r->model_folder ? load_folder(r) : r->preset ? load_preset(r) : check_options(r);
+    if (status < 0 && !told) r->weights.norms = r->norm > 0;
+    if (status < 0) status = layer_shared_deal(r);
+    r->weights.parts[0] = r->params.heads,
+    r->weights.parts[1] = r->params.kv_heads ? r->params.kv_heads : r->params.heads;
+    if (status < 0) status = layer_weights_load("layer", &r->weights);
+    if (status < 0 && told) status = check_model(r);
+    if (status < 0 && r->weights.present[LAYER_SINKS])
+        status = layer_weights_sinks("layer", &r->weights, r->params.heads, &r->sinks);
+    return status;
+}

@@ -1,0 +1,278 @@
+// layer_weights.c: name schemes of models, and tensors named one by one.
+#include "tool/layer/layer_weights.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "tool/cli/printable.h"
+#include "tool/files/safetensors.h"
+
+const char *const layer_tensor_options[LAYER_TENSORS] = {
+    "wq", "wk", "wv", "wo", "gate", "bq", "bk", "bv", "bo", "gate-bias", "q-norm", "k-norm", "sinks"};
+
+// Suffixes after PREFIX. Weights must be there; a bias is taken where the file has it.
+// A tensor under `strangers` tells of a layer that does more than these do.
+static const struct {
+    const char *scheme;
+    const char *suffix[LAYER_TENSORS], *strangers[4];
+    bool packed, turned; // q, k and v in one tensor; weights are [in, out]
+} schemes[] = {
+    {"bert:",
+     {"self.query.weight", "self.key.weight", "self.value.weight", "output.dense.weight", NULL,
+      "self.query.bias", "self.key.bias", "self.value.bias", "output.dense.bias"},
+     {"self.distance_embedding.weight"},
+     .packed = false},
+    {"llama:",
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "o_proj.weight", NULL, "q_proj.bias", "k_proj.bias",
+      "v_proj.bias", "o_proj.bias", NULL, "q_norm.weight", "k_norm.weight", "sinks"},
+     {NULL},
+     .packed = false},
+    {"torch:",
+     {"in_proj_weight", NULL, NULL, "out_proj.weight", NULL, "in_proj_bias", NULL, NULL, "out_proj.bias"},
+     {"bias_k", "bias_v"},
+     .packed = true},
+    {"gpt2:",
+     {"c_attn.weight", NULL, NULL, "c_proj.weight", NULL, "c_attn.bias", NULL, NULL, "c_proj.bias"},
+     {"q_attn.weight"},
+     .packed = true,
+     .turned = true},
+    {"phi:",
+     {"q_proj.weight", "k_proj.weight", "v_proj.weight", "dense.weight", NULL, "q_proj.bias", "k_proj.bias",
+      "v_proj.bias", "dense.bias"},
+     {"q_layernorm.weight"},
+     .packed = false},
+    {"phi3:", {"qkv_proj.weight", NULL, NULL, "o_proj.weight"}, {NULL}, .packed = true},
+};
+
+static bool file_has(const layer_weights *w, char **names, size_t count, const char *name) {
+    if (w->shards) return json_object_get(w->shards, name) != NULL;
+    for (size_t i = 0; i < count; i++)
+        if (!strcmp(names[i], name)) return true;
+    return false;
+}
+
+// PREFIX + "." + suffix; the dot is there once, also for an empty prefix or one that ends with it.
+static void join_name(const char *prefix, const char *suffix, char *text, size_t size) {
+    const size_t n = strlen(prefix);
+    snprintf(text, size, "%s%s%s", prefix, n && prefix[n - 1] != '.' ? "." : "", suffix);
+}
+
+// Whether it names a file of the folder itself on every system: no path, drive or stream. A link of that name is followed.
+static bool is_plain(const char *shard) {
+    bool good = *shard && !strpbrk(shard, "/\\:") && strcmp(shard, ".") && strcmp(shard, "..");
+    for (const char *at = shard; *at && good;) good = printable_next(&at) != PRINTABLE_NONE;
+    return good;
+}
+
+// The file that holds a tensor, of a model in shards one whose name is plain. Prints a line where not.
+static int find_file(const char *command, const layer_weights *w, const char *name, char path[1024]) {
+    const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
+    if (!shard) return tool_wrong(command, "--model: no shard holds %s", name);
+    if (w->shards && !is_plain(shard))
+        return tool_wrong(command, "--model: shard '%s': is no plain name of a file in the folder", shard);
+    const int length =
+        snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
+    return length > 0 && length < 1024 ? -1 : tool_wrong(command, "--weights: the path is too long");
+}
+
+// All of it, or what is of this rank's heads.
+static int load_found(const char *command, layer_weights *w, int i, load_place *place) {
+    char error[512];
+    const int64_t start = 0, all = place->whole.shape[0];
+    int status = -1;
+    if (w->share.wanted)
+        status = layer_share_load(&w->share, command, layer_tensor_options[i], i, w->packed, w->turned, place,
+                                  &w->arrays[i]);
+    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error,
+                        sizeof error))
+        status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
+    load_leave(place);
+    w->present[i] = status < 0;
+    w->read_bytes += (double)w->arrays[i].bytes;
+    return status;
+}
+
+static int load_named(const char *command, layer_weights *w, int i, const char *name) {
+    char error[512], path[1024];
+    const int status = find_file(command, w, name, path);
+    load_place place;
+    if (status >= 0) return status;
+    if (!load_find_tensor(path, name, &place, error, sizeof error))
+        return tool_wrong(command, "--weights: %s", error);
+    return load_found(command, w, i, &place);
+}
+
+// Where Q, K and V are rows of one tensor each for weights and biases.
+static int check_packed(const char *command, const layer_weights *w) {
+    for (int i = 0; i < LAYER_TENSORS; i++)
+        if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
+            return tool_wrong(
+                command,
+                "--%s: has no effect beside --names %.5s..., where one tensor holds Q, K and V: "
+                "leave it out, or name all tensors without --names",
+                layer_tensor_options[i], w->names);
+    return -1;
+}
+
+// What is of use only to who knows how: a layer that left it out would be another.
+static int check_known(const char *command, const layer_weights *w, int i, const char *name) {
+    if (i < LAYER_Q_NORM || (i == LAYER_SINKS ? w->sinks : w->norms)) return -1;
+    return tool_wrong(command, "--names %s: the file has %s: %s", w->names, name,
+                      i == LAYER_SINKS ? "--model or --preset say what it is for, or name each tensor"
+                                       : "--norm heads or --norm width says what it is for, or --model");
+}
+
+// [in, out] to [out, in], as a float32 matrix: what is turned is small beside what is computed with it.
+static int turn(const char *command, array *a) {
+    float *values = NULL;
+    array turned = {0};
+    if (a->rank != 2) return -1; // refused with its shape later
+    const int64_t shape[2] = {a->shape[1], a->shape[0]};
+    const bool ok = array_to_f32(a, &values) && array_create(&turned, ARRAY_F32, 2, shape);
+    for (int64_t i = 0; ok && i < shape[0]; i++)
+        for (int64_t j = 0; j < shape[1]; j++)
+            ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
+    free(values);
+    if (!ok) return tool_failed(command, "no memory to turn a matrix");
+    array_free(a);
+    *a = turned;
+    return -1;
+}
+
+static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
+    const char *prefix = w->names + strlen(schemes[scheme].scheme);
+    char **names = NULL, error[512], name[512];
+    size_t count = 0;
+    if (!w->file && !w->shards) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
+    w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
+    int status = w->packed ? check_packed(command, w) : -1;
+    if (status >= 0) return status;
+    if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
+        return tool_wrong(command, "--weights: %s", error);
+    for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
+        if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
+            file_has(w, names, count, name))
+            status = tool_wrong(command, "--names %s: the file has %s, and a layer with that is not built",
+                                w->names, name);
+    for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
+        if (!schemes[scheme].suffix[i] || w->present[i]) continue;
+        join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
+        if (i >= LAYER_BQ && !file_has(w, names, count, name)) continue;
+        status = check_known(command, w, i, name);
+        if (status < 0) status = load_named(command, w, i, name);
+        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = turn(command, &w->arrays[i]);
+    }
+    free(names);
+    return status;
+}
+
+static int load_given(const char *command, layer_weights *w) {
+    bool used = w->names || !w->file;
+    char error[512];
+    int status = -1;
+    for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
+        const char *name = w->given[i];
+        if (!name) continue;
+        const size_t n = strlen(name);
+        const bool own_file = strchr(name, '#') || (n > 4 && !strcmp(name + n - 4, ".npy"));
+        if (own_file) {
+            load_place place;
+            if (load_find(name, &place, error, sizeof error))
+                status = load_found(command, w, i, &place);
+            else
+                status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
+        } else if (w->file) {
+            status = load_named(command, w, i, name);
+            used = true;
+        } else
+            status = tool_wrong(command, "--%s %s: a tensor's name needs --weights FILE.safetensors",
+                                layer_tensor_options[i], name);
+    }
+    if (status < 0 && !used)
+        status =
+            tool_wrong(command, "--weights: has no effect: no --names, and no option names a tensor in it");
+    return status;
+}
+
+bool layer_weights_named(const layer_weights *w, const char *scheme) {
+    return w->names && !strncmp(w->names, scheme, strlen(scheme));
+}
+
+static int load_by_scheme(const char *command, layer_weights *w) {
+    for (size_t scheme = 0; scheme < sizeof schemes / sizeof schemes[0]; scheme++)
+        if (layer_weights_named(w, schemes[scheme].scheme)) return load_scheme(command, w, scheme);
+    return tool_wrong(command, "--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed",
+                      w->names);
+}
+
+// What the options name must be there, of a rank that can be multiplied.
+static int check_tensors(const char *command, const layer_weights *w) {
+    int status = -1;
+    for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
+        if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
+            status = tool_wrong(command,
+                                "--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
+                                "phi3:PREFIX, or each tensor's name",
+                                layer_tensor_options[i]);
+    for (int i = 0; status < 0 && i < LAYER_TENSORS; i++)
+        if (w->present[i] && w->arrays[i].rank != (i < LAYER_BQ ? 2 : 1)) {
+            char shape[128];
+            status = tool_wrong(command, "--%s: has shape %s: %s is needed", layer_tensor_options[i],
+                                array_shape_text(&w->arrays[i], shape, sizeof shape),
+                                i < LAYER_BQ ? "[out, in]" : "[out]");
+        }
+    const int64_t parts = w->parts[0] + 2 * w->parts[1], all = parts ? parts : 3;
+    if (status < 0 && w->packed &&
+        (w->arrays[LAYER_WQ].shape[0] % all ||
+         (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
+        status = tool_wrong(command,
+                            "--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
+                            "has as many, and a "
+                            "bias has one number a row",
+                            w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
+    return status;
+}
+
+int layer_weights_load(const char *command, layer_weights *w) {
+    int status = load_given(command, w);
+    if (status < 0 && w->names) status = load_by_scheme(command, w);
+    return status < 0 ? check_tensors(command, w) : status;
+}
+
+// Three views of one buffer.
+static void unpack(const layer_weights *w, clattn_tensor *q, clattn_tensor *k, clattn_tensor *v) {
+    const int64_t heads = w->parts[0] ? w->parts[0] : 1, kv_heads = w->parts[0] ? w->parts[1] : 1;
+    const int64_t rows = q->shape[0] / (heads + 2 * kv_heads);
+    q->shape[0] = heads * rows;
+    *k = *v = *q;
+    k->shape[0] = v->shape[0] = kv_heads * rows;
+    k->offset = heads * rows * q->stride[0];
+    v->offset = (heads + kv_heads) * rows * q->stride[0];
+}
+
+int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
+    clattn_tensor *const views[LAYER_TENSORS] = {&p->wq, &p->wk, &p->wv, &p->wo,     &p->w_gate, &p->bq,
+                                                 &p->bk, &p->bv, &p->bo, &p->b_gate, &p->q_norm, &p->k_norm};
+    int status = -1;
+    for (int i = 0; i < LAYER_SINKS && status < 0; i++)
+        if (w->present[i]) status = tensors_upload(t, &w->arrays[i], views[i]);
+    if (status < 0 && w->packed) {
+        unpack(w, &p->wq, &p->wk, &p->wv);
+        if (w->present[LAYER_BQ]) unpack(w, &p->bq, &p->bk, &p->bv);
+    }
+    return status;
+}
+
+int layer_weights_sinks(const char *command, const layer_weights *w, int64_t heads, float **sinks) {
+    const array *a = &w->arrays[LAYER_SINKS];
+    if (!w->present[LAYER_SINKS]) return -1;
+    if (a->shape[0] != heads)
+        return tool_wrong(command, "--weights: sinks has %lld numbers, there are %lld heads",
+                          (long long)a->shape[0], (long long)heads);
+    return array_to_f32(a, sinks) ? -1 : tool_failed(command, "no memory");
+}
+
+void layer_weights_free(layer_weights *w) {
+    for (int i = 0; i < LAYER_TENSORS; i++) array_free(&w->arrays[i]);
+}

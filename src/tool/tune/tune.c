@@ -1,0 +1,397 @@
+// tune.c: clattn tune: which kernel and knobs are fastest on this device. Every candidate is forced by a
+// tuned row of its own, verified on hard cases against the double-precision reference, then timed; the
+// winners are printed as rows that a context takes (clattn_context_params.tuned_rows) and that can be
+// committed to src/plan/rows/tuned_rows.c.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/sets/hard_cases.h"
+#include "evidence/limits/model.h"
+#include "evidence/words/names.h"
+#include "evidence/device/measure.h"
+#include "tool/bench/bench_call.h"
+#include "tool/files/file.h"
+#include "tool/cli/interrupt.h"
+#include "tool/files/outputs.h"
+#include "tool/tune/tune.h"
+#include "tool/tune/tuned.h"
+#include "tool/verify/verify_case.h"
+
+// What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
+static const struct {
+    int row_vectors, key_block, tile_kv;
+} candidates[] = {{1, 8, 64}, {2, 4, 64}, {2, 6, 96},  {2, 8, 64}, {2, 8, 128},
+                  {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
+#define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
+
+// On devices whose work-items own no vectors: the planner's tile, without sub-groups and with those of each size (a row of a
+// size that the device lacks is the tile without), and other tiles.
+static const char *const tiles[] = {"flash_tiles :",
+                                    "flash_tiles : SUBGROUP=1",
+                                    "flash_tiles : SUBGROUP=8 GROUP_COLUMNS=8",
+                                    "flash_tiles : SUBGROUP=16",
+                                    "flash_tiles : SUBGROUP=32",
+                                    "flash_tiles : SUBGROUP=64",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=16",
+                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=32",
+                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"};
+#define TILES ((int)(sizeof tiles / sizeof tiles[0]))
+
+static const struct {
+    const char *condition, *name;
+} classes[] = {{"nq=..16", "attend-f32-b8-h12-n16-d64-full"},
+               {"nq=17..96", "attend-f32-b2-h12-n77-d64-full"},
+               {"nq=97.. band=513..", "attend-f32-b1-h8-n1024-d64-full"}};
+#define CLASSES ((int)(sizeof classes / sizeof classes[0]))
+_Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
+
+// What a row for the class's test is for: as many query rows, and where they are many no wider a window than it has, or none.
+static void name_class(tune_class *class) {
+    const struct test_case *c = &class->test;
+    const clattn_score *s = &c->score;
+    const long long n = (long long)c->n_q, left = s->window ? s->window_left : -1,
+                    right = s->causal   ? 0
+                            : s->window ? s->window_right
+                                        : -1;
+    char band[32] = "band=513..";
+    if (left >= 0 && right >= 0) snprintf(band, sizeof band, "band=..%lld", left + right + 1);
+    if (n < 97) // shipped rows do not tell them apart
+        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
+    else
+        snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s", n, n, band);
+}
+
+static bool take_case(tune *t, const char *value, char why[256]) {
+    struct test_case *c = &t->classes[0].test;
+    const int hard = hard_case_find(value);
+    if (hard >= 0) *c = hard_case(hard);
+    if (hard < 0 && !case_parse(value, c, why)) return false;
+    t->named = true;
+    t->class_count = 1;
+    name_class(&t->classes[0]);
+    return true;
+}
+
+static bool take_tune(void *target, int id, const char *value, char why[256]) {
+    tune *t = target;
+    if (id == 600) t->out = value;
+    if (id == 601) t->quick = true;
+    if (id == 603) t->projection = true;
+    if (id == 604) {
+        static const char *const words[] = {"on", "off", NULL};
+        int word = 0;
+        if (!option_choice(value, words, &word, why)) return false;
+        t->keep = word ? TUNE_KEEP_OFF : TUNE_KEEP_ON;
+    }
+    return id != 602 || take_case(t, value, why);
+}
+
+static bool make_classes(tune *t, char why[256]) {
+    for (int i = 0; i < CLASSES && !t->named; i++) {
+        snprintf(t->classes[i].condition, sizeof t->classes[i].condition, "%s", classes[i].condition);
+        if (!case_parse(classes[i].name, &t->classes[i].test, why)) return false;
+        t->class_count = CLASSES;
+    }
+    return true;
+}
+
+// Every case without extras has one head size, so that one program serves verification and timing.
+static bool without_extras(const struct test_case *c) {
+    const unsigned lengths = CASE_HOST_BIT(CASE_Q_LENGTHS) | CASE_HOST_BIT(CASE_KV_LENGTHS);
+    return !case_projects(c) && c->head_dim == 64 && c->head_dim_v == 64 && c->layout == LAYOUT_DENSE &&
+           !c->mask.rank && !c->bias.rank && !c->weights && !c->scores && !c->splits && !c->rope.layout &&
+           !(c->hosts & ~lengths) && c->score.softcap == 0.0f && c->q_type == c->kv_type;
+}
+
+// At least one case must have been run: what takes none is not right.
+static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
+    int passed = 0;
+    for (int i = 0; i < hard_case_count; i++) {
+        struct test_case c = hard_case(i);
+        char why[256];
+        if (!without_extras(&c)) continue;
+        c.q_type = c.kv_type = c.out_type = type;
+        verify_family ran;
+        const verify_result result = verify_run(s, &c, kernel, NULL, &ran, why);
+        passed += result == VERIFY_PASS;
+        if (result == VERIFY_FAIL) {
+            tool_note("tune", "%s failed: %s", c.name, why);
+            return false;
+        }
+    }
+    return passed > 0;
+}
+
+double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
+    const measure_settings settings = {.repeat = repeat};
+    const bench_case c = {.test = *test};
+    measure_times times = {0};
+    struct case_verdict verdict = {.good = true};
+    bench_call call;
+    char kernel[32], why[256];
+    double wall;
+    s->message[0] = '\0';
+    bool ok = bench_call_create(&call, s, &c, kernel, why) == BENCH_OK &&
+              bench_call_prepare(&call, why) == BENCH_OK;
+    for (int i = 0; i < 2 && ok; i++) ok = measure_once(&call.place, bench_call_enqueue, &call, &wall);
+    if (ok && check) case_judge(call.data, &call.arrays, s->queue, &verdict);
+    if (!verdict.good) tool_note("tune", "failed: %s", verdict.why);
+    ok = ok && verdict.good && measure_run(&call.place, &settings, bench_call_enqueue, &call, &times);
+    bench_call_destroy(&call);
+    return ok ? times.time_ns : 0.0;
+}
+
+typedef struct winner {
+    char row[256];
+    double time_ns;
+} winner;
+
+// Try one row on every class of a type, and keep it where it wins. Returns -1, or the exit status where the
+// device is gone.
+static int try_row(tune *t, const char *row, clattn_type type, winner *winners) {
+    session s = {0};
+    char text[300];
+    snprintf(text, sizeof text, "%s\n", row);
+    char what[320];
+    snprintf(what, sizeof what, "%s %s", names_types[type], row);
+    progress_more(&t->progress, 0.0, what);
+    const int status = session_open_rows(&s, "tune", &t->common, text);
+    if (status >= 0) return status;
+    if (verified(&s, type, CLATTN_KERNEL_FLASH))
+        for (int i = 0; i < t->class_count; i++) {
+            struct test_case c = t->classes[i].test;
+            if (!t->named) c.q_type = c.kv_type = c.out_type = type;
+            c.kernel = CLATTN_KERNEL_FLASH;
+            const double time_ns = tune_timed(&s, &c, 9, t->named);
+            if (time_ns > 0.0 && (winners[i].time_ns == 0.0 || time_ns < winners[i].time_ns)) {
+                snprintf(winners[i].row, sizeof winners[i].row, "%s", row);
+                winners[i].time_ns = time_ns;
+            }
+        }
+    session_close(&s);
+    progress_more(&t->progress, 1.0, what);
+    progress_wipe(&t->progress);
+    return -1;
+}
+
+static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
+    char row[400], line[640], device[40];
+    tune_gained gained;
+    const char *colon = strchr(w->row, ':');
+    struct test_case c = t->classes[i].test;
+    if (!colon) return;
+    if (!t->named) c.q_type = c.kv_type = c.out_type = type;
+    snprintf(row, sizeof row, "%.*s%s type=%s %s %s", (int)(colon - w->row), w->row,
+             tune_device_condition(&t->device, device), names_types[type], t->classes[i].condition, colon);
+    progress_more(&t->progress, 0.0, "beside what is shipped");
+    tune_gain(t, row, &c, &gained);
+    progress_more(&t->progress, 1.0, "beside what is shipped");
+    progress_wipe(&t->progress);
+    const double gflops = model_flops(&t->classes[i].test) / w->time_ns;
+    snprintf(line, sizeof line, "%s  # %.0f GFLOP/s, %s", row, gflops, gained.remark);
+    tune_add_line(t, line);
+    t->row_count++;
+    if (gained.faster) tune_keep_row(t, line);
+    json_t *numbers = json_pack("{s:f, s:f, s:f, s:f, s:b}", "gflops", gflops, "gain", gained.gain,
+                                "gain_low", gained.low, "gain_high", gained.high, "faster", gained.faster);
+    json_object_update(json_array_get(t->rows, json_array_size(t->rows) - 1), numbers);
+    json_decref(numbers);
+}
+
+// The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
+static const char *candidate(const tune *t, int n, char row[256]) {
+    if (!t->device.is_cpu)
+        return n >= TILES ? NULL : strstr(tiles[n], "SUBGROUP") && !t->device.subgroups ? "" : tiles[n];
+    if (n >= CANDIDATES) return NULL;
+    snprintf(row, 256, "flash_lanes : ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", candidates[n].row_vectors,
+             candidates[n].key_block, candidates[n].tile_kv);
+    return row;
+}
+
+// Tiles of a matrix engine, where the device has proven one: elsewhere the kernel would run on its emulation, or another
+// kernel under its name.
+static int try_matrix(tune *t, clattn_type type, winner *winners) {
+    static const int key_tiles[] = {64, 32, 128, 256};
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
+    session s = {0};
+    clattn_plan plan = {.matrix_instructions = false};
+    int status = session_open_rows(&s, "tune", &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
+    if (status >= 0) return status;
+    p.kv.k = p.kv.v = p.out = p.q;
+    const bool has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
+                     !strcmp(plan.kernel_name, "flash_matrix");
+    session_close(&s);
+    for (size_t i = 0; has && i < sizeof key_tiles / sizeof key_tiles[0] && status < 0; i++) {
+        char row[64];
+        if (t->quick && i > 0) break;
+        snprintf(row, sizeof row, "flash_matrix : TILE_KV=%d MATRIX_ENGINE=2", key_tiles[i]);
+        status = try_row(t, row, type, winners);
+    }
+    return status;
+}
+
+static int tune_type(tune *t, clattn_type type) {
+    winner winners[CLASSES] = {{{0}, 0.0}};
+    char text[256];
+    int status = try_row(t, "flash :", type, winners);
+    if (status < 0) status = try_matrix(t, type, winners);
+    for (int i = 0; status < 0; i++) {
+        const char *row = candidate(t, i, text);
+        if (!row) break;
+        if (*row && !(t->quick && i % 3 != 1) && !interrupt_asked()) status = try_row(t, row, type, winners);
+    }
+    for (int i = 0; status < 0 && i < t->class_count && !interrupt_asked(); i++)
+        add_winner(t, type, i, &winners[i]);
+    return status;
+}
+
+// Rows that will be tried; those of a matrix engine count as one, whether there is one is seen then.
+static double count_rows(const tune *t) {
+    const struct test_case *own = t->named ? &t->classes[0].test : NULL;
+    const bool linear = own && own->op == CASE_LINEAR;
+    char text[256];
+    int each = 1 + t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
+    for (int i = 0; candidate(t, i, text); i++) each += *text && !(t->quick && i % 3 != 1);
+    const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of tune_clblast.c
+    return types * each + (!own || linear ? 2 : 0) + projections;
+}
+
+// Whether the native kernel of many rows is that of devices with vectors.
+static bool projects_in_lanes(session *s) {
+    const int64_t x[3] = {1, 256, 512}, w[2] = {512, 512};
+    const clattn_tensor rows = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x);
+    const clattn_linear_params p = {.x = rows,
+                                    .out = rows,
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .projection = CLATTN_PROJECTION_NATIVE};
+    clattn_linear_choice choice;
+    return clattn_linear_plan(s->context, &p, &choice) == CLATTN_OK &&
+           !strcmp(choice.kernel_name, "linear_lanes");
+}
+
+static const char *projection_rows(const tune *t, bool lanes, char text[48]) {
+    const long long n = (long long)t->classes[0].test.n_q;
+    if (!t->named) return lanes ? "nq=41.." : "type=f32 nq=17..";
+    snprintf(text, 48, "nq=%lld..%lld", n, n);
+    return text;
+}
+
+// One projection: CLBlast, with the best of its parameters, against the native kernel, a row for the faster.
+static int tune_projection(tune *t, const char *name) {
+    struct test_case c;
+    char why[256], line[512], device[40], rows[48];
+    double clblast = 0.0, native = 0.0;
+    session s = {0};
+    if (t->named)
+        c = t->classes[0].test;
+    else if (!case_parse(name, &c, why))
+        return tool_failed("tune", "%s", why);
+    int status = session_open(&s, "tune", &t->common);
+    const bool lanes = status < 0 && projects_in_lanes(&s);
+    c.projection = CLATTN_PROJECTION_CLBLAST;
+    progress_more(&t->progress, 0.0, "projection by CLBlast");
+    if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
+    c.projection = CLATTN_PROJECTION_NATIVE;
+    progress_more(&t->progress, 1.0, "projection by clattn");
+    if (status < 0) native = tune_timed(&s, &c, 7, t->named);
+    progress_more(&t->progress, 1.0, NULL);
+    progress_wipe(&t->progress);
+    session_close(&s);
+    if (status < 0 && t->projection && clblast > 0.0)
+        status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
+    if (status >= 0) return status;
+    snprintf(line, sizeof line,
+             "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
+             native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
+                                                                  : "clblast",
+             tune_device_condition(&t->device, device), projection_rows(t, lanes, rows), (long long)c.n_q,
+             (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
+    if (clblast > 0.0 || native > 0.0) tune_add_line(t, line), t->row_count++;
+    return -1;
+}
+
+// The kernel that CLBlast takes for large products, whatever the case asked for.
+static int tune_large(tune *t) {
+    struct test_case c;
+    char why[256];
+    double best_ns = 0.0;
+    if (!case_parse("linear-f32-b1-h1-n1024-d1024-m1024-full", &c, why))
+        return tool_failed("tune", "%s", why);
+    return tune_clblast(t, TUNE_XGEMM, &c, &best_ns);
+}
+
+static int run_tune(tune *t) {
+    session s = {0};
+    char line[TUNED_HEAD], error[512];
+    int status = session_open(&s, "tune", &t->common);
+    if (status >= 0) return status;
+    t->device = *s.capabilities;
+    t->id = s.device;
+    session_close(&s);
+    tune_add_line(t, tuned_head(&t->device, line));
+    progress_begin(&t->progress, "tune", t->common.quiet, count_rows(t), 0.0);
+    const struct test_case *own = t->named ? &t->classes[0].test : NULL;
+    for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0 && !interrupt_asked(); type++)
+        if (!t->projection && (!own || (own->op != CASE_LINEAR && (int)own->q_type == type)))
+            status = tune_type(t, (clattn_type)type);
+    if (status < 0 && !interrupt_asked() && (!own || own->op == CASE_LINEAR))
+        status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
+    if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
+    if (status >= 0) return status;
+    if (!t->row_count && interrupt_asked()) return tool_failed("tune", "interrupted before the first row");
+    if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
+    if (!t->common.json) fputs(t->text, stdout);
+    if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
+        return tool_failed("tune", "%s", error);
+    const bool general = !t->named && !t->projection;
+    const bool keeps = t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general);
+    if (keeps) status = tune_keep(t);
+    if (status < 0 && t->common.json) status = tune_print_json(t, keeps);
+    if (status == EXIT_DONE) status = -1;
+    if (status < 0 && interrupt_asked())
+        return tool_failed("tune", "interrupted: %d rows were found before", t->row_count);
+    return status < 0 ? EXIT_DONE : status;
+}
+
+int tool_tune(int argc, char **argv) {
+    static tune t; // large; a run keeps nothing of the last one
+    static const option_row rows[] = {
+        {"out", "FILE", 600,
+         "write the rows here, too: a text for clattn_context_params.tuned_rows, where clattn.h tells how a "
+         "row is written; the row \"flash_tiles :\" has that kernel run on any device, in tests, say"},
+        {"quick", NULL, 601, "a third of the candidates"},
+        {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"},
+        {"keep", "on|off", 604,
+         "keep rows that are faster than what is shipped for sure in the cache folder, where clattn finds "
+         "them for this device; "
+         "default on, but off with --case and --projection"},
+        {"projection", NULL, 603,
+         "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
+         "--out rows.txt"}};
+    const option_group groups[] = {{"tune", rows, sizeof rows / sizeof rows[0], take_tune, &t},
+                                   common_group(&t.common)};
+    command_line line = {.command = "tune",
+                         .summary = "find the fastest legal variants of this device, as rows for the planner",
+                         .example = "clattn tune --device cpu --out rows.txt",
+                         .groups = groups,
+                         .group_count = 2};
+    char why[256];
+    memset(&t, 0, sizeof t);
+    int status = options_parse(&line, argc, argv);
+    const output_file output = {"out", t.out};
+    if (status < 0 && t.common.tuned)
+        return tool_wrong("tune", "--tuned: has no effect: rows are compared with what is shipped");
+    if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
+        return tool_wrong("tune", "--projection: the case is none: a linear case is needed");
+    if (status < 0) status = outputs_check(&line, &output, 1);
+    if (status >= 0) return status;
+    t.common.tuned = "off";
+    t.rows = json_array();
+    interrupt_catch();
+    status = make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
+    json_decref(t.rows);
+    return status;
+}

@@ -1,0 +1,340 @@
+// verify.c: clattn verify: every kernel variant on hard cases against the double-precision reference.
+// A variant is forced by a tuned row of its own, so what runs is what the planner can choose anywhere.
+#include <jansson.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "evidence/sets/hard_cases.h"
+#include "evidence/words/number.h"
+#include "evidence/sets/pairs.h"
+#include "tool/cli/printable.h"
+#include "tool/cli/progress.h"
+#include "tool/cli/report.h"
+#include "tool/verify/verify_case.h"
+
+static const struct {
+    const char *name;
+    clattn_kernel kernel;
+    const char *rows;
+} variants[] = {
+    {"unfused", CLATTN_KERNEL_UNFUSED, NULL},
+    {"flash", CLATTN_KERNEL_FLASH, "flash :"},
+    {"flash-tiles-8", CLATTN_KERNEL_FLASH,
+     "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
+    {"flash-tiles-4", CLATTN_KERNEL_FLASH,
+     "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"},
+    {"flash-lanes-4", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
+    {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64"},
+    {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
+    {"flash-lanes-16x1", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64"},
+    {"flash-matrix", CLATTN_KERNEL_FLASH, "flash_matrix :"},
+    {"decode", CLATTN_KERNEL_DECODE, "flash :"},
+    {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
+    {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
+    {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
+    {"decode-rows-4", CLATTN_KERNEL_DECODE,
+     "decode_rows : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=16 TILE_Q=16"},
+    {"decode-rows-16", CLATTN_KERNEL_DECODE, "decode_rows : LANES=16"},
+    {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
+    {"decode-tiles-4", CLATTN_KERNEL_DECODE,
+     "decode_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=16 CHUNK=16"},
+    {"decode-tiles-8", CLATTN_KERNEL_DECODE,
+     "decode_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
+    {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
+    {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
+    {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
+    {"linear-rows", CLATTN_KERNEL_AUTO, "linear_rows :"},
+    {"linear-tiles", CLATTN_KERNEL_AUTO, "linear_tiles :"},
+    {"linear-matrix", CLATTN_KERNEL_AUTO, "linear_matrix :"},
+    {"planner", CLATTN_KERNEL_AUTO, NULL},
+};
+#define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
+
+enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS, VERIFY_SHARE };
+#define PAIRS_SEED 1
+
+typedef struct verify {
+    const char *only;      // VARIANT or VARIANT/CASE
+    const char *named;     // in place of the hard cases
+    const char *family;    // cases that another one takes are passed over
+    bool pairs;            // a covering array in place of the hard cases
+    int64_t share, shares; // of its configurations; shares 0: all
+    char seen[512];        // families that took some
+    struct test_case test; // of that name
+    common_options common;
+    several_options several;
+    int counts[3];
+    json_t *rows;
+    progress progress; // in cases; in variants where each makes its own
+} verify;
+
+// K/N, K from 0 and below N.
+static bool take_share(verify *v, const char *value, char why[256]) {
+    if (number_whole_at(&value, &v->share) && *value++ == '/' && number_whole_at(&value, &v->shares) &&
+        *value == '\0' && v->share >= 0 && v->share < v->shares)
+        return true;
+    snprintf(why, 256, "K/N is needed, K from 0 to N - 1, such as 0/8");
+    return false;
+}
+
+static bool take_verify(void *target, int id, const char *value, char why[256]) {
+    verify *v = target;
+    if (id == VERIFY_PAIRS) return v->pairs = true;
+    if (id == VERIFY_SHARE) return take_share(v, value, why);
+    const int hard = hard_case_find(value);
+    if (id == VERIFY_ONLY) {
+        v->only = value;
+        return true;
+    }
+    if (id == VERIFY_FAMILY) {
+        v->family = value;
+        return true;
+    }
+    v->named = value;
+    if (hard >= 0) v->test = hard_case(hard);
+    return hard >= 0 || case_parse(value, &v->test, why);
+}
+
+static bool wanted(const verify *v, const char *variant, const char *name) {
+    const size_t n = v->only ? strcspn(v->only, "/") : 0;
+    if (!v->only) return true;
+    if (strlen(variant) != n || strncmp(v->only, variant, n) != 0) return false;
+    if (!name || v->only[n] == '\0' || !strcmp(v->only + n + 1, name)) return true;
+    const int hard = hard_case_find(v->only + n + 1);
+    return hard >= 0 && !strcmp(hard_cases[hard].alias, name);
+}
+
+// Each family's name once, for whoever asks for one that took nothing.
+static void remember(verify *v, const char *family) {
+    char word[40];
+    const size_t n = strlen(v->seen);
+    snprintf(word, sizeof word, "%s,", family);
+    if (family[0] && !strstr(v->seen, word) && n + strlen(word) < sizeof v->seen)
+        snprintf(v->seen + n, sizeof v->seen - n, "%s", word);
+}
+
+// JSON has no number for one that is not finite.
+static json_t *error_json(double nmse) {
+    json_t *number = nmse >= 0.0 ? json_real(nmse) : NULL;
+    return number ? number : json_null();
+}
+
+static void say(verify *v, const session *s, const char *variant, const struct test_case *test,
+                const verify_family *ran, verify_result result, const char *why) {
+    static const char *const words[] = {"pass", "fail", "unsupported"};
+    char text[CASE_NAME_SIZE];
+    const char *full = case_name(test, text), *name = test->name ? test->name : full;
+    v->counts[result]++;
+    if (v->common.json)
+        json_array_append_new(v->rows,
+                              json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:o}", "variant", variant, "case",
+                                        name, "name", full, "family", ran->name, "status", words[result],
+                                        "why", why, "error_nmse", error_json(ran->nmse)));
+    else if (!v->common.quiet && result == VERIFY_PASS && ran->nmse >= 0.0)
+        printable_printf(stdout, "  %-11s %s/%s  NMSE %.1e\n", words[result], variant, name, ran->nmse);
+    else if (!v->common.quiet)
+        printable_printf(stdout, "  %-11s %s/%s%s%s\n", words[result], variant, name, why[0] ? ": " : "",
+                         why);
+    if (result == VERIFY_FAIL && !v->common.json && v->several.devices)
+        printable_printf(stdout, "              again: clattn verify --devices '%s' --deal %s --case %s\n",
+                         v->several.devices, clattn_deal_name((clattn_deal)v->several.deal), full);
+    else if (result == VERIFY_FAIL && !v->common.json)
+        printable_printf(stdout, "              again: clattn verify --device '%s' --only %s --case %s\n",
+                         s->capabilities->name, variant, full);
+}
+
+// `part` of the whole work.
+static void run_case(verify *v, session *s, int i, const struct test_case *test, double part) {
+    char why[256], what[128];
+    snprintf(what, sizeof what, "%.30s/%.90s", variants[i].name,
+             test->name ? test->name
+             : v->named ? v->named
+                        : "pairs");
+    progress_more(&v->progress, 0.0, what);
+    verify_family ran;
+    const verify_result result = verify_run(s, test, variants[i].kernel, v->family, &ran, why);
+    progress_more(&v->progress, part, what);
+    progress_wipe(&v->progress);
+    remember(v, ran.name);
+    if (!v->family || !strcmp(v->family, ran.name)) say(v, s, variants[i].name, test, &ran, result, why);
+}
+
+// Projections have variants of their own; a layer has both.
+static bool suits(int i, const struct test_case *test) {
+    const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
+    const bool linear = variants[i].rows && !strncmp(variants[i].rows, "linear_", 7);
+    // Other types have their variants, which would only run again.
+    if (variants[i].rows && !strncmp(variants[i].rows, "flash_matrix", 12) &&
+        test->kv_type != CLATTN_TYPE_BF16)
+        return false;
+    const bool tiles = test->precision == CLATTN_PRECISION_SPLIT ||
+                       (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
+    if (variants[i].rows && !strncmp(variants[i].rows, "linear_matrix", 13) && !tiles) return false;
+    if (linear || test->op == CASE_LINEAR)
+        return case_projects(test) && (linear || !variants[i].rows) && kernel == CLATTN_KERNEL_AUTO;
+    return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
+}
+
+// Whose covering array the variant runs; projections are a layer's.
+static const char *pairs_of(int i) {
+    const char *rows = variants[i].rows;
+    if (rows && !strncmp(rows, "linear_", 7)) return "layer";
+    if (rows && !strncmp(rows, "flash_matrix", 12)) return "matrix";
+    if (rows && !strncmp(rows, "decode_rows", 11)) return "rows";
+    return variants[i].kernel == CLATTN_KERNEL_UNFUSED  ? "unfused"
+           : variants[i].kernel == CLATTN_KERNEL_FLASH  ? "flash"
+           : variants[i].kernel == CLATTN_KERNEL_DECODE ? "decode"
+                                                        : "planner";
+}
+
+static void run_pairs(verify *v, session *s, int i, const char *family) {
+    struct pairs all;
+    if (!pairs_make(family, PAIRS_SEED, &all)) return;
+    for (int n = 0; n < all.count; n++) {
+        if (v->shares && all.rows[n].configuration % v->shares != v->share) continue;
+        const struct test_case test = pairs_case(&all, n);
+        run_case(v, s, i, &test, (double)(v->shares ? v->shares : 1) / all.count);
+    }
+    pairs_free(&all);
+}
+
+static int run_variant(verify *v, session *s, int i) {
+    v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
+    const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
+    if (status >= 0) return status;
+    if (v->pairs) run_pairs(v, s, i, pairs_of(i));
+    if (v->pairs && !strcmp(pairs_of(i), "planner")) run_pairs(v, s, i, "layer");
+    for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
+        const struct test_case test = v->named ? v->test : hard_case(c);
+        if (!suits(i, &test)) continue;
+        if (v->named || wanted(v, variants[i].name, test.name)) run_case(v, s, i, &test, 1.0);
+    }
+    session_close(s);
+    return -1;
+}
+
+// The cases that will be run, or the variants.
+static int count_work(const verify *v, bool together) {
+    int count = 0;
+    if (together) return v->named ? 1 : v->pairs ? pairs_of_attention.least : hard_case_count;
+    for (int i = 0; i < VARIANTS; i++) {
+        if (!wanted(v, variants[i].name, NULL)) continue;
+        count += v->pairs ? 1 + !strcmp(pairs_of(i), "planner") : 0;
+        for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
+            const struct test_case test = v->named ? v->test : hard_case(c);
+            count += suits(i, &test) && (v->named || wanted(v, variants[i].name, test.name));
+        }
+    }
+    return count;
+}
+
+// The planner's choice alone: every device has its own.
+static int run_several(verify *v) {
+    static several all; // its sessions do not move
+    struct pairs pairs = {.count = 0};
+    v->common.tuned = "off";
+    const int status = several_open(&all, "verify", &v->several, &v->common, false);
+    if (status >= 0) return status;
+    if (v->pairs && !pairs_make("planner", PAIRS_SEED, &pairs)) v->pairs = false;
+    const int count = v->named ? 1 : v->pairs ? pairs.count : hard_case_count;
+    for (int n = 0; n < count; n++) {
+        const struct test_case test = v->named ? v->test : v->pairs ? pairs_case(&pairs, n) : hard_case(n);
+        const bool in_share = !v->pairs || !v->shares || pairs.rows[n].configuration % v->shares == v->share;
+        char why[256];
+        verify_family ran;
+        if (!in_share || case_projects(&test) || test.composed) continue;
+        const verify_result result = verify_run_several(&all, &test, &ran, why);
+        say(v, &all.sessions[0], "devices", &test, &ran, result, why);
+    }
+    if (v->pairs) pairs_free(&pairs);
+    several_close(&all);
+    return -1;
+}
+
+// Cases that no kernel took have shown nothing.
+static int finish(const verify *v) {
+    const int *n = v->counts;
+    int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
+    if (v->family && n[VERIFY_PASS] + n[VERIFY_FAIL] + n[VERIFY_UNSUPPORTED] == 0)
+        return tool_wrong("verify", "--family %s: took no case: of %.*s one is accepted", v->family,
+                          v->seen[0] ? (int)strlen(v->seen) - 1 : 0, v->seen);
+    if (v->common.json) {
+        const int told =
+            report_json(json_pack("{s:i, s:i, s:i, s:O}", "pass", n[VERIFY_PASS], "fail", n[VERIFY_FAIL],
+                                  "unsupported", n[VERIFY_UNSUPPORTED], "results", v->rows));
+        if (status == EXIT_DONE) status = told;
+    } else
+        printf("%d pass, %d fail, %d unsupported\n", n[VERIFY_PASS], n[VERIFY_FAIL], n[VERIFY_UNSUPPORTED]);
+    if (n[VERIFY_PASS] + n[VERIFY_FAIL] > 0) return status;
+    return tool_failed("verify", "nothing was verified: no kernel asked for takes the %d cases",
+                       n[VERIFY_UNSUPPORTED]);
+}
+
+// -1, or the exit status of a request that says its cases twice.
+static int refuse_together(const verify *v) {
+    if (v->common.tuned)
+        return tool_wrong("verify", "--tuned: has no effect: each variant has rows of its own");
+    const bool names_case = v->only && strchr(v->only, '/');
+    if (v->named && names_case)
+        return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted",
+                          v->only, v->named);
+    if (v->pairs && (v->named || names_case))
+        return tool_wrong("verify", "--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+    if ((v->several.devices || v->several.deal_given) && (v->only || v->family))
+        return tool_wrong("verify",
+                          "--devices: runs what the planner chooses: no --only or --family beside it");
+    if (v->shares && !v->pairs) return tool_wrong("verify", "--share: has no effect without --pairs");
+    return -1;
+}
+
+// What the command line may say of it.
+static const option_row rows[] = {
+    {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
+    {"family", "NAME", VERIFY_FAMILY,
+     "the cases alone that this kernel family takes, in every variant that has it"},
+    {"pairs", NULL, VERIFY_PAIRS,
+     "in place of the hard cases about 500 for each variant, in which every two values of every two "
+     "options meet; "
+     "with --only some minutes, else hours"},
+    {"share", "K/N", VERIFY_SHARE,
+     "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces"},
+    {"case", "NAME", VERIFY_CASE,
+     "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
+     "tune name it: "
+     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)"}};
+
+int tool_verify(int argc, char **argv) {
+    verify v = {0};
+    const option_group groups[] = {
+        {"verify", rows, 5, take_verify, &v}, several_group(&v.several), common_group(&v.common)};
+    command_line line = {.command = "verify",
+                         .summary = "is this device right? every kernel variant on hard cases",
+                         .example = "clattn verify --device cpu",
+                         .groups = groups,
+                         .group_count = 3};
+    session s = {0};
+    int status = options_parse(&line, argc, argv), ran = 0;
+    if (status >= 0) return status;
+    status = refuse_together(&v);
+    if (status >= 0) return status;
+    v.rows = json_array();
+    const bool together = v.several.devices || v.several.deal_given;
+    progress_begin(&v.progress, "verify", v.common.quiet, count_work(&v, together), 0.0);
+    if (together) status = run_several(&v), ran = 1;
+    for (int i = 0; i < VARIANTS && !together; i++) {
+        if (!wanted(&v, variants[i].name, NULL)) continue;
+        ran++;
+        status = run_variant(&v, &s, i);
+        if (status >= 0) break;
+    }
+    if (status < 0 && ran == 0)
+        status =
+            tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
+    if (status < 0 && !v.family && v.counts[0] + v.counts[1] + v.counts[2] == 0)
+        status =
+            tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
+                       v.only, variants[0].name);
+    if (status < 0) status = finish(&v);
+    json_decref(v.rows);
+    return status;
+}
