@@ -3,7 +3,7 @@
 #include "device/context.h"
 
 #include "attention/mods/mods.h"
-#include "device/chain.h"
+#include "launch/chain.h"
 #include "base/host.h"
 #include "device/pointer.h"
 #include "probe/probe.h"

@@ -6,7 +6,7 @@
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
 # variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
-# CLATTN_AARCH64=FOLDER holds a tree of tests/aarch64.sh, which --all then uses; without one that step is skipped.
+# CLATTN_AARCH64=FOLDER holds a tree of tests/package/aarch64.sh, which --all then uses; without one that step is skipped.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.
 set -u
@@ -37,41 +37,41 @@ fi
 step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
-later "verify: hard cases in every kernel" sh tests/check_verify.sh build
-later "Oclgrind: races and bounds" sh tests/check_oclgrind.sh build
-later "bench and compare" sh tests/check_bench.sh build
-later "a newcomer's walk: every line of README and --help" python3 tests/check_walk.py build
-later "program: real layers, refusals, JSON" sh tests/check_program.sh build
-later "options: each with its effect, checks that check" sh tests/check_options.sh build
-later "options: what is refused" sh tests/check_refusals.sh build
-later "answers: JSON, full disks, progress" python3 tests/check_answers.py build
-later "tuned rows, batches of cases, settings in turns" sh tests/check_tune.sh build
-later "ONNX's own cases" sh tests/check_onnx.sh build
-later "help, manual pages, completions" sh tests/check_shells.sh build
-later "decode reads K and V once" sh tests/check_decode_loads.sh build
-later "folders of published kinds of models, by numpy" python3 tests/check_models.py build
-later "a left OpenCL object fails its suite" sh tests/check_layer.sh build
-later "exported symbols" sh tests/check_exports.sh build
-later "Python module" sh tests/check_python.sh build
-later "install; pkg-config, CMake and Meson consume it" sh tests/check_install.sh build
-later "examples" sh tests/check_examples.sh build
-later "header alone as C11 and C++17, README example" sh tests/check_header.sh build
-later "kernels alone through clang" sh tests/check_kernels.sh
-later "includes run downward, files and functions stay short" python3 tests/check_structure.py
-later "what is counted" sh tests/check_steps.sh
-later "the cost model of several ranks" python3 tests/check_scale.py
-later "formatting" sh tests/check_format.sh build
-later "one door to OpenCL, CLBlast and the system" sh tests/check_doors.sh
-later "no OpenCL platform" sh tests/check_no_platform.sh build
-later "no OpenCL loader, no CLBlast" sh tests/check_no_loader.sh build
+later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build
+later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build
+later "bench and compare" sh tests/program/check_bench.sh build
+later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
+later "program: real layers, refusals, JSON" sh tests/program/check_program.sh build
+later "options: each with its effect, checks that check" sh tests/program/check_options.sh build
+later "options: what is refused" sh tests/program/check_refusals.sh build
+later "answers: JSON, full disks, progress" python3 tests/program/check_answers.py build
+later "tuned rows, batches of cases, settings in turns" sh tests/program/check_tune.sh build
+later "ONNX's own cases" sh tests/onnx/check_onnx.sh build
+later "help, manual pages, completions" sh tests/program/check_shells.sh build
+later "decode reads K and V once" sh tests/kernels/check_decode_loads.sh build
+later "folders of published kinds of models, by numpy" python3 tests/program/check_models.py build
+later "a left OpenCL object fails its suite" sh tests/cl_layer/check_layer.sh build
+later "exported symbols" sh tests/package/check_exports.sh build
+later "Python module" sh tests/python/check_python.sh build
+later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_install.sh build
+later "examples" sh tests/package/check_examples.sh build
+later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
+later "kernels alone through clang" sh tests/kernels/check_kernels.sh
+later "includes run downward, files and functions stay short" python3 tests/source/check_structure.py
+later "what is counted" sh tests/source/check_steps.sh
+later "the cost model of several ranks" python3 tests/mpi/check_scale.py
+later "formatting" sh tests/source/check_format.sh build
+later "one door to OpenCL, CLBlast and the system" sh tests/source/check_doors.sh
+later "no OpenCL platform" sh tests/package/check_no_platform.sh build
+later "no OpenCL loader, no CLBlast" sh tests/package/check_no_loader.sh build
 if [ $all = on ]; then
-    later "ThreadSanitizer" sh tests/check_threads.sh build/threads
-    later "published models' layers, once more by numpy" python3 tests/check_presets.py build
-    later "report: a page, and what a browser makes of it" sh tests/check_report.sh build
-    later "bench/device.sh on this machine" sh tests/check_device.sh build
-    later "Windows: DLL, headers, and a run under Wine" sh tests/check_windows.sh
+    later "ThreadSanitizer" sh tests/package/check_threads.sh build/threads
+    later "published models' layers, once more by numpy" python3 tests/program/check_presets.py build
+    later "report: a page, and what a browser makes of it" sh tests/program/check_report.sh build
+    later "bench/device.sh on this machine" sh tests/program/check_device.sh build
+    later "Windows: DLL, headers, and a run under Wine" sh tests/package/check_windows.sh
     later "Mesa's rusticl" sh tests/rusticl.sh build
-    later "aarch64 through qemu" sh tests/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
+    later "aarch64 through qemu" sh tests/package/aarch64.sh "${CLATTN_AARCH64:-build/aarch64}" present
 fi
 run_queued
 suite "device, default" build device
@@ -80,10 +80,10 @@ step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_san
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind
-steps_of "fuzzers, 12 s each" sh tests/check_fuzzers.sh 12
+steps_of "fuzzers, 12 s each" sh tests/fuzz/check_fuzzers.sh 12
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
-    steps_of "kernels through the compilers of devices that are not here" sh tests/check_offline.sh build
+    steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build
     build_targets="clattn tests/libclattn_layer.so tests/test_layer tests/test_errors_layer tests/test_linear tests/test_errors_linear"
     step "build without CLBlast, linked with OpenCL" build_folder build/no-clblast -Dclblast=disabled -Dopencl=link
     build_targets=
@@ -91,7 +91,7 @@ if [ $all = on ]; then
     if wait $intel; then
         if [ "${CLATTN_INTEL:-on}" = full ]; then kind=everything; else kind=compiler; fi
         suite "device, Intel's CPU runtime" build $kind intel
-        step "ONNX's own cases, Intel's CPU runtime" sh tests/check_onnx.sh build intel
+        step "ONNX's own cases, Intel's CPU runtime" sh tests/onnx/check_onnx.sh build intel
     else
         tail -n 3 build/intel.log
         skip "device, Intel's CPU runtime"

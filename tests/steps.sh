@@ -158,7 +158,7 @@ suite() {
         env OCL_ICD_VENDORS="$PWD/build/intel/intel.icd" LD_LIBRARY_PATH="$PWD/build/intel/libraries" \
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     else
-        UBSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 LSAN_OPTIONS="suppressions=$PWD/tests/leaks.supp:print_suppressions=0" \
+        UBSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 LSAN_OPTIONS="suppressions=$PWD/tests/support/leaks.supp:print_suppressions=0" \
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 --wrapper "$PWD/tests/look_again.sh" -q "$@" >/dev/null 2>&1
     fi
     status=$?

@@ -12,7 +12,7 @@
 //   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
 // and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
 // that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
-// tests/check_decode_loads.sh counts the loads that compiled code makes.
+// tests/kernels/check_decode_loads.sh counts the loads that compiled code makes.
 //
 // Called by the decode path; with splits > 1 out and lse are float32 partial results for combine.cl. Not here: returned
 // weights and taps. Global size: (splits * passes * WORK_GROUP, Hkv, B).

@@ -28,7 +28,7 @@
  *     that is being compiled, or a probe that is running.
  *   - Several queues on PoCL: Debian's 3.1, which is built with assertions, has ended the process by one of them
  *     (pocl_release_dlhandle_cache) where threads with a queue each used kernels for the first time at once: 4 of 32 runs of
- *     tests/test_threads.c without kept kernels, on a busy machine. With one queue that was not seen.
+ *     tests/runtime/test_threads.c without kept kernels, on a busy machine. With one queue that was not seen.
  *   - Processes: where nothing of OpenCL was called yet, by whomever, a process may fork and use the library in parent
  *     and children. Later a child lacks the driver's threads: names, versions and views are all that it may ask for,
  *     and contexts are the parent's. A library that was loaded by hand may be unloaded once its contexts are

@@ -53,8 +53,9 @@ struct clattn_context {
     atomic_bool large_refused; // its compiler takes no option for them (program_build.c)
     atomic_bool binaries_told; // why its driver is asked for none (program_build.c)
     char *clblast_path;        // the caller's; NULL: where the module is looked for
-    _Atomic(const struct clblast_calls *) clblast; // layer/projection/clblast_module.h; NULL: nobody looked yet
-    bool clblast_used;                             // it holds programs of this cl_context
+    _Atomic(const struct clblast_calls *)
+        clblast;       // layer/projection/clblast_module.h; NULL: nobody looked yet
+    bool clblast_used; // it holds programs of this cl_context
 
     struct pace *pace;           // device/pace.h
     struct pool *pool;           // device/pool.h

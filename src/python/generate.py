@@ -2,7 +2,7 @@
 """Write clattn.py: the parts one behind the other, with the structs, enums and functions of the public header at the mark of the first.
     generate.py OUT LIBRARY INSTALLED LIBDIR PART.py... HEADER...    the folders where the module and the library will lie
 Reads what the header uses of C, and refuses what it does not know, as it does an array in host memory whose comment does not begin
-with its length, such as [B]: the module compares lengths. tests/check_python.py compares the result with a C compiler."""
+with its length, such as [B]: the module compares lengths. tests/python/check_python.py compares the result with a C compiler."""
 import os
 import re
 import sys

@@ -12,7 +12,7 @@ The file holds 4-bit weights; they become float32, and lie on the device once.
 
 Of a prompt of 5 tokens and 40 more, on PoCL 3.1 (Zen 5), with logits up to 38.2: those of the prompt at once are within 5.2e-5 of what
 transformers 5.23 computes in float32, those of the 40 steps within 9.3e-5; of its float64, 4.9e-5 and 3.1e-5 (its own float32: 8.9e-5).
-The 40 tokens are those that transformers chooses. tests/check_decoder.py BUILD MODEL.gguf compares with float64 in numpy."""
+The 40 tokens are those that transformers chooses. tests/python/check_decoder.py BUILD MODEL.gguf compares with float64 in numpy."""
 import sys
 import time
 

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "plan/families/family.h"
 #include "plan/planner.h"
 

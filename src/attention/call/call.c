@@ -10,7 +10,7 @@
 #include "attention/mods/mods.h"
 #include "base/bytes.h"
 #include "base/host.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "plan/families/family.h"
 #include "plan/planner.h"
 

@@ -8,7 +8,7 @@
 #include "attention/kv/ragged.h"
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "plan/cascade.h"
 #include "plan/variant.h"
 

@@ -5,7 +5,7 @@
 #include "attention/kv/append.h"
 #include "attention/call/views.h"
 #include "base/bytes.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "base/host.h"
 
 typedef struct append_job {

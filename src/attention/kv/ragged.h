@@ -5,7 +5,7 @@
 #define CLATTN_ATTENTION_KV_RAGGED_H
 #include <clattn/clattn.h>
 
-#include "device/chain.h"
+#include "launch/chain.h"
 
 struct call;
 

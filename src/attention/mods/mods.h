@@ -4,7 +4,7 @@
 #define CLATTN_ATTENTION_MODS_MODS_H
 #include "args/args.h"
 #include "attention/mods/mod_parse.h"
-#include "device/chain.h"
+#include "launch/chain.h"
 
 #define MOD_TYPES                                                                                            \
     (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16 | 1u << CLATTN_TYPE_BOOL |       \

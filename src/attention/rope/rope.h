@@ -3,7 +3,7 @@
 #ifndef CLATTN_ATTENTION_ROPE_ROPE_H
 #define CLATTN_ATTENTION_ROPE_ROPE_H
 #include "attention/call/tensor.h"
-#include "device/chain.h"
+#include "launch/chain.h"
 
 #define ROPE_MAX_POSITION (1 << 24) // float32 results are checked up to here
 

@@ -6,7 +6,7 @@
 #include "attention/rope/rope.h"
 #include "attention/call/views.h"
 #include "base/bytes.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "base/host.h"
 
 #define MOST_ROWS (INT32_MAX - 65536)

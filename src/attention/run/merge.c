@@ -1,7 +1,7 @@
 // merge.c: two partial results over disjoint keys become one.
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "device/pointer.h"
 
 typedef struct merge_job {

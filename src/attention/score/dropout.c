@@ -3,7 +3,7 @@
 
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "device/pointer.h"
 
 #define KEY_FLOPS 50.0 // of a key of the mask, about: a quarter of ten rounds

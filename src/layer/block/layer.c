@@ -7,7 +7,7 @@
 
 #include "attention/call/given.h"
 #include "base/bytes.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "layer/projection/projector.h"
 
 static void take_given(const layer *l, clattn_layer_params *p) {

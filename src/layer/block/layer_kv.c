@@ -3,7 +3,7 @@
 
 #include "attention/call/given.h"
 #include "base/bytes.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "layer/block/heads.h"
 #include "layer/projection/linear.h"
 #include "layer/projection/packed.h"

@@ -2,7 +2,7 @@
 // one workspace as [B, N, heads * size], which is what a projection writes; attention reads them as strided views, so no
 // pass over memory only moves heads.
 #include "base/bytes.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "layer/block/layer.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"

@@ -2,7 +2,7 @@
 // where the module is not found) the same functions say so.
 #ifndef CLATTN_LAYER_PROJECTION_CLBLAST_H
 #define CLATTN_LAYER_PROJECTION_CLBLAST_H
-#include "device/chain.h"
+#include "launch/chain.h"
 #include "layer/projection/clblast_module.h"
 
 // Whether there is one; looked for once a context. A line at CLATTN_LOG_INFO tells what was found or looked for.

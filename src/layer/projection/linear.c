@@ -4,7 +4,7 @@
 #include "layer/projection/linear.h"
 
 #include "device/pointer.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 

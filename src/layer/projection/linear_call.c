@@ -3,8 +3,8 @@
 #include <stdio.h>
 
 #include "attention/call/given.h"
-#include "device/entry.h"
-#include "device/workspace.h"
+#include "launch/entry.h"
+#include "launch/workspace.h"
 #include "layer/projection/packed.h"
 #include "layer/projection/projector.h"
 

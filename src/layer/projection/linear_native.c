@@ -3,7 +3,7 @@
 #include <string.h>
 
 #include "attention/call/views.h"
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "layer/projection/linear.h"
 #include "args/linear_args.h"
 #include "plan/families/family.h"

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "base/host.h"
 #include "program/kernels.h"
 #include "base/identity.h"

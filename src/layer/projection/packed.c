@@ -3,9 +3,9 @@
 
 #include <string.h>
 
-#include "device/entry.h"
+#include "launch/entry.h"
 #include "device/pointer.h"
-#include "device/workspace.h"
+#include "launch/workspace.h"
 #include "args/linear_args.h"
 
 #define LAYOUT "linear_matrix 1" // changes with every change of how weights lie packed

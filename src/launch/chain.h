@@ -1,0 +1,82 @@
+// chain.h: the commands of one call, each waiting for the one before, on an in-order or an out-of-order
+// queue. The first waits for the caller's events, the last one's event is the caller's. Also: launching a
+// kernel.
+#ifndef CLATTN_LAUNCH_CHAIN_H
+#define CLATTN_LAUNCH_CHAIN_H
+#include "device/pace.h"
+#include "device/pool.h"
+#include "program/program.h"
+
+typedef struct chain {
+    clattn_context *context;
+    cl_command_queue queue;
+    cl_uint wait_count;
+    const cl_event *wait_list;
+    cl_event last;                   // of the newest command, where events are needed (cla_chain_event)
+    bool in_order;                   // the queue itself orders the commands: only the first needs a wait list
+    bool keeps_times;                // the queue does, of each command that has an event
+    bool wants_event;                // the caller does; false at first
+    bool started;                    // a command was enqueued
+    pool_slot *loans;                // what the call has borrowed
+    const clattn_progress *progress; // the caller's, who hears of each launch that has `flops`; NULL: none
+    double done, total;              // operations of such launches
+    uint64_t waited_ns;              // when the newest command was one of them and was waited for, else 0
+} chain;
+
+#define LAUNCH_MAX_ARGS 27
+// Bytes of a launch's arguments: what OpenCL 1.2 asks of every full-profile device. A context is refused on a device
+// that takes fewer; who launches asserts that its own are no more.
+#define LAUNCH_MAX_BYTES 1024
+
+typedef struct launch {
+    program *program;
+    int count;
+    struct {
+        size_t bytes;
+        const void *value;
+        cl_mem pointer; // an address in place of the value (pointer.h)
+    } args[LAUNCH_MAX_ARGS];
+    size_t global[3], local[3]; // work-items of all and of a group
+    double flops;               // operations of all; 0: too few to count
+    bool early;      // of a call's rows, which were cut, not the last: too little of it may be seen by a mask
+    bool cuts_first; // the kernel finds its place in the first dimension by get_global_id, too
+} launch;
+
+// Begin a chain, after queue and wait list were checked: the queue is of the context's own cl_context and device.
+clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
+                              const cl_event *wait_list);
+
+// What a command that is not a launch does first: the tables must be there. Then its wait list, and where its event goes, NULL where none is needed; then chain_took
+// with that event.
+clattn_status cla_chain_write_tables(chain *c);
+void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list);
+cl_event *cla_chain_event(const chain *c, cl_event *event);
+void cla_chain_took(chain *c, cl_event event);
+
+// Memory of the context's pool (pool.h) until the chain ends: a table that holds these words for the commands to come;
+// scratch memory.
+clattn_status cla_chain_table(chain *c, const void *words, size_t bytes, cl_mem *table);
+clattn_status cla_chain_scratch(chain *c, uint64_t bytes, cl_mem *scratch);
+
+// From here on the chain waits for each launch that has `flops` and tells of it, after which the caller may cancel. Where the
+// work begins anew, what was told stays told: the share that is left is that of all.
+void cla_chain_hear(chain *c, const clattn_progress *progress, double total);
+// The newest command did so many operations, if somebody wants to hear of it: a launch tells by itself.
+clattn_status cla_chain_tell(chain *c, pace_rate *of, double flops);
+
+// End a chain: give back what it borrowed, hand the last event over, or make one where there is none. `status` passes
+// through.
+clattn_status cla_chain_end(chain *c, clattn_status status, cl_event *event);
+
+// Argument by value, and a memory object (NULL is allowed where the kernel does not touch it).
+void cla_launch_value(launch *l, const void *value, size_t bytes);
+void cla_launch_buffer(launch *l, const cl_mem *buffer);
+clattn_status cla_launch_enqueue(chain *c, const launch *l);
+
+// Work-items that know nothing of one another, of which the kernel ignores those past the end: the launch's grid, rounded
+// up to groups of at most the shape that is asked for. The program must be there.
+void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3], const size_t shape[3]);
+// The shape of such a group, from what a group may have in all and in each dimension.
+void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
+                      size_t group[3]);
+#endif

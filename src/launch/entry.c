@@ -1,0 +1,48 @@
+// entry.c: see entry.h.
+#include "launch/entry.h"
+
+static clattn_status check(const entry *e, clattn_context *context, const void *params, entry_purpose purpose,
+                           void *job) {
+    if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    TRY(cla_context_check(context));
+    return e->check(context, params, purpose, job);
+}
+
+clattn_status cla_entry_plan(const entry *e, clattn_context *context, const void *params, const void *result,
+                             const char *name, void *job) {
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (!result) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "%s: is NULL", name);
+    return check(e, context, params, ENTRY_PLAN, job);
+}
+
+clattn_status cla_entry_prepare(const entry *e, clattn_context *context, const void *params, void *job) {
+    clattn_status status;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    const unsigned begun = cla_mods_begin(context);
+    do {
+        status = check(e, context, params, ENTRY_PREPARE, job);
+        if (status == CLATTN_OK) status = e->prepare(job);
+    } while (status == ENTRY_PLAN_AGAIN);
+    cla_mods_end(context, begun);
+    return status;
+}
+
+clattn_status cla_entry_enqueue(const entry *e, clattn_context *context, const void *params,
+                                const entry_queue *at, void *job) {
+    if (at->event) *at->event = NULL;
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    chain steps;
+    clattn_status status;
+    TRY(cla_context_check(context));
+    TRY(cla_chain_begin(&steps, context, at->queue, at->wait_count, at->wait_list));
+    steps.wants_event = at->event != NULL;
+    if (!params) return cla_context_fail(context, CLATTN_INVALID_ARGUMENT, "params: is NULL");
+    const unsigned begun = cla_mods_begin(context);
+    do {
+        status = e->check(context, params, ENTRY_ENQUEUE, job);
+        if (status == CLATTN_OK) status = cla_chain_end(&steps, e->run(job, &steps), at->event);
+        if (e->release) e->release(job);
+    } while (status == ENTRY_PLAN_AGAIN);
+    cla_mods_end(context, begun);
+    return status;
+}

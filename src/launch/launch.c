@@ -1,0 +1,142 @@
+// launch.c: launches onto a chain (chain.h): arguments, the shape of a grid, and the slices that a large one is cut into.
+#include <math.h>
+
+#include "launch/chain.h"
+#include "device/pointer.h"
+
+void cla_launch_value(launch *l, const void *value, size_t bytes) {
+    l->args[l->count].bytes = bytes;
+    l->args[l->count].pointer = NULL;
+    l->args[l->count++].value = value;
+}
+
+void cla_launch_buffer(launch *l, const cl_mem *buffer) {
+    l->args[l->count].bytes = sizeof *buffer;
+    l->args[l->count].pointer = cla_pointer_kind(*buffer) ? *buffer : NULL;
+    l->args[l->count++].value = *buffer ? buffer : NULL;
+}
+
+typedef struct grid_part {
+    size_t offset[3], size[3];
+} grid_part;
+
+static cl_int set_and_enqueue(chain *c, const launch *l, cl_kernel kernel, const grid_part *part,
+                              cl_event *event, const char **call) {
+    cl_uint wait_count;
+    const cl_event *wait_list;
+    cla_chain_waits(c, &wait_count, &wait_list);
+    *call = "clSetKernelArg";
+    for (int i = 0; i < l->count; i++) {
+        const cl_mem pointer = l->args[i].pointer;
+        const cl_int code = pointer ? cla_pointer_set(c->context, kernel, (cl_uint)i, pointer, call)
+                                    : clSetKernelArg(kernel, (cl_uint)i, l->args[i].bytes, l->args[i].value);
+        if (code != CL_SUCCESS) return code;
+    }
+    *call = "clEnqueueNDRangeKernel";
+    return clEnqueueNDRangeKernel(c->queue, kernel, 3,
+                                  part->offset[0] || part->offset[1] || part->offset[2] ? part->offset : NULL,
+                                  part->size, l->local, wait_count, wait_list, event);
+}
+
+static clattn_status enqueue_part(chain *c, const launch *l, const grid_part *part, bool timed) {
+    const char *call = "";
+    cl_event event = NULL, *wanted = cla_chain_event(c, &event);
+    cl_kernel kernel;
+    TRY(cla_program_take_kernel(c->context, l->program, &kernel));
+    const cl_int code = set_and_enqueue(c, l, kernel, part, timed ? &event : wanted, &call);
+    cla_program_give_kernel(l->program, kernel);
+    if (code != CL_SUCCESS) return cla_context_fail_opencl(c->context, code, call);
+    cla_chain_took(c, event);
+    if (l->flops == 0.0) c->waited_ns = 0;
+    cla_context_mark_run(c->context);
+    return CLATTN_OK;
+}
+
+// A part that is large: when it ends is kept, unless another's end is. `before`: operations of the launch's other parts.
+static clattn_status enqueue_timed(chain *c, const launch *l, const grid_part *part, double flops,
+                                   double before, uint64_t start_ns) {
+    if (!cla_pace_begin(c->context)) return enqueue_part(c, l, part, false);
+    const clattn_status status = enqueue_part(c, l, part, true);
+    const pace_timed timed = {.event = status == CLATTN_OK ? c->last : NULL,
+                              .of = &l->program->rate,
+                              .flops = c->keeps_times ? flops : before + flops,
+                              .start_ns = c->keeps_times ? 0 : start_ns};
+    cla_pace_end(c->context, &timed);
+    return status;
+}
+
+static double flops_of(const launch *l, const grid_part *part) {
+    double flops = l->flops;
+    for (int i = 0; i < 3; i++) flops *= (double)part->size[i] / (double)l->global[i];
+    return flops;
+}
+
+static size_t size_at(size_t all, size_t at, size_t step) {
+    return all - at < step ? all - at : step;
+}
+
+// A device may take no more than what every device must.
+static clattn_status check_arguments(const chain *c, const launch *l) {
+    const uint64_t most = c->context->capabilities.max_argument_bytes;
+    uint64_t bytes = 0;
+    for (int i = 0; i < l->count; i++) bytes += l->args[i].bytes;
+    if (bytes <= most) return CLATTN_OK;
+    return cla_context_fail(
+        c->context, CLATTN_UNSUPPORTED, "kernel %s: its arguments have %llu bytes, the device takes %llu",
+        clattn_kernel_sources[l->program->spec.id].name, (unsigned long long)bytes, (unsigned long long)most);
+}
+
+// The last part that is whole, where the grid is cut so: of a mask that hides more from the first rows it does the most.
+static bool is_last_whole(const launch *l, const grid_part *part, const size_t step[3]) {
+    for (int i = 0; i < 3; i++)
+        if (part->size[i] != step[i] || l->global[i] - part->offset[i] >= 2 * step[i]) return false;
+    return true;
+}
+
+clattn_status cla_launch_enqueue(chain *c, const launch *l) {
+    TRY(check_arguments(c, l));
+    TRY(cla_chain_write_tables(c));
+    const size_t *all = l->global;
+    const double most = cla_pace_most(c->context, &l->program->rate, c->progress != NULL);
+    const uint64_t start_ns =
+        most < INFINITY ? cla_os_time_ns() : 0; // where no launch is too large, none is timed
+    double before = 0.0;
+    size_t step[3];
+    cla_pace_cut(all, l->local, l->cuts_first, l->flops, most, step);
+    for (size_t z = 0; z < all[2]; z += step[2])
+        for (size_t y = 0; y < all[1]; y += step[1])
+            for (size_t x = 0; x < all[0]; x += step[0]) {
+                const grid_part part = {
+                    {x, y, z},
+                    {size_at(all[0], x, step[0]), size_at(all[1], y, step[1]), size_at(all[2], z, step[2])}};
+                const double flops = flops_of(l, &part);
+                const bool timed =
+                    !c->progress && !l->early && flops >= most / 4 && is_last_whole(l, &part, step);
+                TRY(timed ? enqueue_timed(c, l, &part, flops, before, start_ns)
+                          : enqueue_part(c, l, &part, false));
+                before += flops;
+                TRY(cla_chain_tell(c, &l->program->rate, flops));
+            }
+    return CLATTN_OK;
+}
+
+void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
+                      size_t group[3]) {
+    uint64_t left = most ? most : 1;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t limit = most_of[i] < left ? most_of[i] : left;
+        size_t n = 1;
+        while (n < shape[i] && n < items[i] && 2 * n <= limit) n *= 2;
+        group[i] = n;
+        left /= n;
+    }
+}
+
+void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3],
+                      const size_t shape[3]) {
+    const clattn_capabilities *device = &context->capabilities;
+    const uint64_t allowed = l->program->group_limit;
+    cla_launch_group(items, shape, allowed < device->max_work_group ? allowed : device->max_work_group,
+                     device->max_work_item, l->local);
+    for (int i = 0; i < 3; i++) l->global[i] = (items[i] + l->local[i] - 1) / l->local[i] * l->local[i];
+}

@@ -1,0 +1,294 @@
+// test_append.c: clattn_append_enqueue: rows into a cache, linear and circular, of every pair of types, int8 with scales, keys
+// turned on the way; nothing else of the cache changes. Leaves out what is refused (test_errors_append.c) and attention that
+// appends (test_append_attention.c).
+#include "support/case_assert.h"
+#include "support/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/device/budget.h"
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
+
+enum { BATCH = 2, HEADS = 3, ROWS = 5, CAPACITY = 13, SIZE = 24, SIZE_V = 17 };
+
+typedef struct appending {
+    clattn_type type, kept; // of the rows, of the cache
+    enum layout layout;
+    bool circular, no_k, no_v;
+    bool has_starts, has_lengths;
+    int32_t start, starts[BATCH], lengths[BATCH];
+    clattn_rope rope;
+    const double *positions; // [1 or 3][BATCH][ROWS]; NULL: counted
+} appending;
+
+// Keys, or values: the rows, the cache and its scales, and what both should hold afterwards.
+typedef struct side {
+    int64_t size;
+    double *rows, *cache, *scales;
+    struct guarded rows_of, cache_of, scales_of;
+} side;
+
+static int64_t start_of(const appending *a, int64_t b) {
+    return a->has_starts ? a->starts[b] : a->start;
+}
+
+static void bind_side(const appending *a, side *s, int64_t size, uint64_t seed) {
+    struct random random = {seed};
+    const struct guarded_shape rows = {a->type, 4, {BATCH, HEADS, ROWS, size}, a->layout},
+                               cache = {a->kept, 4, {BATCH, HEADS, CAPACITY, size}, a->layout},
+                               scales = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, a->layout};
+    s->size = size;
+    s->rows = case_random(&random, BATCH * HEADS * ROWS * size, a->type, 2);
+    s->cache =
+        case_random(&random, BATCH * HEADS * CAPACITY * size, a->kept, a->kept == CLATTN_TYPE_I8 ? 100 : 2);
+    s->scales = case_random(&random, BATCH * HEADS * CAPACITY, CLATTN_TYPE_F32, 1);
+    for (int64_t n = 0; a->kept == CLATTN_TYPE_I8 && n < BATCH * HEADS * CAPACITY * size; n++)
+        s->cache[n] = nearbyint(s->cache[n]);
+    s->rows_of = guarded_input(harness_place(), &rows, s->rows);
+    s->cache_of = guarded_in_out(harness_place(), &cache, s->cache);
+    if (a->kept == CLATTN_TYPE_I8) s->scales_of = guarded_in_out(harness_place(), &scales, s->scales);
+}
+
+static void free_side(side *s) {
+    guarded_release(&s->rows_of);
+    guarded_release(&s->cache_of);
+    guarded_release(&s->scales_of);
+    free(s->rows);
+    free(s->cache);
+    free(s->scales);
+}
+
+static void turn_row(const appending *a, int64_t b, int64_t r, double *row) {
+    const double counted = (double)(a->rope.position + start_of(a, b) + r);
+    double position[3] = {counted, counted, counted};
+    for (int axis = 0; a->positions && axis < (reference_has_sections(&a->rope) ? 3 : 1); axis++)
+        position[axis] = a->positions[(axis * BATCH + b) * ROWS + r];
+    reference_rope(&a->rope, row, SIZE, position);
+}
+
+// One row as the cache should hold it, and its scale.
+static void store_row(const appending *a, const double *row, int64_t size, double *to, double *scale) {
+    double largest = 0;
+    for (int64_t d = 0; d < size; d++) largest = fmax(largest, fabs(row[d]));
+    *scale = (double)((float)largest / 127.0f);
+    for (int64_t d = 0; d < size; d++) {
+        to[d] = a->kept != CLATTN_TYPE_I8 ? storage_round(a->kept, row[d])
+                : *scale > 0              ? nearbyint((double)((float)row[d] / (float)*scale))
+                                          : 0;
+    }
+}
+
+// What the cache should hold, in s->cache and s->scales.
+static void append_rows(const appending *a, side *s, bool keys) {
+    double row[SIZE];
+    for (int64_t n = 0; n < BATCH * HEADS * ROWS; n++) {
+        const int64_t r = n % ROWS, head = n / ROWS, b = head / HEADS;
+        if (a->has_lengths && r >= a->lengths[b]) continue;
+        const int64_t to = head * CAPACITY + (start_of(a, b) + r) % CAPACITY;
+        memcpy(row, s->rows + n * s->size, (size_t)s->size * sizeof *row);
+        if (keys && a->rope.layout != CLATTN_ROPE_NONE) turn_row(a, b, r, row);
+        store_row(a, row, s->size, s->cache + to * s->size, &s->scales[to]);
+    }
+}
+
+// With RoPE the device's cosines are float32: a step of the type, and of int8 an integer, may be off.
+static void check_side(const appending *a, side *s, const char *what) {
+    const int64_t rows = BATCH * HEADS * CAPACITY, count = rows * s->size;
+    double *got = reference_alloc(count), *scales = reference_alloc(rows), step = 0;
+    ck_assert_msg(guarded_read(&s->cache_of, harness()->queue, got), "%s: bytes around the cache changed",
+                  what);
+    ck_assert_msg(guarded_intact(&s->rows_of, harness()->queue), "%s: the rows changed", what);
+    if (a->kept == CLATTN_TYPE_I8)
+        ck_assert_msg(guarded_read(&s->scales_of, harness()->queue, scales),
+                      "%s: bytes around scales changed", what);
+    for (int64_t n = 0; n < count; n++) {
+        if (a->rope.layout != CLATTN_ROPE_NONE)
+            step = a->kept == CLATTN_TYPE_I8 ? 1 : 2 * storage_roundoff(a->kept) * 3 + 2e-6;
+        ck_assert_msg(fabs(got[n] - s->cache[n]) <= step, "%s: element %lld is %.9g, should be %.9g", what,
+                      (long long)n, got[n], s->cache[n]);
+    }
+    for (int64_t n = 0; a->kept == CLATTN_TYPE_I8 && n < rows; n++)
+        ck_assert_msg(fabs(scales[n] - s->scales[n]) <= 1e-6 * fabs(s->scales[n]),
+                      "%s: scale %lld is %.9g, not %.9g", what, (long long)n, scales[n], s->scales[n]);
+    free(got);
+    free(scales);
+}
+
+static void run(const appending *a, const char *what) {
+    side k = {0}, v = {0};
+    struct guarded positions = {0};
+    bind_side(a, &k, SIZE, 1), bind_side(a, &v, SIZE_V, 2);
+    clattn_append_params p = {.start = a->start, .circular = a->circular, .rope = a->rope};
+    if (!a->no_k) p.k_new = k.rows_of.view, p.k = k.cache_of.view, p.k_scale = k.scales_of.view;
+    if (!a->no_v) p.v_new = v.rows_of.view, p.v = v.cache_of.view, p.v_scale = v.scales_of.view;
+    if (a->has_starts) p.starts = a->starts;
+    if (a->has_lengths) p.lengths = a->lengths;
+    if (a->positions) {
+        const bool three = reference_has_sections(&a->rope);
+        const struct guarded_shape one = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, a->layout},
+                                   axes = {CLATTN_TYPE_I32, 3, {3, BATCH, ROWS}, a->layout};
+        positions = guarded_input(harness_place(), three ? &axes : &one, a->positions);
+        p.rope.positions = positions.view;
+    }
+    harness_log_clear();
+    ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s: %s", what, harness_log_text());
+    if (!a->no_k) append_rows(a, &k, true);
+    if (!a->no_v) append_rows(a, &v, false);
+    appending plain = *a;
+    plain.rope.layout = CLATTN_ROPE_NONE;
+    check_side(a, &k, what);
+    check_side(&plain, &v, what);
+    guarded_release(&positions);
+    free_side(&k);
+    free_side(&v);
+}
+
+START_TEST(storage_types) {
+    static const clattn_type types[][2] = {
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F32},  {CLATTN_TYPE_F32, CLATTN_TYPE_F16},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_I8},   {CLATTN_TYPE_F16, CLATTN_TYPE_BF16},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_F32}, {CLATTN_TYPE_BF16, CLATTN_TYPE_I8}};
+    for (int n = 0; n < 12; n++) {
+        const appending a = {.type = types[n / 2][0],
+                             .kept = types[n / 2][1],
+                             .layout = (enum layout)(n % LAYOUT_COUNT),
+                             .start = n % 9};
+        run(&a, "types");
+    }
+}
+END_TEST
+
+// Each item its own start and number of rows, and around the end.
+START_TEST(starts) {
+    for (int n = 0; n < 16; n++) {
+        appending a = {.layout = (enum layout)(n % LAYOUT_COUNT),
+                       .kept = n / 8 ? CLATTN_TYPE_I8 : CLATTN_TYPE_F32};
+        a.has_starts = n & 1, a.has_lengths = n & 2, a.circular = n & 4;
+        a.start = a.has_starts ? 0 : a.circular ? 1000 : CAPACITY - ROWS;
+        a.starts[0] = a.circular ? CAPACITY - 2 : 3, a.starts[1] = CAPACITY - ROWS;
+        a.lengths[0] = 0, a.lengths[1] = 4;
+        run(&a, "starts");
+    }
+}
+END_TEST
+
+START_TEST(one_side) {
+    for (int n = 0; n < 4; n++) {
+        const appending a = {
+            .no_k = n % 2 == 0, .no_v = n % 2 == 1, .kept = n / 2 ? CLATTN_TYPE_I8 : CLATTN_TYPE_F32};
+        run(&a, "one side");
+    }
+}
+END_TEST
+
+START_TEST(turned) {
+    static const int32_t sections[][3] = {{0, 0, 0}, {4, 5, 3}, {3, 4, 5}};
+    double positions[3 * BATCH * ROWS];
+    struct random random = {3};
+    for (int n = 0; n < 3 * BATCH * ROWS; n++) positions[n] = floor(random_uniform(&random, -0x1p20, 0x1p20));
+    for (int n = 0; n < 12; n++) {
+        appending a = {.kept = n % 3 == 0   ? CLATTN_TYPE_I8
+                               : n % 3 == 1 ? CLATTN_TYPE_F32
+                                            : CLATTN_TYPE_BF16,
+                       .layout = (enum layout)(n % LAYOUT_COUNT),
+                       .has_starts = true,
+                       .starts = {2, 7},
+                       .circular = n % 4 == 0,
+                       .rope = {.layout = n % 2 ? CLATTN_ROPE_HALF : CLATTN_ROPE_INTERLEAVED}};
+        if (n < 6) {
+            a.rope.position = n < 3 ? 1000000 : -5;
+            a.rope.rotary_dim = 10;
+            a.rope.scaling = CLATTN_ROPE_SCALING_YARN;
+            a.rope.factor = 4, a.rope.original_length = 4096;
+        } else {
+            a.positions = positions;
+            memcpy(a.rope.sections, sections[n % 3], sizeof sections[0]);
+            a.rope.sections_interleaved = n % 3 == 2;
+        }
+        run(&a, "turned");
+    }
+}
+END_TEST
+
+// Rows of zeros, and rows that hold what int8 cannot.
+START_TEST(hostile_rows) {
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 1, 4, SIZE}, LAYOUT_DENSE},
+                               cache = {CLATTN_TYPE_I8, 4, {1, 1, 4, SIZE}, LAYOUT_DENSE},
+                               scales = {CLATTN_TYPE_F32, 3, {1, 1, 4}, LAYOUT_DENSE};
+    double x[4 * SIZE] = {0}, got[4 * SIZE], scale[4];
+    x[SIZE + 3] = (double)NAN, x[2 * SIZE + SIZE - 1] = (double)INFINITY, x[3 * SIZE] = 127;
+    for (int d = 1; d < SIZE; d++) x[3 * SIZE + d] = d - 10.5; // ties
+    struct guarded from = guarded_input(harness_place(), &rows, x),
+                   to = guarded_output(harness_place(), &cache),
+                   of = guarded_output(harness_place(), &scales);
+    const clattn_append_params p = {.k_new = from.view, .k = to.view, .k_scale = of.view};
+    ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK,
+                  "%s", harness_log_text());
+    ck_assert(guarded_read(&to, harness()->queue, got) && guarded_read(&of, harness()->queue, scale));
+    ck_assert_double_eq(scale[0], 0);
+    for (int d = 0; d < SIZE; d++) {
+        ck_assert_double_eq(got[d], 0);
+        ck_assert_msg(isnan(got[SIZE + d] * scale[1]) && isnan(got[2 * SIZE + d] * scale[2]),
+                      "column %d is a number", d);
+        ck_assert_double_eq(got[3 * SIZE + d], nearbyint(x[3 * SIZE + d]));
+    }
+    guarded_release(&from);
+    guarded_release(&to);
+    guarded_release(&of);
+}
+END_TEST
+
+START_TEST(sizes_of_zero) {
+    for (int axis = 0; axis < 3; axis++) {
+        const appending a = {0};
+        side k = {0};
+        bind_side(&a, &k, SIZE, 1);
+        clattn_append_params p = {.k_new = k.rows_of.view, .k = k.cache_of.view};
+        p.k_new.shape[axis] = 0;
+        if (axis < 2) p.k.shape[axis] = 0;
+        ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                          CLATTN_OK,
+                      "%s", harness_log_text());
+        p.k_new.buffer = NULL; // which has no elements
+        ck_assert_msg(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                          CLATTN_OK,
+                      "%s", harness_log_text());
+        ck_assert(guarded_intact(&k.cache_of, harness()->queue));
+        free_side(&k);
+    }
+}
+END_TEST
+
+static bool hear(void *user, double done) {
+    return *(double *)user = done, true;
+}
+
+START_TEST(waits_and_tells) {
+    const appending a = {.kept = CLATTN_TYPE_F32};
+    side k = {0};
+    bind_side(&a, &k, SIZE, 1);
+    double done = 0;
+    const clattn_progress progress = {hear, &done};
+    clattn_append_params p = {.k_new = k.rows_of.view, .k = k.cache_of.view};
+    cl_event gate = harness_gate(), event = NULL;
+    ck_assert(clattn_append_prepare(harness()->context, &p) == CLATTN_OK);
+    ck_assert(clattn_append_enqueue(harness()->context, harness()->queue, &p, 1, &gate, &event) == CLATTN_OK);
+    harness_open_gate(gate, event, harness()->queue);
+    p.progress = &progress;
+    ck_assert(clattn_append_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) == CLATTN_OK);
+    ck_assert_double_eq(done, 1.0);
+    free_side(&k);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {storage_types, starts,        one_side,        turned,
+                                  hostile_rows,  sizes_of_zero, waits_and_tells, NULL};
+    Suite *suite = suite_create("append");
+    harness_add(suite, "append", tests);
+    return harness_run(suite);
+}

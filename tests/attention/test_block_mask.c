@@ -1,0 +1,198 @@
+// test_block_mask.c: block masks: what the device writes, that kernels pass over what is empty and are right with the rest, and
+// what is refused. Leaves out the masks and expressions they are made of (test_masks.c, test_mods.c).
+#include "support/case_assert.h"
+#include "support/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+
+static struct test_case base(const char *name) {
+    return (struct test_case){
+        .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 150, .n_kv = 333, .head_dim = 32};
+}
+
+START_TEST(with_block_masks) {
+    struct test_case test = base("block mask");
+    test.seed = (uint64_t)_i;
+    test.mods = test.blocks = true;
+    test.score.window = true, test.score.window_left = 100, test.score.window_right = 60;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    if (_i == 1) test.mask.rank = 2, test.mods = false;
+    case_assert_kernels(&test);
+}
+END_TEST
+
+// Of keys behind a past and in pages, whose sizes the masks take, too.
+START_TEST(of_other_places) {
+    struct test_case test = base("block mask of a past");
+    test.mask.rank = 3, test.blocks = true;
+    if (_i == 0)
+        test.has_past = true, test.past = 200;
+    else
+        test.page_size = 9, test.ragged = CASE_RAGGED_CACHE;
+    case_assert(&test);
+}
+END_TEST
+
+// Few rows: heads that share keys and whose blocks differ or not, splits of the keys to which visible blocks are dealt, some of
+// them none; a NaN in every key that is hidden.
+START_TEST(decode_with_block_masks) {
+    struct test_case test = base("block mask, few rows");
+    test.seed = (uint64_t)_i; // of even ones all heads have one block mask
+    test.n_q = _i < 2 ? 1 : 5, test.n_kv = 700, test.blocks = true;
+    test.splits = _i == 1 ? 3 : _i == 3 ? 16 : 0;
+    test.kernel = CLATTN_KERNEL_DECODE;
+    test.contents = CASE_HIDDEN_NAN;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    if (_i % 2 == 0) {
+        test.mods = test.score.window = true;
+        test.score.window_left = 100, test.score.window_right = -1;
+    } else {
+        test.mask.rank = 3;
+        test.score.softcap = 2.5f;
+    }
+    case_assert(&test);
+}
+END_TEST
+
+// The same blocks beside a text that hides nothing: what they call empty is passed over.
+static void assert_passes_over(struct case_arrays *a, const clattn_tensor *blocks, clattn_kernel kernel,
+                               int32_t splits) {
+    struct case_result with, without;
+    a->params.score.mask_mod = "true";
+    a->params.score.block_mask = *blocks;
+    a->params.kernel = kernel, a->params.splits = splits;
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, a, NULL), CLATTN_OK);
+    with = case_collect(a, harness()->queue, NULL);
+    a->params.score.block_mask = (clattn_tensor){0};
+    ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, a, NULL), CLATTN_OK);
+    without = case_collect(a, harness()->queue, NULL);
+    // Row 0 has the keys of one block, without it all.
+    ck_assert_msg(with.lse[0] < without.lse[0] - 0.1, "kernel %d: %g, without blocks %g", (int)kernel,
+                  with.lse[0], without.lse[0]);
+    case_result_free(&with);
+    case_result_free(&without);
+}
+
+// What the device writes, and that kernels believe it.
+START_TEST(block_masks_themselves) {
+    struct test_case test = base("blocks");
+    test.n_q = 130, test.n_kv = 200, test.heads = test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 1, 3, 4}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
+    static const double expected[] = {1, 0, 0, 0, 2, 1, 0, 0, 2, 2, 1, 0};
+    double got[12];
+    a.params.score.mask_mod = "j <= i";
+    a.params.score.block_mask = blocks.view;
+    clattn_attention_params sizes = a.params; // without buffers, and scales of a type that has them
+    sizes.q.buffer = sizes.kv.k.buffer = sizes.kv.v.buffer = sizes.out.buffer = sizes.lse.buffer = NULL;
+    sizes.kv.k.type = sizes.kv.v.type = CLATTN_TYPE_I8;
+    cl_event done = NULL;
+    ck_assert_int_eq(clattn_block_mask_enqueue(harness()->context, harness()->queue, &sizes, 0, NULL, &done),
+                     CLATTN_OK);
+    ck_assert_int_eq(clWaitForEvents(1, &done), CL_SUCCESS);
+    clReleaseEvent(done);
+    ck_assert(guarded_read(&blocks, harness()->queue, got));
+    for (int n = 0; n < 12; n++) ck_assert_msg(got[n] == expected[n], "block %d holds %g", n, got[n]);
+
+    assert_passes_over(&a, &blocks.view, CLATTN_KERNEL_FLASH, 0);
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(decode_passes_over) {
+    struct test_case test = base("blocks, few rows");
+    test.n_q = 3, test.n_kv = 200, test.heads = 4, test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 1, 1, 4}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
+    a.params.score.mask_mod = "j / 64 == 2";
+    a.params.score.block_mask = blocks.view;
+    ck_assert_int_eq(
+        clattn_block_mask_enqueue(harness()->context, harness()->queue, &a.params, 0, NULL, NULL), CLATTN_OK);
+    clFinish(harness()->queue);
+    for (int splits = 0; splits < 4; splits++)
+        assert_passes_over(&a, &blocks.view, CLATTN_KERNEL_DECODE, splits);
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Rows of a pass whose heads see different blocks.
+START_TEST(decode_of_heads_that_differ) {
+    struct test_case test = base("blocks of heads");
+    test.n_q = 2, test.n_kv = 300, test.heads = 8, test.kv_heads = 2, test.batch = 1;
+    struct case_data *data = case_make(&test);
+    struct case_arrays a;
+    case_bind(data, harness_place(), &a);
+    const struct guarded_shape shape = {CLATTN_TYPE_BOOL, 4, {1, 8, 1, 5}, LAYOUT_PADDED};
+    struct guarded blocks = guarded_output(harness_place(), &shape);
+    struct case_result with, without;
+    a.params.score.mask_mod = "j / 64 == h % 4 || j == 299";
+    a.params.kernel = CLATTN_KERNEL_DECODE;
+    for (int splits = 0; splits < 4; splits++) {
+        a.params.splits = splits;
+        a.params.score.block_mask = (clattn_tensor){0};
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        without = case_collect(&a, harness()->queue, NULL);
+        a.params.score.block_mask = blocks.view;
+        ck_assert_int_eq(
+            clattn_block_mask_enqueue(harness()->context, harness()->queue, &a.params, 0, NULL, NULL),
+            CLATTN_OK);
+        clFinish(harness()->queue);
+        ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &a, NULL), CLATTN_OK);
+        with = case_collect(&a, harness()->queue, NULL);
+        for (int n = 0; n < 16; n++)
+            ck_assert_msg(fabs(with.lse[n] - without.lse[n]) < 1e-5, "splits %d, row %d: %g, without %g",
+                          splits, n, with.lse[n], without.lse[n]);
+        case_result_free(&with);
+        case_result_free(&without);
+    }
+    guarded_release(&blocks);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(block_masks_are_refused) {
+    clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, CLATTN_TYPE_F32, 1, 2, 100, 16)};
+    const int64_t good[] = {1, 2, 2, 2}, wrong[] = {1, 2, 2, 3};
+    p.out = p.kv.k = p.kv.v = p.q;
+    clattn_plan plan;
+    p.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, good);
+    harness_log_clear();
+    harness_assert_refused("alone", clattn_attention_plan(harness()->context, &p, &plan),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+    p.score.mask_mod = "j <= i";
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &p, &plan), CLATTN_OK);
+    p.score.block_mask = clattn_tensor_dense(NULL, CLATTN_TYPE_BOOL, 4, wrong);
+    harness_log_clear();
+    harness_assert_refused("size", clattn_attention_plan(harness()->context, &p, &plan),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+    p.score.block_mask = (clattn_tensor){0};
+    harness_log_clear();
+    harness_assert_refused("absent",
+                           clattn_block_mask_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL),
+                           CLATTN_INVALID_ARGUMENT, "block_mask: ");
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("block mask");
+    TCase *all =
+        harness_add(suite, "block masks",
+                    (const TTest *const[]){block_masks_themselves, decode_passes_over,
+                                           decode_of_heads_that_differ, block_masks_are_refused, NULL});
+    tcase_add_loop_test(all, with_block_masks, 0, 2);
+    tcase_add_loop_test(all, of_other_places, 0, 2);
+    tcase_add_loop_test(all, decode_with_block_masks, 0, 4);
+    return harness_run(suite);
+}

@@ -1,0 +1,68 @@
+// test_case.c: the hard cases (evidence/sets/hard_cases.h) with every kernel: a row that is added there is run here, by
+// verify and by its name. Leaves out vectors of other widths, which verify forces.
+//
+//   build/tests/test_case attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3      runs one case, as does CLATTN_TEST_CASE
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/case_assert.h"
+#include "evidence/sets/hard_cases.h"
+
+static struct test_case named;
+
+// With CLATTN_TEST_CASES=share a case is run by the planner's choice and by one kernel of the others, which they take in turns: by all
+// of them it is compiled for minutes.
+static bool in_share(int index, int kernel) {
+    const char *wanted = getenv("CLATTN_TEST_CASES");
+    return wanted == NULL || strcmp(wanted, "share") != 0 || kernel == CLATTN_KERNEL_AUTO ||
+           kernel == 1 + index % (CLATTN_KERNEL_COUNT - 1);
+}
+
+// Unfused and the planner's choice take every case, but that unfused reads a shared past for each item; flash and decode may
+// refuse what they cannot do.
+START_TEST(with_every_kernel) {
+    const struct test_case test = hard_case(_i);
+    for (int kernel = 0; kernel < CLATTN_KERNEL_COUNT; kernel++) {
+        char why[512] = "", name[CASE_NAME_SIZE];
+        if (test.kernel != CLATTN_KERNEL_AUTO && kernel != (int)test.kernel) continue;
+        if (test.kernel == CLATTN_KERNEL_AUTO && !in_share(_i, kernel)) continue;
+        struct case_data *data = case_make(&test);
+        case_retype(data);
+        data->test.kernel = (clattn_kernel)kernel;
+        struct case_result got = case_run(data, harness()->queue);
+        const bool may_refuse = kernel == CLATTN_KERNEL_DECODE ||
+                                (kernel == CLATTN_KERNEL_UNFUSED && test.cascade == CLATTN_CASCADE_ALWAYS) ||
+                                (kernel == CLATTN_KERNEL_FLASH && (test.weights || test.scores));
+        const bool refused =
+            may_refuse && test.kernel == CLATTN_KERNEL_AUTO && got.status == CLATTN_UNSUPPORTED;
+        const bool good = refused || case_agrees(data, &got, why, sizeof why);
+        case_result_free(&got);
+        ck_assert_msg(good, "%s: %s: %s", test.name, case_name(&data->test, name), why);
+        case_free(data);
+    }
+}
+END_TEST
+
+START_TEST(one_case) {
+    case_assert(&named);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const char *name = argc > 1 ? argv[1] : getenv("CLATTN_TEST_CASE");
+    Suite *suite = suite_create("cases");
+    const TTest *const one[] = {name != NULL ? one_case : NULL, NULL};
+    TCase *group = harness_add(suite, "hard", one);
+    char why[256];
+    if (name == NULL) {
+        tcase_add_loop_test(group, with_every_kernel, 0, hard_case_count);
+    } else if (hard_case_find(name) >= 0) {
+        named = hard_case(hard_case_find(name));
+    } else if (!case_parse(name, &named, why)) {
+        fprintf(stderr, "%s: %s\n", name, why);
+        return 2;
+    }
+    if (named.name == NULL) named.name = name;
+    return harness_run(suite);
+}

@@ -1,0 +1,260 @@
+// test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
+// reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
+#include "support/case_assert.h"
+#include "evidence/reference/storage.h"
+#include "support/harness.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define ROWS 12
+#define KEYS 33
+#define SIZE 32
+
+static const int32_t two_q_lengths[] = {12, 5};
+static const int32_t two_kv_lengths[] = {33, 17};
+
+static struct case_data *make(const char *name) {
+    struct test_case test = {
+        .name = name, .batch = 2, .heads = 2, .n_q = ROWS, .n_kv = KEYS, .head_dim = SIZE};
+    return case_make(&test);
+}
+
+// Fill row n of every head with one value.
+static void fill_row(double *data, int64_t rows, int64_t n, double value) {
+    for (int64_t bh = 0; bh < 4; bh++)
+        for (int64_t d = 0; d < SIZE; d++) data[(bh * rows + n) * SIZE + d] = value;
+}
+
+static void fill(double *data, int64_t count, double value) {
+    for (int64_t n = 0; n < count; n++) data[n] = value;
+}
+
+static void finish(struct case_data *data) {
+    case_assert_data_kernels(data);
+    case_free(data);
+}
+
+START_TEST(nan_beyond_lengths) {
+    struct case_data *data = make("NaN beyond the lengths");
+    data->test.score.q_lengths = two_q_lengths;
+    data->test.score.kv_lengths = two_kv_lengths;
+    for (int64_t n = 0; n < 2 * KEYS * SIZE; n++) {
+        bool beyond = n / SIZE % KEYS >= two_kv_lengths[1];
+        if (beyond) data->k[2 * KEYS * SIZE + n] = data->v[2 * KEYS * SIZE + n] = (double)NAN;
+    }
+    for (int64_t n = 0; n < 2 * ROWS * SIZE; n++)
+        if (n / SIZE % ROWS >= two_q_lengths[1]) data->q[2 * ROWS * SIZE + n] = (double)NAN;
+    finish(data);
+}
+END_TEST
+
+// A key that causality, a window or a mask hides is NaN in K and V.
+START_TEST(nan_in_hidden_keys) {
+    struct case_data *data = make("NaN in a hidden key");
+    for (int64_t j = ROWS; j < KEYS; j++) {
+        fill_row(data->k, KEYS, j, (double)NAN);
+        fill_row(data->v, KEYS, j, (double)NAN);
+    }
+    data->test.score.causal = true;
+    case_assert_data_kernels(data);
+    data->test.score.causal = false;
+    data->test.score.window = true;
+    data->test.score.window_left = 3;
+    finish(data);
+    data = case_make(&(struct test_case){.name = "NaN in a masked key",
+                                         .batch = 2,
+                                         .heads = 2,
+                                         .n_q = ROWS,
+                                         .n_kv = KEYS,
+                                         .head_dim = SIZE,
+                                         .mask = {.rank = 2}});
+    for (int64_t i = 0; i < ROWS; i++) data->mask[i * KEYS + 6] = 0;
+    fill_row(data->k, KEYS, 6, (double)NAN);
+    fill_row(data->v, KEYS, 6, (double)NAN);
+    finish(data);
+}
+END_TEST
+
+// NaN that is seen is not hidden; rows that do not see it are right.
+START_TEST(nan_in_seen_keys) {
+    struct case_data *data = make("NaN in a key that later rows see");
+    data->test.score.causal = true;
+    fill_row(data->k, KEYS, 7, (double)NAN);
+    finish(data);
+    data = make("NaN in a value that later rows see");
+    data->test.score.causal = true;
+    for (int64_t bh = 0; bh < 4; bh++) data->v[(bh * KEYS + 7) * SIZE + 3] = (double)NAN;
+    data->v[(1 * KEYS + 2) * SIZE + 4] = (double)INFINITY;
+    finish(data);
+    data = make("NaN in one query row");
+    fill_row(data->q, ROWS, 4, (double)NAN);
+    finish(data);
+}
+END_TEST
+
+START_TEST(huge_equal_scores) {
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct case_data *data = make("equal huge scores");
+        fill(data->q, 4 * ROWS * SIZE, 1000);
+        fill(data->k, 4 * KEYS * SIZE, 1000.0 * sign);
+        finish(data);
+    }
+}
+END_TEST
+
+// One key so far ahead that the others underflow to nothing.
+START_TEST(one_dominant_key) {
+    struct case_data *data = make("one dominant key");
+    fill(data->q, 4 * ROWS * SIZE, 50);
+    for (int64_t j = 0; j < KEYS; j++) fill_row(data->k, KEYS, j, -(double)j);
+    fill_row(data->k, KEYS, 20, 50);
+    finish(data);
+}
+END_TEST
+
+// Maxima that grow or fall from block to block of keys, so that what was summed is rescaled time and again, or never.
+START_TEST(rising_scores) {
+    for (int sign = -1; sign <= 1; sign += 2) {
+        struct test_case test = {.name = sign > 0 ? "rising scores" : "falling scores", .heads = 2};
+        test.n_q = ROWS, test.n_kv = 200, test.head_dim = SIZE;
+        test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_BF16;
+        struct case_data *data = case_make(&test);
+        fill(data->q, 2 * ROWS * SIZE, 1);
+        for (int64_t n = 0; n < 2 * 200 * SIZE; n++)
+            data->k[n] = storage_round(CLATTN_TYPE_BF16, 0.02 * sign * (double)(n / SIZE % 200));
+        finish(data);
+    }
+}
+END_TEST
+
+START_TEST(infinite_bias) {
+    struct test_case test = {.name = "-inf by bias", .batch = 2, .heads = 2, .n_q = ROWS, .n_kv = KEYS};
+    test.head_dim = SIZE;
+    test.bias.rank = 2;
+    for (int sinks = 0; sinks < 2; sinks++) {
+        if (sinks) test.hosts = CASE_HOST_BIT(CASE_SINKS);
+        struct case_data *data = case_make(&test);
+        for (int64_t j = 0; j < KEYS; j++) data->bias[5 * KEYS + j] = -(double)INFINITY;
+        for (int64_t i = 0; i < ROWS; i++) data->bias[i * KEYS + 9] = -(double)INFINITY;
+        for (int64_t j = 1; j < KEYS; j++) data->bias[6 * KEYS + j] = -(double)INFINITY;
+        finish(data);
+    }
+}
+END_TEST
+
+START_TEST(huge_sinks) {
+    struct test_case test = {.name = "huge sink", .heads = 2, .n_q = ROWS, .n_kv = KEYS, .head_dim = SIZE};
+    test.hosts = CASE_HOST_BIT(CASE_SINKS);
+    struct case_data *data = case_make(&test);
+    data->floats[CASE_SINKS][0] = 1e4f;
+    data->floats[CASE_SINKS][1] = -1e4f;
+    finish(data);
+}
+END_TEST
+
+// A device may flush float32 denormals to 0, so the result is right within the smallest normal number.
+START_TEST(denormals) {
+    for (int n = 0; n < 3; n++) {
+        struct case_data *data = make("denormals");
+        data->test.kernel = case_kernel(n);
+        fill(data->q, 4 * ROWS * SIZE, 1e-40);
+        fill(data->k, 4 * KEYS * SIZE, 1e-40);
+        fill(data->v, 4 * KEYS * SIZE, 3e-39);
+        struct case_result got = case_run(data, harness()->queue);
+        ck_assert_msg(got.status == CLATTN_OK && got.intact, "%s", harness_log_text());
+        for (int64_t c = 0; c < 4 * ROWS * SIZE; c++)
+            ck_assert_msg(fabs(got.out[c] - 3e-39) < 1.2e-38, "out %g of denormals", got.out[c]);
+        for (int64_t c = 0; c < 4 * ROWS; c++) ck_assert_double_eq_tol(got.lse[c], log(KEYS), 1e-6);
+        case_result_free(&got);
+        case_free(data);
+    }
+}
+END_TEST
+
+// Denormals of f16 are ordinary numbers once loaded as float32.
+START_TEST(half_denormals) {
+    struct test_case test = {
+        .name = "f16 denormals", .heads = 2, .n_q = ROWS, .n_kv = KEYS, .head_dim = SIZE};
+    test.kv_type = CLATTN_TYPE_F16;
+    struct case_data *data = case_make(&test);
+    for (int64_t n = 0; n < 2 * KEYS * SIZE; n++) data->v[n] = ldexp((double)(n % 37 + 1), -24);
+    finish(data);
+}
+END_TEST
+
+START_TEST(ones_give_one) {
+    struct case_data *data = make("V = 1");
+    fill(data->v, 4 * KEYS * SIZE, 1);
+    case_retype(data);
+    for (int n = 0; n < 3; n++) {
+        data->test.kernel = case_kernel(n);
+        struct case_result got = case_run(data, harness()->queue);
+        for (int64_t c = 0; c < 4 * ROWS * SIZE; c++) ck_assert_double_eq_tol(got.out[c], 1, 2e-6);
+        case_result_free(&got);
+    }
+    case_free(data);
+}
+END_TEST
+
+// Key j moves to place (j * 10) mod 33 with its value: 10 and 33 have no common divisor.
+START_TEST(permuted_keys) {
+    struct case_data *data = make("permuted keys"), *moved = make("permuted keys");
+    for (int64_t n = 0; n < 4 * KEYS * SIZE; n++) {
+        int64_t j = n / SIZE % KEYS, to = n + (j * 10 % KEYS - j) * SIZE;
+        moved->k[to] = data->k[n];
+        moved->v[to] = data->v[n];
+    }
+    for (int n = 0; n < 3; n++) {
+        data->test.kernel = moved->test.kernel = case_kernel(n);
+        struct case_result a = case_run(data, harness()->queue), b = case_run(moved, harness()->queue);
+        for (int64_t c = 0; c < 4 * ROWS * SIZE; c++) ck_assert_double_eq_tol(a.out[c], b.out[c], 5e-6);
+        for (int64_t c = 0; c < 4 * ROWS; c++) ck_assert_double_eq_tol(a.lse[c], b.lse[c], 5e-6);
+        case_result_free(&a);
+        case_result_free(&b);
+    }
+    case_free(data);
+    case_free(moved);
+}
+END_TEST
+
+START_TEST(same_bits_fifty_times) {
+    for (int n = 0; n < 4; n++) {
+        struct test_case test = {.name = "same bits",
+                                 .heads = 3,
+                                 .n_q = n < 3 ? 65 : 2,
+                                 .n_kv = n < 3 ? 127 : 1030,
+                                 .head_dim = SIZE};
+        test.score.causal = true;
+        test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+        test.kernel = n < 3 ? case_kernel(n) : CLATTN_KERNEL_DECODE;
+        struct case_data *data = case_make(&test);
+        case_retype(data);
+        struct case_result first = case_run(data, harness()->queue);
+        ck_assert_int_eq(first.status, CLATTN_OK);
+        const size_t rows = 3 * (size_t)test.n_q;
+        for (int again = 1; again < 50; again++) {
+            struct case_result got = case_run(data, harness()->queue);
+            ck_assert_mem_eq(got.out, first.out, rows * SIZE * sizeof *got.out);
+            ck_assert_mem_eq(got.lse, first.lse, rows * sizeof *got.lse);
+            case_result_free(&got);
+        }
+        case_result_free(&first);
+        case_free(data);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const nan[] = {nan_beyond_lengths, nan_in_hidden_keys, nan_in_seen_keys, NULL};
+    const TTest *const sizes[] = {huge_equal_scores, one_dominant_key, rising_scores,  infinite_bias,
+                                  huge_sinks,        denormals,        half_denormals, NULL};
+    const TTest *const identities[] = {ones_give_one, permuted_keys, same_bits_fifty_times, NULL};
+    Suite *suite = suite_create("hostile");
+    harness_add(suite, "NaN", nan);
+    harness_add(suite, "huge and tiny", sizes);
+    harness_add(suite, "identities", identities);
+    return harness_run(suite);
+}

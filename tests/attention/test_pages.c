@@ -1,0 +1,280 @@
+// test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
+// inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
+// been run; then one small case of each option that those do not have, and the calls of small_calls.h. Leaves out devices that do not work in the host's memory.
+#include "support/case_assert.h"
+#include "support/pages.h"
+#include "support/random_case.h"
+#include "support/small_calls.h"
+#include "support/strided_calls.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { CASES = 204, LONGEST = 4096 };
+
+static char at_work[CASE_NAME_SIZE] = "nothing yet";
+static const char *name_at_work(void) {
+    return at_work;
+}
+
+// What has been run, by path or projection and type of q, k and v.
+static int ran[CLATTN_KERNEL_COUNT][CLATTN_TYPE_COUNT][CLATTN_TYPE_COUNT], longest;
+static int projected[CLATTN_TYPE_COUNT], layers;
+
+// Whether a kernel reads and writes where the host's memory is: the guard pages are then around what it works on.
+static bool works_in_place(void) {
+    cl_int code;
+    int *memory = pages_memory(16), *seen = NULL;
+    ck_assert_ptr_nonnull(memory);
+    cl_mem buffer =
+        clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, 16, memory, &code);
+    harness_expect(code, "clCreateBuffer");
+    const int word = 77;
+    harness_expect(clEnqueueFillBuffer(harness()->queue, buffer, &word, sizeof word, 0, 16, 0, NULL, NULL),
+                   "fill");
+    harness_finish(harness()->queue);
+    seen = memory;
+    const bool in_place = seen[3] == word;
+    clReleaseMemObject(buffer);
+    pages_release(memory);
+    return in_place;
+}
+
+static cl_mem *workspace_of(struct case_arrays *a, size_t *bytes) {
+    clattn_context *c = harness()->context;
+    *bytes = 0;
+    clattn_status status;
+    if (a->op == CASE_LAYER)
+        status = clattn_layer_workspace(c, &a->layer, bytes);
+    else if (a->op == CASE_LINEAR)
+        status = clattn_linear_workspace(c, &a->linear, bytes);
+    else
+        status = clattn_attention_workspace(c, &a->params, bytes);
+    if (status != CLATTN_OK) *bytes = 0;
+    return a->op == CASE_LAYER    ? &a->layer.workspace
+           : a->op == CASE_LINEAR ? &a->linear.workspace
+                                  : &a->params.workspace;
+}
+
+static void note(const struct test_case *t, const struct case_arrays *a) {
+    clattn_plan plan;
+    if (t->op == CASE_ATTEND && clattn_attention_plan(harness()->context, &a->params, &plan) == CLATTN_OK)
+        ran[plan.kernel][t->q_type][t->kv_type]++;
+    if (t->op == CASE_LAYER || t->op == CASE_LINEAR)
+        projected[t->matrix_type]++, layers += t->op == CASE_LAYER;
+    if (t->n_q > longest) longest = (int)t->n_q;
+    if (t->n_kv > longest) longest = (int)t->n_kv;
+}
+
+// UNSUPPORTED is an answer, too: it is not counted.
+static void run(const struct test_case *test, int number) {
+    struct place place = *harness_place();
+    struct case_data *data = case_make(test);
+    struct case_arrays arrays;
+    struct case_verdict verdict = {.good = true};
+    size_t bytes;
+    void *memory = NULL;
+    case_name(&data->test, at_work);
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    pages_turn(number / RANDOM_KINDS % 2);
+    case_bind(data, &place, &arrays);
+    cl_mem *workspace = workspace_of(&arrays, &bytes);
+    if (bytes > 0) {
+        cl_int code;
+        pages_turn(0);
+        memory = pages_memory(bytes);
+        *workspace =
+            clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_USE_HOST_PTR, bytes, memory, &code);
+        harness_expect(code, "clCreateBuffer");
+    }
+    const clattn_status status = case_enqueue(place.context, place.queue, &arrays, NULL);
+    harness_finish(place.queue);
+    if (status == CLATTN_OK) {
+        note(&data->test, &arrays);
+        case_judge(data, &arrays, place.queue, &verdict);
+    }
+    if (bytes > 0) clReleaseMemObject(*workspace);
+    case_unbind(&arrays);
+    if (memory) pages_release(memory);
+    char text[256];
+    ck_assert_msg(status == CLATTN_OK || status == CLATTN_UNSUPPORTED, "%s: %s", at_work,
+                  place_message(&place, status, text));
+    ck_assert_msg(verdict.good, "%s: %s", at_work, verdict.why);
+    case_free(data);
+}
+
+START_TEST(random_cases) {
+    struct random r = {.state = 1 + (uint64_t)_i};
+    pages_watch(name_at_work);
+    if (!works_in_place()) return;
+    for (int n = _i; n < CASES; n += RANDOM_KINDS) {
+        const bool large = n / RANDOM_KINDS % 4 == 0;
+        const struct test_case test = random_case(&r, _i, large ? LONGEST : 300, large ? 3e7 : 3e6);
+        run(&test, n);
+    }
+}
+END_TEST
+
+START_TEST(all_were_seen) {
+    static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16, CLATTN_TYPE_I8};
+    if (!works_in_place()) return;
+    for (int path = CLATTN_KERNEL_UNFUSED; path < CLATTN_KERNEL_COUNT; path++)
+        for (int i = 0; i < 4; i++) {
+            int as_q = 0, as_kv = 0;
+            for (int j = 0; j < 4; j++)
+                as_q += ran[path][types[i]][types[j]], as_kv += ran[path][types[j]][types[i]];
+            ck_assert_msg(as_kv > 0 && (as_q > 0 || i == 3), "%s never ran with %s",
+                          clattn_kernel_name((clattn_kernel)path), clattn_type_name(types[i]));
+        }
+    for (int i = 0; i < 3; i++)
+        ck_assert_msg(projected[types[i]] > 0, "no projection with matrices of %s",
+                      clattn_type_name(types[i]));
+    ck_assert_msg(layers > 2, "%d layers", layers);
+    ck_assert_msg(longest > LONGEST / 2, "at most %d rows or keys", longest);
+}
+END_TEST
+
+// Where keys lie, who turns and drops what, what a caller's text reads; first those that any kernel of a forced family takes.
+static const char *const options[] = {
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d33-dv17-causal-lse-past30:30:7-kvlen37:9",
+    "attend-f16-b3-h4-hkv2-n3-nkv37-d40-causal-kvi8-lse-past30-sharedpast",
+    "attend-f32-b2-h4-hkv2-n5-nkv35-d33-dv17-causal-lse-pages7-kvlen35:9",
+    "attend-bf16-b2-h4-hkv2-n5-nkv48-d40-causal-lse-pages16-kvlen48:33-ropehalf",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-kvlen37:9-ropehalf-append5",
+    "decode-f16-b2-h4-hkv2-n1-nkv37-d33-dv17-causal-kvi8-lse-kvlen37:9-append1",
+    "attend-f32-b3-h4-hkv2-n19-nkv37-d33-dv17-causal-lse-qlen19:0:4-kvlen37:25:1-raggedhost",
+    "attend-bf16-b3-h4-hkv2-n7-nkv37-d40-causal-lse-qlen7:0:4-kvlen37:25:1-raggedgapsdevice",
+    "attend-f32-b3-h4-hkv2-n7-nkv37-d40-causal-lse-qlen7:0:4-kvlen37:25:1-raggedcachedevice",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-ropehalf-positions",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-ropeinterleaved-rotary24-positions-sectiont4-sectionh4-"
+    "sectionw4",
+    "attend-f32-b2-h4-hkv2-n5-nkv37-d40-causal-lse-alibi-dropout0.3:7",
+    "attend-f32-b1-h2-n70-nkv130-d33-causal-lse-maskqk-biasqk-alibi-mods-blocks",
+    "decode-f32-b1-h20-hkv1-n3-nkv37-d40-dv33-causal-latent-lse",
+    "layer-f32-b2-h4-hkv2-n9-d16-m37-causal-native-normheads-gateall-gatebias-ropehalf-positions",
+    "layer-bf16-b2-h4-hkv2-n9-nkv21-d16-m31-full-native-my40-normwidth-normplus-gateheads",
+    "layer-f32-b2-h4-hkv2-n9-nkv21-d16-m48-causal-native-ready-sinks-ropehalf"};
+
+static void run_at_both_ends(const char *name) {
+    struct test_case test;
+    char why[256] = "";
+    pages_watch(name_at_work);
+    if (!works_in_place()) return;
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    for (int side = 0; side < 2; side++) run(&test, side * RANDOM_KINDS);
+    test.layout = LAYOUT_SCATTERED;
+    for (int side = 0; side < 2; side++) test.seed += 77, run(&test, side * RANDOM_KINDS);
+}
+
+START_TEST(options_at_both_ends) {
+    run_at_both_ends(options[_i]);
+}
+END_TEST
+
+// Pasts of which fewer rows are used than there are, an item its own and shared, read once and by every item, for the rows of a
+// decoder and of a prefill: the own keys are then far fewer than past and own rows together. Every family runs them.
+static const char *const pasts[] = {
+    "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadealways",
+    "attend-bf16-b2-h4-hkv2-n33-nkv309-d64-causal-flash-lse-past300:260:260-sharedpast-cascadealways",
+    "attend-bf16-b2-h4-hkv2-n5-nkv301-d64-full-flash-lse-past300:30:30-sharedpast-cascadenever",
+    "attend-bf16-b2-h4-hkv2-n33-nkv309-d64-causal-flash-lse-past300:260:7",
+    "decode-bf16-b2-h4-hkv2-n1-nkv301-d64-full-decode-lse-past300:30:30-sharedpast-cascadealways",
+    "decode-bf16-b2-h4-hkv2-n1-nkv309-d64-full-decode-lse-past300:30:300"};
+
+START_TEST(pasts_at_both_ends) {
+    run_at_both_ends(pasts[_i]);
+}
+END_TEST
+
+START_TEST(small_calls) {
+    struct place place = *harness_place();
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    for (int side = 0; side < 2 && works_in_place(); side++) {
+        struct small_call call;
+        double written;
+        snprintf(at_work, sizeof at_work, "%s", small_names[_i]);
+        pages_turn(side);
+        small_open(&call, _i, &place);
+        ck_assert_int_eq(small_enqueue(&call, place.context, place.queue, 0, NULL, NULL), CLATTN_OK);
+        harness_finish(place.queue);
+        ck_assert(small_intact(&call, place.queue, &written));
+        small_close(&call);
+    }
+}
+END_TEST
+
+// Every call with every tensor that it takes, each of which lies somehow.
+START_TEST(scattered_calls) {
+    struct place place = *harness_place();
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    place.drawn = (uint64_t)_i;
+    for (int draw = 0; draw < 4 && works_in_place(); draw++) {
+        struct strided_call c;
+        pages_turn(draw % 2);
+        strided_open(&c, _i, false, &place);
+        snprintf(at_work, sizeof at_work, "%s, scattered", c.name);
+        for (int n = 0; n < c.count; n++) {
+            struct strided_tensor *t = &c.tensor[n];
+            struct guarded_shape shape = {t->view->type, t->view->rank, {0}, LAYOUT_SCATTERED};
+            memcpy(shape.shape, t->view->shape, sizeof shape.shape);
+            t->memory = !t->written ? guarded_input(&place, &shape, t->values)
+                        : t->read   ? guarded_in_out(&place, &shape, t->values)
+                                    : guarded_output(&place, &shape);
+            *t->view = t->memory.view;
+        }
+        ck_assert_int_eq(c.enqueue(&c, place.context, place.queue), CLATTN_OK);
+        harness_finish(place.queue);
+        for (int n = 0; n < c.count; n++) {
+            const struct strided_tensor *t = &c.tensor[n];
+            double *values = calloc((size_t)guarded_count(t->view), sizeof *values);
+            ck_assert_msg(t->written ? guarded_read(&t->memory, place.queue, values)
+                                     : guarded_intact(&t->memory, place.queue),
+                          "%s: bytes around %s changed", at_work, t->field);
+            free(values);
+        }
+        strided_close(&c);
+    }
+}
+END_TEST
+
+// Two partial results, at both ends.
+START_TEST(merges) {
+    if (!works_in_place()) return;
+    for (int n = 0; n < 6; n++) {
+        struct place place = *harness_place();
+        const clattn_type type = (clattn_type)(n / 2);
+        const struct guarded_shape out = {type, 4, {2, 3, 65, 33}, LAYOUT_DENSE},
+                                   lse = {CLATTN_TYPE_F32, 3, {2, 3, 65}, LAYOUT_DENSE};
+        double *numbers = calloc(2 * 3 * 65 * 33, sizeof *numbers);
+        snprintf(at_work, sizeof at_work, "merge of %s", clattn_type_name(type));
+        place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+        pages_turn(n % 2);
+        struct guarded all[4] = {guarded_in_out(&place, &out, numbers), guarded_in_out(&place, &lse, numbers),
+                                 guarded_input(&place, &out, numbers), guarded_input(&place, &lse, numbers)};
+        const clattn_merge_params p = {all[0].view, all[1].view, all[2].view, all[3].view};
+        ck_assert_int_eq(clattn_merge_enqueue(place.context, place.queue, &p, 0, NULL, NULL), CLATTN_OK);
+        harness_finish(place.queue);
+        for (int i = 0; i < 4; i++) guarded_release(&all[i]);
+        free(numbers);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const seen[] = {merges, all_were_seen, NULL};
+    Suite *suite = suite_create("pages");
+    TCase *group = harness_add(suite, "random", (const TTest *const[]){NULL});
+    tcase_add_loop_test(group, random_cases, 0, RANDOM_KINDS);
+    harness_add(suite, "after them", seen);
+    TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
+    tcase_add_loop_test(used, pasts_at_both_ends, 0, (int)(sizeof pasts / sizeof pasts[0]));
+    // With a tuned row their kernels compile for a minute: CK_RUN_CASE then asks for them.
+    const char *rows = getenv("CLATTN_TEST_ROWS");
+    if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
+    TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});
+    tcase_add_loop_test(each, options_at_both_ends, 0, (int)(sizeof options / sizeof options[0]));
+    tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
+    tcase_add_loop_test(each, scattered_calls, 0, strided_count);
+    return harness_run(suite);
+}

@@ -1,0 +1,246 @@
+// test_rope_alike.c: a key is turned alike by whoever turns it: every kernel of projections, CLBlast's way, a whole small layer in
+// one launch, and the steps of a decoder behind a prefill, against clattn_rope_enqueue on the same numbers, with every scaling
+// and a part of the head that is not turned. Weights are unit vectors, so that all projections make the same numbers before.
+#include "support/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+#include "evidence/device/guarded.h"
+#include "evidence/sets/random.h"
+#include "evidence/reference/reference.h"
+
+enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
+#define COUNT ((int64_t)WIDTH * ROWS)
+
+// A kernel, by tuned rows, and so many rows that it takes.
+static const struct {
+    const char *name, *tuned;
+    int64_t rows;
+    clattn_precision precision;
+} kernels[] = {{"linear_few_lanes", "linear_few_lanes :", 1, CLATTN_PRECISION_EXACT},
+               {"linear_few_lanes", "linear_few_lanes :", 9, CLATTN_PRECISION_EXACT},
+               {"linear_few_lanes", "linear_few_lanes : LANES=8", 35, CLATTN_PRECISION_EXACT},
+               {"linear_lanes", "linear_lanes :", PREFILL, CLATTN_PRECISION_EXACT},
+               {"linear_rows", "linear_rows :", 7, CLATTN_PRECISION_EXACT},
+               {"linear_tiles", "linear_tiles :", PREFILL, CLATTN_PRECISION_EXACT},
+               {"linear_matrix", "linear_matrix : MATRIX_ENGINE=1", PREFILL, CLATTN_PRECISION_SPLIT}};
+enum { KERNELS = sizeof kernels / sizeof kernels[0] };
+
+static const clattn_rope scalings[] = {
+    {.scaling = CLATTN_ROPE_SCALING_NONE},
+    {.scaling = CLATTN_ROPE_SCALING_LINEAR, .factor = 4},
+    {.scaling = CLATTN_ROPE_SCALING_NTK, .factor = 4},
+    {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 4, .original_length = 64},
+    {.scaling = CLATTN_ROPE_SCALING_YARN, .factor = 1, .original_length = 64, .attention_factor = 2},
+    {.scaling = CLATTN_ROPE_SCALING_LLAMA3, .factor = 8, .original_length = 64},
+    {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 64, .length = 300}};
+enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
+
+static clattn_rope rope_of(int way) {
+    clattn_rope rope = scalings[way / 4];
+    rope.layout = way % 2 ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
+    rope.rotary_dim = way % 4 < 2 ? 12 : 0;
+    rope.position = POSITION;
+    return rope;
+}
+
+// x, the matrix that leaves it as it is, and x turned, all [HEADS, ROWS, SIZE].
+typedef struct numbers {
+    struct guarded x, w, turned;
+    double *before, *after;
+} numbers;
+
+static void assert_ok(clattn_context *context, clattn_status status) {
+    char why[256] = "";
+    if (status != CLATTN_OK) clattn_context_last_error(context, why, sizeof why);
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), why);
+}
+
+// A row of x is all heads of a row.
+static clattn_tensor heads_of(const clattn_tensor *rows) {
+    clattn_tensor t = clattn_tensor_bshd(rows->buffer, rows->type, 1, HEADS, rows->shape[1], SIZE);
+    t.offset = rows->offset;
+    return t;
+}
+
+static numbers numbers_of(const clattn_rope *rope) {
+    struct random random = {3};
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE},
+                               heads = {CLATTN_TYPE_F32, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                               square = {CLATTN_TYPE_F32, 2, {WIDTH, WIDTH}, LAYOUT_DENSE};
+    double *x = reference_alloc(COUNT), *unit = reference_alloc(WIDTH * WIDTH);
+    numbers n = {.before = reference_alloc(COUNT), .after = reference_alloc(COUNT)};
+    for (int64_t i = 0; i < COUNT; i++) x[i] = (double)(float)random_uniform(&random, -1, 1);
+    for (int64_t i = 0; i < COUNT; i++)
+        n.before[i] = x[i / SIZE % ROWS * WIDTH + i / SIZE / ROWS * SIZE + i % SIZE];
+    for (int64_t i = 0; i < WIDTH * WIDTH; i++) unit[i] = i / WIDTH == i % WIDTH;
+    n.x = guarded_input(harness_place(), &rows, x);
+    n.w = guarded_input(harness_place(), &square, unit);
+    n.turned = guarded_output(harness_place(), &heads);
+    const clattn_rope_params p = {.x = heads_of(&n.x.view), .y = n.turned.view, .rope = *rope};
+    assert_ok(harness()->context,
+              clattn_rope_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
+    ck_assert(guarded_read(&n.turned, harness()->queue, n.after));
+    free(x);
+    free(unit);
+    return n;
+}
+
+static void release(numbers *n) {
+    guarded_release(&n->x), guarded_release(&n->w), guarded_release(&n->turned);
+    free(n->before), free(n->after);
+}
+
+// Rows [first, first + rows) of k are those that were turned alone: to an ulp of the two numbers that a turned one is made of,
+// and bit for bit where nothing turns. YaRN's factor is 1.14 where it is not given.
+static void assert_alike(const char *name, const numbers *n, const double *k, int64_t first, int64_t rows,
+                         const clattn_rope *rope) {
+    const int width = rope->rotary_dim ? rope->rotary_dim : SIZE;
+    const double amplitude = rope->attention_factor > 0 ? rope->attention_factor : 1.2;
+    for (int64_t h = 0; h < HEADS; h++)
+        for (int64_t at = 0; at < rows * SIZE; at++) {
+            const int d = (int)(at % SIZE);
+            const double want = n->after[(h * ROWS + first) * SIZE + at], is = k[h * rows * SIZE + at],
+                         most = d < width ? 2 * amplitude * 0x1p-23 : 0;
+            ck_assert_msg(fabs(want - is) <= most, "%s: head %d, row %d, number %d of %d turned: %g, not %g",
+                          name, (int)h, (int)(first + at / SIZE), d, width, is, want);
+            ck_assert_msg(d < width || is == n->before[(h * ROWS + first) * SIZE + at], "%s", name);
+        }
+}
+
+static clattn_context *open_with(const char *tuned) {
+    return harness_open((clattn_context_params){.context = harness()->opencl,
+                                                .log = harness_log(),
+                                                .tuned_rows = tuned,
+                                                .cache_dir = getenv("CLATTN_TEST_CACHE")});
+}
+
+static clattn_tensor some_rows(clattn_tensor x, int64_t first, int64_t rows) {
+    x.offset += first * x.stride[1];
+    x.shape[1] = rows;
+    return x;
+}
+
+// clattn_layer_kv_enqueue by each kernel.
+START_TEST(projections) {
+    clattn_context *context = open_with(kernels[_i].tuned);
+    const int64_t rows = kernels[_i].rows;
+    for (int way = 0; way < WAYS; way++) {
+        const clattn_rope rope = rope_of(way);
+        numbers n = numbers_of(&rope);
+        const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {1, HEADS, rows, SIZE}, LAYOUT_PADDED};
+        struct guarded k = guarded_output(harness_place(), &shape),
+                       v = guarded_output(harness_place(), &shape);
+        const clattn_tensor x = some_rows(n.x.view, 0, rows), w = n.w.view;
+        const clattn_linear_params of = {.x = x,
+                                         .w = w,
+                                         .out = x,
+                                         .projection = CLATTN_PROJECTION_NATIVE,
+                                         .precision = kernels[_i].precision};
+        clattn_linear_params planned = of;
+        clattn_linear_choice choice;
+        planned.x.buffer = planned.w.buffer = planned.out.buffer = NULL;
+        assert_ok(context, clattn_linear_plan(context, &planned, &choice));
+        ck_assert_str_eq(choice.kernel_name, kernels[_i].name);
+        const clattn_layer_kv_params p = {.y = x,
+                                          .wk = w,
+                                          .wv = w,
+                                          .k = k.view,
+                                          .v = v.view,
+                                          .rope = rope,
+                                          .precision = kernels[_i].precision};
+        assert_ok(context, clattn_layer_kv_enqueue(context, harness()->queue, &p, 0, NULL, NULL));
+        double *got = reference_alloc(COUNT);
+        ck_assert(guarded_read(&k, harness()->queue, got));
+        assert_alike(kernels[_i].name, &n, got, 0, rows, &rope);
+        free(got);
+        guarded_release(&k), guarded_release(&v), release(&n);
+    }
+    clattn_context_destroy(context);
+}
+END_TEST
+
+// A prefill and the steps of a decoder, by a layer that appends (0: native, 1: CLBlast), or by keys that are made before (2).
+START_TEST(prefill_and_steps) {
+    if (_i == 1 && !harness_has_clblast()) return;
+    for (int way = 0; way < WAYS; way++) {
+        const clattn_rope rope = rope_of(way);
+        numbers n = numbers_of(&rope);
+        const struct guarded_shape cache = {CLATTN_TYPE_F32, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                                   rows = {CLATTN_TYPE_F32, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE};
+        struct guarded k = guarded_output(harness_place(), &cache),
+                       v = guarded_output(harness_place(), &cache),
+                       out = guarded_output(harness_place(), &rows);
+        const clattn_tensor w = n.w.view;
+        for (int64_t first = 0, count = PREFILL; first < ROWS; first += count, count = first % 3 + 1) {
+            if (first + count > ROWS) count = ROWS - first;
+            const int32_t length = (int32_t)(first + count);
+            clattn_layer_params p = {.heads = HEADS, .wq = w, .wk = w, .wv = w, .wo = w, .rope = rope};
+            p.x = some_rows(n.x.view, first, count), p.out = some_rows(out.view, first, count);
+            p.kv.k = k.view, p.kv.v = v.view, p.append = true;
+            p.score.kv_lengths = &length, p.score.causal = true;
+            p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+            p.projection = _i ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
+            clattn_layer_kv_params made = {
+                .y = p.x, .wk = w, .wv = w, .k = k.view, .v = v.view, .rope = rope};
+            made.rope.position += first;
+            made.k.offset += first * SIZE, made.v.offset += first * SIZE;
+            made.k.shape[2] = made.v.shape[2] = count;
+            assert_ok(
+                harness()->context,
+                _i == 2 ? clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL)
+                        : clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
+        }
+        double *got = reference_alloc(COUNT);
+        ck_assert(guarded_read(&k, harness()->queue, got));
+        assert_alike("steps", &n, got, 0, ROWS, &rope);
+        free(got);
+        guarded_release(&k), guarded_release(&v), guarded_release(&out), release(&n);
+    }
+}
+END_TEST
+
+// A layer of few rows, which one launch does where it can: of one key a batch item the log-sum-exp is the score of its row and
+// itself. Native, and by CLBlast, whose keys attention turns.
+START_TEST(whole_layers) {
+    if (_i == 1 && !harness_has_clblast()) return;
+    for (int way = 0; way < WAYS; way++) {
+        const clattn_rope rope = rope_of(way);
+        numbers n = numbers_of(&rope);
+        const struct guarded_shape of_lse = {CLATTN_TYPE_F32, 3, {ROWS, HEADS, 1}, LAYOUT_DENSE},
+                                   rows = {CLATTN_TYPE_F32, 3, {ROWS, 1, WIDTH}, LAYOUT_DENSE};
+        struct guarded lse = guarded_output(harness_place(), &of_lse),
+                       out = guarded_output(harness_place(), &rows);
+        const clattn_tensor w = n.w.view;
+        clattn_layer_params p = {.heads = HEADS, .wq = w, .wk = w, .wv = w, .wo = w, .rope = rope};
+        p.x = n.x.view, p.out = out.view, p.lse = lse.view;
+        p.x.shape[0] = ROWS, p.x.shape[1] = 1, p.x.stride[0] = WIDTH;
+        p.score.scale = 1;
+        p.projection = _i ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
+        if (_i == 0) p.x.shape[0] = p.out.shape[0] = p.lse.shape[0] = 16;
+        assert_ok(harness()->context,
+                  clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
+        double got[ROWS * HEADS];
+        guarded_read(&lse, harness()->queue, got);
+        for (int64_t b = 0; b < p.x.shape[0]; b++)
+            for (int64_t h = 0; h < HEADS; h++) {
+                double want =
+                    0; // the first row's place, whoever's row it is: turns keep lengths but for the factor
+                for (int d = 0; d < SIZE; d++) want += pow(n.after[(h * ROWS + b) * SIZE + d], 2);
+                ck_assert_msg(fabs(got[b * HEADS + h] - want) <= 1e-5 * want, "item %d, head %d: %g, not %g",
+                              (int)b, (int)h, got[b * HEADS + h], want);
+            }
+        guarded_release(&lse), guarded_release(&out), release(&n);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("rope_alike");
+    TCase *group = harness_add(suite, "alike", (const TTest *const[]){NULL});
+    tcase_add_loop_test(group, projections, 0, KERNELS);
+    tcase_add_loop_test(group, prefill_and_steps, 0, 3);
+    tcase_add_loop_test(group, whole_layers, 0, 2);
+    return harness_run(suite);
+}

@@ -1,0 +1,57 @@
+// test_faults.c: every OpenCL call of the library and of CLBlast fails in turn, in this process, through the layer that
+// OPENCL_LAYERS names. What is used is faults_calls.c's and faults_contexts.c's, how it is judged faults.c's.
+#include "faults/faults.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static bool is_built(const struct subject *s) {
+    return !s->through_clblast || harness_has_clblast();
+}
+
+static void try_all(const struct subject *subjects) {
+    for (const struct subject *s = subjects; s->name != NULL; s++)
+        if (is_built(s)) faults_try(s);
+}
+
+START_TEST(calls_fail) {
+    try_all(faults_calls);
+}
+END_TEST
+
+// On a harness that has used no CLBlast, which would keep programs of other contexts for it.
+START_TEST(contexts_fail) {
+    harness_stop();
+    harness_start();
+    try_all(faults_contexts);
+}
+END_TEST
+
+int main(void) {
+    harness_set_guard(64);
+    harness_start();
+    if (faults_layer() == NULL) {
+        printf("skipped: OPENCL_LAYERS is not set, or the loader takes no layers\n");
+        harness_stop();
+        return HARNESS_SKIP;
+    }
+    Suite *suite = suite_create("faults");
+    harness_add(suite, "calls", (const TTest *const[]){calls_fail, NULL});
+    harness_add(suite, "contexts", (const TTest *const[]){contexts_fail, NULL});
+    faults_add_rules(suite);
+    SRunner *runner = srunner_create(suite);
+    srunner_set_fork_status(runner, CK_NOFORK);
+    srunner_run_all(runner, CK_NORMAL);
+    const int failed = srunner_ntests_failed(runner);
+    srunner_free(runner);
+    harness_stop();
+    struct layer_counts counts;
+    long objects = 0;
+    faults_layer()->count(&counts);
+    for (int kind = 0; kind < LAYER_KINDS; kind++) objects += counts.created[kind];
+    const struct fault_figures *f = faults_figures();
+    printf("%ld faults injected: %ld refused, %ld spared, %ld failed events; %ld contexts lost; %ld objects "
+           "counted\n",
+           f->injected, f->refused, f->spared, f->events, f->lost, objects);
+    return failed == 0 ? EXIT_SUCCESS : EXIT_FAILURE;
+}

@@ -1,0 +1,173 @@
+#!/bin/sh
+# The fuzzers (fuzz_*.c) under libFuzzer, AddressSanitizer and UBSan, two at a time: the program's readers and its command
+# line, the cache's entries, and the API on an OpenCL device.
+#   sh tests/fuzz/check_fuzzers.sh [SECONDS] [TARGET...]     20 seconds each by default, of all
+# A fuzzer first runs its seeds, tests/fuzz/seeds/TARGET, alone; each whose name begins with "good" must be accepted. Then
+# it runs for its time. One line for each says executions, how many were accepted, and the lines of the files under test
+# that were reached, against a floor. An input that ends a fuzzer stays in build/fuzz/TARGET and is named. A run of up to a
+# minute begins as all such runs do, so that a change is judged by nearly the same inputs everywhere; a longer one goes its own way.
+set -u
+top=$(pwd)
+. tests/driver.sh
+[ -n "${OCL_ICD_VENDORS:-}" ] || choose_driver || { echo "no driver: install pocl-opencl-icd or give CLATTN_DRIVERS"; exit 77; }
+work=$top/build/fuzz
+seconds=${1:-20}
+[ $# -gt 0 ] && shift
+clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
+profdata=$($clang -print-prog-name=llvm-profdata) cov=$($clang -print-prog-name=llvm-cov)
+sanitize=address,undefined,float-cast-overflow
+
+# Each target: what its floor counts, in percent of the lines, and the longest input.
+target_of() {
+    case $1 in
+    npy) floor=90 length=600 files="src/tool/files/npy.c src/tool/files/npy_header.c" ;;
+    safetensors) floor=92 length=1500 files="src/tool/files/safetensors.c src/tool/files/safetensors_index.c" ;;
+    tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/rows/tuned_find.c src/plan/families/families.c src/plan/variant.c" ;;
+    compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_by.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
+    tokens) floor=95 length=500 files="src/tool/files/tokens.c src/tool/heatmap/label.c" ;;
+    options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_list.c src/tool/bench/bench_cases.c src/evidence/case/case_parse.c" ;;
+    heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/heatmap_weights.c src/tool/heatmap/picture_out.c src/tool/heatmap/picture.c src/tool/heatmap/picture_draw.c src/tool/heatmap/picture_svg.c src/tool/heatmap/picture_terminal.c src/tool/heatmap/picture_png.c src/tool/heatmap/glyph.c" ;;
+    mods) floor=88 length=400 files="src/attention/mods/mods_text.c src/attention/mods/mod_parse.c src/attention/mods/mod_types.c src/attention/mods/mod_token.c src/attention/mods/mod_words.c src/attention/mods/mod_vector.c src/attention/mods/mod_scalar.c src/attention/mods/mod_form.c" ;;
+    cache) floor=86 length=1000 files="src/base/cache.c src/base/sha256.c" ;;
+    api) floor=68 length=100 files="src/attention/call/attention.c src/attention/call/call.c src/attention/call/tensor.c src/attention/score/score.c src/attention/kv/kv.c src/attention/rope/rope.c src/attention/run/merge.c src/layer/block/layer.c src/layer/block/layer_check.c src/layer/projection/linear.c src/layer/projection/linear_call.c src/attention/kv/append.c src/attention/kv/append_call.c src/attention/score/block_mask.c src/attention/score/dropout.c src/attention/kv/kv_append.c src/attention/kv/kv_places.c src/attention/mods/mods.c src/attention/mods/mods_text.c src/attention/kv/ragged.c src/attention/rope/rope_call.c src/attention/rope/rope_check.c src/layer/block/layer_kv.c" ;;
+    *) echo "no fuzzer $1: $all"; exit 2 ;;
+    esac
+}
+all="api options compare heatmap mods cache tuned npy safetensors tokens" # the slowest start first
+
+# The library, the evidence and the program, instrumented, as one archive; then the fuzzers.
+build() {
+    mkdir -p "$work/objects"
+    python3 cl/embed.py "$work/kernels.c" "$work/kernel_list.h" "$work/kernels.d" cl/*/*.cl || return 1
+    flags="-std=c11 -Wall -Werror -g -O1 -MMD -MP -D_POSIX_C_SOURCE=200809L -DCL_TARGET_OPENCL_VERSION=120 -DCL_USE_DEPRECATED_OPENCL_1_2_APIS"
+    flags="$flags -Iinclude -Isrc -Icl -Itests -I$work -fno-omit-frame-pointer -fprofile-instr-generate -fcoverage-mapping"
+    libraries="-ljansson -lOpenCL -lm -lpthread -ldl" wraps=
+    if echo '#include <png.h>' | $clang -E - >/dev/null 2>&1; then flags="$flags -DCLATTN_HAVE_PNG" libraries="$libraries -lpng"; fi
+    if fonts=$(pkg-config --cflags freetype2 fontconfig 2>/dev/null); then
+        flags="$flags -DCLATTN_HAVE_FONTS $fonts" libraries="$libraries $(pkg-config --libs freetype2 fontconfig)"
+    fi
+    for name in session_open session_open_rows session_devices file_write_parts file_write_whole; do
+        wraps="$wraps -Wl,--wrap=$name"
+    done
+    objects='' rules=$work/rules
+    : >"$rules"
+    for source in $(find src -name '*.c') tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
+        case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
+        object=$work/objects/$(echo "${source#"$work"/}" | tr / _ | sed 's/c$/o/')
+        objects="$objects $object"
+        printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" >>"$rules"
+    done
+    for target in $targets; do
+        # shellcheck disable=SC2086
+        printf '%s/fuzz_%s: tests/fuzz/fuzz_%s.c tests/fuzz/fuzz.c tests/fuzz/fuzz.h %s/library.a\n\t$(CC) $(FLAGS) -MF %s/objects/fuzz_%s.d -fsanitize=fuzzer,%s -o $@ tests/fuzz/fuzz_%s.c tests/fuzz/fuzz.c %s/library.a %s %s\n' \
+            "$work" $target $target "$work" "$work" $target "$sanitize" $target "$work" "$wraps" "$libraries" >>"$rules"
+    done
+    {
+        echo "CC = $clang"
+        echo "FLAGS = $flags -fno-sanitize-recover=all"
+        echo "all:$(for target in $targets; do printf ' %s/fuzz_%s' "$work" "$target"; done)"
+        printf '%s/library.a:%s\n\trm -f $@; ar rcs $@ $^\n' "$work" "$objects"
+        cat "$rules"
+        echo "-include $work/objects/*.d"
+    } >"$work/Makefile"
+    make -s -j2 -f "$work/Makefile" >"$work/build.log" 2>&1 || { tail -n 40 "$work/build.log"; return 1; }
+}
+
+# "N M" of a run: executions and how many were accepted; nothing where it did not end by itself.
+counts_of() { cat "$1" 2>/dev/null || echo "0 0"; }
+
+# Percent of the lines that the runs of a target reached.   $1 target
+coverage_of() {
+    "$profdata" merge -o "$work/$1/all.profdata" "$work/$1"/*.profraw || return 1
+    # shellcheck disable=SC2086
+    "$cov" export -summary-only -instr-profile "$work/$1/all.profdata" "$work/fuzz_$1" $files |
+        python3 -c 'import json, sys; print(int(json.load(sys.stdin)["data"][0]["totals"]["lines"]["percent"]))'
+}
+
+fail() { echo "FAIL  fuzzer $1"; exit 1; }
+
+# What stopped a run: the input that was kept, and where it was.   $1 target, $2 log
+tell_crash() {
+    found=$(find "$work/$1" -maxdepth 1 \( -name 'crash-*' -o -name 'leak-*' -o -name 'timeout-*' -o -name 'oom-*' \) | head -n 1)
+    grep -E 'ERROR|runtime error|SUMMARY|^ +#[0-9] ' "$2" | cut -c1-200 | head -n 20
+    fail "$1: stopped on ${found:-an input that was not kept}; its log is $2"
+}
+
+# One run, and once more where the leak checker itself gave up (look_again.sh), with no finding.   $1 log, then the command
+fuzz() {
+    said=$1
+    shift
+    "$@" >"$said" 2>&1 && return 0
+    grep -q 'LeakSanitizer has encountered a fatal error' "$said" || return 1
+    grep -Eq 'ERROR: (Address|Leak|libFuzzer)|runtime error|deadly signal' "$said" && return 1
+    rm -f "$place"/crash-* && "$@" >"$said" 2>&1
+}
+
+# One target, in a folder of memory where there is one.   $1 target
+run() {
+    target_of "$1"
+    place=$work/$1 seeds=$top/tests/fuzz/seeds/$1
+    rm -rf "$place"
+    mkdir -p "$place/corpus"
+    FUZZ_FOLDER=$(mktemp -d -p "$([ -w /dev/shm ] && echo /dev/shm || echo "$work")" clattn-fuzz-XXXXXX)
+    trap 'rm -rf "$FUZZ_FOLDER"' EXIT
+    cp "$top"/tests/fuzz/seeds/files/* "$FUZZ_FOLDER"
+    FUZZ_COUNTS=$place/counts FUZZ_CACHE=${FUZZ_CACHE:-$work/kernels}
+    export FUZZ_FOLDER FUZZ_COUNTS FUZZ_CACHE
+    ASAN_OPTIONS=detect_leaks=1:allocator_may_return_null=1
+    UBSAN_OPTIONS=print_stacktrace=1
+    LSAN_OPTIONS="suppressions=$top/tests/support/leaks.supp:print_suppressions=0"
+    export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
+    set -- "$1" -close_fd_mask=3 -timeout=120 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
+    [ -f "$top/tests/fuzz/seeds/$1.dict" ] && set -- "$@" -dict="$top/tests/fuzz/seeds/$1.dict"
+    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/attention/mods/mod_words.c >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
+    [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
+    # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
+    # order, so that the kernels of the seeds are the same in both runs.
+    [ "$1" = api ] && set -- "$@" -detect_leaks=0 -len_control=0 -shuffle=0
+    [ "$seconds" -le 60 ] && set -- "$@" -seed=1
+    # A long run may compile more of them.
+    [ "$seconds" -ge 120 ] && FUZZ_KERNELS=${FUZZ_KERNELS:-60}
+    FUZZ_KERNELS=${FUZZ_KERNELS:-12}
+    export FUZZ_KERNELS
+    target=$1
+    shift
+    LLVM_PROFILE_FILE=$place/seeds.profraw fuzz "$place/seeds.log" "$work/fuzz_$target" "$@" -runs=0 "$seeds" || tell_crash "$target" "$place/seeds.log"
+    good=$(find "$seeds" -name 'good*' | wc -l)
+    read -r _ taken <<COUNTS
+$(counts_of "$place/counts")
+COUNTS
+    { [ "$good" -gt 0 ] && [ "$taken" -ge "$good" ]; } || fail "$target: accepts $taken of the $good seeds that are good"
+    rm -f "$place/counts"
+    LLVM_PROFILE_FILE=$place/run.profraw fuzz "$place/run.log" "$work/fuzz_$target" "$@" -max_total_time="$seconds" "$place/corpus" "$seeds" ||
+        tell_crash "$target" "$place/run.log"
+    read -r executions taken <<COUNTS
+$(counts_of "$place/counts")
+COUNTS
+    lines=$(coverage_of "$target") || fail "$target: its coverage is not to be had"
+    said="$target: $executions executions, $taken accepted, $lines % of the lines (floor $floor %)"
+    { [ "$taken" -gt "$good" ] && [ "$lines" -ge "$floor" ]; } || fail "$said"
+    echo "ok    fuzzer $said"
+}
+
+# The program's own words.
+make_dictionary() {
+    grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/tool | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
+    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/names.c "$top"/src/tool/bench/bench_cases.c "$top"/src/evidence/case/case_fields.[ch] | sort -u
+    printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
+}
+
+if [ "${1:-}" = --one ]; then
+    # There are two places and an odd number of fuzzers: in a short run the slowest takes what is left.
+    [ "$2" = api ] && [ "$seconds" -le 60 ] && seconds=$((2 * seconds))
+    run "$2"
+    exit
+fi
+targets=${*:-$all}
+for target in $targets; do target_of "$target"; done
+mkdir -p "$work"
+echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; return n > 1 << 30; }' >"$work/probe.c"
+"$clang" -fsanitize=fuzzer,address -fprofile-instr-generate "$work/probe.c" -o "$work/probe" 2>/dev/null || { echo "clang has no libFuzzer here"; exit 77; }
+command -v "$profdata" >/dev/null && command -v "$cov" >/dev/null || { echo "no llvm-profdata and llvm-cov for $clang"; exit 77; }
+build || { echo "the fuzzers were not built"; exit 1; }
+echo "$targets" | tr ' ' '\n' | xargs -P 2 -I '{}' sh "$0" "$seconds" --one '{}'

@@ -1,0 +1,73 @@
+/* fuzz_tool.c: the program inside a fuzzer. The linker puts these functions in place of those that open a device and
+ * write a file (--wrap): a request is followed up to there, and nothing is left behind. */
+#define _POSIX_C_SOURCE 200809L
+#include "fuzz/fuzz.h"
+
+#include <getopt.h>
+#include <unistd.h>
+
+#include "tool/files/file.h"
+#include "tool/cli/tool.h"
+
+extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
+int clattn_main(int argc,
+                char **argv); /* main.c's main, which then leaves stdout open, by the compiler's -D */
+int __wrap_session_open(session *s, const char *command, const common_options *o);
+int __wrap_session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
+int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);
+bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
+                             size_t error_size);
+bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, char *error,
+                             size_t error_size);
+
+int fuzz_sessions;
+volatile unsigned fuzz_written;
+
+int __wrap_session_open(session *s, const char *command, const common_options *o) {
+    (void)s, (void)command, (void)o;
+    fuzz_sessions++;
+    return EXIT_FAILED;
+}
+
+int __wrap_session_open_rows(session *s, const char *command, const common_options *o, const char *rows) {
+    (void)rows;
+    return __wrap_session_open(s, command, o);
+}
+
+int __wrap_session_devices(session *s, clattn_device **devices, size_t *count) {
+    *devices = NULL;
+    *count = 0;
+    return __wrap_session_open(s, "devices", NULL);
+}
+
+/* All that would be written is read, so that the sanitizers see it. */
+static unsigned sum_of(const unsigned char *bytes, size_t count) {
+    unsigned sum = 0;
+    for (size_t i = 0; i < count; i++) sum += bytes[i];
+    return sum;
+}
+
+bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
+                             size_t error_size) {
+    unsigned sum = 0;
+    (void)error, (void)error_size;
+    FUZZ_CHECK(path[0]);
+    for (size_t i = 0; i < part_count; i++) sum += sum_of(parts[i].bytes, parts[i].count);
+    fuzz_written = sum;
+    return true;
+}
+
+bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, char *error,
+                             size_t error_size) {
+    return __wrap_file_write_parts(path, &(file_part){bytes, count}, 1, error, error_size);
+}
+
+int fuzz_tool(int argc, char **argv) {
+    char name[] = "x", *none[] = {name, NULL};
+    /* getopt stands where the last run stopped, in the middle of an argument that is gone. */
+    optind = 0;
+    (void)getopt(1, none, "");
+    const int status = clattn_main(argc, argv);
+    FUZZ_CHECK(status >= EXIT_DONE && status <= EXIT_WRONG);
+    return status;
+}

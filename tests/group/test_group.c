@@ -1,0 +1,103 @@
+// test_group.c: a group of devices gives what one gives, for every option and however the work is dealt; by two platforms where there
+// are two. Leaves out the planner alone (test_group_deal.c), what the header promises besides (test_group_promises.c), and failures
+// (test_group_faults.c).
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/case/case_group.h"
+#include "evidence/sets/hard_cases.h"
+#include "evidence/sets/pairs.h"
+#include "group/group_fixture.h"
+
+// ------------------------------------------------------------------------------------------ every option
+
+#define SEED 1
+#define LEAST 4 // calls of each way to deal
+
+static struct pairs array;
+static int *chosen, chosen_count;
+
+// What can be dealt of a case: nothing, heads, rows besides, keys besides (clattn_group_attention_params).
+enum { WHOLE, HEADS, ROWS, KEYS, CLASSES };
+static const int most[CLASSES] = {1, 2, 2, 1};
+
+static int class_of(const struct test_case *t) {
+    if (t->score.dropout > 0.0f || t->mods) return WHOLE;
+    if (t->ragged || t->append) return HEADS;
+    return t->page_size || t->has_past || t->weights || t->scores ? ROWS : KEYS;
+}
+
+// Of each class as many as `most`, spread over the array; all of them where that is asked for.
+static void choose(bool all) {
+    int count[CLASSES] = {0}, seen[CLASSES] = {0};
+    for (int n = 0; n < array.count; n++) {
+        const struct test_case test = pairs_case(&array, n);
+        count[class_of(&test)]++;
+    }
+    for (int n = 0; n < array.count; n++) {
+        const struct test_case test = pairs_case(&array, n);
+        const int of = class_of(&test), step = count[of] / most[of] > 0 ? count[of] / most[of] : 1;
+        if (all || (seen[of] % step == 0 && seen[of] / step < most[of])) chosen[chosen_count++] = n;
+        seen[of]++;
+    }
+    printf("of %d cases %d are dealt whole, %d by heads, %d by rows besides, %d by keys besides\n",
+           array.count, count[WHOLE], count[HEADS], count[ROWS], count[KEYS]);
+}
+
+START_TEST(pairs_agree) {
+    const struct test_case test = pairs_case(&array, chosen[_i]);
+    group_assert_deals(group_of(2), &test);
+}
+END_TEST
+
+static bool open_array(bool all) {
+    if (!pairs_make("planner", SEED, &array)) return false;
+    chosen = calloc((size_t)array.count, sizeof *chosen);
+    if (chosen != NULL) choose(all);
+    return chosen_count > 0;
+}
+
+// The covering array has few whose keys can be dealt: what counts keys and rows from the first, in every way.
+static const char *const keys_cases[] = {
+    "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-softcap5-window40:9-alibi-sinks",
+    "attend-f32-b2-h4-hkv2-n70-nkv300-d16-full-lse-maskbhqk-bias1hqk-qlen70:9-kvlen300:70",
+    "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse-offsets-ropehalf-positions",
+    "attend-f32-b1-h4-hkv2-n3-nkv300-d16-causal-kvi8-outf16-lse-sinks-headscales-devicesinks",
+};
+
+START_TEST(keys_agree) {
+    struct case_data *data = group_case(keys_cases[_i]);
+    group_assert_deals(group_of(2), &data->test);
+    case_free(data);
+}
+END_TEST
+
+// A hard case each, of attention.
+START_TEST(hard_cases_agree) {
+    const struct test_case test = hard_case(_i);
+    if (!case_projects(&test)) group_assert_deals(group_of(2), &test);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    const TTest *const none[] = {NULL};
+    (void)argv;
+    if (!open_array(argc > 1)) return EXIT_FAILURE;
+    Suite *suite = suite_create("group");
+    TCase *pairs = harness_add(suite, "pairs", none);
+    tcase_add_loop_test(pairs, pairs_agree, 0, chosen_count);
+    tcase_add_loop_test(pairs, keys_agree, 0, sizeof keys_cases / sizeof keys_cases[0]);
+    if (argc > 1) tcase_add_loop_test(harness_add(suite, "hard", none), hard_cases_agree, 0, hard_case_count);
+    int status = group_run(suite);
+    printf("%d cases\n", chosen_count);
+    // A way that nothing took has shown nothing.
+    for (int deal = CLATTN_DEAL_HEADS; deal < CLATTN_DEAL_COUNT; deal++) {
+        const long count = group_ways((clattn_deal)deal);
+        printf("dealt by %s: %ld\n", clattn_deal_name((clattn_deal)deal), count);
+        if (count < LEAST) status = EXIT_FAILURE;
+    }
+    free(chosen);
+    pairs_free(&array);
+    return status;
+}

@@ -1,0 +1,287 @@
+// test_group_promises.c: what group.h promises besides right results: the same bits of the same shares, memory that is kept to,
+// plans, reports, refusals that write nothing, cancelling, and threads. Leaves out failures (test_group_faults.c).
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/reference/storage.h"
+#include "group/group_fixture.h"
+
+#define CASE "attend-f32-b2-h4-hkv2-n70-nkv300-d16-causal-lse"
+static const double uneven[] = {1.0, 2.5, 0.5};
+static const clattn_deal deals[] = {CLATTN_DEAL_HEADS, CLATTN_DEAL_ROWS, CLATTN_DEAL_KEYS, CLATTN_DEAL_WHOLE};
+
+// With other groups of the same devices, too, and whatever rates earlier calls showed.
+START_TEST(same_bits) {
+    struct case_data *data = group_case(CASE);
+    const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
+    clattn_group *other = group_make(members, 2), *first = group_make(members, 2);
+    struct group_call calls[3];
+    for (int n = 0; n < 3; n++) {
+        calls[n] = (struct group_call){.deal = deals[_i], .shares = uneven};
+        group_do(n == 2 ? other : first, data, &calls[n]);
+        ck_assert_msg(calls[n].status == CLATTN_OK && calls[n].right, "%s %s", calls[n].message,
+                      calls[n].why);
+        ck_assert(calls[n].bits == calls[0].bits);
+    }
+    clattn_group_destroy(other);
+    clattn_group_destroy(first);
+    case_free(data);
+}
+END_TEST
+
+// Shares, pieces and bytes are those that the plan says; they add up to all of the work; by shares the largest gets the most.
+START_TEST(reports) {
+    struct case_data *data = group_case(CASE);
+    struct case_arrays arrays;
+    struct case_group host;
+    struct group_call call = {.deal = deals[_i], .shares = uneven};
+    clattn_group_report planned;
+    clattn_group_share shares[3];
+    double all = 0.0;
+    group_do(group_of(3), data, &call);
+    ck_assert_msg(call.status == CLATTN_OK && call.right, "%s %s", call.message, call.why);
+    case_bind(data, harness_place(), &arrays);
+    case_group_open(&arrays, harness()->queue, &host);
+    host.params.deal = call.deal, host.params.shares = uneven;
+    host.params.attention.q.buffer = host.params.attention.kv.k.buffer = host.params.attention.out.buffer =
+        NULL;
+    ck_assert_int_eq(clattn_group_plan(group_of(3), &host.params, &planned, shares), CLATTN_OK);
+    case_group_close(&host, harness()->queue, false);
+    case_unbind(&arrays);
+    for (int n = 0; n < 3; n++) {
+        const clattn_group_share *s = &call.done[n];
+        all += s->share;
+        ck_assert_double_eq_tol(shares[n].share, s->share, 1e-12);
+        ck_assert(shares[n].pieces == s->pieces && shares[n].bytes_in == s->bytes_in &&
+                  shares[n].bytes_out == s->bytes_out);
+        ck_assert(s->status == CLATTN_OK && s->share <= call.done[1].share &&
+                  (s->share > 0.0) == (s->pieces > 0));
+        ck_assert((s->gflops > 0.0) == (s->pieces > 0) && (s->time_ns > 0) == (s->pieces > 0));
+    }
+    ck_assert_double_eq_tol(all, 1.0, 1e-9);
+    ck_assert(planned.deal == deals[_i] && call.report.deal == deals[_i]);
+    ck_assert_int_eq(planned.pieces, call.report.pieces);
+    ck_assert((call.report.merged > 0) == (deals[_i] == CLATTN_DEAL_KEYS));
+    ck_assert(strstr(call.report.why, "devices") != NULL && call.report.busy > 0.0 &&
+              call.report.busy <= 1.0);
+    case_free(data);
+}
+END_TEST
+
+// Without shares: the first call finds rates, by which the next is dealt.
+START_TEST(by_rates) {
+    struct case_data *data = group_case("attend-f32-b1-h8-n256-d16-full");
+    const clattn_group_member members[] = {{.context = harness()->context}, {.context = harness()->context}};
+    clattn_group *group = group_make(members, 2);
+    struct group_call first = {.deal = CLATTN_DEAL_ROWS}, second = first;
+    group_do(group, data, &first);
+    group_do(group, data, &second);
+    ck_assert_msg(first.right && second.right, "%s %s", first.why, second.why);
+    // Two of the first's pieces were for the rates, and nothing of the second is.
+    ck_assert(first.report.pieces >= 3 && second.report.pieces <= 2);
+    ck_assert_double_eq_tol(second.done[0].share + second.done[1].share, 1.0, 1e-9);
+    clattn_group_destroy(group);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(memory) {
+    static const char *const names[] = {CASE, "attend-f32-b1-h2-n16-nkv4000-d16-full-lse",
+                                        "attend-f32-b1-h6-n600-nkv64-d16-full"};
+    struct case_data *data = group_case(names[_i]);
+    const clattn_group_member small[] = {{.context = harness()->context, .max_bytes = 60000},
+                                         {.context = harness()->context, .max_bytes = 80000}};
+    clattn_group *group = group_make(small, 2);
+    struct group_call call = {.deal = CLATTN_DEAL_AUTO};
+    group_do(group, data, &call);
+    ck_assert_msg(call.status == CLATTN_OK && call.right, "%s %s", call.message, call.why);
+    ck_assert_int_eq(call.report.handed, 0);
+    ck_assert(call.done[0].device_bytes <= 60000 && call.done[1].device_bytes <= 80000);
+    ck_assert(call.report.pieces > 2 && call.done[0].device_bytes > 0);
+    clattn_group_destroy(group);
+    // What cannot be cut so small is nobody's, or the other's.
+    const clattn_group_member tiny[] = {{.context = harness()->context, .max_bytes = 500},
+                                        {.context = harness()->context, .max_bytes = 0}};
+    group = group_make(tiny, 1);
+    struct group_call none = {.deal = CLATTN_DEAL_AUTO}, handed = {.shares = uneven};
+    group_do(group, data, &none);
+    ck_assert_int_eq(none.status, CLATTN_OUT_OF_MEMORY);
+    ck_assert(none.untouched && strstr(none.message, "cannot be cut") != NULL);
+    ck_assert_int_eq(none.done[0].status, CLATTN_OUT_OF_MEMORY);
+    clattn_group_destroy(group);
+    group = group_make(tiny, 2);
+    group_do(group, data, &handed);
+    ck_assert_msg(handed.status == CLATTN_OK && handed.right, "%s %s", handed.message, handed.why);
+    ck_assert(handed.report.handed > 0 && handed.done[0].status == CLATTN_OUT_OF_MEMORY);
+    ck_assert(handed.done[0].pieces == 0 && handed.done[1].status == CLATTN_OK);
+    clattn_group_destroy(group);
+    case_free(data);
+}
+END_TEST
+
+static void expect_refused(const clattn_group_attention_params *params, clattn_status want,
+                           const char *word) {
+    clattn_group *group = group_of(2);
+    char text[1024] = "";
+    harness_log_clear();
+    const clattn_status got = clattn_group_attention(group, params, NULL, NULL);
+    const size_t length = clattn_group_last_error(group, text, sizeof text);
+    ck_assert_msg(got == want && strstr(text, word) != NULL, "%s: %s: %s", word, clattn_status_name(got),
+                  text);
+    ck_assert(length == strlen(text) && strchr(text, '\n') == NULL);
+    // The context that saw it tells of it in its own log, too.
+    ck_assert(harness_log_count() >= 1 && strcmp(harness_log_text(), text) == 0);
+}
+
+START_TEST(refusals) {
+    struct case_data *data = group_case(CASE);
+    struct case_arrays arrays;
+    struct case_group host;
+    static const double bad[][3] = {{-1.0, 2.0}, {0.0, 0.0}, {1.0 / 0.0, 1.0}, {0.0 / 0.0, 1.0}};
+    case_bind(data, harness_place(), &arrays);
+    case_group_open(&arrays, harness()->queue, &host);
+    clattn_group_attention_params p = host.params;
+    p.deal = CLATTN_DEAL_COUNT;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "deal: 5");
+    p = host.params, p.attention.workspace = arrays.params.q.buffer;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "workspace");
+    for (size_t n = 0; n < sizeof bad / sizeof bad[0]; n++) {
+        p = host.params, p.shares = bad[n];
+        expect_refused(&p, CLATTN_INVALID_ARGUMENT, "shares");
+    }
+    p = host.params, p.attention.kv.v.buffer = NULL;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "v: its memory is NULL");
+    p = host.params, p.attention.out.buffer = p.attention.q.buffer,
+    p.attention.out.offset = p.attention.q.offset;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "overlaps");
+    p = host.params, p.attention.q.shape[1] = 3;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "q");
+    p = host.params, p.attention.score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
+    expect_refused(&p, CLATTN_UNSUPPORTED, "dealt by rows");
+    expect_refused(NULL, CLATTN_INVALID_ARGUMENT, "params");
+    case_group_close(&host, harness()->queue, true);
+    struct case_result got = case_collect(&arrays, harness()->queue, NULL);
+    ck_assert(got.intact); // and the outputs hold nothing
+    ck_assert_double_eq(got.out[0], STORAGE_UNTOUCHED);
+    case_result_free(&got);
+    case_unbind(&arrays);
+    case_free(data);
+    ck_assert_int_eq(clattn_group_attention(NULL, NULL, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_group_plan(NULL, NULL, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_uint_eq(clattn_group_last_error(NULL, NULL, 0), 0);
+}
+END_TEST
+
+START_TEST(creation) {
+    clattn_group_member members[65];
+    clattn_group *group = (clattn_group *)&members;
+    for (int n = 0; n < 65; n++) members[n] = (clattn_group_member){.context = harness()->context};
+    const clattn_group_params params = {.members = members, .count = 65, .log = harness_log()};
+    clattn_group_params other = params;
+    ck_assert_int_eq(clattn_group_create(&params, &group), CLATTN_INVALID_ARGUMENT);
+    ck_assert_ptr_null(group);
+    other.count = 0;
+    ck_assert_int_eq(clattn_group_create(&other, &group), CLATTN_INVALID_ARGUMENT);
+    other.count = 2, members[1].context = NULL;
+    ck_assert_int_eq(clattn_group_create(&other, &group), CLATTN_INVALID_ARGUMENT);
+    ck_assert(strstr(harness_log_text(), "context is NULL") != NULL);
+    other.members = NULL;
+    ck_assert_int_eq(clattn_group_create(&other, &group), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_group_create(NULL, &group), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_group_create(&params, NULL), CLATTN_INVALID_ARGUMENT);
+    clattn_group_destroy(NULL);
+}
+END_TEST
+
+struct heard {
+    int calls, stop_at;
+    double last;
+};
+static bool hear(void *user, double done) {
+    struct heard *h = user;
+    ck_assert(done >= h->last && done <= 1.0);
+    h->last = done;
+    return ++h->calls != h->stop_at;
+}
+
+START_TEST(progress_and_cancel) {
+    struct case_data *data = group_case(CASE);
+    struct heard all = {.calls = 0}, some = {.stop_at = 1};
+    const clattn_progress hears = {.fn = hear, .user = &all}, stops = {.fn = hear, .user = &some};
+    struct group_call call = {.deal = CLATTN_DEAL_HEADS, .shares = uneven, .progress = &hears},
+                      stopped = call;
+    stopped.progress = &stops;
+    group_do(group_of(2), data, &call);
+    ck_assert_msg(call.right && all.last == 1.0 && all.calls >= 2, "%s: %d calls", call.why, all.calls);
+    group_do(group_of(2), data, &stopped);
+    ck_assert_int_eq(stopped.status, CLATTN_CANCELLED);
+    ck_assert(stopped.untouched && some.calls == 1 && stopped.message[0] != '\0');
+    case_free(data);
+}
+END_TEST
+
+// Calls on one group, and on one of its contexts, from several threads.
+#define THREADS 4
+#define ROUNDS 6
+struct worker {
+    pthread_t thread;
+    struct case_arrays arrays;
+    struct case_group host;
+    cl_command_queue queue;
+    int number, failed;
+};
+
+static void *work(void *user) {
+    struct worker *w = user;
+    for (int n = 0; n < ROUNDS; n++) {
+        w->host.params.deal = deals[(n + w->number) % 4];
+        const clattn_status status = w->number == 0
+                                         ? case_enqueue(harness()->context, w->queue, &w->arrays, NULL)
+                                         : clattn_group_attention(group_of(2), &w->host.params, NULL, NULL);
+        w->failed += status != CLATTN_OK;
+    }
+    return NULL;
+}
+
+START_TEST(threads) {
+    struct case_data *data = group_case(CASE);
+    static struct worker workers[THREADS];
+    char why[512] = "";
+    cl_int code = CL_SUCCESS;
+    group_of(2);
+    for (int n = 0; n < THREADS; n++) {
+        struct worker *w = &workers[n];
+        *w = (struct worker){.number = n};
+        w->queue = clCreateCommandQueue(harness()->opencl, harness()->device, 0, &code);
+        harness_expect(code, "clCreateCommandQueue");
+        case_bind(data, harness_place(), &w->arrays);
+        case_group_open(&w->arrays, harness()->queue, &w->host);
+    }
+    for (int n = 0; n < THREADS; n++)
+        ck_assert_int_eq(pthread_create(&workers[n].thread, NULL, work, &workers[n]), 0);
+    for (int n = 0; n < THREADS; n++) {
+        struct worker *w = &workers[n];
+        pthread_join(w->thread, NULL);
+        harness_finish(w->queue);
+        clReleaseCommandQueue(w->queue);
+        case_group_close(&w->host, harness()->queue, n > 0);
+        ck_assert_int_eq(w->failed, 0);
+        ck_assert_msg(case_holds(data, &w->arrays, harness()->queue, why, sizeof why), "thread %d: %s", n,
+                      why);
+        case_unbind(&w->arrays);
+    }
+    case_free(data);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("group_promises");
+    const TTest *const once[] = {by_rates, refusals, creation, progress_and_cancel, threads, NULL};
+    TCase *promises = harness_add(suite, "promises", once);
+    tcase_add_loop_test(promises, same_bits, 0, 4);
+    tcase_add_loop_test(promises, reports, 0, 4);
+    tcase_add_loop_test(promises, memory, 0, 3);
+    return group_run(suite);
+}

@@ -1,0 +1,234 @@
+#!/bin/sh
+# Each kernel compiles alone, as clang's OpenCL C 1.2, with its default knobs and with others, without a warning.
+set -eu
+clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
+lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl "$@"; }
+# Inline assembly of x86 is linted for x86.
+lint_x86() {
+    "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall -Werror \
+        -Wno-psabi -Icl "$@"
+}
+# Knobs that a kernel cannot do are refused, and not built into a wrong one.
+refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*"; exit 1; fi; }
+# Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to link with. OpenCL's own
+# functions have mangled names, LLVM's a prefix.
+link() {
+    code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 -emit-llvm -S -o - \
+        -Icl "$2") || exit 1
+    undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
+    [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
+    # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for devices that are no CPU.
+    case $1:$2 in
+    *:cl/tiles/decode_groups.cl | nvptx*) ;;
+    *) ! echo "$code" | grep -q '^declare .*@_Z3fma' || { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
+    esac
+}
+# kv_row_put says why.
+! grep -nE '\] *= *kv_row_at\([^;]*\);' cl/*/*.cl cl/*/*.clh || { echo "a row is put into an array by kv_row_put"; exit 1; }
+lint_x86 cl/probes/probe_dot_bf16.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
+lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
+# Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
+for kernel in probe_amx flash_matrix; do
+    lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
+    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+        -DMATRIX_ENGINE=2 -Icl cl/*/$kernel.cl)
+    for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
+        echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
+    done
+    [ "$(echo "$tiles" | grep -c tdpbf16ps)" -ge 4 ] || { echo "$kernel: fewer than four products of tiles"; exit 1; }
+done
+# Explicit positions, of one axis and of three; cosines and sines of the caller's; keys of int8 that are turned.
+for positions in 1 2 3; do
+    lint -DPOSITIONS=$positions cl/steps/rope.cl
+    lint -DPOSITIONS=$positions -DCACHED=1 -DTYPE_BIAS=1 cl/steps/rope.cl
+    lint -DPOSITIONS=$positions -DROPE=1 -DTYPE_KV=4 -DWORK_GROUP=32 cl/steps/append.cl
+done
+for rope in 0 2; do lint -DROPE=$rope -DTYPE_Q=1 -DTYPE_KV=2 cl/steps/append.cl; done
+refuse -DPOSITIONS=4 cl/steps/rope.cl
+refuse -DWORK_GROUP=3 cl/steps/append.cl
+# Projections: one product of terms, three, six.
+for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; do
+    options="-DMATRIX_ENGINE=2 -DROPE=1 ${terms#* }"
+    [ "$terms" != 24 ] || options="-DMATRIX_ENGINE=2 -DROPE=2"
+    # shellcheck disable=SC2086
+    lint_x86 -march=sapphirerapids $options cl/linear/linear_matrix.cl
+    # shellcheck disable=SC2086
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+        $options -Icl cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
+    # The function stands once more in the kernel, inlined.
+    [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] || { echo "linear_matrix $options: $found products of tiles"; exit 1; }
+done
+# SSE has no fused instruction, AVX2 has: what is there stands in the machine code, and never a call.
+for level in "v2 mulps" "v3 vfmadd"; do
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang -finclude-default-header -O2 -S -o - \
+        -DLANES=4 -U__FMA__ -Icl cl/lanes/decode_lanes.cl)
+    [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma || { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
+done
+# Without the engine no such instruction, whatever the CPU has.
+! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
+    cl/matrix/flash_matrix.cl | grep -q tdpbf16ps
+# Sub-groups as Khronos spells them; of Intel's spelling clang has no declarations.
+for ways in 1 5 17 21; do
+    for std in CL2.0 CL3.0; do lint -cl-std=$std -Wno-ignored-pragmas -DSUBGROUP=32 -DSUBGROUP_WAYS=$ways cl/probes/probe_subgroups.cl; done
+done
+refuse -DSUBGROUP=12 -DSUBGROUP_WAYS=18 cl/probes/probe_subgroups.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=4 cl/probes/probe_subgroups.cl
+lint cl/probes/probe_tiles.cl
+for lanes in 4 8 16; do lint -DLANES=$lanes cl/probes/probe_lanes.cl; done
+refuse -DKEY_BLOCK=3 cl/probes/probe_lanes.cl
+refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
+kernels=$(ls cl/*/*.cl | grep -v probe_)
+[ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
+for kernel in $kernels; do
+    lint "$kernel"
+    for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
+    ops=15
+    case $kernel in cl/tiles/decode_tiles.cl) ops=1 ;; esac
+    case $kernel in cl/*matrix* | cl/linear/linear_pack*) ;; *)
+    lint -DSCORE_OPS=$ops -DTYPE_Q=1 -DTYPE_KV=1 -DTYPE_OUT=1 -DTYPE_BIAS=2 -DTYPE_WEIGHTS=1 "$kernel" ;;
+    esac
+    lint -DSCORE_OPS=$ops -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTYPE_BIAS=1 -DTYPE_WEIGHTS=2 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
+done
+# Each option alone: one that is off has no buffer and no code.
+for ops in 1 2 4 8; do
+    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_rows decode_groups; do lint -DSCORE_OPS=$ops cl/*/$kernel.cl; done
+done
+# Dropout leaves no code where it is off.
+for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
+    lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/*/$kernel.cl
+done
+lint -DDROPOUT=1 -DWEIGHTS=1 cl/matrix/flash_matrix.cl
+lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/flash_lanes.cl
+lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/decode_lanes.cl
+refuse -DDROPOUT=2 cl/portable/flash.cl
+# Every way in which partial sums of a score meet, with sub-groups and without.
+for head in 8 64 80 96 128 256 576; do
+    for rows in 1 2 4; do
+        lint -DEIGHTS=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/tiles/decode_groups.cl
+        for size in 8 32 64; do
+            lint -cl-std=CL3.0 -Wno-ignored-pragmas -DHEAD_DIM=$head -DROWS=$rows -DSUBGROUP=$size -DSUBGROUP_WAYS=5 cl/tiles/decode_groups.cl
+        done
+    done
+done
+refuse -DROWS=3 cl/tiles/decode_groups.cl
+refuse -DWORK_GROUP=24 cl/tiles/decode_groups.cl
+refuse -DWORK_GROUP=64 -DHEAD_DIM=520 cl/tiles/decode_groups.cl
+refuse -DEIGHTS=1 -DHEAD_DIM=20 cl/tiles/decode_groups.cl
+refuse -cl-std=CL3.0 -DWORK_GROUP=16 -DSUBGROUP=32 -DSUBGROUP_WAYS=5 cl/tiles/decode_groups.cl
+for lanes in 4 8 16; do
+    for shared in 0 1; do
+        for type in 0 1 2 4; do lint -DLANES=$lanes -DSHARED_KV=$shared -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/decode_rows.cl; done
+    done
+done
+for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared -DDROPOUT=1 -DSCORE_OPS=143 cl/lanes/decode_rows.cl; done
+for ops in 15 128 143; do lint -DSCORE_OPS=$ops cl/lanes/decode_rows.cl; done
+refuse -DSCORE_OPS=1024 cl/lanes/decode_rows.cl
+refuse -DTILE_Q=40 cl/lanes/decode_rows.cl
+refuse -DSHARED_KV=1 -DHEAD_DIM=64 -DHEAD_DIM_V=72 cl/lanes/decode_rows.cl
+refuse -DTILE_Q=8192 cl/lanes/decode_rows.cl
+refuse -DKEY_BLOCK=3 cl/lanes/decode_lanes.cl
+refuse -DROWS=9 cl/lanes/decode_lanes.cl
+refuse -DKEY_TILE=128 cl/lanes/decode_lanes.cl
+refuse -DTILE_KV=60 -DROW_ITEMS=8 cl/portable/flash.cl
+refuse -DTILE_KV=60 -DKEY_BLOCK=8 cl/lanes/flash_lanes.cl
+refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
+refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
+# Past rows and pages, of rows with and without scales; not both.
+for place in PAST PAGED; do
+    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
+        lint -D$place=1 -DSCORE_OPS=15 cl/*/$kernel.cl
+        lint -D$place=1 -DTYPE_KV=4 -DDROPOUT=1 cl/*/$kernel.cl
+    done
+    for kernel in flash_matrix matrix_pack; do lint -D$place=1 cl/*/$kernel.cl; done
+    lint -D$place=1 -DWEIGHTS=1 cl/lanes/flash_lanes.cl
+    lint_x86 -D$place=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DTILE_KV=128 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
+    lint_x86 -D$place=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lanes/decode_lanes.cl
+done
+refuse -DPAST=1 -DPAGED=1 cl/portable/flash.cl
+lint -DWEIGHTS=1 cl/matrix/flash_matrix.cl
+for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope matrix_pack ragged; do
+    lint -DRAGGED=1 cl/*/$kernel.cl
+    lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 cl/*/$kernel.cl
+done
+refuse -DRAGGED=1 -DPOSITIONS=1 cl/steps/rope.cl
+for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 || echo 1) cl/*/$kernel.cl; done
+refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl
+refuse -DTYPE_KV=1 cl/matrix/matrix_pack.cl
+refuse -DLANES=8 cl/matrix/flash_matrix.cl
+for kernel in linear_matrix linear_pack; do
+    for types in "-DTYPE_Q=2" "-DTYPE_KV=2" "-DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=1 -DTYPE_BIAS=1"; do
+        # shellcheck disable=SC2086
+        for rope in 1 2; do lint $types -DROPE=$rope cl/*/$kernel.cl; done
+    done
+    for types in "-DTYPE_Q=1" "-DTYPE_KV=1" "-DTYPE_KV=4" "-DLANES=8" "-DMATRIX_ENGINE=3"; do refuse "$types" cl/*/$kernel.cl; done
+done
+refuse -DREDUCTION_TILE=40 cl/linear/linear_matrix.cl
+refuse -DREDUCTION_TILE=1056 cl/linear/linear_matrix.cl
+refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
+refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
+refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
+refuse -DWORK_GROUP=3 cl/portable/softmax.cl
+refuse -DTYPE_KV=7 cl/portable/scores.cl
+refuse -DSCORE_OPS=16 cl/portable/scores.cl
+refuse -DLANES=6 cl/linear/linear_lanes.cl
+refuse -DREDUCTION_TILE=100 cl/linear/linear_lanes.cl
+refuse -DCOLUMN_BLOCK=5 cl/linear/linear_lanes.cl
+refuse -DCOLUMN_BLOCK=64 cl/linear/linear_lanes.cl
+refuse -DROW_PANELS=3 cl/linear/linear_lanes.cl
+refuse -DREDUCTION_TILE=65536 cl/linear/linear_lanes.cl
+refuse -DROW_BLOCK=9 cl/linear/linear_few_lanes.cl
+refuse -DCOLUMN_BLOCK=32 cl/linear/linear_few_lanes.cl
+refuse -DROPE=1 -DCOLUMN_BLOCK=3 -DCOLUMN_TILE=12 cl/linear/linear_few_lanes.cl
+refuse -DTYPE_KV=1 cl/lanes/layer_few_lanes.cl
+refuse -DPAST=1 cl/lanes/layer_few_lanes.cl
+refuse -DROW_BLOCK=3 cl/linear/linear_rows.cl
+refuse -DWORK_GROUP=96 cl/linear/linear_rows.cl
+refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear/linear_rows.cl
+refuse -DTYPE_KV=4 cl/linear/linear_rows.cl
+refuse -DTYPE_KV=4 cl/linear/linear_tiles.cl
+refuse -DCHUNK=6 cl/linear/linear_tiles.cl
+refuse -DCHUNK=4 -DGROUP_ROWS=32 cl/linear/linear_tiles.cl
+refuse -DTILE_Q=4096 cl/portable/flash.cl
+refuse -DMICRO_ROWS=2 cl/tiles/flash_tiles.cl
+refuse -DSUBGROUP=16 -DSUBGROUP_WAYS=0 cl/tiles/flash_tiles.cl
+refuse -DGROUP_COLUMNS=4 cl/tiles/flash_tiles.cl
+refuse -DCHUNK=6 cl/tiles/flash_tiles.cl
+refuse -DWIDE=3 cl/tiles/flash_tiles.cl
+refuse -DWIDE=2 -DCHUNK=12 cl/tiles/flash_tiles.cl
+for ops in 2 4 8 128 256 512 1024; do refuse -DSCORE_OPS=$ops cl/tiles/decode_tiles.cl; done
+for option in DROPOUT RAGGED; do refuse -D$option=1 cl/tiles/decode_tiles.cl; done
+refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/tiles/flash_tiles.cl
+for rows in 4 8; do
+    for columns in 8 16 32 64; do
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 cl/tiles/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) -DSCORE_OPS=1 cl/tiles/decode_tiles.cl
+    done
+done
+refuse -DHEAD_DIM=577 cl/portable/flash.cl
+refuse -DKEY_BLOCK=65 cl/lanes/flash_lanes.cl
+refuse -DWORK_GROUP=0 cl/portable/softmax.cl
+refuse -DCOMBINE_COLUMNS=0 cl/steps/combine.cl
+refuse -DTYPE_OUT=4 cl/steps/merge.cl
+for rope in 0 1 2; do lint -DROPE=$rope -DWORK_GROUP=64 -DTYPE_Q=2 -DTYPE_KV=$rope cl/linear/norm.cl; done
+refuse -DWORK_GROUP=24 cl/linear/norm.cl
+refuse -DTYPE_KV=4 cl/linear/norm.cl
+for rope in 0 1 2; do
+    for wide in 0 1 2; do
+        for type in 0 1 2; do
+            options="-DROPE=$rope -DWIDE=$wide -DTYPE_KV=$type"
+            lint $options -DTYPE_Q=$(((type + wide) % 3)) -DROW_BLOCK=$((1 << type)) cl/linear/linear_rows.cl
+            lint $options -DROW_BLOCK=16 -DTYPE_OUT=$type cl/linear/linear_rows.cl
+            lint $options -DTYPE_Q=$(((type + wide) % 3)) cl/linear/linear_tiles.cl
+            lint $options -DMICRO_ROWS=4 -DGROUP_COLUMNS=8 cl/linear/linear_tiles.cl
+        done
+    done
+done
+for lanes in 4 8 16; do
+    lint -DLANES=$lanes -DWEIGHTS=1 -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
+    for kernel in cl/*/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
+    for rope in 1 2; do
+        for kernel in cl/linear/linear_lanes.cl cl/linear/linear_few_lanes.cl cl/lanes/layer_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done
+    done
+done

@@ -1,0 +1,303 @@
+// test_layer_cache.c: a layer over keys that were made before: a causal layer over all rows at once is what clattn_layer_kv_enqueue
+// of the first of them and a layer on the others give, which has those as a past, or appends its own to the cache they lie in,
+// dense, in pages, or of sequences that are packed; and keys that are ready, with explicit positions. That the layer over all
+// rows is right is other suites' affair.
+#include "support/case_assert.h"
+#include "support/harness.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { BATCH = 2, ROWS = 23, PAST = 14, REST = ROWS - PAST, HEADS = 4, KV_HEADS = 2, SIZE = 16, PAGE = 5 };
+
+static struct test_case base(const char *name, clattn_type type) {
+    struct test_case test = {
+        .name = name, .op = CASE_LAYER, .batch = BATCH, .n_q = ROWS, .heads = HEADS, .kv_heads = KV_HEADS};
+    test.head_dim = SIZE, test.width = 48, test.biases = LAYER_ALL_BIASES;
+    test.q_type = test.kv_type = test.out_type = test.matrix_type = test.bias_type = type;
+    test.score.causal = true;
+    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
+    test.rope.layout = CLATTN_ROPE_HALF;
+    test.rope.position = 7;
+    test.hosts |= CASE_HOST_BIT(CASE_SINKS); // which the layer's own rows and table are beside
+    test.device_sinks = true;
+    return test;
+}
+
+static struct guarded memory(clattn_type type, int64_t a, int64_t b, int64_t c, int64_t d) {
+    const struct guarded_shape shape = {.type = type, .rank = d ? 4 : 3, .shape = {a, b, c, d}};
+    return guarded_output(harness_place(), &shape);
+}
+
+// Rows [first, first + count) of an axis.
+static clattn_tensor rows_of(clattn_tensor t, int axis, int64_t first, int64_t count) {
+    t.offset += first * t.stride[axis];
+    t.shape[axis] = count;
+    return t;
+}
+
+static double *read_all(const struct guarded *from, const char *name) {
+    double *x = calloc((size_t)guarded_count(&from->view), sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    ck_assert_msg(guarded_read(from, harness()->queue, x), "bytes around %s changed", name);
+    return x;
+}
+
+static void run_layer(const clattn_layer_params *p) {
+    harness_log_clear();
+    const clattn_status status = clattn_layer_enqueue(harness()->context, harness()->queue, p, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+}
+
+// The keys and values of rows [0, count) of the layer's x, in memory of [B, Hkv, ...] whose first rows they become.
+static void make_keys(const clattn_layer_params *p, int64_t count, clattn_tensor k, clattn_tensor v) {
+    const clattn_layer_kv_params made = {.y = rows_of(p->x, 1, 0, count),
+                                         .wk = p->wk,
+                                         .wv = p->wv,
+                                         .bk = p->bk,
+                                         .bv = p->bv,
+                                         .k = rows_of(k, 2, 0, count),
+                                         .v = rows_of(v, 2, 0, count),
+                                         .norm = p->norm,
+                                         .k_norm = p->k_norm,
+                                         .rope = p->rope};
+    const clattn_status status =
+        clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+}
+
+// The last rows of `whole`, [B, ROWS, M], against [.., REST, M].
+static void assert_rest(const struct case_arrays *a, const struct guarded *rest, double most) {
+    double *whole = read_all(&a->out, "out"), *got = read_all(rest, "the rest");
+    const int64_t m = a->out.view.shape[2];
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t x = 0; x < REST * m; x++) {
+            const double want = whole[(b * ROWS + PAST) * m + x], is = got[b * REST * m + x];
+            ck_assert_msg(fabs(want - is) <= most, "item %d, number %d: %g instead of %g", (int)b, (int)x, is,
+                          want);
+        }
+    free(whole);
+    free(got);
+}
+
+// One run over all rows; what the others are measured by.
+static struct case_data *run_whole(const struct test_case *test, struct case_arrays *a) {
+    struct case_data *data = case_make(test);
+    case_bind(data, harness_place(), a);
+    run_layer(&a->layer);
+    return data;
+}
+
+static double limit_of(clattn_type type) {
+    return type == CLATTN_TYPE_F32 ? 1e-5 : type == CLATTN_TYPE_F16 ? 1e-2 : 8e-2;
+}
+
+// A past in tensors of its own, with RoPE in the projections (0), behind a norm (1), and by lengths (2).
+START_TEST(past_before_made_keys) {
+    struct test_case test = base("past", _i == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32);
+    if (_i == 1) test.norm = CLATTN_NORM_HEADS;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    struct guarded k = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   v = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   out = memory(test.q_type, BATCH, REST, 48, 0);
+    make_keys(&a.layer, PAST, k.view, v.view);
+    clattn_layer_params p = a.layer;
+    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view;
+    p.kv.past_k = k.view, p.kv.past_v = v.view;
+    const int32_t lengths[] = {PAST, PAST};
+    if (_i == 2) p.kv.past_lengths = lengths;
+    run_layer(&p);
+    assert_rest(&a, &out, limit_of(test.q_type));
+    guarded_release(&k), guarded_release(&v), guarded_release(&out);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// The first rows lie in a past, the others in a cache behind it, to which the layer appends.
+START_TEST(appends_behind_a_past) {
+    struct test_case test = base("append behind a past", CLATTN_TYPE_F32);
+    const int64_t first = PAST - 5;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    struct guarded k = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   v = memory(test.q_type, BATCH, KV_HEADS, PAST, SIZE),
+                   k_cache = memory(test.q_type, BATCH, KV_HEADS, ROWS - first, SIZE),
+                   v_cache = memory(test.q_type, BATCH, KV_HEADS, ROWS - first, SIZE),
+                   out = memory(test.q_type, BATCH, REST, 48, 0);
+    clattn_layer_params of_cache = a.layer;
+    make_keys(&a.layer, PAST, k.view, v.view);
+    of_cache.x = rows_of(of_cache.x, 1, first, PAST - first), of_cache.rope.position += first;
+    make_keys(&of_cache, PAST - first, k_cache.view, v_cache.view);
+    clattn_layer_params p = a.layer;
+    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view;
+    p.kv.past_k = k.view, p.kv.past_v = v.view;
+    p.kv.past_k.shape[2] = p.kv.past_v.shape[2] = first;
+    p.kv.k = k_cache.view, p.kv.v = v_cache.view, p.append = true;
+    run_layer(&p);
+    assert_rest(&a, &out, limit_of(test.q_type));
+    guarded_release(&k), guarded_release(&v), guarded_release(&k_cache), guarded_release(&v_cache);
+    guarded_release(&out);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Rows of the layer's own go to the cache, behind those that were made before; again with a norm, and by CLBlast's layout.
+START_TEST(appends_what_it_makes) {
+    static const int32_t lengths[] = {ROWS, ROWS};
+    struct test_case test = base("append", _i == 2 ? CLATTN_TYPE_F16 : CLATTN_TYPE_F32);
+    if (_i == 1) test.norm = CLATTN_NORM_WIDTH;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    const int64_t capacity = _i == 0 ? ROWS : ROWS + 9;
+    struct guarded k = memory(test.q_type, BATCH, KV_HEADS, capacity, SIZE),
+                   v = memory(test.q_type, BATCH, KV_HEADS, capacity, SIZE),
+                   out = memory(test.q_type, BATCH, REST, 48, 0),
+                   lse = memory(CLATTN_TYPE_F32, BATCH, HEADS, REST, 0);
+    make_keys(&a.layer, PAST, k.view, v.view);
+    clattn_layer_params p = a.layer;
+    p.x = rows_of(p.x, 1, PAST, REST), p.out = out.view, p.lse = lse.view;
+    p.kv.k = k.view, p.kv.v = v.view, p.append = true;
+    if (capacity > ROWS) p.score.kv_lengths = lengths;
+    run_layer(&p);
+    assert_rest(&a, &out, limit_of(test.q_type));
+    free(read_all(&k, "k")), free(read_all(&v, "v")), free(read_all(&lse, "lse"));
+    // The cache is whole now: a layer of the last row alone finds all its keys ready.
+    struct guarded last = memory(test.q_type, BATCH, 1, 48, 0);
+    clattn_layer_params ready = p;
+    ready.append = false,
+    ready.wk.rank = ready.wv.rank = ready.bk.rank = ready.bv.rank = ready.k_norm.rank = 0;
+    ready.wk.buffer = ready.wv.buffer = ready.bk.buffer = ready.bv.buffer = ready.k_norm.buffer = NULL;
+    ready.x = rows_of(p.x, 1, REST - 1, 1), ready.out = last.view;
+    ready.lse.rank = 0, ready.lse.buffer = NULL;
+    run_layer(&ready);
+    double *of_ready = read_all(&last, "the last row"), *all = read_all(&out, "out");
+    for (int64_t b = 0; b < BATCH; b++)
+        for (int64_t m = 0; m < 48; m++)
+            ck_assert(fabs(of_ready[b * 48 + m] - all[(b * REST + REST - 1) * 48 + m]) <=
+                      limit_of(test.q_type));
+    free(of_ready), free(all);
+    guarded_release(&k), guarded_release(&v), guarded_release(&out), guarded_release(&lse);
+    guarded_release(&last);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Rows [first, first + rows) of all items of x, packed: [1, B * rows, 48].
+static struct guarded pack_rows(const struct case_data *data, int64_t first, int64_t rows) {
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, BATCH * rows, 48}, LAYOUT_DENSE};
+    double *x = calloc((size_t)(BATCH * rows * 48), sizeof *x);
+    ck_assert_ptr_nonnull(x);
+    for (int64_t i = 0; i < BATCH * rows * 48; i++)
+        x[i] = data->x[(i / (rows * 48) * ROWS + first) * 48 + i % (rows * 48)];
+    const struct guarded to = guarded_input(harness_place(), &shape, x);
+    free(x);
+    return to;
+}
+
+// Pages of each item in turn, [pages, Hkv, PAGE, D]; items are items of a dense batch, or packed sequences.
+START_TEST(appends_to_pages) {
+    enum { BLOCKS = (ROWS + PAGE - 1) / PAGE };
+    static const int32_t lengths[] = {ROWS, ROWS}, first[] = {PAST, PAST}, cu[] = {0, REST, BATCH * REST},
+                         cu_first[] = {0, PAST, BATCH * PAST};
+    struct test_case test = base("pages", CLATTN_TYPE_F32);
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    struct guarded k = memory(CLATTN_TYPE_F32, BATCH * BLOCKS, KV_HEADS, PAGE, SIZE),
+                   v = memory(CLATTN_TYPE_F32, BATCH * BLOCKS, KV_HEADS, PAGE, SIZE),
+                   out = memory(CLATTN_TYPE_F32, BATCH, REST, 48, 0),
+                   start = memory(CLATTN_TYPE_F32, BATCH, PAST, 48, 0);
+    double names[BATCH * BLOCKS];
+    for (int n = 0; n < BATCH * BLOCKS; n++) names[n] = n % BLOCKS * BATCH + n / BLOCKS;
+    const struct guarded_shape shape = {CLATTN_TYPE_I32, 2, {BATCH, BLOCKS}, LAYOUT_DENSE};
+    struct guarded table = guarded_input(harness_place(), &shape, names);
+    clattn_layer_params p = a.layer;
+    p.kv.k = k.view, p.kv.v = v.view, p.append = true;
+    p.kv.block_table = table.view, p.kv.page_size = PAGE;
+    // The first rows by the layer itself; it then does with the rest as with them.
+    for (int n = 0; n < 2; n++) {
+        struct guarded *to = n ? &out : &start;
+        p.x = rows_of(a.layer.x, 1, n ? PAST : 0, n ? REST : PAST), p.out = to->view;
+        p.score.kv_lengths = n ? lengths : first;
+        struct guarded packed = {0};
+        if (_i) {
+            const int64_t rows = BATCH * (n ? REST : PAST);
+            packed = pack_rows(data, n ? PAST : 0, rows / BATCH);
+            p.x = packed.view, p.out.shape[0] = 1, p.out.shape[1] = rows, p.out.stride[0] = rows * 48;
+            p.sequences = BATCH, p.cu_seqlens_q = n ? cu : cu_first;
+        }
+        run_layer(&p);
+        guarded_release(&packed);
+    }
+    assert_rest(&a, &out, 1e-5);
+    guarded_release(&k), guarded_release(&v), guarded_release(&out), guarded_release(&start);
+    guarded_release(&table);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Keys that were made before, and queries of a ragged batch, which RoPE counts inside their sequences.
+START_TEST(ready_keys) {
+    struct test_case test = base("ready", CLATTN_TYPE_F32);
+    test.ready = true, test.rope.position = 0;
+    test.positions = true;
+    if (_i) test.n_kv = 30, test.width_y = 40;
+    case_assert(&test);
+}
+END_TEST
+
+START_TEST(ready_keys_of_sequences) {
+    static const int32_t lengths[] = {ROWS, ROWS}, cu[] = {0, ROWS, 2 * ROWS};
+    struct test_case test = base("ready sequences", CLATTN_TYPE_F32);
+    if (_i) test.norm = CLATTN_NORM_HEADS;
+    struct case_arrays a;
+    struct case_data *data = run_whole(&test, &a);
+    struct guarded k = memory(CLATTN_TYPE_F32, BATCH, KV_HEADS, ROWS, SIZE),
+                   v = memory(CLATTN_TYPE_F32, BATCH, KV_HEADS, ROWS, SIZE),
+                   out = memory(CLATTN_TYPE_F32, 1, BATCH * ROWS, 48, 0);
+    make_keys(&a.layer, ROWS, k.view, v.view);
+    clattn_layer_params p = a.layer;
+    const clattn_tensor absent = {0};
+    p.wk = p.wv = p.bk = p.bv = p.k_norm = absent;
+    p.kv.k = k.view, p.kv.v = v.view, p.score.kv_lengths = lengths;
+    p.x.shape[0] = 1, p.x.shape[1] = BATCH * ROWS, p.out = out.view;
+    p.sequences = BATCH, p.cu_seqlens_q = cu;
+    run_layer(&p);
+    double *whole = read_all(&a.out, "out"), *got = read_all(&out, "the sequences");
+    for (int64_t x = 0; x < BATCH * ROWS * 48; x++) ck_assert(fabs(whole[x] - got[x]) <= 1e-5);
+    free(whole), free(got);
+    guarded_release(&k), guarded_release(&v), guarded_release(&out);
+    case_unbind(&a);
+    case_free(data);
+}
+END_TEST
+
+// Layers on packed sequences against the reference of a dense batch of such lengths.
+START_TEST(sequences) {
+    static const char *const names[] = {
+        "layer-bf16-b3-h4-hkv2-n9-nkv21-d16-m48-causal-native-my40-biases-qlen9:0:4-kvlen21:5:4-ropehalf-"
+        "raggeddevice",
+        "layer-f32-b3-h4-n9-nkv21-d16-m48-causal-my40-biases-alibi-qlen9:0:4-kvlen21:5:4-raggedcachedevice"};
+    struct test_case test;
+    char why[256];
+    ck_assert_msg(case_parse(names[_i], &test, why), "%s", why);
+    test.name = names[_i];
+    case_assert(&test);
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("layer_cache");
+    TCase *results = harness_add(suite, "results", (const TTest *const[]){appends_behind_a_past, NULL});
+    tcase_add_loop_test(results, past_before_made_keys, 0, 3);
+    tcase_add_loop_test(results, appends_what_it_makes, 0, 2);
+    tcase_add_loop_test(results, appends_to_pages, 0, 2);
+    tcase_add_loop_test(results, ready_keys, 1, 2);
+    tcase_add_loop_test(results, ready_keys_of_sequences, 0, 2);
+    tcase_add_loop_test(results, sequences, 0, 2);
+    return harness_run(suite);
+}

@@ -1,0 +1,301 @@
+// test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views, both who can
+// compute it; and how the call meets its queue: plan, workspace, prepare, wait lists, sizes of zero. Leaves
+// out refusals (test_errors_linear.c).
+#include "support/harness.h"
+#include "support/case_assert.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct test_case ordinary = {
+    .op = CASE_LINEAR, .name = "ordinary", .batch = 2, .n_q = 9, .width = 67, .head_dim = 45, .biases = 1};
+
+static void with_projections(const struct test_case *test) {
+    struct test_case t = *test;
+    for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
+        t.projection = (clattn_projection)n;
+        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) case_assert(&t);
+    }
+}
+
+START_TEST(rows) {
+    static const int64_t all[] = {1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 31, 32, 33, 63, 64, 65, 97, 128, 200};
+    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
+        struct test_case test = {
+            .op = CASE_LINEAR, .name = "rows", .n_q = all[n], .width = 67, .head_dim = 45};
+        test.biases = n % 2 == 1;
+        with_projections(&test);
+        test.width = 128;
+        test.head_dim = 96;
+        test.biases = !test.biases;
+        with_projections(&test);
+    }
+}
+END_TEST
+
+// Around a vector, a block, a tile and a part of the reduction.
+START_TEST(odd_sizes) {
+    static const int64_t sizes[] = {1, 2, 15, 16, 17, 31, 33, 193, 257, 521};
+    const size_t count = sizeof sizes / sizeof sizes[0];
+    for (size_t n = 0; n < count * 4; n++) {
+        struct test_case test = {
+            .op = CASE_LINEAR, .name = "odd sizes", .batch = 1 + (int64_t)(n % 3), .n_q = n % 2 ? 40 : 3};
+        test.width = sizes[n % count];
+        test.head_dim = sizes[(n * 7 + n / count) % count];
+        test.biases = n % 3 == 1;
+        with_projections(&test);
+        if (test.n_q < 40) continue;
+        // A product of pairs, where the device has one.
+        test.q_type = test.matrix_type = CLATTN_TYPE_BF16;
+        test.projection = CLATTN_PROJECTION_NATIVE;
+        case_assert(&test);
+    }
+}
+END_TEST
+
+START_TEST(storage_types) {
+    for (int n = 0; n < 27; n++) {
+        struct test_case test = ordinary;
+        test.name = "types";
+        test.q_type = (clattn_type)(n % 3);
+        test.matrix_type = (clattn_type)(n / 3 % 3);
+        test.bias_type = (clattn_type)(n / 9);
+        with_projections(&test);
+        test.n_q = 35;
+        test.biases = 0;
+        if (n < 9) with_projections(&test);
+    }
+}
+END_TEST
+
+START_TEST(strided_views) {
+    for (int n = 0; n < LAYOUT_COUNT * 3; n++) {
+        struct test_case test = ordinary;
+        test.name = "strided";
+        test.layout = (enum layout)(n % LAYOUT_COUNT);
+        test.q_type = test.matrix_type = (clattn_type)(n / LAYOUT_COUNT);
+        with_projections(&test);
+        test.n_q = 41;
+        with_projections(&test);
+    }
+}
+END_TEST
+
+// One batch item, one row of x and one row of w that repeat by strides of 0 give the same as copies of them.
+START_TEST(repeated_inputs) {
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = ordinary;
+        struct case_arrays arrays;
+        char why[512];
+        const int what = n % 3;
+        test.projection =
+            n / 3 && harness_has_clblast() ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
+        struct case_data *data = case_make(&test);
+        const int64_t item = test.n_q * test.width;
+        for (int64_t at = 0; at < test.batch * item; at++)
+            data->x[at] = data->x[what == 0   ? at % item
+                                  : what == 1 ? at / item * item + at % test.width
+                                              : at];
+        for (int64_t at = 0; what == 2 && at < test.head_dim * test.width; at++)
+            data->matrix[LAYER_Q][at] = data->matrix[LAYER_Q][at % test.width];
+        case_bind(data, harness_place(), &arrays);
+        if (what == 0) arrays.linear.x.stride[0] = 0;
+        if (what == 1) arrays.linear.x.stride[1] = 0;
+        if (what == 2) arrays.linear.w.stride[0] = 0;
+        clattn_status status =
+            clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL);
+        ck_assert_msg(status == CLATTN_OK, "repeated %d: %s", n, harness_log_text());
+        ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "repeated %d: %s", n,
+                      why);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
+// A row of NaN in x is a row of NaN in out, and no other row has one; whoever multiplies.
+START_TEST(nan_stays_in_its_row) {
+    for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
+        struct test_case test = ordinary;
+        struct case_arrays arrays;
+        char why[512];
+        test.projection = (clattn_projection)n;
+        if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) continue;
+        struct case_data *data = case_make(&test);
+        data->x[4 * test.width + 3] = (double)NAN;
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        NULL) == CLATTN_OK);
+        ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "NaN: %s", why);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
+// Where `projection` is AUTO either may be the choice, and the kernel must be its own.
+static void expect_choice(const struct test_case *test, clattn_projection projection, const char *kernel) {
+    struct case_arrays arrays;
+    clattn_linear_choice choice = {0};
+    size_t bytes = 77;
+    struct case_data *data = case_make(test);
+    case_bind(data, harness_place(), &arrays);
+    clattn_linear_params p = arrays.linear;
+    p.x.buffer = p.w.buffer = p.out.buffer = p.b.buffer = NULL;
+    ck_assert_msg(clattn_linear_plan(harness()->context, &p, &choice) == CLATTN_OK, "%s", harness_log_text());
+    ck_assert(clattn_linear_workspace(harness()->context, &p, &bytes) == CLATTN_OK);
+    ck_assert_uint_eq(bytes, choice.workspace_bytes);
+    if (projection == CLATTN_PROJECTION_AUTO) {
+        projection = choice.projection;
+        kernel = projection == CLATTN_PROJECTION_CLBLAST ? "clblast" : "linear_";
+    }
+    ck_assert_int_eq(choice.projection, projection);
+    ck_assert(projection == CLATTN_PROJECTION_CLBLAST || projection == CLATTN_PROJECTION_NATIVE);
+    ck_assert_msg(strncmp(choice.kernel_name, kernel, strlen(kernel)) == 0, "kernel %s, not %s",
+                  choice.kernel_name, kernel);
+    ck_assert(choice.why[0] != '\0' && strchr(choice.why, '\n') == NULL);
+    if (projection == CLATTN_PROJECTION_NATIVE) ck_assert_uint_eq(bytes, 0);
+    case_unbind(&arrays);
+    case_free(data);
+}
+
+// What many rows take: the kernel that the suite's rows name, else that of the device.
+static const char *kernel_of_many(void) {
+    const clattn_capabilities *of = clattn_context_capabilities(harness()->context);
+    const char *named = getenv("CLATTN_TEST_ROWS");
+    if (named && strstr(named, "linear_rows")) return "linear_rows";
+    if (named && strstr(named, "linear_tiles")) return "linear_tiles";
+    return of->is_cpu && of->float_vector_width >= 4 ? "linear_lanes" : "linear_";
+}
+
+START_TEST(plan) {
+    struct test_case test = ordinary;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    expect_choice(&test, CLATTN_PROJECTION_NATIVE, "linear_");
+    test.n_q = 200;
+    expect_choice(&test, CLATTN_PROJECTION_NATIVE, kernel_of_many());
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    if (harness_has_clblast()) expect_choice(&test, CLATTN_PROJECTION_CLBLAST, "clblast");
+    test.projection = CLATTN_PROJECTION_AUTO;
+    expect_choice(&test, CLATTN_PROJECTION_AUTO, NULL);
+    test.n_q = 0;
+    expect_choice(&test, CLATTN_PROJECTION_NATIVE, "linear_");
+}
+END_TEST
+
+START_TEST(prepare_compiles_all) {
+    struct case_arrays arrays;
+    clattn_context_stats before, after;
+    struct test_case test = ordinary;
+    test.projection = CLATTN_PROJECTION_NATIVE;
+    test.n_q = 23;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    clattn_linear_params p = arrays.linear;
+    p.x.buffer = p.w.buffer = p.out.buffer = p.b.buffer = NULL;
+    ck_assert(clattn_linear_prepare(harness()->context, &p) == CLATTN_OK);
+    clattn_context_get_stats(harness()->context, &before);
+    ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL) ==
+              CLATTN_OK);
+    clattn_context_get_stats(harness()->context, &after);
+    ck_assert_mem_eq(&before, &after, sizeof before);
+    harness_finish(harness()->queue);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+// A workspace of exactly the size asked for, and a larger one; CLBlast needs one for all but float32.
+START_TEST(workspace) {
+    if (!harness_has_clblast()) return;
+    for (int n = 0; n < 6; n++) {
+        struct test_case test = ordinary;
+        struct case_arrays arrays;
+        char why[512];
+        size_t bytes = 0;
+        cl_int code;
+        test.q_type = (clattn_type)(n % 3);
+        test.matrix_type = CLATTN_TYPE_BF16;
+        test.projection = CLATTN_PROJECTION_CLBLAST;
+        struct case_data *data = case_make(&test);
+        case_bind(data, harness_place(), &arrays);
+        ck_assert(clattn_linear_workspace(harness()->context, &arrays.linear, &bytes) == CLATTN_OK);
+        ck_assert_uint_gt(bytes, 0);
+        arrays.linear.workspace =
+            clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes + (n < 3 ? 0 : 77), NULL, &code);
+        harness_expect(code, "clCreateBuffer");
+        clattn_status status =
+            clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, NULL);
+        ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+        ck_assert_msg(case_holds(data, &arrays, harness()->queue, why, sizeof why), "workspace: %s", why);
+        clReleaseMemObject(arrays.linear.workspace);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+}
+END_TEST
+
+// A user event holds the call back, and its own event comes after the result, on both kinds of queue.
+static void wait_on(cl_command_queue queue, clattn_projection projection) {
+    struct test_case test = ordinary;
+    struct case_arrays arrays;
+    char why[512];
+    test.q_type = CLATTN_TYPE_F16;
+    test.projection = projection;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    cl_event gate = harness_gate(), done = NULL;
+    clattn_status status = clattn_linear_enqueue(harness()->context, queue, &arrays.linear, 1, &gate, &done);
+    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    harness_open_gate(gate, done, queue);
+    ck_assert_msg(case_holds(data, &arrays, queue, why, sizeof why), "wait list: %s", why);
+    case_unbind(&arrays);
+    case_free(data);
+}
+
+START_TEST(wait_lists) {
+    harness_each_way(wait_on);
+}
+END_TEST
+
+// Nothing is compiled either, nor measured; so this test comes first.
+START_TEST(sizes_of_zero) {
+    clattn_context_stats before, after;
+    clattn_context_get_stats(harness()->context, &before);
+    for (int n = 0; n < 2 * CLATTN_PROJECTION_COUNT; n++) {
+        struct test_case test = ordinary;
+        struct case_arrays arrays;
+        cl_event done = NULL;
+        size_t bytes = 77;
+        test.projection = (clattn_projection)(n / 2);
+        if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) continue;
+        struct case_data *data = case_make(&test);
+        case_bind(data, harness_place(), &arrays);
+        arrays.linear.x.shape[n % 2] = arrays.linear.out.shape[n % 2] = 0;
+        ck_assert(clattn_linear_workspace(harness()->context, &arrays.linear, &bytes) == CLATTN_OK);
+        ck_assert_uint_eq(bytes, 0);
+        ck_assert(clattn_linear_prepare(harness()->context, &arrays.linear) == CLATTN_OK);
+        ck_assert(clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL,
+                                        &done) == CLATTN_OK);
+        ck_assert_ptr_nonnull(done);
+        harness_expect(clWaitForEvents(1, &done), "clWaitForEvents");
+        ck_assert_msg(guarded_intact(&arrays.out, harness()->queue), "a call of no rows wrote");
+        clReleaseEvent(done);
+        case_unbind(&arrays);
+        case_free(data);
+    }
+    clattn_context_get_stats(harness()->context, &after);
+    ck_assert_mem_eq(&before, &after, sizeof before);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const numbers[] = {
+        rows, odd_sizes, storage_types, strided_views, repeated_inputs, nan_stays_in_its_row, NULL};
+    const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
+    Suite *suite = suite_create("linear");
+    harness_add(suite, "calls", calls);
+    harness_add(suite, "numbers", numbers);
+    return harness_run(suite);
+}

@@ -1,0 +1,210 @@
+// test_mods_checked.c: the language of score_mod and mask_mod on a device: expressions at random of all of its words compile, and
+// stay inside their buffers, which end at pages that nobody may touch; divisions that C leaves open have the numbers that the header
+// says, and end no process that does without a driver's handler of signals; the largest texts compile on a small stack. Leaves out
+// which texts are refused (test_mods_language.c). POSIX only. Uses the table of words, from the static library.
+//
+//   build/tests/test_mods_checked 7     other expressions
+#include "support/harness.h"
+#include "mods/mod_texts.h"
+#include "support/pages.h"
+
+#include "evidence/device/guarded.h"
+
+#include <math.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 24, HEADS = 2, ROWS = 19, KEYS = 37, SIZE = 16, BUFFERS = CLATTN_MOD_BUFFERS, TENSORS = 5 };
+
+static uint64_t seed = 1;
+static struct mod_texts texts;
+static char mask_text[MOD_TEXT_SIZE], score_text[MOD_TEXT_SIZE];
+static const char *text_at_work(void) {
+    return mask_text;
+}
+
+// Q, K, V, out, lse and the buffers of the texts, in memory between pages.
+struct bound {
+    struct guarded tensors[TENSORS + BUFFERS];
+    clattn_attention_params params;
+};
+
+static const struct guarded_shape *buffer_shape(int round, int n) {
+    static const struct guarded_shape shapes[][BUFFERS] = {{{CLATTN_TYPE_F32, 2, {3, 5}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_I32, 1, {7}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_BOOL, 3, {2, 1, 9}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_F16, 4, {1, 2, 1, 3}, LAYOUT_DENSE}},
+                                                           {{CLATTN_TYPE_I8, 1, {33}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_BF16, 2, {5, 37}, LAYOUT_PADDED},
+                                                            {CLATTN_TYPE_I32, 2, {19, 37}, LAYOUT_DENSE},
+                                                            {CLATTN_TYPE_F32, 1, {1}, LAYOUT_DENSE}}};
+    return &shapes[round % 2][n];
+}
+
+static void bind(struct bound *b, struct place *place, int rows, int round) {
+    const struct guarded_shape q = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, rows, SIZE}, LAYOUT_DENSE},
+                               k = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, KEYS, SIZE}, LAYOUT_DENSE},
+                               lse = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, rows}, LAYOUT_DENSE};
+    double *values = calloc(BATCH * HEADS * KEYS * SIZE, sizeof *values);
+    struct random r = {7};
+    for (int n = 0; n < BATCH * HEADS * KEYS * SIZE; n++) values[n] = random_uniform(&r, -1.0, 1.0);
+    b->tensors[0] = guarded_input(place, &q, values), b->tensors[1] = guarded_input(place, &k, values);
+    b->tensors[2] = guarded_input(place, &k, values), b->tensors[3] = guarded_output(place, &q);
+    b->tensors[4] = guarded_output(place, &lse);
+    for (int n = 0; n < 1000; n++) values[n] = (double)(int)(9.0 * values[n]);
+    for (int n = 0; n < BUFFERS; n++)
+        b->tensors[TENSORS + n] = guarded_input(place, buffer_shape(round, n), values + 17 * n);
+    free(values);
+    b->params = (clattn_attention_params){
+        .q = b->tensors[0].view, .out = b->tensors[3].view, .lse = b->tensors[4].view};
+    b->params.kv.k = b->tensors[1].view, b->params.kv.v = b->tensors[2].view;
+    for (int n = 0; n < BUFFERS; n++) b->params.score.mod_buffers[n] = b->tensors[TENSORS + n].view;
+}
+
+static void unbind(struct bound *b) {
+    for (int n = 0; n < TENSORS + BUFFERS; n++) guarded_release(&b->tensors[n]);
+}
+
+static void run(struct bound *b) {
+    harness_log_clear();
+    const clattn_status status =
+        clattn_attention_enqueue(harness()->context, harness()->queue, &b->params, 0, NULL, NULL);
+    ck_assert_msg(status == CLATTN_OK, "%s\nmask: %s\nscore: %s", harness_log_text(),
+                  b->params.score.mask_mod, b->params.score.score_mod);
+    harness_finish(harness()->queue);
+}
+
+// By kernel in turn: half of the texts in vectors.
+START_TEST(inside_their_memory) {
+    static const struct {
+        clattn_kernel kernel;
+        int rows;
+    } ways[] = {{CLATTN_KERNEL_FLASH, ROWS}, {CLATTN_KERNEL_UNFUSED, ROWS}, {CLATTN_KERNEL_DECODE, 3}};
+    struct place place = *harness_place();
+    struct bound b;
+    place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
+    pages_watch(text_at_work);
+    pages_turn(_i % 2);
+    bind(&b, &place, ways[_i % 3].rows, _i);
+    texts.random.state = seed + (uint64_t)_i, texts.in_vectors = _i / 3 % 2;
+    for (int n = 0; n < BUFFERS; n++) {
+        texts.source.buffers[n].rank = buffer_shape(_i, n)->rank;
+        texts.source.buffers[n].type = buffer_shape(_i, n)->type;
+    }
+    texts.source.is_mask = true;
+    const int masks = mod_texts_make(&texts, BATCH, mask_text);
+    texts.source.is_mask = false;
+    const int scores = mod_texts_make(&texts, BATCH, score_text);
+    ck_assert_int_gt(masks + scores, 12);
+    b.params.kernel = ways[_i % 3].kernel;
+    b.params.score.mask_mod = mask_text, b.params.score.score_mod = score_text;
+    run(&b);
+    unbind(&b);
+}
+END_TEST
+
+START_TEST(all_words_were_used) {
+    for (size_t n = 0; n < cla_mod_word_count; n++)
+        ck_assert_msg(texts.used[n] || cla_mod_words[n].kind == WORD_TYPE, "%s", cla_mod_words[n].name);
+}
+END_TEST
+
+// Of all that is seen, each row's score is what the text gives: lse says it, where one key is seen.
+static void assert_lse(const char *text, clattn_kernel kernel, double want) {
+    struct bound b;
+    bind(&b, harness_place(), kernel == CLATTN_KERNEL_DECODE ? 3 : ROWS, 0);
+    double *lse = calloc(BATCH * HEADS * ROWS, sizeof *lse);
+    b.params.kernel = kernel;
+    b.params.score.score_mod = text, b.params.score.mask_mod = "j == 5";
+    run(&b);
+    ck_assert(guarded_read(&b.tensors[4], harness()->queue, lse));
+    for (int n = 0; n < 3; n++)
+        ck_assert_msg(fabs(lse[n] - want) < 1e-6 * fabs(want), "%s by %s: %.9g, not %.9g", text,
+                      clattn_kernel_name(kernel), lse[n], want);
+    free(lse);
+    unbind(&b);
+}
+
+// j is 5: by what the compiler knows and by what it does not, in vectors and not. A driver may keep processes from ending by a handler
+// of signals, which an application's own takes the place of.
+START_TEST(divisions) {
+    static const struct {
+        const char *text;
+        double want;
+    } all[] = {{"(float)((j + 2) / (h - h))", 7},
+               {"(float)((j + 2) % (h - h) + 1)", 1},
+               {"(float)((j + 2) / (q_length * 0) + (uint)j / (uint)(b - b) + 3 % (j - j))", 12},
+               {"(float)((INT_MIN + j - 5) / (b - b - 1))", -2147483648.0},
+               {"(float)((INT_MIN + j - 5) % (b - b - 1) + 1)", 1},
+               {"(float)(INT_MIN / -1)", -2147483648.0},
+               {"(float)((j + 2) / (1 - 1))", 7},
+               {"fma((float)((j + 2) / (j - 5)), 1.0f, 0.0f)", 7},
+               {"(float)((j + 2) / (j - 4))", 7},
+               {"(float)((int)3e30f + j)", 5},
+               {"(float)((uint)(0.0f - 1.0f) + 7u)", 7}};
+    void (*before)(int) = signal(SIGFPE, SIG_DFL);
+    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++)
+        assert_lse(all[n].text, n % 2 ? CLATTN_KERNEL_DECODE : CLATTN_KERNEL_FLASH, all[n].want);
+    assert_lse(all[0].text, CLATTN_KERNEL_UNFUSED, all[0].want);
+    signal(SIGFPE, before);
+}
+END_TEST
+
+// The deepest and the longest texts: so many times `part` before `middle`, and `behind` behind it.
+static const struct {
+    const char *before, *part, *middle, *behind, *after;
+    int times;
+} largest[] = {{"", "(", "j", ")", "", MOD_NESTED},
+               {"", "min(1, ", "j", ")", "", MOD_NESTED},
+               {"", "i / (h + ", "j", ")", "", MOD_NESTED},
+               {"", "- ", "j", "", "", MOD_PREFIXES},
+               {"", "(float)", "j", "", "", MOD_PREFIXES},
+               {"((((((((", "(int)", "j", "", "))))))))", MOD_NESTED - 8},
+               {"", "- ", "score", "", "", 25}, // as vectors the deepest
+               {"", "j ? ", "i", " : 1", "", MOD_NESTED},
+               {"", "b < 3 ? 2 : ", "j", "", "", (MOD_TOKENS - 1) / 6},
+               {"", "j + ", "j", "", "", (MOD_TOKENS - 1) / 2},
+               {"", "j && ", "i", "", "", (MOD_TOKENS - 1) / 2},
+               {"", "score * ", "2", "", "", (MOD_TOKENS - 1) / 2}};
+enum { LARGEST = sizeof largest / sizeof largest[0] };
+
+static void *run_thread(void *b) {
+    run(b);
+    return NULL;
+}
+
+START_TEST(on_a_small_stack) {
+    struct bound b;
+    char text[MOD_TEXT_SIZE] = "";
+    pthread_attr_t attributes;
+    pthread_t thread;
+    bind(&b, harness_place(), ROWS, 0);
+    strcpy(text, largest[_i].before);
+    for (int n = 0; n < largest[_i].times; n++) strcat(text, largest[_i].part);
+    strcat(text, largest[_i].middle);
+    for (int n = 0; n < largest[_i].times; n++) strcat(text, largest[_i].behind);
+    strcat(text, largest[_i].after);
+    b.params.score.score_mod = text, b.params.kernel = CLATTN_KERNEL_FLASH;
+    ck_assert_int_eq(pthread_attr_init(&attributes), 0);
+    ck_assert_int_eq(pthread_attr_setstacksize(&attributes, 512 << 10), 0);
+    ck_assert_int_eq(pthread_create(&thread, &attributes, run_thread, &b), 0);
+    ck_assert_int_eq(pthread_join(thread, NULL), 0);
+    pthread_attr_destroy(&attributes);
+    unbind(&b);
+}
+END_TEST
+
+int main(int argc, char **argv) {
+    if (argc > 1) seed = strtoull(argv[1], NULL, 10);
+    Suite *suite = suite_create("checked mods");
+    TCase *words = harness_add(suite, "words", (const TTest *const[]){NULL});
+    tcase_add_loop_test(words, inside_their_memory, 0, 18);
+    tcase_add_test(words, all_words_were_used);
+    harness_add(suite, "divisions", (const TTest *const[]){divisions, NULL});
+    TCase *limits = harness_add(suite, "limits", (const TTest *const[]){NULL});
+    tcase_add_loop_test(limits, on_a_small_stack, 0, LARGEST);
+    return harness_run(suite);
+}

@@ -1,0 +1,163 @@
+// mpi_faults.c: what a rank does wrong, all ranks are told: sizes that differ, an argument, a local failure, a message cut short, an
+// error of MPI. MPI's calls of the library go through wrappers here, as MPI's profiling interface foresees.
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/harness.h"
+#include "mpi/mpi_shard.h"
+#include "mpi/mpi_suite.h"
+
+// What the next call of a kind does on this rank.
+enum { NOTHING, CUT_SHORT, SEND_FAILS, RECEIVE_FAILS, ALLTOALL_FAILS, GATHER_FAILS, REDUCE_FAILS };
+static int fault;
+static long sent; // large messages since it was set to 0
+
+int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
+              MPI_Request *request) {
+    sent++;
+    if (fault == SEND_FAILS) {
+        fault = NOTHING;
+        return MPI_ERR_INTERN;
+    }
+    if (fault == CUT_SHORT) count /= 2;
+    if (fault == CUT_SHORT) fault = NOTHING;
+    return PMPI_Isend(buffer, count, type, to, tag, comm, request);
+}
+
+int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI_Comm comm,
+              MPI_Request *request) {
+    const bool fails = fault == RECEIVE_FAILS;
+    if (fails) fault = NOTHING;
+    return fails ? MPI_ERR_INTERN : PMPI_Irecv(buffer, count, type, from, tag, comm, request);
+}
+
+// Collective calls that fail have been done: the others would wait for them, which is MPI's to end.
+static int ended(int code, int by) {
+    sent++;
+    if (fault != by) return code;
+    fault = NOTHING;
+    return MPI_ERR_INTERN;
+}
+
+int MPI_Alltoallv(const void *from, const int *counts, const int *starts, MPI_Datatype type, void *to,
+                  const int *to_counts, const int *to_starts, MPI_Datatype to_type, MPI_Comm comm) {
+    return ended(PMPI_Alltoallv(from, counts, starts, type, to, to_counts, to_starts, to_type, comm),
+                 ALLTOALL_FAILS);
+}
+
+int MPI_Allgatherv(const void *from, int count, MPI_Datatype type, void *to, const int *counts,
+                   const int *starts, MPI_Datatype to_type, MPI_Comm comm) {
+    const int code = PMPI_Allgatherv(from, count, type, to, counts, starts, to_type, comm);
+    const bool rows = counts[0] < 256; // a list of segments
+    return rows ? code : ended(code, GATHER_FAILS);
+}
+
+int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_Op op, MPI_Comm comm) {
+    const int code = PMPI_Allreduce(from, to, count, type, op, comm);
+    return from == MPI_IN_PLACE ? ended(code, REDUCE_FAILS) : code;
+}
+
+#define ATTEND "attend-f32-b1-h8-n97-nkv97-d32-causal"
+#define DECODE "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal"
+
+static void expect(clattn_status got, clattn_status want, const char *says, const char *what) {
+    char text[400], why[600];
+    clattn_mpi_last_error(suite.world, text, sizeof text);
+    snprintf(why, sizeof why, "%s: \"%s\", must say \"%s\"", clattn_status_name(got), text, says);
+    suite_check(got == want && strstr(text, says) && !strchr(text, '\n'), what, why);
+}
+
+static void open_call(shard *s, clattn_mpi_way way, bool decode) {
+    const shard_call call = {decode ? DECODE : ATTEND, SHARD_BLOCKS, SHARD_BLOCKS, way, 0, decode};
+    shard_open(s, &call, suite.rank, suite.ranks);
+}
+
+// Arguments that the first exchange refuses: nothing large is sent.
+static void wrong_arguments(void) {
+    const bool last = suite.rank == suite.ranks - 1;
+    char says[64];
+    shard s;
+    open_call(&s, CLATTN_MPI_RING, false);
+    clattn_mpi_attention_params p = s.params;
+    sent = 0;
+    if (last) p.q.shape[3] = p.k.shape[3] = 16;
+    snprintf(says, sizeof says, "D: rank 0 has 32, rank %d has 16: must be the same", suite.ranks - 1);
+    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+           "a size that differs");
+    p = s.params;
+    if (last) p.score.softcap = 5;
+    snprintf(says, sizeof says, "differs from rank 0's on rank %d", suite.ranks - 1);
+    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+           "an option that differs");
+    p = s.params;
+    if (last) p.v.buffer = NULL;
+    snprintf(says, sizeof says, "rank %d: v: has no buffer", suite.ranks - 1);
+    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+           "a rank that refuses");
+    clattn_mpi_segment moved[2] = {{3, s.kv.count}, {0, 0}};
+    p = s.params;
+    if (last) p.kv_rows = (clattn_mpi_rows){moved, 2};
+    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, "kv_rows: row",
+           "rows that overlap");
+    p = s.params;
+    if (last) p.q.stride[2] = (int64_t)1 << 40; // past its buffer: the library's own check
+    snprintf(says, sizeof says, "rank %d: q", suite.ranks - 1);
+    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+           "a rank whose library refuses");
+    suite_check(sent == 0, "a call that is refused", "has sent something large");
+    shard_close(&s);
+}
+
+// Rates on one rank alone: it would not measure with the others.
+static void rates_that_differ(void) {
+    for (int who = 0; who < 2; who++) {
+        const bool given = suite.rank == (who ? suite.ranks - 1 : 0);
+        const clattn_mpi_params params = {.comm = MPI_COMM_WORLD,
+                                          .context = harness()->context,
+                                          .queue = harness()->queue,
+                                          .link_bytes_per_second = given ? 1e9 : 0,
+                                          .link_seconds = given ? 1e-6 : 0,
+                                          .flops_per_second = given ? 1e11 : 0,
+                                          .call_seconds = given ? 1e-5 : 0};
+        clattn_mpi *world = NULL;
+        const clattn_status got = clattn_mpi_create(&params, &world);
+        suite_check(got == CLATTN_INVALID_ARGUMENT && !world, "rates that differ", clattn_status_name(got));
+        clattn_mpi_destroy(world);
+    }
+}
+
+// One fault on a rank that does such a thing, then the same call without.
+static void failing(int which, clattn_mpi_way way, bool decode, const char *says, const char *what) {
+    const int rank = which == RECEIVE_FAILS ? suite.ranks - 1 : (suite.ranks - 1) / 2;
+    shard s;
+    open_call(&s, way, decode);
+    for (int n = 0; n < 2; n++) {
+        fault = n == 0 && suite.rank == rank ? which : NOTHING;
+        const clattn_status got = decode ? clattn_mpi_decode_run(suite.world, &s.params, NULL)
+                                         : clattn_mpi_attention_run(suite.world, &s.params, NULL);
+        if (n == 0)
+            expect(got, CLATTN_DRIVER, says, what);
+        else
+            expect(got, CLATTN_OK, "", what); // the next call
+        suite_check(fault == NOTHING, what, "the call was not made");
+        fault = NOTHING;
+    }
+    shard_close(&s);
+}
+
+void suite_faults(void) {
+    if (suite.ranks == 1) return;
+    wrong_arguments();
+    rates_that_differ();
+    failing(CUT_SHORT, CLATTN_MPI_RING, false, "bytes from rank", "a message cut short");
+    failing(SEND_FAILS, CLATTN_MPI_RING, false, "MPI_Isend: MPI_ERR_INTERN", "a message that is not sent");
+    failing(RECEIVE_FAILS, CLATTN_MPI_RING, false, "MPI_Irecv: MPI_ERR_INTERN",
+            "a message that is not received");
+    failing(GATHER_FAILS, CLATTN_MPI_ALL_GATHER, false, "MPI_Allgatherv: MPI_ERR_INTERN",
+            "an all-gather that fails");
+    failing(REDUCE_FAILS, 0, true, "MPI_Allreduce: MPI_ERR_INTERN", "an allreduce that fails");
+    if (8 % suite.ranks == 0)
+        failing(ALLTOALL_FAILS, CLATTN_MPI_ALL_TO_ALL, false, "MPI_Alltoallv: MPI_ERR_INTERN",
+                "an all-to-all that fails");
+}

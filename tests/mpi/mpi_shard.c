@@ -1,0 +1,222 @@
+// mpi_shard.c: see mpi_shard.h.
+#include "mpi/mpi_shard.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
+#include "support/harness.h"
+
+void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to) {
+    struct random random = {seed + 77};
+    int64_t cuts[65] = {0};
+    to->rows.segments = to->segments;
+    to->count = 0;
+    if (way == SHARD_BLOCKS) to->rows.count = clattn_mpi_blocks(rank, ranks, n, to->segments, SHARD_SEGMENTS);
+    if (way == SHARD_ZIGZAG) to->rows.count = clattn_mpi_zigzag(rank, ranks, n, to->segments, SHARD_SEGMENTS);
+    if (way == SHARD_PAGES)
+        to->rows.count = clattn_mpi_pages(rank, ranks, n, 5, to->segments, SHARD_SEGMENTS);
+    if (way == SHARD_RAGGED || way == SHARD_LAST) {
+        for (int r = 1; r < ranks; r++)
+            cuts[r] = way == SHARD_LAST ? 0 : (int64_t)random_uniform(&random, 0, (double)n + 1);
+        for (int r = 1; r < ranks; r++) // sorted
+            for (int x = 1; x < r; x++)
+                if (cuts[r] < cuts[x]) {
+                    const int64_t swap = cuts[r];
+                    cuts[r] = cuts[x], cuts[x] = swap;
+                }
+        cuts[ranks] = n;
+        to->segments[0] = (clattn_mpi_segment){cuts[rank], cuts[rank + 1] - cuts[rank]};
+        to->rows.count = 1;
+    }
+    for (int32_t s = 0; s < to->rows.count; s++) to->count += to->segments[s].count;
+}
+
+// The rows of `axis` that a rank has, in a buffer of their own: heads apart, an odd offset, NaN around. The axis before the
+// last but one is of heads, so that the memory of rank 4 is [B, N, H, D] with gaps.
+static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *image, int axis,
+                            const shard_rows *rows) {
+    clattn_tensor t = *from;
+    const size_t size = clattn_type_size(t.type);
+    t.shape[axis] = rows->count;
+    t.offset = 3;
+    int64_t step = 1, count;
+    for (int a = t.rank - 1; a >= 0; a--) {
+        const int of = axis == 2 && (a == 1 || a == 2) && t.rank >= 3 ? 3 - a : a; // rows outside of heads
+        t.stride[of] = step;
+        step *= t.shape[of] + (of == t.rank - 1 && t.rank == 4 ? 5 : 0);
+    }
+    count = step + 8;
+    uint8_t *bytes = malloc((size_t)count * size);
+    memset(bytes, 0xFF, (size_t)count * size);
+    if (image == NULL) storage_poison(t.type, bytes, count);
+    int64_t x[4] = {0}, all = 1;
+    for (int a = 0; a < t.rank; a++) all *= t.shape[a];
+    for (int64_t n = 0; n < all && image != NULL; n++) {
+        int64_t rest = n, source = from->offset, to = t.offset;
+        for (int a = t.rank - 1; a >= 0; a--) x[a] = rest % t.shape[a], rest /= t.shape[a];
+        for (int a = 0; a < t.rank; a++) {
+            int64_t at = x[a];
+            for (int32_t g = 0, first = 0; a == axis && g < rows->rows.count; g++) {
+                const clattn_mpi_segment *segment = &rows->segments[g];
+                if (x[a] >= first && x[a] < first + segment->count) at = segment->start + x[a] - first;
+                first += (int32_t)segment->count;
+            }
+            source += at * from->stride[a], to += x[a] * t.stride[a];
+        }
+        memcpy(bytes + (size_t)to * size, image + (size_t)source * size, size);
+    }
+    cl_int code;
+    t.buffer = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
+                              (size_t)count * size, bytes, &code);
+    harness_expect(code, "clCreateBuffer");
+    free(bytes);
+    s->memory[s->count++] = t.buffer;
+    return t;
+}
+
+static clattn_tensor map_rows(shard *s, const struct guarded *map, const shard_rows *q) {
+    const clattn_tensor *t = &map->view;
+    if (t->rank < 2 || t->shape[t->rank - 2] == 1) return *t;
+    return gather(s, t, map->image, t->rank - 2, q);
+}
+
+void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
+    struct test_case test;
+    char why[256];
+    memset(s, 0, sizeof *s);
+    if (!case_read(call->name, &test, why)) {
+        fprintf(stderr, "%s: %s\n", call->name, why);
+        exit(EXIT_FAILURE);
+    }
+    s->data = case_make(&test);
+    const struct test_case *t = &s->data->test;
+    case_bind(s->data, harness_place(), &s->whole);
+    shard_share(call->decode ? SHARD_LAST : call->q, call->decode ? 0 : rank, call->decode ? 1 : ranks,
+                t->n_q, t->seed, &s->q);
+    shard_share(call->kv, rank, ranks, t->n_kv, t->seed + 1, &s->kv);
+    const clattn_attention_params *p = &s->whole.params;
+    clattn_mpi_attention_params *to = &s->params;
+    *to = (clattn_mpi_attention_params){.score = p->score, .kernel = p->kernel, .way = call->way};
+    to->piece_rows = call->piece_rows;
+    to->q = gather(s, &p->q, s->whole.q.image, 2, &s->q);
+    to->k = gather(s, &p->kv.k, s->whole.k.image, 2, &s->kv);
+    to->v = gather(s, &p->kv.v, s->whole.v.image, 2, &s->kv);
+    if (p->kv.k_scale.rank) {
+        to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv);
+        to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv);
+    }
+    to->out = gather(s, &p->out, NULL, 2, &s->q);
+    if (p->lse.rank) to->lse = gather(s, &p->lse, NULL, 2, &s->q);
+    if (p->score.mask.rank) to->score.mask = map_rows(s, &s->whole.mask, &s->q);
+    if (p->score.bias.rank) to->score.bias = map_rows(s, &s->whole.bias, &s->q);
+    if (!call->decode) to->q_rows = s->q.rows;
+    to->kv_rows = s->kv.rows;
+}
+
+void shard_close(shard *s) {
+    for (int n = 0; n < s->count; n++) clReleaseMemObject(s->memory[n]);
+    case_unbind(&s->whole);
+    case_free(s->data);
+}
+
+// A view's elements at the places of their rows in the whole; *untouched is false where anything around it changed.
+static void scatter(const shard *s, const clattn_tensor *t, double *whole, int64_t rows, int64_t width,
+                    bool *intact) {
+    const size_t size = clattn_type_size(t->type);
+    size_t bytes = 0;
+    clGetMemObjectInfo(t->buffer, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    uint8_t *memory = malloc(bytes);
+    harness_expect(clEnqueueReadBuffer(harness()->queue, t->buffer, CL_TRUE, 0, bytes, memory, 0, NULL, NULL),
+                   "clEnqueueReadBuffer");
+    for (int64_t b = 0; b < t->shape[0]; b++)
+        for (int64_t h = 0; h < t->shape[1]; h++)
+            for (int32_t g = 0, local = 0; g < s->q.rows.count; g++)
+                for (int64_t n = 0; n < s->q.segments[g].count; n++, local++)
+                    for (int64_t d = 0; d < width; d++) {
+                        const int64_t at = t->offset + b * t->stride[0] + h * t->stride[1] +
+                                           local * t->stride[2] + (t->rank == 4 ? d : 0),
+                                      row = (b * t->shape[1] + h) * rows + s->q.segments[g].start + n;
+                        whole[row * width + d] += storage_load(t->type, memory, at);
+                        storage_poison(t->type, memory + (size_t)at * size, 1);
+                    }
+    uint8_t *poison = malloc(bytes);
+    storage_poison(t->type, poison, (int64_t)(bytes / size));
+    *intact = *intact && memcmp(memory, poison, bytes) == 0;
+    free(poison);
+    free(memory);
+}
+
+struct case_result shard_collect(const shard *s, bool decode) {
+    const struct test_case *t = &s->data->test;
+    const int64_t rows = t->batch * t->heads * t->n_q;
+    struct case_result got = {.status = CLATTN_OK, .intact = true};
+    double *mine = calloc((size_t)(rows * (t->head_dim_v + 1)) + 1, sizeof *mine);
+    got.out = reference_alloc(rows * t->head_dim_v);
+    scatter(s, &s->params.out, mine, t->n_q, t->head_dim_v, &got.intact);
+    if (s->params.lse.rank) got.lse = reference_alloc(rows);
+    if (s->params.lse.rank) scatter(s, &s->params.lse, mine + rows * t->head_dim_v, t->n_q, 1, &got.intact);
+    if (!decode) {
+        double *all = calloc((size_t)(rows * (t->head_dim_v + 1)) + 1, sizeof *all);
+        MPI_Reduce(mine, all, (int)(rows * (t->head_dim_v + 1)), MPI_DOUBLE, MPI_SUM, 0, MPI_COMM_WORLD);
+        free(mine);
+        mine = all;
+    }
+    memcpy(got.out, mine, (size_t)(rows * t->head_dim_v) * sizeof *mine);
+    if (got.lse) memcpy(got.lse, mine + rows * t->head_dim_v, (size_t)rows * sizeof *mine);
+    free(mine);
+    int intact = got.intact, all = 0;
+    MPI_Allreduce(&intact, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    got.intact = all;
+    return got;
+}
+
+bool shard_holds(clattn_mpi *world, const shard_call *call, clattn_mpi_report *report, char why[256]) {
+    int rank, ranks, good = 0;
+    shard s;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    shard_open(&s, call, rank, ranks);
+    const clattn_status status = call->decode ? clattn_mpi_decode_run(world, &s.params, report)
+                                              : clattn_mpi_attention_run(world, &s.params, report);
+    struct case_result got = shard_collect(&s, call->decode);
+    got.status = status;
+    clattn_mpi_last_error(world, got.message, sizeof got.message);
+    good = case_agrees(s.data, &got, why, 256);
+    if (!call->decode) MPI_Bcast(&good, 1, MPI_INT, 0, MPI_COMM_WORLD);
+    if (!call->decode) MPI_Bcast(why, 256, MPI_CHAR, 0, MPI_COMM_WORLD);
+    int all = 0;
+    MPI_Allreduce(&good, &all, 1, MPI_INT, MPI_LAND, MPI_COMM_WORLD);
+    case_result_free(&got);
+    shard_close(&s);
+    return all;
+}
+
+bool shard_repeats(clattn_mpi *world, const shard_call *call, char why[256]) {
+    int rank, ranks;
+    shard s;
+    uint8_t *bits[2] = {NULL, NULL};
+    size_t bytes = 0;
+    bool same = true;
+    MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &ranks);
+    shard_open(&s, call, rank, ranks);
+    const cl_mem out = s.params.out.buffer;
+    clGetMemObjectInfo(out, CL_MEM_SIZE, sizeof bytes, &bytes, NULL);
+    for (int n = 0; n < 10; n++) {
+        const int at = n > 0;
+        if (!bits[at]) bits[at] = malloc(bytes);
+        const clattn_status status = call->decode ? clattn_mpi_decode_run(world, &s.params, NULL)
+                                                  : clattn_mpi_attention_run(world, &s.params, NULL);
+        harness_expect(clEnqueueReadBuffer(harness()->queue, out, CL_TRUE, 0, bytes, bits[at], 0, NULL, NULL),
+                       "clEnqueueReadBuffer");
+        same = same && status == CLATTN_OK && (n == 0 || memcmp(bits[0], bits[1], bytes) == 0);
+    }
+    snprintf(why, 256, "a repeated call failed or has other bits");
+    free(bits[0]);
+    free(bits[1]);
+    shard_close(&s);
+    return same;
+}

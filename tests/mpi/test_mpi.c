@@ -1,0 +1,154 @@
+// test_mpi.c: attention over MPI, run by tests/mpi/check_mpi.sh with 1 to 8 ranks: equal to one device within the budget, whoever has
+// which rows.   test_mpi quick | all | N: calls by chance, so many | CASE ROWS ROWS WAY PIECE: as a failure names them
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "support/harness.h"
+#include "mpi/mpi_shard.h"
+#include "mpi/mpi_suite.h"
+
+struct suite suite;
+
+void suite_check(bool good, const char *what, const char *why) {
+    suite.checks++;
+    suite.failures += !good;
+    if (!good) printf("test_mpi.c:1:F:rank %d of %d: %s: %s\n", suite.rank, suite.ranks, what, why);
+}
+
+#define Z SHARD_ZIGZAG
+#define B SHARD_BLOCKS
+#define P SHARD_PAGES
+#define R SHARD_RAGGED
+#define L SHARD_LAST
+#define RING CLATTN_MPI_RING
+#define GATHER CLATTN_MPI_ALL_GATHER
+#define HEADS CLATTN_MPI_ALL_TO_ALL
+// The first are few kernels: all that runs where time is short.
+static const shard_call calls[] = {
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", B, R, RING, 16, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", R, Z, GATHER, 0, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, P, HEADS, 0, false},
+    {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
+     RING, 0, false},
+    {"attend-f32-b2-h8-hkv4-n60-nkv90-d32-causal-softcap5-window40:0-alibi-sinks-qlen33:60-kvlen90:41", Z, R,
+     HEADS, 0, false},
+    // Of a piece the second chunk alone goes on.
+    {"attend-f32-b2-h8-hkv4-n97-nkv97-d32-causal-softcap5-window9:0-alibi-sinks-qlen97:60-kvlen97:41", Z, Z,
+     RING, 0, false},
+    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+#define QUICK 8
+    {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h2-hkv1-n97-nkv97-d32-causal", B, R, RING, 16, false},
+    {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", R, R, RING, 7, false},
+    {"attend-f32-b1-h2-hkv1-n50-nkv131-d32-full", L, B, RING, 0, false},
+    {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, Z, RING, 0, false},
+    {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", R, P, RING, 0, false},
+    {"attend-f32-b1-h2-n80-nkv80-d32-causal-windowm1:9-alibi", Z, R, RING, 0, false},
+    {"attend-f32-b1-h2-n80-nkv80-d32-full-window20:3", B, B, RING, 0, false},
+    {"attend-bf16-b2-h4-hkv2-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 0, false},
+    {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, RING, 0, false},
+    {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-headscales-offsets", R, R, RING, 9, false},
+    {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, RING, 0, false},
+    {"attend-f32-b1-h1-n1-nkv1-d32-causal", B, B, RING, 0, false},
+    {"attend-f32-b1-h2-n64-nkv20-d32-causal-kvi8", Z, B, RING, 0, false}, // rows that see nothing
+    {"attend-f32-b1-h2-n40-nkv20-d32-causal-sinks-devicesinks", Z, B, RING, 0, false},
+    {"attend-f32-b2-h2-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, R, GATHER, 0, false},
+    {"attend-f16-b2-h2-n33-nkv40-d32-full-maskqk-bias1hqk", R, R, GATHER, 0, false},
+    {"attend-f32-b2-h2-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, GATHER, 0, false},
+    {"attend-f32-b1-h2-n33-nkv64-d32-full-kvi8-headscales-offsets", R, R, GATHER, 0, false},
+    {"attend-f32-b2-h16-hkv8-n60-nkv90-d32-causal-qlen33:60-kvlen90:41", Z, R, HEADS, 0, false},
+    {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, P, HEADS, 0, false},
+    {"attend-f32-b2-h8-n40-nkv40-d32-causal-alibi-qlen-kvlen-mods", Z, Z, HEADS, 0, false},
+    {"attend-f32-b1-h8-n33-nkv64-d32-full-kvi8-headscales-offsets", R, L, HEADS, 0, false},
+    {"attend-f32-b1-h8-n97-nkv97-d32-causal", Z, Z, CLATTN_MPI_AUTO, 0, false},
+    {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvlen300:17-sinks", B, P, 0, 0, true},
+    {"decode-f32-b1-h4-hkv2-n3-nkv90-d64-causal-alibi", B, P, 0, 0, true},
+    {"decode-bf16-b2-h4-hkv4-n1-nkv90-d64-full-window40:0-offsets", B, R, 0, 0, true},
+};
+
+static void run_calls(size_t count) {
+    char why[256], what[512];
+    for (size_t n = 0; n < count; n++) {
+        clattn_mpi_report report = {0};
+        shard_call call = calls[n];
+        if (call.way == HEADS && (strstr(call.name, "-hkv4-") ? 4 : 8) % suite.ranks)
+            call.way = CLATTN_MPI_AUTO;
+        const bool good = shard_holds(suite.world, &call, &report, why);
+        snprintf(what, sizeof what, "%s, rows %d and %d, way %d", calls[n].name, calls[n].q, calls[n].kv,
+                 calls[n].way);
+        suite_check(good, what, why);
+    }
+}
+
+// The same ranks with the same rows get the same bits.
+static void run_twice(void) {
+    static const shard_call twice[] = {
+        {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, Z, RING, 16, false},
+        {"attend-bf16-b2-h8-n40-nkv70-d32-dv16-causal-softcap5-sinks", Z, R, GATHER, 0, false},
+        {"decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal", B, P, 0, 0, true},
+    };
+    for (size_t n = 0; n < sizeof twice / sizeof *twice; n++) {
+        char why[256] = "";
+        suite_check(shard_repeats(suite.world, &twice[n], why), twice[n].name, why);
+    }
+}
+
+// Ranks that were started on two drivers have two.
+static void check_drivers(void) {
+    char mine[256] = "", first[256];
+    snprintf(mine, sizeof mine, "%s", clattn_context_capabilities(harness()->context)->driver);
+    memcpy(first, mine, sizeof first);
+    MPI_Bcast(first, sizeof first, MPI_CHAR, 0, MPI_COMM_WORLD);
+    int other = strcmp(first, mine) != 0, all = 0;
+    MPI_Allreduce(&other, &all, 1, MPI_INT, MPI_SUM, MPI_COMM_WORLD);
+    suite_check(!getenv("CLATTN_TEST_MIXED") || all > 0, "ranks on two drivers", first);
+}
+
+int main(int argc, char **argv) {
+    int level;
+    MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level);
+    MPI_Comm_rank(MPI_COMM_WORLD, &suite.rank);
+    MPI_Comm_size(MPI_COMM_WORLD, &suite.ranks);
+    harness_start();
+    const clattn_mpi_params params = {
+        .comm = MPI_COMM_WORLD, .context = harness()->context, .queue = harness()->queue};
+    const clattn_status status = clattn_mpi_create(&params, &suite.world);
+    if (status != CLATTN_OK) {
+        fprintf(stderr, "clattn_mpi_create: %s\n", clattn_status_name(status));
+        MPI_Abort(MPI_COMM_WORLD, 1);
+    }
+    const bool quick = argc > 1 && !strcmp(argv[1], "quick"), whole = argc > 1 && !strcmp(argv[1], "all");
+    check_drivers();
+    if (quick || whole) {
+        suite_plans();
+        suite_memory(quick);
+        suite_faults();
+        suite_layers(quick);
+        run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
+        if (whole) run_twice();
+    } else if (argc > 5) {
+        const shard_call call = {argv[1],
+                                 (shard_way)atoi(argv[2]),
+                                 (shard_way)atoi(argv[3]),
+                                 (clattn_mpi_way)atoi(argv[4]),
+                                 atoi(argv[5]),
+                                 false};
+        char why[256] = "";
+        clattn_mpi_report report = {0};
+        suite_check(shard_holds(suite.world, &call, &report, why), argv[1], why);
+    } else {
+        suite_random_calls(argc > 1 ? atoi(argv[1]) : 0);
+    }
+    clattn_mpi_destroy(suite.world);
+    harness_stop();
+    const int mine[2] = {suite.checks, suite.failures};
+    int all[2] = {0};
+    MPI_Reduce(mine, all, 2, MPI_INT, MPI_SUM, 0, MPI_COMM_WORLD);
+    if (suite.rank == 0)
+        printf("%d%%: Checks: %d, Failures: %d, Errors: 0\n", 100 * (all[0] - all[1]) / all[0], all[0],
+               all[1]);
+    MPI_Finalize();
+    return suite.failures ? EXIT_FAILURE : EXIT_SUCCESS;
+}

@@ -1,0 +1,175 @@
+#!/usr/bin/env python3
+"""Write ONNX's own node cases of attention, in clattn's words, for tests/onnx/onnx_cases.c.
+
+    onnx_cases.py FOLDER      FOLDER/cases.json, and FOLDER/cases.bin with the arrays that it names
+
+The onnx wheel has the cases as code: importing one of its modules computes inputs and outputs by numpy, from a seed, so
+that one version of onnx and numpy gives the same numbers everywhere. A case is one node of an operator; its twins, in which
+the node is expanded to others, have the same numbers and are left out.
+What a node says is said here in the fields of clattn_attention_params: who runs the cases knows nothing of ONNX. What clattn
+cannot do has an "out", the reason.
+"""
+import importlib
+import json
+import os
+import sys
+
+import numpy as np
+import onnx
+from onnx import AttributeProto, TensorProto, helper, numpy_helper
+from onnx.backend.test.case import node as cases
+
+VERSION = "1.23.2"
+MODULES = {"Attention": "attention", "FlexAttention": "flexattention", "RotaryEmbedding": "rotaryembedding",
+           "TensorScatter": "tensorscatter"}
+TYPES = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "bool": "bool", "int32": "i32", "float64": "f64"}
+# Two units in bfloat16's last place, which ONNX's own runner allows: onnx/backend/test/runner/__init__.py.
+BFLOAT16_RTOL = 2**-6
+TAPS = ["raw", "softcap", "masked", "softmax"]  # qk_matmul_output_mode
+
+# The sub-graphs of FlexAttention as expressions, by the case; {name} is the graph's constant of that name.
+SCORE_MODS = {
+    "test_flexattention_score_mod": {"score_mod": "score + {bias}f"},
+    "test_flexattention_causal_mask": {"mask_mod": "j <= i"},
+    "test_flexattention_soft_cap": {"score_mod": "{cap}f * tanh(score / {cap}f)"},
+    "test_flexattention_relative_positional": {"score_mod": "score + (float)(i - j)"},
+}
+PROB_MOD = "prob_mod: there is no step of the caller's after the softmax"
+
+
+class Writer:
+    """The arrays of all cases, one behind the other."""
+
+    def __init__(self, folder):
+        self.file = open(os.path.join(folder, "cases.bin"), "wb")
+
+    def put(self, a, split_heads=None):
+        """An array of the manifest. split_heads: a is [B, N, H * D] and becomes [B, H, N, D], which lies as it did."""
+        word = {"type": TYPES[str(a.dtype)]}
+        if a.dtype == np.float64:
+            a, word["type"] = a.astype(np.float32), "f32"
+        if split_heads and a.ndim == 3:
+            a = a.reshape(*a.shape[:2], split_heads, -1).transpose(0, 2, 1, 3)
+            word["bshd"] = True
+        self.file.seek((self.file.tell() + 63) // 64 * 64)
+        word.update(at=self.file.tell(), shape=list(a.shape))
+        self.file.write(np.ascontiguousarray(a).tobytes())
+        return word
+
+
+def attention_words(write, node, values, results):
+    """Attention, in its three versions: what is optional is absent where the node leaves it out."""
+    attributes = attributes_of(node)
+    slots = dict(zip(("q", "k", "v", "attn_mask", "past_k", "past_v", "nonpad"), values))
+    heads, kv_heads = attributes.get("q_num_heads"), attributes.get("kv_num_heads")
+    case = {"q": write.put(slots["q"], heads), "k": write.put(slots["k"], kv_heads), "v": write.put(slots["v"], kv_heads)}
+    past, nonpad, mask = slots.get("past_k"), slots.get("nonpad"), slots.get("attn_mask")
+    keys = slots["k"].shape[-2] + (past.shape[2] if past is not None else 0)
+    if past is not None:
+        case.update(past_k=write.put(past), past_v=write.put(slots["past_v"]))
+    if mask is not None:
+        # A mask that ends before the last key hides the rest.
+        hidden = False if mask.dtype == np.bool_ else -np.inf
+        mask = np.pad(mask, [(0, 0)] * (mask.ndim - 1) + [(0, keys - mask.shape[-1])], constant_values=hidden)
+        case["mask" if mask.dtype == np.bool_ else "bias"] = write.put(mask)
+    case["scale"] = attributes.get("scale", 0.0)
+    case["softcap"] = attributes.get("softcap", 0.0)
+    case["causal"] = bool(attributes.get("is_causal", 0))
+    window = [attributes.get("left_window_size", -1), attributes.get("right_window_size", -1)]
+    if window != [-1, -1]:
+        case["window"] = window
+    # Where row 0 stands: behind the past; the last row at the last key of a cache that lies elsewhere; else at key 0.
+    case["align"] = "offset" if past is not None else "bottom_right" if nonpad is not None else "top_left"
+    case["offset"] = past.shape[2] if past is not None else 0
+    if nonpad is not None:
+        case["kv_lengths"] = [int(n) for n in nonpad]
+    outputs = dict(zip(("out", "present_k", "present_v", "tap"), results))
+    case["out"] = write.put(outputs["out"], heads)
+    for name in "present_k", "present_v":
+        if outputs.get(name) is not None:
+            case[name] = write.put(outputs[name])
+    if outputs.get("tap") is not None:
+        case["scores"], case["scores_at"] = write.put(outputs["tap"]), TAPS[attributes.get("qk_matmul_output_mode", 0)]
+    return case
+
+
+def flex_words(write, node, values, results):
+    """FlexAttention: Q, K, V and sub-graphs over all scores, of which the table has what one of them says."""
+    attributes, graphs = attributes_of(node), {a.name: a.g for a in node.attribute if a.type == AttributeProto.GRAPH}
+    case = {name: write.put(value) for name, value in zip("qkv", values)}
+    case.update(scale=attributes.get("scale", 0.0), out=write.put(results[0]))
+    if "prob_mod" in graphs:
+        case["out_of_reach"] = PROB_MOD
+    return case, graphs
+
+
+def expressions_of(name, graphs):
+    if not graphs or "prob_mod" in graphs:
+        return {}
+    constants = {t.name: float(numpy_helper.to_array(t)) for g in graphs.values() for t in g.initializer
+                 if t.data_type == TensorProto.FLOAT and not t.dims}
+    return {key: text.format(**constants) for key, text in SCORE_MODS[name].items()}
+
+
+def attributes_of(node):
+    return {a.name: helper.get_attribute_value(a) for a in node.attribute if a.type != AttributeProto.GRAPH}
+
+
+def plain_words(write, node, values, results):
+    """What another call than attention does: every tensor by its place in the node, and the attributes."""
+    attributes = {k: v.decode() if isinstance(v, bytes) else v for k, v in attributes_of(node).items()}
+    # [B, N, H * D], or a cache without heads, [B, N, D], as [B, H, N, D].
+    heads = attributes.get("num_heads") or 1
+    rows = (0,) if node.op_type == "RotaryEmbedding" else (0, 1)
+    values = [v.astype(np.int32) if v is not None and v.dtype == np.int64 else v for v in values]
+    words = {"attributes": attributes, "out": write.put(results[0], heads)}
+    words["inputs"] = [write.put(v, heads if n in rows else None) if v is not None else None for n, v in enumerate(values)]
+    return words
+
+
+def placed(names, values):
+    """A value for each place of a node; a place that is left out has None."""
+    rest = iter(values)
+    return [array(next(rest)) if name else None for name in names]
+
+
+def array(value):
+    return numpy_helper.to_array(value) if isinstance(value, onnx.TensorProto) else np.asarray(value)
+
+
+def words_of(write, case, op):
+    node = case.model.graph.node[0]
+    values, results = (placed(names, arrays) for names, arrays in zip((node.input, node.output), case.data_sets[0]))
+    if op == "Attention":
+        words = attention_words(write, node, values, results)
+    elif op == "FlexAttention":
+        words, graphs = flex_words(write, node, values, results)
+        words.update(expressions_of(case.name, graphs))
+    else:
+        words = plain_words(write, node, values, results)
+    bfloat16 = str(results[0].dtype) == "bfloat16"
+    return {"name": case.name, "op": op, "rtol": max(case.rtol, BFLOAT16_RTOL) if bfloat16 else case.rtol,
+            "atol": case.atol, "float64": results[0].dtype == np.float64, **words}
+
+
+def main():
+    folder = sys.argv[1]
+    if onnx.__version__ != VERSION:
+        sys.exit(f"onnx {onnx.__version__}: {VERSION} is wanted")
+    write, written = Writer(folder), []
+    for op, module in MODULES.items():
+        first = len(cases._NodeTestCases)
+        cases._TargetOpType = op
+        importlib.import_module("onnx.backend.test.case.node." + module)
+        for case in cases._NodeTestCases[first:]:
+            nodes = case.model.graph.node
+            if len(nodes) == 1 and nodes[0].op_type == op:
+                assert len(case.data_sets) == 1, case.name
+                written.append(words_of(write, case, op))
+    write.file.close()
+    with open(os.path.join(folder, "cases.json"), "w", encoding="utf-8") as to:
+        json.dump({"onnx": onnx.__version__, "numpy": np.__version__, "cases": written}, to, indent=1)
+
+
+if __name__ == "__main__":
+    main()

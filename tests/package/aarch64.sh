@@ -1,0 +1,51 @@
+#!/bin/sh
+# The host suites and a small part of verify on aarch64, in a Debian tree that qemu runs on any Linux machine; on an aarch64
+# machine it runs without. It shows that kernels are right there; what it times is qemu.
+#   sh tests/package/aarch64.sh FOLDER         makes the tree in FOLDER where there is none (as root; 6 minutes, 2 GB), builds, tests
+#   sh tests/package/aarch64.sh FOLDER present exits 77 where there is none
+# Prints a line that begins with "ok", "FAIL" or "SKIP" for each check; the exit status is 1 when one failed.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+tree=${1:?FOLDER}
+packages=gcc,libc6-dev,meson,pkg-config,python3,pocl-opencl-icd,ocl-icd-opencl-dev,libclblast-dev,libjansson-dev,libpng-dev,check
+
+complain() {
+    echo "aarch64.sh: $*" >&2
+    exit 2
+}
+
+# Programs of the other architecture start through qemu, which the kernel opens once for all trees (flag F).
+register_qemu() {
+    [ "$(uname -m)" = aarch64 ] && return 0
+    command -v qemu-aarch64-static >/dev/null || complain "qemu-user-static is needed"
+    [ -f /proc/sys/fs/binfmt_misc/register ] || mount -t binfmt_misc none /proc/sys/fs/binfmt_misc || return 1
+    [ -f /proc/sys/fs/binfmt_misc/qemu-aarch64 ] || update-binfmts --enable qemu-aarch64
+    [ -f /proc/sys/fs/binfmt_misc/qemu-aarch64 ]
+}
+
+make_tree() {
+    command -v debootstrap >/dev/null || complain "debootstrap is needed"
+    debootstrap --force-check-gpg --foreign --arch=arm64 --variant=minbase --include="$packages" bookworm "$tree" \
+        "${CLATTN_DEBIAN:-https://deb.debian.org/debian}" >"$tree.log" 2>&1 &&
+        chroot "$tree" /debootstrap/debootstrap --second-stage >>"$tree.log" 2>&1 && touch "$tree/complete"
+}
+
+if [ ! -f "$tree/complete" ]; then
+    if [ "${2:-}" = present ]; then
+        echo "no aarch64 tree in $tree: sh tests/package/aarch64.sh $tree makes one"
+        exit 77
+    fi
+    [ "$(id -u)" = 0 ] || complain "only root can make a tree"
+fi
+if ! register_qemu; then
+    echo "the system registers no qemu for aarch64"
+    exit 77
+fi
+[ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
+
+# PoCL asks /proc and /sys for the CPU. Mounted in a namespace of this run's own, so that nothing is left mounted; the sources
+# lie in the tree as a copy, which keeps what was built from them.
+mkdir -p "$tree/clattn"
+tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
+exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" &&
+    exec chroot "$1" /bin/sh /clattn/tests/aarch64_inside.sh' run "$tree"

@@ -1,0 +1,87 @@
+#!/bin/sh
+# meson install works into a prefix that is then moved, and a consumer that knows the public header alone builds against it
+# and runs, shared and static, through pkg-config and CMake, and as a Meson project with clattn as its subproject.   $1 build folder
+set -eu
+root=$(pwd)
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+DESTDIR=$work/staged meson install -C "$1" --no-rebuild >/dev/null
+pc=$(find "$work/staged" -name clattn.pc)
+mv "$work/staged$(sed -n 's/^prefix=//p' "$pc")" "$work/prefix"
+prefix=$work/prefix
+pc=$(find "$prefix" -name clattn.pc)
+library=$(dirname "$(find "$prefix" -name libclattn.so)")
+
+# What belongs to it, and a program that finds its library where both were moved.
+for file in LICENSE NOTICE; do cmp "$file" "$prefix/share/doc/clattn/$file"; done
+env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
+[ "$(find "$prefix" -name 'libclattn-clblast-*.so' | sed 's,/[^/]*$,,')" = "$library" ] || { echo "CLBlast's module is not beside the library"; exit 1; }
+
+# The Python module finds the library from where it lies.
+module=$(find "$prefix" -name clattn.py)
+there=$(sed -n "s/^LIBRARY_PATH = '\(.*\)'/\1/p" "$module")/$(sed -n "s/^LIBRARY = '\(.*\)'/\1/p" "$module")
+[ -f "${module%/*}/$there" ] || { echo "clattn.py looks for $there"; exit 1; }
+
+export PKG_CONFIG_PATH="${pc%/*}"
+flags=$(pkg-config --define-variable=prefix="$prefix" --cflags --libs clattn)
+# shellcheck disable=SC2086
+cc -std=c11 -Wall -Wextra -Werror tests/runtime/test_consumer.c -o "$work/shared" $flags
+LD_LIBRARY_PATH=$library "$work/shared"
+case $flags in *OpenCL* | *clblast*) echo "pkg-config links a consumer with what the library is not: $flags"; exit 1 ;; esac
+mkdir "$work/static_only"
+cp "$library/libclattn.a" "$work/static_only/"
+flags=$(pkg-config --define-variable=prefix="$prefix" --define-variable=libdir="$work/static_only" --cflags --libs --static clattn)
+# shellcheck disable=SC2086
+cc -std=c11 -Wall -Wextra -Werror tests/runtime/test_consumer.c -o "$work/static" $flags
+"$work/static"
+
+# Two that must be refused: a minor that is not there, and a library that was taken away.
+mkdir "$work/cmake"
+cat >"$work/cmake/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.16)
+project(consumer C)
+find_package(clattn ${WANTED} REQUIRED)
+add_executable(consumer ${SOURCE})
+target_link_libraries(consumer clattn::clattn)
+END
+consume() { # FOLDER OPTION...
+    to=$work/cmake/$1
+    shift
+    cmake -S "$work/cmake" -B "$to" -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$root/tests/test_consumer.c" "$@" >"$work/cmake.log" 2>&1
+}
+version=$("$prefix/bin/clattn" --version | sed -n 's/^clattn \([0-9.]*\).*/\1/p')
+consume shared -DWANTED="$version"
+cmake --build "$work/cmake/shared" >/dev/null
+"$work/cmake/shared/consumer"
+consume static -DBUILD_SHARED_LIBS=OFF
+cmake --build "$work/cmake/static" >/dev/null
+"$work/cmake/static/consumer"
+case $(ldd "$work/cmake/shared/consumer") in *libclattn.so*) ;; *) echo "the shared consumer is not"; exit 1 ;; esac
+case $(ldd "$work/cmake/static/consumer") in *libclattn.so*) echo "the static consumer is not"; exit 1 ;; esac
+if consume minor -DWANTED=0.1; then echo "CMake took another minor"; exit 1; fi
+mv "$library/libclattn.a" "$work/"
+if consume absent -DBUILD_SHARED_LIBS=OFF; then echo "CMake took a library that is not there"; exit 1; fi
+grep -q "libclattn.a is not in" "$work/cmake.log"
+
+for consumer in shared static; do
+    case $(ldd "$work/cmake/$consumer/consumer") in *OpenCL* | *clblast*) echo "the $consumer consumer is linked with OpenCL"; exit 1 ;; esac
+done
+
+# As a subproject it brings no tests and no program, and honours default_library; also where it is to be linked with OpenCL.
+mkdir -p "$work/meson/subprojects"
+ln -s "$root" "$work/meson/subprojects/clattn"
+cp tests/runtime/test_consumer.c "$work/meson/"
+cat >"$work/meson/meson.build" <<'END'
+project('consumer', 'c', default_options: ['c_std=c11'])
+executable('consumer', 'test_consumer.c', dependencies: dependency('clattn', fallback: 'clattn'))
+END
+targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin)))'; }
+meson setup "$work/meson/load" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
+[ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] || { echo "a subproject has the targets $(targets "$work/meson/load")"; exit 1; }
+meson setup "$work/meson/build" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static -Dclattn:opencl=link >/dev/null
+meson compile -C "$work/meson/build" >/dev/null 2>&1
+"$work/meson/build/consumer"
+case $(ldd "$work/meson/build/consumer") in *OpenCL*) ;; *) echo "-Dopencl=link does not link OpenCL"; exit 1 ;; esac
+nm "$work/meson/build/subprojects/clattn/libclattn.a" 2>/dev/null | grep -q 'U CLBlastSgemm$' || { echo "-Dopencl=link does not link CLBlast"; exit 1; }
+[ "$(targets "$work/meson/build")" = "clattn consumer kernels.c" ] || { echo "a linked subproject has the targets $(targets "$work/meson/build")"; exit 1; }
+[ "$(meson introspect "$work/meson/build" --tests)" = "[]" ] || { echo "a subproject has tests"; exit 1; }

@@ -1,0 +1,25 @@
+#!/bin/sh
+# ThreadSanitizer over the suites in which threads share a context or a group: no race and no wrong order of locks in clattn.
+#   $1 build folder, made here; CLATTN_THOROUGH=on: every deal of a group, and its faults, too
+set -eu
+options="suppressions=$PWD/tests/support/tsan.supp ignore_noninstrumented_modules=1 halt_on_error=0 exitcode=66"
+suites="opencl_load threads threads_layer building pool group_promises"
+[ "${CLATTN_THOROUGH:-off}" = off ] || suites="$suites group group_faults"
+[ -f "$1/build.ninja" ] || meson setup "$1" --werror -Dtests=enabled -Dtool=enabled -Dmpi=disabled -Db_sanitize=thread -Db_lundef=false
+for suite in $suites; do set -- "$@" "tests/test_$suite"; done
+folder=$1
+shift
+# CLBlast's module is loaded at run time, so that no suite's target brings it.
+ninja -C "$folder" "$@" tests/libclattn_layer.so $(ninja -C "$folder" -t targets all | sed -n 's/^\(libclattn-clblast-[0-9.]*\.so\):.*/\1/p')
+layer=$(cd "$folder" && pwd)/tests/libclattn_layer.so
+for suite in $suites; do
+    # Two contexts at once, and faults by the layer: as tests/meson.build has it.
+    case $suite in
+        group*) export POCL_MAX_PTHREAD_COUNT=1 OPENCL_LAYERS="$layer" ;;
+        *) unset POCL_MAX_PTHREAD_COUNT OPENCL_LAYERS ;;
+    esac
+    TSAN_OPTIONS=$options CLATTN_TEST_DATA=$PWD/tests/data sh tests/look_again.sh "$folder/tests/test_$suite" >"$folder/$suite.log" 2>&1 ||
+        { cat "$folder/$suite.log"; exit 1; }
+    cat "$folder/$suite.log"
+    grep -q '^100%: Checks: [1-9]' "$folder/$suite.log" || { echo "$suite: ran nothing"; exit 1; }
+done

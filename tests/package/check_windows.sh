@@ -1,0 +1,140 @@
+#!/bin/sh
+# Windows: libraries by mingw-w64 whose DLL exports clattn_* alone and imports no OpenCL; headers that MSVC's rules take, as C and as
+# C++; the program and the host suites, where the sources of Check and jansson are to be had (windows_libraries.sh); and where Wine is
+# installed, whose OpenCL is the host's, all of it runs, with a consumer, cases and suites of the device.
+set -eu
+command -v x86_64-w64-mingw32-gcc >/dev/null || { echo "no mingw-w64"; exit 77; }
+work=$PWD/build/windows
+mkdir -p "$work/headers"
+[ -d "$work/headers/CL" ] || cp -r /usr/include/CL "$work/headers/"
+cat >"$work/cross.ini" <<END
+[binaries]
+c = 'x86_64-w64-mingw32-gcc'
+ar = 'x86_64-w64-mingw32-ar'
+[built-in options]
+c_args = ['-isystem', '$work/headers']
+[host_machine]
+system = 'windows'
+cpu_family = 'x86_64'
+cpu = 'x86_64'
+endian = 'little'
+END
+folder=$work/meson
+[ -f "$folder/build.ninja" ] || meson setup "$folder" --cross-file "$work/cross.ini" --werror -Ddefault_library=both -Dclblast=disabled \
+    -Dmpi=disabled -Dtool=disabled -Dtests=disabled -Dpng=disabled >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
+version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
+dll=$folder/libclattn-${version%.*}.dll
+ninja -C "$folder" "${dll##*/}" libclattn.a libevidence.a >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+exported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' | grep '_' | sort -u)
+# What is of clattn-mpi is in no DLL.
+wanted=$(find include/clattn -name '*.h' ! -name mpi.h -exec cat {} + | grep -oE '^CLATTN_API [^;(]*\(' | sed 's/.*\(clattn_[a-z_]*\)($/\1/' | sort -u)
+[ "$(echo "$wanted" | wc -l)" -ge 40 ] || { echo "found too few functions in the headers"; exit 1; }
+[ "$exported" = "$wanted" ] || { echo "exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$wanted" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
+imported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/.*DLL Name: //p' | grep -ivE '^(kernel32|msvcrt|libgcc_s_seh-1|libwinpthread-1).dll$' || true)
+[ -z "$imported" ] || { echo "the DLL needs $imported"; exit 1; }
+[ "$(x86_64-w64-mingw32-nm "$folder/libclattn.a" 2>/dev/null | grep -c ' T clattn_')" -ge 40 ] || { echo "too few functions in the static library"; exit 1; }
+
+clang=$(command -v clang || command -v clang-14 || true)
+printf '#include <clattn/clattn.h>\nint main(void) { return clattn_version_number() != CLATTN_VERSION_NUMBER; }\n' >"$work/header.c"
+for language in c c++; do
+    for shared in '' -DCLATTN_SHARED; do
+        # shellcheck disable=SC2086
+        [ -z "$clang" ] || "$clang" --target=x86_64-pc-windows-msvc -x $language -ffreestanding -fsyntax-only -Wall -Wextra -Werror $shared \
+            -Iinclude -isystem "$work/headers" "$work/header.c"
+    done
+done
+
+cc="x86_64-w64-mingw32-gcc -std=c11 -O2 -Wall -Wextra -Werror -D_POSIX_C_SOURCE=200809L -Iinclude -Isrc -isystem $work/headers -DCLATTN_SHARED"
+$cc tests/runtime/test_consumer.c -o "$folder/consumer.exe" -L"$folder" -lclattn
+$cc tests/package/windows_cases.c -o "$folder/windows_cases.exe" "$folder/libevidence.a" -L"$folder" -lclattn -lm -lpthread -static-libgcc
+# Program and suites by the static library, which suites look into.
+suites=$work/suites
+programs='covering names numbers overlap philox plan plan_cascade plan_groups plan_linear plan_matrix plan_rows plan_tiles plan_widths reference'
+of_device='examples errors' # where Wine is
+command -v wine >/dev/null || of_device=
+if sh tests/package/windows_libraries.sh "$work/libraries" >"$work/libraries.log" 2>&1; then
+    sed "s|^c_args.*|&\nc_link_args = ['-static']|; s|^\[host_machine|[properties]\npkg_config_libdir = '$work/libraries/lib/pkgconfig'\n&|; s|^ar = .*|&\npkgconfig = 'pkg-config'|" \
+        "$work/cross.ini" >"$work/suites.ini"
+    [ -f "$suites/build.ninja" ] || meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
+        -Dtool=enabled -Dtests=enabled -Dpng=disabled -Doptimization=0 >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
+    # shellcheck disable=SC2046
+    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs $of_device) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+else
+    tail -n 1 "$work/libraries.log"
+    suites=
+fi
+command -v wine >/dev/null || { echo "built; no Wine to run it in"; exit 0; }
+export WINEPREFIX="$work/wine" WINEDEBUG=-all
+mkdir -p "$WINEPREFIX"
+# Kernels of its own, not those that other steps compile meanwhile; and one server, which does not end between two programs.
+[ -z "${POCL_CACHE_DIR:-}" ] || { export POCL_CACHE_DIR="$work/kernels" && mkdir -p "$POCL_CACHE_DIR"; }
+wineserver=$(command -v wineserver || ls /usr/lib/wine/wineserver* 2>/dev/null | head -n 1)
+[ -z "$wineserver" ] || { "$wineserver" -p && trap '"$wineserver" -k' EXIT; }
+# Run a program under Wine in a folder; its words are in $work/out and $work/err.   $1 folder, the rest: program and arguments
+run() {
+    (cd "$1" && shift && timeout 600 wine "$@") >"$work/out" 2>"$work/err"
+}
+# The same for one that computes. Its process has ended once among hundreds, before anything that it had printed was written and
+# without a cause that could be found: such a one is run again, and that is told. What a suite says is never asked twice.
+compute() {
+    run "$@" && return 0 || status=$?
+    [ -s "$work/out" ] || [ $status = 124 ] && return $status
+    tail -n 30 "$work/err"
+    echo "counted: $2 under Wine ended with $status before it said anything, and was run again: $(grep -E -m 1 '^wine: |failed' "$work/err" || echo 'no cause told')"
+    run "$@"
+}
+# Say why a program failed.   $1 what
+refuse() {
+    cat "$work/out"
+    tail -n 20 "$work/err"
+    echo "under Wine: $1"
+    exit 1
+}
+# Run suites and count their checks.   $1 the least of checks, $2 which kind, the rest: names
+run_suites() {
+    least=$1 kind=$2 checks=0
+    shift 2
+    for each in "$@"; do
+        compute "$suites/tests" "./test_$each.exe" || refuse "suite $each: status $?"
+        n=$(sed -n 's/^100%: Checks: \([0-9]*\),.*/\1/p' "$work/out")
+        # A process that Wine's debugger ended may leave 0.
+        [ "${n:-0}" -gt 0 ] || refuse "suite $each: no account of its checks"
+        checks=$((checks + n))
+    done
+    [ "$checks" -ge "$least" ] || { echo "only $checks checks of $kind suites ran under Wine"; exit 1; }
+    echo "$checks checks of $kind suites under Wine"
+}
+# Without a device: arguments, texts, files.
+if [ -n "$suites" ]; then
+    # shellcheck disable=SC2086
+    run_suites 80 host $programs
+    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg && grep -q '</svg>' "$suites/mask.svg" || refuse "the program drew nothing"
+    status=0
+    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg || status=$?
+    [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || refuse "a folder that is missing is not refused"
+fi
+compute "$folder" ./consumer.exe || refuse "the consumer"
+grep -q 'header .*, OK: ' "$work/out" || { cat "$work/out"; echo "Wine's OpenCL has no device: nothing was computed"; exit 0; }
+# A folder whose entries have paths beyond Windows' 260 characters: Wine has no such limit, so that this shows only that the form
+# of path without one is right.
+long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)
+rm -rf "${work:?}/$(printf '%080d' 1)"
+mkdir -p "${long%/*}"
+cases() {
+    compute "$folder" ./windows_cases.exe "$(echo "Z:$long" | tr / '\\')" attend-f32-b1-h2-n33-nkv40-d16-causal attend-f32-b1-h2-n9-nkv33-d16-full-unfused \
+        attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native || refuse "cases"
+    grep -q '^5 of 5 cases are right' "$work/out"
+}
+if [ -n "$suites" ]; then
+    # Suites of the device, on the host's OpenCL; the layer that counts objects is the host loader's, and not built for Windows.
+    CLATTN_TEST_DATA=$(echo "Z:$PWD/tests/data" | tr / '\\')
+    export CLATTN_TEST_DATA
+    # shellcheck disable=SC2086
+    run_suites 200 device $of_device
+    compute "$suites" ./clattn.exe verify --case attend-f32-b1-h2-n33-nkv40-d16-causal || refuse "clattn verify"
+fi
+cases
+grep -qE '^[1-9][0-9]* compiled, 0 from the folder' "$work/out" || { cat "$work/out"; exit 1; }
+cases
+grep -qE '^0 compiled, [1-9][0-9]* from the folder' "$work/out" || { cat "$work/out"; echo "the cache folder of a long path was not used"; exit 1; }
+cat "$work/out"

@@ -1,0 +1,43 @@
+#!/bin/sh
+# What README promises of a fresh machine, on a release of Debian that is not this machine's: a tree of that release, in which
+# bench/run.sh and tests/run.sh install, build and run as they do for a newcomer. By hand: tests/run.sh takes 45 minutes on a quiet machine.
+#   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]   makes the tree in FOLDER where there is none (as root; RELEASE: trixie), and runs
+#                                                   COMMAND in its copy of the sources: "sh bench/run.sh && sh tests/run.sh"
+# $CLATTN_DEBIAN is another mirror, and CLATTN_* of tests/run.sh are handed on. How apt and pip reach their servers here (proxies,
+# certificates, dates) holds in the tree, too. The exit status is the command's.
+set -u
+cd "$(dirname "$0")/../.." || exit 2
+tree=${1:?FOLDER} release=${2:-trixie} command=${3:-sh bench/run.sh && sh tests/run.sh}
+
+complain() {
+    echo "debian.sh: $*" >&2
+    exit 2
+}
+
+make_tree() {
+    command -v debootstrap >/dev/null || complain "debootstrap is needed"
+    debootstrap --force-check-gpg --variant=minbase --include=ca-certificates "$release" "$tree" \
+        "${CLATTN_DEBIAN:-https://deb.debian.org/debian}" >"$tree.log" 2>&1 || return 1
+    # Signatures are checked in the tree as anywhere; this is the way there.
+    cp -L /etc/ssl/certs/ca-certificates.crt "$tree/etc/ssl/machine.crt" &&
+        {
+            echo 'Acquire::https::CaInfo "/etc/ssl/machine.crt";'
+            apt-config dump | grep -E '^Acquire::(https?::Proxy|Check-(Date|Valid-Until)|Retries) '
+        } >"$tree/etc/apt/apt.conf.d/99machine" && touch "$tree/complete"
+}
+
+[ "$(id -u)" = 0 ] || complain "only root can enter a tree"
+[ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
+tree=$(cd "$tree" && pwd)
+
+# Mounted in a namespace of this run's own, so that nothing is left mounted; the copy keeps what was built from it.
+mkdir -p "$tree/clattn"
+tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
+cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
+handed=$(env | grep -E '^CLATTN_[A-Z]+=' | grep -v '^CLATTN_DEBIAN=')
+# shellcheck disable=SC2086
+exec unshare -m sh -c 'mount -t proc proc "$1/proc" && mount --rbind /sys "$1/sys" && mount --rbind /dev "$1/dev" || exit 2
+    tree=$1 command=$2
+    shift 2
+    exec chroot "$tree" /usr/bin/env -i HOME=/root LC_ALL=C.UTF-8 PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin \
+        PIP_CERT=/etc/ssl/machine.crt "$@" /bin/sh -c "cd /clattn && $command"' run "$tree" "$command" $handed

@@ -1,0 +1,246 @@
+// test_devices.c: plans for devices that are not here: each gets, for each problem, a kernel that fits its limits, and a
+// reason; also where the compiled kernel allows fewer work-items than the device, and where every probe passed.
+#include "plan/absent_devices.h"
+#include "args/args.h"
+#include "device/defects.h"
+#include "plan/plan_suite.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static const char *kernel_of(const variant *v) {
+    return clattn_kernel_sources[v->family->id].name;
+}
+
+// A kernel whose work-item owns a CPU core's vector registers.
+static bool is_of_cpus(enum kernel_id id) {
+    const char *name = clattn_kernel_sources[id].name, *end = strstr(name, "_lanes");
+    return end && end[6] == '\0';
+}
+
+// A device without probes, with those that it would pass, or with all that there are.
+enum { NOT_PROBED, PROBED, ALL_PROVEN };
+
+// Its kernels allow `limit` work-items, 0: not known.
+static plan_input make_input(const absent_device *device, int probes, uint32_t limit) {
+    plan_input in = {.device = &device->is, .shipped = &shipped, .has_clblast = true};
+    in.probes.proven = probes == ALL_PROVEN ? (1u << PROBE_COUNT) - 1
+                       : probes == PROBED   ? absent_device_proves(device)
+                                            : 0;
+    in.probes.ran = in.probes.sure = in.probes.proven;
+    for (int id = 0; id < KERNEL_COUNT; id++) in.group_limit[id] = limit;
+    return in;
+}
+
+static void check_group(const plan_input *in, const variant *v, const char *what) {
+    const uint64_t most = cla_family_group_limit(in, v->family->id);
+    ck_assert_msg(v->work_group >= 1 && (uint64_t)v->work_group <= most,
+                  "%s: a work-group of %d, at most %llu", what, v->work_group, (unsigned long long)most);
+    ck_assert_msg(v->local_bytes <= in->device->local_memory_bytes,
+                  "%s: %zu bytes of local memory, at most %llu", what, v->local_bytes,
+                  (unsigned long long)in->device->local_memory_bytes);
+}
+
+// Of a fused kernel: the device counts its work-items, and the kernel its groups, which lie a work-item wide in the second
+// and third dimension: chain.c enqueues parts of those.
+static void check_grid(const plan_input *in, const variant *v, const char *what) {
+    const uint64_t most = in->device->address_bits == 32 ? UINT32_MAX : SIZE_MAX;
+    for (int i = 0; i < 3; i++) {
+        const uint64_t group = i == 0 ? (uint64_t)v->work_group : 1;
+        ck_assert_msg(v->groups[i] <= INT32_MAX && v->groups[i] <= most / group,
+                      "%s: %zu work-groups of %d in dimension %d", what, v->groups[i], v->work_group, i);
+    }
+}
+
+// Every key is in one range, and none is empty.
+static void check_splits(const problem *p, const variant *v, const char *what) {
+    const int64_t reach = (int64_t)v->splits * v->split_keys;
+    ck_assert_msg(v->splits >= 1 && reach >= p->n_kv && (v->splits == 1 || reach - v->split_keys < p->n_kv),
+                  "%s: %d ranges of %d keys", what, v->splits, v->split_keys);
+    const int64_t rows = (int64_t)p->batch * p->heads * p->n_q;
+    const uint64_t partial =
+        v->splits == 1 ? 0
+                       : (uint64_t)v->splits * (uint64_t)rows * sizeof(float) * ((uint64_t)p->head_dim_v + 2);
+    ck_assert_msg(v->family->path == CLATTN_KERNEL_UNFUSED || v->workspace_bytes >= partial,
+                  "%s: %llu bytes of workspace", what, (unsigned long long)v->workspace_bytes);
+}
+
+static void check_plan(const plan_input *in, const problem *p, const variant *v, const char *what) {
+    char why[256] = "", options[1024];
+    check_group(in, v, what);
+    check_splits(p, v, what);
+    ck_assert_msg(in->device->is_cpu || !is_of_cpus(v->family->id), "%s: %s", what, kernel_of(v));
+    ck_assert_msg(cla_knobs_print(&v->knobs, options, sizeof options), "%s: options that do not fit", what);
+    cla_variant_explain(in, p, v, why);
+    ck_assert_msg(strlen(why) > 12 && strstr(why, clattn_kernel_name(v->family->path)) == why, "%s: '%s'",
+                  what, why);
+    if (v->family->path == CLATTN_KERNEL_UNFUSED) return;
+    check_grid(in, v, what);
+    ck_assert_msg(v->knobs.head_dim == p->head_dim && v->knobs.head_dim_v == p->head_dim_v &&
+                      v->knobs.score_ops == p->score_ops && v->knobs.type_kv == (int)p->type_kv,
+                  "%s: %s", what, options);
+}
+
+// AUTO always finds one; a kernel that was asked for may refuse, and says why.
+static bool plan(const plan_input *in, const problem *p, variant *v, const char *what) {
+    char why[256] = "";
+    const clattn_status status = cla_variant_choose(in, p, v);
+    if (status == CLATTN_OK) return true;
+    ck_assert_msg(status == CLATTN_UNSUPPORTED && p->kernel != CLATTN_KERNEL_AUTO, "%s: no kernel", what);
+    cla_variant_refusal(v, why);
+    ck_assert_msg(strlen(why) > 12, "%s: refused without a reason", what);
+    return false;
+}
+
+// All problems on all devices.
+static void check_all(int probes, uint32_t limit) {
+    char what[200];
+    int planned = 0;
+    for (int d = 0; d < absent_device_count; d++)
+        for (int i = 0; i < absent_problem_count; i++) {
+            const plan_input in = make_input(&absent_devices[d], probes, limit);
+            const problem *p = &absent_problems[i].is;
+            variant v;
+            snprintf(what, sizeof what, "%s on %s, probes %d, kernels of %u", absent_problems[i].word,
+                     absent_devices[d].word, probes, limit);
+            if (!plan(&in, p, &v, what)) continue;
+            check_plan(&in, p, &v, what);
+            planned++;
+        }
+    ck_assert_int_ge(planned, 40 * absent_device_count);
+}
+
+START_TEST(every_device) {
+    ck_assert_int_ge(absent_problem_count, 40);
+    ck_assert_int_ge(absent_device_count, 12);
+    check_all(NOT_PROBED, 0);
+}
+END_TEST
+
+START_TEST(probes_passed) {
+    int with = 0;
+    for (int d = 0; d < absent_device_count; d++) with += absent_device_proves(&absent_devices[d]) != 0;
+    ck_assert_int_ge(with, 6);
+    check_all(PROBED, 0);
+    check_all(ALL_PROVEN, 0);
+}
+END_TEST
+
+// A compiled kernel allows fewer work-items than its device: smaller tiles, down to one work-item.
+START_TEST(kernels_that_allow_less) {
+    static const uint32_t limits[] = {512, 128, 100, 64, 32, 8, 1};
+    for (size_t i = 0; i < sizeof limits / sizeof limits[0]; i++) {
+        check_all(NOT_PROBED, limits[i]);
+        check_all(PROBED, limits[i]);
+    }
+}
+END_TEST
+
+// The plan is a function of its input: no name in it, and twice the same.
+START_TEST(names_decide_nothing) {
+    for (int d = 0; d < absent_device_count; d++)
+        for (int i = 0; i < absent_problem_count; i++) {
+            absent_device other = absent_devices[d];
+            snprintf(other.is.name, sizeof other.is.name, "CPU");
+            snprintf(other.is.vendor, sizeof other.is.vendor, "another");
+            snprintf(other.is.driver, sizeof other.is.driver, "0");
+            const plan_input in = make_input(&absent_devices[d], PROBED, 0),
+                             in_other = make_input(&other, PROBED, 0);
+            variant a, b;
+            const clattn_status status = cla_variant_choose(&in, &absent_problems[i].is, &a);
+            ck_assert_int_eq(cla_variant_choose(&in_other, &absent_problems[i].is, &b), status);
+            if (status != CLATTN_OK) continue;
+            ck_assert(a.family == b.family && cla_knobs_equal(&a.knobs, &b.knobs) && a.splits == b.splits &&
+                      a.work_group == b.work_group && a.local_bytes == b.local_bytes);
+        }
+}
+END_TEST
+
+// Of several kernels one is taken and each other says why not.
+START_TEST(every_family_explains) {
+    for (int d = 0; d < absent_device_count; d++)
+        for (int i = 0; i < absent_problem_count; i++) {
+            const plan_input in = make_input(&absent_devices[d], PROBED, 0);
+            const problem *p = &absent_problems[i].is;
+            const family *f;
+            char why[256];
+            variant v;
+            int index = 0, chosen = 0;
+            if (cla_variant_choose(&in, p, &v) != CLATTN_OK) continue;
+            while (cla_variant_review(&in, p, &v, &index, &f, why)) {
+                ck_assert_msg(strlen(why) > 5, "%s of %s on %s", f->name, absent_problems[i].word,
+                              absent_devices[d].word);
+                chosen += f == v.family;
+            }
+            ck_assert_int_eq(chosen, 1);
+        }
+}
+END_TEST
+
+static void check_projection(const plan_input *in, const absent_projection *p, bool forced,
+                             const char *device) {
+    linear_choice c = {.id = KERNEL_COUNT};
+    char options[1024];
+    if (!cla_variant_choose_linear(in, &p->is, forced, &c)) {
+        ck_assert_msg(!forced && in->has_clblast, "%s on %s: no kernel", p->word, device);
+        return;
+    }
+    const uint64_t most = cla_family_group_limit(in, c.id);
+    ck_assert_msg(in->device->is_cpu || !is_of_cpus(c.id), "%s on %s%s: %s", p->word, device,
+                  forced ? ", asked for" : "", clattn_kernel_sources[c.id].name);
+    ck_assert_msg(c.work_group >= 0 && (uint64_t)c.work_group <= most && c.column_tile > 0,
+                  "%s on %s: a work-group of %d, at most %llu", p->word, device, c.work_group,
+                  (unsigned long long)most);
+    ck_assert(cla_knobs_print(&c.knobs, options, sizeof options));
+    ck_assert_int_gt(strlen(cla_variant_linear_why(in, &p->is, true)), 12);
+}
+
+// With and without CLBlast, as the planner likes and as it must; and compiled kernels that allow less.
+START_TEST(projections) {
+    static const uint32_t limits[] = {0, 128, 64, 32, 1};
+    for (int d = 0; d < absent_device_count; d++)
+        for (int i = 0; i < absent_projection_count; i++)
+            for (int n = 0; n < 4 * 5; n++) {
+                plan_input in = make_input(&absent_devices[d], PROBED, limits[n / 4]);
+                in.has_clblast = n & 2;
+                check_projection(&in, &absent_projections[i], n & 1, absent_devices[d].word);
+            }
+}
+END_TEST
+
+// Of which platforms a binary is asked: their version decides, read whole.
+START_TEST(binaries) {
+    static const struct {
+        const char *platform;
+        bool asked;
+    } cases[] = {
+        {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
+         true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 4.0  Linux, Release, LLVM 15.0.7, SLEEF", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 5.0+debian  Linux, None+Asserts, LLVM 16.0.6", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.0  Linux, Debian, RELOC, LLVM 18.1.8", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 6.1-pre main-0-gabc  Linux", false},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.0  Linux, Debian, RELOC, LLVM 19.1.7", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 7.1  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 10.4  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 60.0  Linux", true},
+        {"Portable Computing Language, OpenCL 3.0 PoCL 99999999999995.0", true},
+        {"PoCL of somebody, OpenCL 3.0 PoCL 5.0", false},
+        {"PoCL of somebody", true},
+        {"Portable Computing Language, OpenCL 1.2 pocl 1.1 None+Asserts, LLVM 6.0.0", true},
+        {"Intel(R) OpenCL, OpenCL 3.0 LINUX", true},
+        {"NVIDIA CUDA, OpenCL 3.0 CUDA 12.4.131", true},
+        {"rusticl, OpenCL 3.0 ", true},
+        {"", true},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
+        ck_assert_msg(!cla_defect_of_binaries(cases[i].platform) == cases[i].asked, "%s", cases[i].platform);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {
+        every_device, probes_passed, kernels_that_allow_less, names_decide_nothing, every_family_explains,
+        projections,  binaries};
+    return PLAN_SUITE_RUN("devices", tests);
+}

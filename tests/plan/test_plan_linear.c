@@ -1,0 +1,280 @@
+// test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
+// one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
+
+#include "args/linear_args.h"
+#include "plan/plan_suite.h"
+
+#include <check.h>
+#include <stdio.h>
+#include <string.h>
+
+static clattn_capabilities device_of(uint64_t local, uint64_t group, uint32_t units) {
+    return (clattn_capabilities){.name = "made up",
+                                 .is_gpu = true,
+                                 .compute_units = units,
+                                 .float_vector_width = 1,
+                                 .max_work_group = group,
+                                 .max_work_item = {group, group, 64},
+                                 .local_memory_bytes = local};
+}
+
+static linear_problem problem_of(int64_t rows, int64_t columns, int64_t reduction, clattn_type w) {
+    return (linear_problem){.type_x = w,
+                            .type_w = w,
+                            .type_y = w,
+                            .rows = rows,
+                            .columns = columns,
+                            .reduction = reduction,
+                            .align_x = 16,
+                            .align_w = 16};
+}
+
+static void check_fits(const plan_input *in, const linear_problem *p, const linear_choice *c) {
+    const uint64_t most = in->group_limit[c->id] ? in->group_limit[c->id] : in->device->max_work_group;
+    ck_assert_msg(c->id == KERNEL_LINEAR_ROWS || c->id == KERNEL_LINEAR_TILES, "%s",
+                  clattn_kernel_sources[c->id].name);
+    ck_assert(c->work_group >= 1 && (uint64_t)c->work_group <= most);
+    ck_assert_msg(c->local_bytes <= in->device->local_memory_bytes, "%s takes %zu bytes of %llu",
+                  clattn_kernel_sources[c->id].name, c->local_bytes,
+                  (unsigned long long)in->device->local_memory_bytes);
+    ck_assert(c->column_tile > 0 && c->row_tile > 0);
+    ck_assert(c->id != KERNEL_LINEAR_ROWS || c->row_tile >= p->rows || c->row_tile == 16);
+    ck_assert(c->knobs.lanes == 0);
+}
+
+// Every size, type and limit, asked for and left open, with rows that name the lanes kernels, and with kernels that allow
+// less once compiled.
+START_TEST(never_lanes) {
+    static const uint64_t local[] = {1024, 8192, 16384, 32768, 49152, 65536},
+                          groups[] = {1, 8, 64, 128, 256, 1024};
+    static const int64_t sizes[][3] = {{1, 4096, 4096},
+                                       {16, 768, 768},
+                                       {17, 64, 5},
+                                       {512, 768, 3072},
+                                       {4096, 11008, 4096},
+                                       {0, 8, 8},
+                                       {(int64_t)1 << 46, 1 << 30, 1},
+                                       {5, INT32_MAX - 65536, INT32_MAX - 65536}};
+    tuned_rows own;
+    char why[256];
+    ck_assert(cla_tuned_parse("linear_lanes :\nlinear_few_lanes :\n", &own, why, sizeof why));
+    for (int n = 0; n < 6 * 6 * 8 * 3 * 8; n++) {
+        const clattn_capabilities gpu = device_of(local[n % 6], groups[n / 6 % 6], n % 2 ? 1 : 132);
+        const int64_t *size = sizes[n / 36 % 8];
+        linear_problem p = problem_of(size[0], size[1], size[2], (clattn_type)(n / 288 % 3));
+        plan_input in = {.device = &gpu, .shipped = &shipped, .own = n / 864 % 2 ? &own : NULL};
+        in.has_clblast = n / 1728 % 2;
+        p.rope_head = n / 3456 % 2 ? 8 : 0;
+        p.align_w = n % 5 ? 16 : 1;
+        linear_choice c;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+        check_fits(&in, &p, &c);
+        ck_assert_int_eq(c.knobs.rope, p.rope_head ? 1 : 0);
+        in.group_limit[c.id] = (uint32_t)(c.work_group + 1) / 2;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+        check_fits(&in, &p, &c);
+        const bool native = cla_variant_choose_linear(&in, &p, false, &c);
+        ck_assert_int_eq(native, p.rows <= FAMILY_FEW_ROWS || p.type_w != CLATTN_TYPE_F32 || !in.has_clblast);
+        ck_assert(cla_variant_linear_why(&in, &p, native)[0] != '\0');
+    }
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// A measurement decides for float32 weights alone; a row of the caller's before it.
+START_TEST(measured_and_asked) {
+    const clattn_capabilities gpu = device_of(32768, 256, 8);
+    const linear_problem few = problem_of(4, 768, 768, CLATTN_TYPE_F32),
+                         many = problem_of(512, 768, 768, CLATTN_TYPE_F32),
+                         half = problem_of(512, 768, 768, CLATTN_TYPE_F16);
+    plan_input in = {.device = &gpu, .shipped = &shipped, .has_clblast = true};
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    ck_assert(cla_variant_linear_is_open(&in, &few) && cla_variant_linear_is_open(&in, &many) &&
+              !cla_variant_linear_is_open(&in, &half));
+    in.measured[PLAN_MANY_ROWS] = PLAN_NATIVE_FASTER, in.measured[PLAN_FEW_ROWS] = PLAN_CLBLAST_FASTER;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
+    ck_assert(!cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(strstr(cla_variant_linear_why(&in, &few, false), "measured as"));
+    in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
+    ck_assert(!cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &half, false, &c) && c.id == KERNEL_LINEAR_TILES);
+    ck_assert(cla_tuned_parse(
+        "clblast type=f16 :\nlinear_rows nq=100.. band=513.. :\nlinear_tiles : MICRO_ROWS=4\n", &own, why,
+        sizeof why));
+    in.own = &own;
+    ck_assert(!cla_variant_choose_linear(&in, &half, false, &c) && !cla_variant_linear_is_open(&in, &many));
+    ck_assert(cla_variant_choose_linear(&in, &half, true, &c) && c.id == KERNEL_LINEAR_TILES);
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_ROWS);
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_TILES &&
+              c.knobs.micro_rows == 4);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// CPU devices with vectors take these kernels where a row names them, and else what they had.
+START_TEST(cpus_keep_theirs) {
+    clattn_capabilities cpu = device_of(1 << 20, 4096, 2);
+    const linear_problem many = problem_of(512, 768, 768, CLATTN_TYPE_BF16);
+    plan_input in = {.device = &cpu, .shipped = &shipped, .has_clblast = true};
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    cpu.is_gpu = false, cpu.is_cpu = true, cpu.float_vector_width = 16;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_tuned_parse("linear_tiles :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
+    cla_tuned_free(&own);
+    // One that reports no vectors computes as GPUs do, and takes lanes where a row says so.
+    cpu.float_vector_width = 1, in.own = NULL;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_TILES);
+    ck_assert(cla_tuned_parse("linear_lanes :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// CLBlast's parameters are whole and right, or refused; and no row for who projects.
+START_TEST(parameters_of_clblast) {
+    static const char text[] = "clblast_xgemm cpu=0 : GEMMK=0 KREG=1 KWG=16 KWI=2 MDIMA=16 MDIMC=16 MWG=128 "
+                               "NDIMB=16 NDIMC=16 NWG=128 SA=1 SB=1 "
+                               "STRM=0 STRN=0 VWM=4 VWN=4\nclblast_xgemm_direct : KWID=2 MDIMAD=8 MDIMCD=8 "
+                               "NDIMBD=8 NDIMCD=8 PADA=1 PADB=1 "
+                               "VWMD=4 VWND=4 WGD=32\nclblast_gemm lanes=1 : XGEMM_MIN_INDIRECT_SIZE=0\n";
+    const clattn_capabilities gpu = device_of(32768, 256, 8);
+    const linear_problem few = problem_of(4, 768, 768, CLATTN_TYPE_F32);
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    ck_assert_msg(cla_tuned_parse(text, &own, why, sizeof why), "%s", why);
+    ck_assert_int_eq(own.count, 3);
+    const plan_input in = {.device = &gpu, .own = &own, .has_clblast = true};
+    ck_assert(cla_variant_linear_is_open(&in, &few) && cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 256, 16384));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 255, 16384));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM, own.rows[0].clblast, 256, 16383));
+    ck_assert(cla_clblast_fits(CLBLAST_XGEMM_DIRECT, own.rows[1].clblast, 64, 8448));
+    ck_assert(!cla_clblast_fits(CLBLAST_XGEMM_DIRECT, own.rows[1].clblast, 64, 8447));
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// Aligned loads only where the rows begin at them: 16 bytes of few rows, of many four elements, or eight of 16 bits.
+START_TEST(alignment) {
+    const clattn_capabilities gpu = device_of(32768, 256, 8);
+    const plan_input in = {.device = &gpu, .shipped = &shipped};
+    for (int n = 0; n < 5 * 5 * 3 * 3 * 2; n++) {
+        linear_problem p = problem_of(n % 2 ? 4 : 512, 768, 768, (clattn_type)(n / 2 % 3));
+        linear_choice c;
+        p.type_x = (clattn_type)(n / 6 % 3), p.align_x = 1 << n / 18 % 5, p.align_w = 1 << n / 90;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c));
+        const int x = n % 2 && p.type_x ? 8 : 4, w = n % 2 && p.type_w ? 8 : 4;
+        const bool eights = n % 2 == 0 && p.type_w && p.align_x >= 8 && p.align_w >= 8;
+        ck_assert_int_eq(c.knobs.wide, eights ? 2 : p.align_x >= x && p.align_w >= w);
+    }
+}
+END_TEST
+
+// The caller's rows, then what was measured, then the library's rows; and what is forced anyway.
+START_TEST(who_projects) {
+    const linear_problem many = {.rows = 512, .columns = 768, .reduction = 768};
+    const linear_problem few = {.rows = 4, .columns = 768, .reduction = 768};
+    plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    tuned_rows own;
+    linear_choice c;
+    char why[256];
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c) && c.id == KERNEL_LINEAR_FEW_LANES);
+    ck_assert(cla_variant_linear_is_open(&in, &many));
+    in.measured[PLAN_MANY_ROWS] = PLAN_CLBLAST_FASTER;
+    in.measured[PLAN_FEW_ROWS] = PLAN_NATIVE_FASTER;
+    ck_assert(!cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(cla_variant_choose_linear(&in, &many, true, &c) && c.id == KERNEL_LINEAR_LANES);
+    ck_assert(cla_tuned_parse("linear_lanes nq=33.. :\nclblast :\n", &own, why, sizeof why));
+    in.own = &own;
+    ck_assert(cla_variant_choose_linear(&in, &many, false, &c));
+    ck_assert(!cla_variant_choose_linear(&in, &few, false, &c));
+    ck_assert(!cla_variant_linear_is_open(&in, &many) && !cla_variant_linear_is_open(&in, &few));
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// bfloat16's dot product is taken where it was proven and is the faster engine, by lanes that can.
+START_TEST(dot_product) {
+    static const struct {
+        int width, row_tile; // of the device's vectors; REDUCTION_TILE of a row of the caller's
+        clattn_type x, w;
+        bool proven;
+        float fma, dot;
+        bool taken;
+    } cases[] = {{16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true}, // Zen 5
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 135, 68, false}, // Sapphire Rapids
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, 243, 450, false},
+                 {16, 0, CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, 243, 450, false},
+                 {16, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_F16, true, 243, 450, false},
+                 {16, 96, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, true},
+                 {16, 48, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, false},
+                 {8, 0, CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, true, 243, 450, false}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        clattn_capabilities cpu = wide_cpu;
+        tuned_rows own = {0};
+        linear_choice c;
+        char text[64], why[256];
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        linear_problem p = problem_of(512, 768, 768, cases[i].w);
+        p.type_x = cases[i].x, cpu.float_vector_width = (uint32_t)cases[i].width;
+        in.probes.proven = 1u << PROBE_FMA | (cases[i].proven ? 1u << PROBE_DOT_BF16 : 0);
+        in.probes.rate[PROBE_FMA] = cases[i].fma, in.probes.rate[PROBE_DOT_BF16] = cases[i].dot;
+        snprintf(text, sizeof text, "linear_lanes : REDUCTION_TILE=%d\n", cases[i].row_tile);
+        if (cases[i].row_tile) {
+            ck_assert_msg(cla_tuned_parse(text, &own, why, sizeof why), "%s", why);
+            in.own = &own;
+        }
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c) && c.id == KERNEL_LINEAR_LANES);
+        ck_assert_msg(c.knobs.dot_bf16 == cases[i].taken, "case %zu", i);
+        if (!cases[i].row_tile) ck_assert_int_eq(c.knobs.reduction_tile, cases[i].taken ? 512 : 256);
+        if (cases[i].row_tile) cla_tuned_free(&own);
+        p.rows = 4; // few rows read W: nothing to gain
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.knobs.dot_bf16 == 0);
+    }
+}
+END_TEST
+
+// Heads that RoPE turns in a projection are whole in its tile.
+START_TEST(whole_heads) {
+    const plan_input in = {.device = &wide_cpu, .shipped = &shipped};
+    for (int head = 1; head <= 512; head++) {
+        linear_problem p = {.rows = 512, .columns = 8 * head, .reduction = 512, .rope_head = head};
+        linear_choice c;
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+        if (c.knobs.rope) ck_assert_int_eq(c.column_tile % head, 0);
+        ck_assert_int_eq(c.column_tile % c.knobs.lanes + c.column_tile % c.knobs.column_block, 0);
+        ck_assert(c.column_tile > 0 && c.column_tile <= LINEAR_TILE_COLUMNS);
+        if (head % 2) ck_assert_int_eq(c.knobs.rope, 0);
+        if (head % 16 == 0) ck_assert_int_eq(c.knobs.rope, 1);
+        p.rope_interleaved = true;
+        p.rows = 3;
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+        ck_assert_int_eq(c.knobs.rope, head % 2 ? 0 : 2);
+    }
+    // A head that no tile holds, at the end of what an int counts; and no rows at all.
+    linear_problem vast = {.rows = (int64_t)1 << 46, .columns = 1 << 30, .reduction = 1};
+    linear_problem huge = {.rows = 512, .columns = 89478490, .reduction = 512, .rope_head = 89478490},
+                   none = huge;
+    linear_choice c;
+    none.rows = 0, none.rope_head = 64;
+    ck_assert(cla_variant_choose_linear(&in, &vast, false, &c) && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &huge, false, &c) && c.knobs.rope == 0 && c.column_tile > 0);
+    ck_assert(cla_variant_choose_linear(&in, &none, false, &c) && c.knobs.row_block > 0 && c.column_tile > 0);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {never_lanes, measured_and_asked, cpus_keep_theirs, parameters_of_clblast,
+                                  alignment,   who_projects,       dot_product,      whole_heads};
+    return PLAN_SUITE_RUN("plan_linear", tests);
+}

@@ -1,0 +1,206 @@
+// test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest of the planner is
+// test_plan.c's. Uses the library's internals, from the static library.
+#include "args/linear_args.h"
+
+#include "plan/plan_suite.h"
+
+#include <check.h>
+#include <string.h>
+
+static const clattn_capabilities cpu = {.is_cpu = true,
+                                        .compute_units = 2,
+                                        .float_vector_width = 16,
+                                        .max_work_group = 4096,
+                                        .max_work_item = {4096, 4096, 4096},
+                                        .local_memory_bytes = 1 << 20,
+                                        .max_allocation_bytes = 1u << 28};
+
+// Tiles of a matrix engine: by default where they are proven and far faster; never where a row of the caller's names
+// another kernel; on the emulation only where one names this.
+START_TEST(tiles_by_rate) {
+    static const struct {
+        const char *own;
+        float rate; // 0: not proven
+        int engine; // 0: another family
+    } cases[] = {{NULL, 0.0f, 0},
+                 {NULL, 1800.0f, MATRIX_ENGINE_AMX},
+                 {NULL, 800.0f, 0},
+                 {"flash_lanes :", 1800.0f, 0},
+                 {"decode_lanes :", 1800.0f, MATRIX_ENGINE_AMX},
+                 {"flash_matrix :", 0.0f, MATRIX_ENGINE_EMULATION},
+                 {"flash_matrix :", 100.0f, MATRIX_ENGINE_AMX},
+                 {"flash_matrix : MATRIX_ENGINE=1", 1800.0f, MATRIX_ENGINE_EMULATION},
+                 {"flash_matrix : MATRIX_ENGINE=2", 0.0f, 0}};
+    for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
+        problem p = {.batch = 1, .heads = 8, .kv_heads = 8, .n_q = 1024, .n_kv = 1024, .head_dim_v = 80};
+        tuned_rows own = {0};
+        char why[256];
+        variant v;
+        p.type_q = p.type_out = CLATTN_TYPE_BF16;
+        plan_input in = {.device = &cpu, .shipped = &shipped};
+        in.probes.ran = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16 | 1u << PROBE_AMX;
+        in.probes.proven = 1u << PROBE_FMA | 1u << PROBE_DOT_BF16;
+        in.probes.rate[PROBE_FMA] = 100.0f, in.probes.rate[PROBE_DOT_BF16] = 200.0f;
+        in.probes.rate[PROBE_AMX] = cases[i].rate;
+        if (cases[i].rate > 0.0f) in.probes.proven |= 1u << PROBE_AMX;
+        if (cases[i].own) ck_assert(cla_tuned_parse(cases[i].own, &own, why, sizeof why));
+        in.own = &own;
+        for (int n = 0; n < 3; n++) {
+            p.type_kv = n == 1 ? CLATTN_TYPE_F32 : CLATTN_TYPE_BF16;
+            p.head_dim = n == 2 ? 257 : 64;
+            ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+            ck_assert_msg(v.knobs.matrix_engine == (n ? 0 : cases[i].engine), "%zu: engine %d", i,
+                          v.knobs.matrix_engine);
+            ck_assert_int_eq(v.family->id == KERNEL_FLASH_MATRIX, v.knobs.matrix_engine != 0);
+            ck_assert_uint_eq(v.packed_bytes, v.knobs.matrix_engine ? 8 * 1024 * 96 * 2 : 0);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
+// Values in tiles lie behind the partial results of ranges of keys; what is more than a buffer goes to another family.
+START_TEST(values_in_the_workspace) {
+    problem p = {
+        .batch = 1, .heads = 4, .kv_heads = 2, .n_q = 20, .n_kv = 5000, .head_dim = 64, .head_dim_v = 33};
+    tuned_rows own;
+    char why[256];
+    variant v;
+    p.type_q = p.type_kv = CLATTN_TYPE_BF16;
+    ck_assert(cla_tuned_parse("flash_matrix :", &own, why, sizeof why));
+    plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
+    ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH_MATRIX);
+    ck_assert_int_eq(v.splits, 2); // two tiles of rows a compute unit are wanted twice
+    const uint64_t partial = (uint64_t)v.splits * 4 * 20 * (33 + 2) * sizeof(float);
+    ck_assert_uint_eq(v.packed_values, (partial + 255) / 256 * 256);
+    ck_assert_uint_eq(v.packed_bytes, 2 * (5000 + 24) * 64 * 2);
+    ck_assert_uint_eq(v.workspace_bytes, v.packed_values + v.packed_bytes);
+    p.n_kv = 1 << 30;
+    ck_assert_int_eq(cla_variant_choose(&in, &p, &v), CLATTN_OK);
+    ck_assert_int_eq(v.family->id, KERNEL_FLASH);
+    ck_assert_uint_eq(v.packed_bytes, 0);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+// Projections: bfloat16, and float32 that may be split, where a proven engine's rate promises to be faster than multiply-adds
+// by what each reaches of it: a fifth against 85 %, and of three or six products two fifths.
+static const struct {
+    clattn_type x, w;
+    bool split, packed;
+    int rows, reduction;
+    float rate; // of AMX; 0: not proven; of multiply-adds 100
+    const char *own;
+    int engine; // 0: another kernel
+} projections[] = {
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 1800, NULL, 2},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 430, NULL, 2},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 420, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 0, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 31, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, false, 127, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, false, 128, 768, 1800, NULL, 2},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_F32, false, true, 512, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_BF16, false, true, 512, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, true, 512, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, true, 512, 768, 1800, NULL, 2},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, true, 512, 768, 1200, NULL, 0},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_BF16, true, true, 512, 768, 1200, NULL, 2},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, true, 512, 63, 1800, NULL, 0},
+    {CLATTN_TYPE_F16, CLATTN_TYPE_BF16, true, true, 512, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_F16, true, true, 512, 768, 1800, NULL, 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, false, 1, 3, 0, "linear_matrix :", 1},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, false, 1, 3, 10, "linear_matrix :", 2},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, true, false, 9, 64, 0, "linear_matrix :", 1},
+    {CLATTN_TYPE_F32, CLATTN_TYPE_F32, false, false, 9, 64, 0, "linear_matrix :", 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 1800, "linear_lanes :", 0},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 1800, "linear_matrix : MATRIX_ENGINE=1", 1},
+    {CLATTN_TYPE_BF16, CLATTN_TYPE_BF16, false, true, 512, 768, 0, "linear_matrix : MATRIX_ENGINE=2", 0}};
+
+START_TEST(projections_by_rate) {
+    for (size_t i = 0; i < sizeof projections / sizeof projections[0]; i++) {
+        linear_problem p = {
+            .type_x = projections[i].x, .type_w = projections[i].w, .columns = 768, .rope_head = 64};
+        tuned_rows own = {0};
+        linear_choice c;
+        char why[256];
+        p.rows = projections[i].rows, p.reduction = projections[i].reduction;
+        p.split = projections[i].split, p.packed = projections[i].packed;
+        plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped, .has_clblast = true};
+        in.probes.proven = 1u << PROBE_FMA, in.probes.rate[PROBE_FMA] = 100.0f;
+        in.probes.rate[PROBE_AMX] = projections[i].rate;
+        if (projections[i].rate > 0.0f) in.probes.proven |= 1u << PROBE_AMX;
+        if (projections[i].own)
+            ck_assert_msg(cla_tuned_parse(projections[i].own, &own, why, sizeof why), "%s", why);
+        in.measured[PLAN_MANY_ROWS] = PLAN_NATIVE_FASTER;
+        ck_assert(cla_variant_choose_linear(&in, &p, false, &c));
+        const bool taken = c.id == KERNEL_LINEAR_MATRIX;
+        ck_assert_msg(taken == (projections[i].engine != 0) && c.knobs.matrix_engine == projections[i].engine,
+                      "%zu: %s, engine %d", i, clattn_kernel_sources[c.id].name, c.knobs.matrix_engine);
+        if (taken && !projections[i].own)
+            ck_assert(strstr(cla_variant_linear_why(&in, &p, true), "engine") &&
+                      !cla_variant_linear_is_open(&in, &p));
+        if (taken) {
+            ck_assert(c.row_tile == LINEAR_MATRIX_TILE_ROWS && c.column_tile % 64 == 0 && c.column_tile > 0 &&
+                      c.column_tile <= LINEAR_MATRIX_TILE_COLUMNS);
+            ck_assert_int_eq(c.knobs.rope, 1);
+        }
+        cla_tuned_free(&own);
+    }
+}
+END_TEST
+
+// Whole heads in a tile where RoPE turns them, at any size; and sizes at the end of what is counted.
+START_TEST(tiles_of_projections) {
+    tuned_rows own;
+    char why[256];
+    linear_choice c;
+    ck_assert(cla_tuned_parse("linear_matrix : COLUMN_TILE=96 REDUCTION_TILE=64", &own, why, sizeof why));
+    plan_input in = {.device = &cpu, .own = &own, .shipped = &shipped};
+    for (int head = 1; head <= 600; head++) {
+        linear_problem p = {.rows = 500, .columns = 6 * head, .reduction = 512, .rope_head = head};
+        p.type_x = p.type_w = CLATTN_TYPE_BF16;
+        ck_assert(cla_variant_choose_linear(&in, &p, true, &c) && c.id == KERNEL_LINEAR_MATRIX);
+        ck_assert_int_eq(c.column_tile % LINEAR_MATRIX_COLUMNS, 0);
+        ck_assert(c.column_tile > 0 && c.column_tile <= LINEAR_MATRIX_TILE_COLUMNS);
+        if (c.knobs.rope) ck_assert_int_eq(c.column_tile % head, 0);
+        if (head % 2 || head > 512) ck_assert_int_eq(c.knobs.rope, 0);
+        if (head % 32 == 0 && head <= 512) ck_assert_int_eq(c.knobs.rope, 1);
+        ck_assert_int_eq(c.knobs.reduction_tile, 64);
+    }
+    cla_tuned_free(&own);
+    ck_assert(cla_tuned_parse("linear_matrix :", &own, why, sizeof why));
+    linear_problem vast = {.rows = (int64_t)1 << 46, .columns = INT32_MAX - 65536, .reduction = 1};
+    vast.type_x = vast.type_w = CLATTN_TYPE_BF16;
+    ck_assert(cla_variant_choose_linear(&in, &vast, false, &c) && c.column_tile > 0);
+    vast.rows = 0;
+    ck_assert(cla_variant_choose_linear(&in, &vast, false, &c) && c.column_tile > 0);
+    cla_tuned_free(&own);
+}
+END_TEST
+
+START_TEST(rows_refused) {
+    static const char *const rows[][2] = {{"flash_matrix : TILE_KV=48", "TILE_KV"},
+                                          {"flash_matrix : TILE_KV=544", "TILE_KV"},
+                                          {"flash_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
+                                          {"linear_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
+                                          {"linear_matrix : COLUMN_TILE=48", "COLUMN_TILE"},
+                                          {"linear_matrix : COLUMN_TILE=544", "COLUMN_TILE"},
+                                          {"linear_matrix : REDUCTION_TILE=40", "REDUCTION_TILE"},
+                                          {"linear_matrix : REDUCTION_TILE=1056", "REDUCTION_TILE"},
+                                          {"flash_matrix : LANES=16", "not a row"}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        tuned_rows parsed;
+        char why[256];
+        ck_assert_msg(!cla_tuned_parse(rows[i][0], &parsed, why, sizeof why), "accepted: %s", rows[i][0]);
+        ck_assert_msg(strstr(why, rows[i][1]), "%s: %s", rows[i][0], why);
+    }
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {tiles_by_rate, values_in_the_workspace, projections_by_rate,
+                                  tiles_of_projections, rows_refused};
+    return PLAN_SUITE_RUN("plan_matrix", tests);
+}

@@ -1,0 +1,140 @@
+// test_errors_linear.c: every refusal of a linear call: the status, one line of why, and nothing enqueued or
+// written.
+#define REFUSED_PARAMS clattn_linear_params
+#include "refusals/refused.h"
+
+#include "support/case_assert.h"
+
+static const struct test_case good = {
+    .op = CASE_LINEAR, .name = "good", .batch = 2, .n_q = 5, .width = 24, .head_dim = 28, .biases = 1};
+
+#define INVALID(X)                                                                                           \
+    X(x_absent, "x", p->x = (clattn_tensor){0})                                                              \
+    X(x_no_buffer, "x", p->x.buffer = NULL)                                                                  \
+    X(x_rank, "x", p->x.rank = 2)                                                                            \
+    X(x_last_stride, "x", p->x.stride[2] = 2)                                                                \
+    X(x_leaves, "x", p->x.stride[1] = 1000000)                                                               \
+    X(x_negative, "x", p->x.shape[1] = -1)                                                                   \
+    X(x_negative_stride, "x", p->x.stride[1] = -24)                                                          \
+    X(x_negative_offset, "x", p->x.offset = -1)                                                              \
+    X(x_type, "x", p->x.type = CLATTN_TYPE_BOOL)                                                             \
+    X(x_inner, "w", p->x.shape[2] = 23)                                                                      \
+    X(no_inner, "x", p->x.shape[2] = p->w.shape[1] = 0)                                                      \
+    X(out_absent, "out", p->out = (clattn_tensor){0})                                                        \
+    X(out_rank, "out", p->out.rank = 4)                                                                      \
+    X(out_batch, "out", p->out.shape[0] = 1)                                                                 \
+    X(out_rows, "out", p->out.shape[1] = 4)                                                                  \
+    X(out_columns, "w", p->out.shape[2] = 27)                                                                \
+    X(out_last_stride, "out", p->out.stride[2] = 2)                                                          \
+    X(out_leaves, "out", p->out.offset = 1000000)                                                            \
+    X(out_type, "out", p->out.type = CLATTN_TYPE_F16)                                                        \
+    X(out_repeats, "out", p->out.stride[0] = 0)                                                              \
+    X(no_columns, "out", p->out.shape[2] = p->w.shape[0] = p->b.shape[0] = 0)                                \
+    X(w_absent, "w", p->w = (clattn_tensor){0})                                                              \
+    X(w_no_buffer, "w", p->w.buffer = NULL)                                                                  \
+    X(w_rank, "w", p->w.rank = 3)                                                                            \
+    X(w_rows, "w", p->w.shape[0] = 27)                                                                       \
+    X(w_columns, "w", p->w.shape[1] = 23)                                                                    \
+    X(w_last_stride, "w", p->w.stride[1] = 2)                                                                \
+    X(w_leaves, "w", p->w.stride[0] = 1000000)                                                               \
+    X(w_type, "w", p->w.type = CLATTN_TYPE_BOOL)                                                             \
+    X(b_rank, "b", p->b.rank = 2)                                                                            \
+    X(b_size, "b", p->b.shape[0] = 27)                                                                       \
+    X(b_type, "b", p->b.type = CLATTN_TYPE_BOOL)                                                             \
+    X(b_stride, "b", p->b.stride[0] = 2)                                                                     \
+    X(projection, "projection", p->projection = CLATTN_PROJECTION_COUNT)                                     \
+    X(negative_projection, "projection", p->projection = (clattn_projection)-1)
+
+REFUSED_TABLE(invalid, INVALID)
+
+static clattn_status enqueue(const clattn_linear_params *params) {
+    return clattn_linear_enqueue(harness()->context, harness()->queue, params, 0, NULL, NULL);
+}
+
+START_TEST(the_good_call_is_good) {
+    case_assert(&good);
+}
+END_TEST
+
+START_TEST(invalid_calls) {
+    const struct refusal *refusal = &invalid[_i];
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
+    cl_event event = NULL;
+    case_bind(data, harness_place(), &arrays);
+    refusal->spoil(&arrays.linear);
+    ASSERT_INVALID(
+        refusal->name,
+        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, &event),
+        refusal->word);
+    refused_assert_nothing(refusal->name, event, &arrays.out);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(handles) {
+    struct case_data *data = case_make(&good);
+    struct case_arrays arrays;
+    clattn_context *context = harness()->context;
+    cl_command_queue queue = harness()->queue;
+    const clattn_linear_params *p = &arrays.linear;
+    case_bind(data, harness_place(), &arrays);
+    ck_assert_int_eq(clattn_linear_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_plan(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_workspace(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
+    ck_assert_int_eq(clattn_linear_prepare(NULL, p), CLATTN_INVALID_ARGUMENT);
+    ASSERT_INVALID("no params", enqueue(NULL), "params");
+    ASSERT_INVALID("no params to prepare", clattn_linear_prepare(context, NULL), "params");
+    ASSERT_INVALID("no choice", clattn_linear_plan(context, p, NULL), "choice");
+    ASSERT_INVALID("no bytes", clattn_linear_workspace(context, p, NULL), "bytes");
+    ASSERT_INVALID("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
+    ASSERT_INVALID("no list", clattn_linear_enqueue(context, queue, p, 2, NULL, NULL), "wait");
+    ck_assert(guarded_intact(&arrays.out, queue));
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(workspace_too_small) {
+    if (!harness_has_clblast()) return;
+    struct test_case test = good;
+    struct case_arrays arrays;
+    size_t bytes = 0;
+    cl_int code;
+    test.q_type = CLATTN_TYPE_F16;
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ck_assert(clattn_linear_workspace(harness()->context, &arrays.linear, &bytes) == CLATTN_OK && bytes > 1);
+    cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &code);
+    harness_expect(code, "clCreateBuffer");
+    arrays.linear.workspace = small;
+    ASSERT_INVALID("workspace", enqueue(&arrays.linear), "workspace");
+    ck_assert(guarded_intact(&arrays.out, harness()->queue));
+    clReleaseMemObject(small);
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+START_TEST(without_clblast) {
+    struct test_case test = good;
+    struct case_arrays arrays;
+    test.projection = CLATTN_PROJECTION_CLBLAST;
+    if (harness_has_clblast()) return;
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), &arrays);
+    ASSERT_REFUSED("no CLBlast", enqueue(&arrays.linear), CLATTN_UNSUPPORTED, "CLBlast");
+    case_unbind(&arrays);
+    case_free(data);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {the_good_call_is_good, handles, workspace_too_small, without_clblast, NULL};
+    Suite *suite = suite_create("errors of the linear call");
+    TCase *group = harness_add(suite, "linear", tests);
+    REFUSED_LOOP(group, invalid_calls, invalid);
+    return harness_run(suite);
+}

@@ -1,0 +1,176 @@
+// test_pairs_refused.c: of the options that say where keys lie and how a batch is packed, every two are taken together by a plan, or
+// stand in pairs_refused (evidence/sets/pairs.h) and are refused by name, in one line. An option that is built for another leaves that
+// list, and the covering arrays then have the pair.
+#include "support/case_assert.h"
+#include "support/harness.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "evidence/sets/pairs.h"
+
+enum { ROWS = 6, HEADS = 2, SIZE = 16 };
+
+static const int32_t cu[] = {0, 4, ROWS}, fewer[] = {4, 2};
+
+static clattn_tensor view(clattn_type type, int rank, int64_t a, int64_t b, int64_t c, int64_t d) {
+    const int64_t shape[] = {a, b, c, d};
+    return clattn_tensor_dense(NULL, type, rank, shape);
+}
+
+// Keys packed, too; lengths beside them; and of a cache, [2, H, ROWS, SIZE].
+static void set_ragged(clattn_attention_params *p) {
+    p->sequences = 2;
+    p->cu_seqlens_q = p->kv.cu_seqlens_kv = cu;
+}
+static void set_ragged_device(clattn_attention_params *p) {
+    p->sequences = 2, p->max_q = p->max_kv = ROWS;
+    p->cu_seqlens_q_device = p->kv.cu_seqlens_kv_device = view(CLATTN_TYPE_I32, 1, 3, 0, 0, 0);
+}
+static void set_ragged_gaps(clattn_attention_params *p) {
+    set_ragged(p);
+    p->score.q_lengths = p->score.kv_lengths = fewer;
+}
+static void set_cache(clattn_attention_params *p) {
+    p->kv.k.shape[0] = p->kv.v.shape[0] = p->kv.k_scale.shape[0] = p->kv.v_scale.shape[0] = 2;
+    if (p->rope.positions.rank) p->rope.k_positions = view(CLATTN_TYPE_I32, 2, 2, ROWS, 0, 0);
+}
+static void set_ragged_cache(clattn_attention_params *p) {
+    p->sequences = 2, p->cu_seqlens_q = cu;
+    set_cache(p);
+}
+static void set_ragged_cache_device(clattn_attention_params *p) {
+    p->sequences = 2, p->max_q = ROWS;
+    p->cu_seqlens_q_device = view(CLATTN_TYPE_I32, 1, 3, 0, 0, 0);
+    p->kv.kv_lengths_device = view(CLATTN_TYPE_I32, 1, 2, 0, 0, 0);
+    set_cache(p);
+}
+static int64_t items(const clattn_attention_params *p) {
+    return p->sequences ? p->sequences : 1;
+}
+static void set_past(clattn_attention_params *p) {
+    p->kv.past_k = p->kv.past_v = view(p->kv.k.type, 4, 1, HEADS, 3, SIZE);
+    if (p->kv.k.type == CLATTN_TYPE_I8)
+        p->kv.past_k_scale = p->kv.past_v_scale = view(CLATTN_TYPE_F32, 3, 1, HEADS, 3, 0);
+}
+static void set_pages(clattn_attention_params *p) {
+    p->kv.k.shape[0] = p->kv.v.shape[0] = p->kv.k_scale.shape[0] = p->kv.v_scale.shape[0] = 1;
+    p->kv.block_table = view(CLATTN_TYPE_I32, 2, items(p), 1, 0, 0);
+    p->kv.page_size = ROWS;
+    p->rope.k_positions = (clattn_tensor){0}; // they were turned before
+}
+static void set_append(clattn_attention_params *p) {
+    const int64_t rows = p->sequences ? ROWS : 2;
+    p->kv.k_new = p->kv.v_new = view(CLATTN_TYPE_F32, 4, 1, HEADS, rows, SIZE);
+    if (p->rope.positions.rank) p->rope.k_positions = view(CLATTN_TYPE_I32, 2, 1, rows, 0, 0);
+}
+// Where it is a view of k, so are the past's of past_k and the new rows'.
+static void set_latent(clattn_attention_params *p) {
+    clattn_tensor *const values[] = {&p->kv.v, &p->kv.past_v, &p->kv.v_new};
+    for (int n = 0; n < 3; n++) values[n]->shape[3] = SIZE / 2;
+    p->out.shape[3] = SIZE / 2;
+}
+static void set_device_sinks(clattn_attention_params *p) {
+    p->score.sinks_device = view(CLATTN_TYPE_F32, 1, HEADS, 0, 0, 0);
+}
+static void set_rope(clattn_attention_params *p) {
+    p->rope.layout = CLATTN_ROPE_HALF;
+}
+// Of the keys that the call turns.
+static void set_positions(clattn_attention_params *p) {
+    p->rope.layout = CLATTN_ROPE_HALF;
+    p->rope.positions = view(CLATTN_TYPE_I32, 2, 1, ROWS, 0, 0);
+}
+static void set_i8(clattn_attention_params *p) {
+    p->kv.k.type = p->kv.v.type = CLATTN_TYPE_I8;
+    p->kv.k_scale = p->kv.v_scale = view(CLATTN_TYPE_F32, 3, 1, HEADS, ROWS, 0);
+}
+static void set_dropout(clattn_attention_params *p) {
+    p->score.dropout = 0.5f;
+}
+static void set_mods(clattn_attention_params *p) {
+    p->score.score_mod = "score + (float)j", p->score.mask_mod = "j <= i";
+}
+
+// Those that change the types and shapes of others stand before them.
+static const struct {
+    const char *token;
+    void (*set)(clattn_attention_params *params);
+} options[] = {{"kvi8", set_i8},
+               {"rope", set_rope},
+               {"positions", set_positions},
+               {"raggedhost", set_ragged},
+               {"raggeddevice", set_ragged_device},
+               {"raggedgaps", set_ragged_gaps},
+               {"raggedcache", set_ragged_cache},
+               {"raggedcachedevice", set_ragged_cache_device},
+               {"past", set_past},
+               {"pages", set_pages},
+               {"append", set_append},
+               {"latent", set_latent},
+               {"devicesinks", set_device_sinks},
+               {"dropout", set_dropout},
+               {"mods", set_mods}};
+enum { OPTIONS = sizeof options / sizeof options[0] };
+
+static clattn_attention_params good(void) {
+    clattn_attention_params p = {.q = view(CLATTN_TYPE_F32, 4, 1, HEADS, ROWS, SIZE)};
+    p.out = p.kv.k = p.kv.v = p.q;
+    return p;
+}
+
+static const struct pairs_refused *refusal_of(const char *a, const char *b) {
+    for (int n = 0; n < pairs_refused_count; n++) {
+        const struct pairs_refused *r = &pairs_refused[n];
+        if ((!strcmp(r->token_a, a) && !strcmp(r->token_b, b)) ||
+            (!strcmp(r->token_a, b) && !strcmp(r->token_b, a)))
+            return r;
+    }
+    return NULL;
+}
+
+static bool is_ragged(int option) {
+    return strncmp(options[option].token, "ragged", 6) == 0;
+}
+
+START_TEST(every_two_options) {
+    const int a = _i / OPTIONS, b = _i % OPTIONS;
+    char name[64];
+    clattn_plan plan;
+    clattn_attention_params p = good();
+    if (a > b || (a < b && is_ragged(a) && is_ragged(b))) return; // one way of packing
+    snprintf(name, sizeof name, "%s with %s", options[a].token, options[b].token);
+    options[a].set(&p);
+    if (b > a) options[b].set(&p);
+    const struct pairs_refused *refused = refusal_of(options[a].token, options[b].token);
+    harness_log_clear();
+    const clattn_status status = clattn_attention_plan(harness()->context, &p, &plan);
+    // Positions bring rope with them, which i8 keys do not have.
+    if (refused == NULL && !strcmp(options[a].token, "kvi8") && !strcmp(options[b].token, "positions"))
+        refused = refusal_of("rope", "kvi8");
+    if (refused != NULL)
+        harness_assert_refused(name, status, refused->status, refused->word);
+    else
+        ck_assert_msg(status == CLATTN_OK, "%s: stands in no list of what is refused: %s", name,
+                      harness_log_text());
+}
+END_TEST
+
+// Each listed pair is one of the test's options, so that none is left untried.
+START_TEST(every_listed_pair_is_tried) {
+    for (int n = 0; n < pairs_refused_count; n++) {
+        int known = 0;
+        for (int i = 0; i < OPTIONS; i++)
+            known += !strcmp(options[i].token, pairs_refused[n].token_a) ||
+                     !strcmp(options[i].token, pairs_refused[n].token_b);
+        ck_assert_msg(known == 2, "%s with %s", pairs_refused[n].token_a, pairs_refused[n].token_b);
+    }
+}
+END_TEST
+
+int main(void) {
+    Suite *suite = suite_create("pairs refused");
+    TCase *group = harness_add(suite, "pairs", (const TTest *const[]){every_listed_pair_is_tried, NULL});
+    tcase_add_loop_test(group, every_two_options, 0, OPTIONS * OPTIONS);
+    return harness_run(suite);
+}

@@ -1,0 +1,272 @@
+// test_probe.c: probes of engines: asked only where they apply, right to the bit or not taken, with a rate. What is kept of them is
+// test_probe_kept.c's.
+#include "support/harness.h"
+
+#include "args/args.h"
+#include "probe/lane_widths.h"
+#include "probe/probe.h"
+#include "probe/subgroups.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALL (~0u)
+
+static clattn_context *open_context(const char *cache_dir) {
+    return harness_open((clattn_context_params){.cache_dir = cache_dir});
+}
+
+// What is proven has a rate, what is not has none; only what was asked for ran.
+START_TEST(proven_means_a_rate) {
+    clattn_context *c = open_context(NULL);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
+    const probe_results fma = cla_probe_results(c, 1u << PROBE_FMA);
+    ck_assert_uint_eq(fma.ran, 1u << PROBE_FMA);
+    const probe_results all = cla_probe_results(c, ALL);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        const bool proven = all.proven >> id & 1u;
+        ck_assert(all.ran >> id & 1u);
+        ck_assert_int_eq(proven, all.rate[id] > 0.0f);
+        if (!cla_probes[id].applies(clattn_context_capabilities(c))) ck_assert(!proven);
+    }
+    // Multiply-adds in vectors compile and are right wherever they are asked for.
+    if (cla_probes[PROBE_FMA].applies(clattn_context_capabilities(c))) {
+        ck_assert(all.proven >> PROBE_FMA & 1u);
+        ck_assert_msg(all.rate[PROBE_FMA] > 0.1f && all.rate[PROBE_FMA] < 10000.0f, "%g GFLOP/s",
+                      (double)all.rate[PROBE_FMA]);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A wrong expectation must not pass: the comparison looks at every lane.
+static void expect_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_FMA].expect(k, out);
+    out[k->lanes - 1] ^= 1u;
+}
+
+START_TEST(wrong_is_not_proven) {
+    clattn_context *c = open_context(NULL);
+    probe wrong = cla_probes[PROBE_FMA];
+    bool answered = false;
+    if (wrong.applies(clattn_context_capabilities(c))) {
+        ck_assert(cla_probe_run(c, &wrong, &answered) > 0.0f && answered);
+        wrong.expect = expect_one_off;
+        ck_assert(cla_probe_run(c, &wrong, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static knobs knobs_emulated(const clattn_capabilities *device) {
+    knobs k = cla_probes[PROBE_AMX].knobs(device);
+    k.matrix_engine = MATRIX_ENGINE_EMULATION;
+    return k;
+}
+static void expect_one_off_tile(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_probes[PROBE_AMX].expect(k, out);
+    out[63] ^= 1u;
+}
+
+// What tiles must compute is what the emulation computes, on any device; a context that did not ask for the engine has none.
+START_TEST(tiles) {
+    clattn_context *c = open_context(NULL);
+    probe emulated = cla_probes[PROBE_AMX];
+    bool answered = false;
+    emulated.knobs = knobs_emulated;
+    ck_assert(cla_probe_run(c, &emulated, &answered) > 0.0f && answered);
+    emulated.expect = expect_one_off_tile;
+    ck_assert(cla_probe_run(c, &emulated, &answered) == 0.0f && answered);
+    ck_assert_uint_eq(c->engines, 0);
+    ck_assert(!(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u));
+    clattn_context_destroy(c);
+    c = harness_open((clattn_context_params){.engines = CLATTN_ENGINES_ALL});
+    const bool granted = clattn_context_capabilities(c)->is_cpu && cla_os_request_amx();
+    ck_assert_uint_eq(c->engines, granted ? CLATTN_ENGINE_AMX : 0);
+    ck_assert_int_eq(cla_probe_results(c, ALL).proven >> PROBE_AMX & 1u, granted);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// The public list says what the planner goes by, no more entries than there is room for.
+START_TEST(listed) {
+    clattn_context *c = open_context(NULL);
+    clattn_engine engines[PROBE_COUNT];
+    size_t count = 0;
+    memset(engines, 0x5a, sizeof engines);
+    ck_assert_int_eq(clattn_context_engines(c, engines, 1, &count), CLATTN_OK);
+    ck_assert_uint_eq(count, PROBE_COUNT - 1);
+    ck_assert_int_eq(engines[1].name[0], 0x5a);
+    ck_assert_int_eq(clattn_context_engines(c, engines, PROBE_COUNT, &count), CLATTN_OK);
+    const probe_results found = cla_probe_results(c, ALL);
+    for (int id = PROBE_NONE + 1; id < PROBE_COUNT; id++) {
+        ck_assert_str_eq(engines[id - 1].name, cla_probes[id].name);
+        ck_assert_int_eq(engines[id - 1].works, found.proven >> id & 1u);
+        ck_assert(engines[id - 1].gflops == found.rate[id]);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// Vectors of each width, as the kernels use them: right on the device, and each number counts, up to the last.
+static void expect_one_off_width(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    int words = PROBE_WORDS;
+    cla_lanes_expect(k, out);
+    while (words && out[words - 1] == 0) words--;
+    out[words - 1] ^= 1u;
+}
+static void expect_one_off_tiles(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_tiles_expect(k, out);
+    out[TILES_PROBE_ITEMS - 1] ^= 1u;
+}
+
+START_TEST(widths) {
+    clattn_context *c = open_context(NULL);
+    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++) {
+        probe p = cla_probes[id];
+        bool answered = false;
+        if (!p.applies(&c->capabilities)) continue;
+        const float rate = cla_probe_run(c, &p, &answered);
+        ck_assert_msg(rate > 0.0f && rate < 10000.0f && answered, "%s: %g", p.name, (double)rate);
+        p.expect = id == PROBE_TILES ? expect_one_off_tiles : expect_one_off_width;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static double one_flop(const knobs *k) {
+    return 1e-30 * k->lanes;
+}
+
+// A compiler whose vectors are slower than tiles is asked for no width. Its cheapest probes are made to say so.
+START_TEST(slow_vectors_are_not_asked) {
+    clattn_context *c = open_context(NULL);
+    probe_results known = {.rate = {[PROBE_FMA] = 1.0f, [PROBE_TILES] = 9.0f}};
+    clattn_capabilities device = c->capabilities;
+    bool answered = false;
+    probe fma = cla_probes[PROBE_FMA];
+    fma.round_flops = one_flop;
+    device.float_vector_width = 1;
+    for (int id = PROBE_LANES_4; id <= PROBE_LANES_16; id++) {
+        ck_assert(!cla_probes[id].worth(&device, &known));
+        ck_assert(cla_probes[id].worth(&c->capabilities, &known) ==
+                  (c->capabilities.float_vector_width >= 4));
+    }
+    if (fma.applies(&device)) {
+        known.rate[PROBE_FMA] = cla_probe_run(c, &fma, &answered);
+        ck_assert(!cla_lanes_worth(&device, &known));
+        known.rate[PROBE_TILES] = 0.0f;
+        ck_assert(cla_lanes_worth(&device, &known) == (known.rate[PROBE_FMA] > 0.0f));
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+static void subgroups_one_off(const knobs *k, uint32_t out[PROBE_WORDS]) {
+    cla_subgroup_expect(k, out);
+    out[4 * SUBGROUP_PROBE_ITEMS - 1] ^= 1u;
+}
+
+static knobs knobs_refused(const clattn_capabilities *device) {
+    (void)device;
+    return (knobs){.lanes = 5}; // no kernel compiles with it
+}
+static double no_flops(const knobs *k) {
+    return 0.0 * k->lanes;
+}
+
+// What the compiler refuses is an answer, which the cache keeps; a rate that could not be had is none, nor is a call that
+// failed: here a kernel that takes other arguments.
+START_TEST(only_answers_are_kept) {
+    clattn_context *c = open_context(NULL);
+    const probe fma = cla_probes[PROBE_FMA];
+    bool answered = false;
+    if (fma.applies(clattn_context_capabilities(c))) {
+        probe p = fma;
+        p.knobs = knobs_refused;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && answered);
+        p = fma, p.round_flops = no_flops;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && !answered);
+        p = fma, p.kernel = KERNEL_SOFTMAX;
+        ck_assert(cla_probe_run(c, &p, &answered) == 0.0f && !answered);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// Sub-groups of each size that the device lists, in each of its spellings, and where no size can be asked for.
+static const unsigned spellings[] = {
+    ~0u, // all that it has
+    ~CLATTN_SUBGROUPS_INTEL,
+    ~(CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SHUFFLE_KHR),
+    ~(CLATTN_SUBGROUPS_INTEL | CLATTN_SUBGROUPS_SIZE_INTEL),
+};
+START_TEST(subgroups_of_each_size) {
+    clattn_context *c = open_context(NULL);
+    clattn_capabilities *device = &c->capabilities;
+    const bool sized = device->subgroup_ways & CLATTN_SUBGROUPS_SIZE_INTEL;
+    device->subgroup_ways &= spellings[_i];
+    const unsigned ways = device->subgroup_ways;
+    unsigned right = 0;
+    for (int size = 8; size <= 64; size *= 2) {
+        const probe *p = &cla_probes[cla_subgroup_probe(size)];
+        bool answered = false;
+        if (!p->applies(device)) continue;
+        right |= cla_probe_run(c, p, &answered) > 0.0f ? (unsigned)size : 0;
+        ck_assert_msg(answered, "sub-groups of %d, spelling %#x: no answer", size, ways);
+        probe wrong = *p;
+        wrong.expect = subgroups_one_off;
+        ck_assert(cla_probe_run(c, &wrong, &answered) == 0.0f && answered);
+    }
+    if (ways & CLATTN_SUBGROUPS_SIZE_INTEL)
+        ck_assert_msg(right == (device->subgroup_sizes & 120u), "spelling %#x: %#x of %#x are right", ways,
+                      right, device->subgroup_sizes);
+    else if (sized && ways) // one of them is the compiler's choice
+        ck_assert_msg(right && !(right & (right - 1)), "spelling %#x: %#x are right", ways, right);
+    else if (!ways)
+        ck_assert_uint_eq(right, 0);
+    clattn_context_destroy(c);
+}
+END_TEST
+
+// A device that has none is never asked: planning would build a kernel that its compiler refuses.
+START_TEST(subgroups_where_there_are_some) {
+    clattn_capabilities none = *clattn_context_capabilities(harness()->context);
+    none.subgroups = false, none.subgroup_ways = 0;
+    for (int size = 8; size <= 64; size *= 2) ck_assert(!cla_probes[cla_subgroup_probe(size)].applies(&none));
+    clattn_capabilities some = none;
+    some.subgroups = true, some.subgroup_ways = CLATTN_SUBGROUPS_KHR, some.max_work_group = 256;
+    snprintf(some.version, sizeof some.version, "OpenCL 2.0 AMD-APP");
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL2.0");
+    ck_assert(cla_subgroup_possible(&some, 64));
+    some.subgroup_ways |= CLATTN_SUBGROUPS_SIZE_INTEL, some.subgroup_sizes = 8 | 32;
+    ck_assert(cla_subgroup_possible(&some, 32) && !cla_subgroup_possible(&some, 16));
+    snprintf(some.version, sizeof some.version, "OpenCL 3.0");
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL3.0");
+    snprintf(some.version, sizeof some.version, "OpenCL 1.2");
+    ck_assert_ptr_null(cla_subgroup_options(&some));
+    some.subgroup_ways |= CLATTN_SUBGROUPS_INTEL;
+    ck_assert_str_eq(cla_subgroup_options(&some), "-cl-std=CL1.2");
+    some.max_work_group = 32;
+    ck_assert(!cla_subgroup_possible(&some, 32));
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {proven_means_a_rate,
+                                  wrong_is_not_proven,
+                                  tiles,
+                                  widths,
+                                  slow_vectors_are_not_asked,
+                                  listed,
+                                  only_answers_are_kept,
+                                  subgroups_where_there_are_some,
+                                  NULL};
+    Suite *suite = suite_create("probe");
+    TCase *group = harness_add(suite, "probe", tests);
+    tcase_add_loop_test(group, subgroups_of_each_size, 0, sizeof spellings / sizeof spellings[0]);
+    return harness_run(suite);
+}

@@ -1,0 +1,189 @@
+// test_probe_kept.c: what is kept of probes in the cache folder: sure answers, for the device, driver, CPU, library and kernel that gave
+// them, until they are measured again.
+#include "support/harness.h"
+
+#include "probe/lane_widths.h"
+#include "probe/probe.h"
+#include "probe/rates.h"
+#include "plan/planner.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static clattn_context *open_context(const char *cache_dir) {
+    return harness_open((clattn_context_params){.cache_dir = cache_dir});
+}
+
+// Rates that no machine has: of multiply-adds and of decode the two that are compared, of which one may be unsure.
+static void keep_made_up(const char *folder, bool sure, bool settled) {
+    probe_rate rates[PROBE_COUNT] = {{0}};
+    clattn_context *c = open_context(folder);
+    rates[PROBE_FMA] = (probe_rate){
+        .gflops = 3.5f, .spread = 0.25f, .runs = 7, .sure = true, .settled = settled, .measured = 86400};
+    rates[PROBE_LOADS_2X8] = rates[PROBE_LOADS_4X6] = rates[PROBE_FMA];
+    rates[PROBE_LOADS_4X6].sure = sure;
+    cla_probe_keep(c, 1u << PROBE_FMA | PROBES_LOADS, rates);
+    clattn_context_destroy(c);
+}
+
+static void check_engine(const clattn_engine *e, bool made_up) {
+    ck_assert_msg(e->works && e->kept == made_up, "%g GFLOP/s, kept %d, made up %d", (double)e->gflops,
+                  e->kept, made_up);
+    if (made_up)
+        ck_assert(e->sure && e->gflops == 3.5f && e->spread == 0.25f && e->runs == 7 && e->measured == 86400);
+    else
+        ck_assert(e->gflops != 3.5f && e->runs >= 3 && e->measured > 86400 && e->spread >= 0.0f &&
+                  e->spread <= 1.0f && (!e->sure || e->spread <= RATES_AGREE));
+}
+
+// A second context takes the answer as it was, with what is known of it, unless it is to measure again, or others measured now
+// say that it cannot be; what is not sure is not there, nor is what was to be compared with it.
+START_TEST(answers_are_kept) {
+    enum { TAKEN, DOUBTED, AGAIN, WAYS };
+    const unsigned asked = 1u << PROBE_FMA | PROBES_LOADS;
+    char folder[] = "/tmp/clattn-probe-XXXXXX", command[128];
+    clattn_engine engines[PROBE_COUNT];
+    size_t count = 0;
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    for (int sure = 0; sure < 2; sure++) {
+        keep_made_up(folder, sure, true);
+        clattn_context *c = open_context(folder);
+        if (cla_probes[PROBE_FMA].applies(&c->capabilities) &&
+            cla_probes[PROBE_LOADS_2X8].applies(&c->capabilities))
+            ck_assert_uint_eq(cla_probe_results_kept(c, asked).ran, sure ? asked : 1u << PROBE_FMA);
+        clattn_context_destroy(c);
+    }
+    for (int way = TAKEN; way < WAYS; way++) {
+        keep_made_up(folder, true, way != DOUBTED);
+        clattn_context *c =
+            harness_open((clattn_context_params){.cache_dir = folder, .measure_again = way == AGAIN});
+        if (way == AGAIN) ck_assert_uint_eq(cla_probe_results_kept(c, asked).ran, 0);
+        ck_assert_int_eq(clattn_context_engines(c, engines, PROBE_COUNT, &count), CLATTN_OK);
+        const clattn_engine e = engines[PROBE_FMA - 1];
+        if (cla_probes[PROBE_LANES_4].applies(&c->capabilities)) check_engine(&e, way == TAKEN);
+        for (size_t i = 0; i < count && way == AGAIN; i++) ck_assert(!engines[i].kept);
+        clattn_context_destroy(c);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// What another device, CPU, driver, library or kernel text answered is not this one's: nothing of the folder is taken.
+enum { NAME, VENDOR, DRIVER, VERSION, PLATFORM, CPU, WIDTH, IDENTITY_PARTS };
+
+static void change(clattn_context *c, int part) {
+    clattn_capabilities *of = &c->capabilities;
+    char *const texts[] = {of->name, of->vendor, of->driver, of->version, of->platform, c->cpu_model};
+    if (part < WIDTH)
+        texts[part][0] ^= 1;
+    else // by which FMA's knobs go, and the widths' do not
+        of->float_vector_width = of->float_vector_width >= 16 ? 8 : 16;
+}
+
+START_TEST(answers_of_another) {
+    const unsigned asked = 1u << PROBE_FMA | 1u << PROBE_TILES | 1u << PROBE_LANES_4;
+    char folder[] = "/tmp/clattn-another-XXXXXX", command[128];
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    clattn_context *c = open_context(folder);
+    const probe_results found = cla_probe_results(c, asked);
+    const unsigned proven = found.proven & found.sure & asked;
+    clattn_context_destroy(c);
+    for (int part = 0; part <= IDENTITY_PARTS; part++) {
+        c = open_context(folder);
+        if (c->capabilities.is_cpu && part == CPU) ck_assert_msg(c->cpu_model[0], "a CPU without a model");
+        if (part < IDENTITY_PARTS) change(c, part);
+        const unsigned kept = cla_probe_results_kept(c, asked).proven & asked;
+        ck_assert_msg(kept == (part < IDENTITY_PARTS ? 0 : proven), "part %d: kept %#x", part, kept);
+        clattn_context_destroy(c);
+    }
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+// And the two that no context can have another of.
+START_TEST(keys) {
+    uint8_t key[4][CACHE_KEY_BYTES];
+    const clattn_context *c = harness()->context;
+    probe fma = cla_probes[PROBE_FMA];
+    for (int i = 0; i < 3; i++) cla_probe_key(c, &fma, i < 2 ? "1.2.3" : "1.2.4", key[i]);
+    fma.kernel = KERNEL_PROBE_LOADS;
+    cla_probe_key(c, &fma, "1.2.3", key[3]);
+    ck_assert_mem_eq(key[0], key[1], CACHE_KEY_BYTES);
+    ck_assert_mem_ne(key[0], key[2], CACHE_KEY_BYTES);
+    ck_assert_mem_ne(key[0], key[3], CACHE_KEY_BYTES);
+}
+END_TEST
+
+static int planned_lanes(const clattn_context *c) {
+    const plan_input in = cla_planner_linear_input(c);
+    return cla_plan_lanes(&in);
+}
+
+// Made-up rates, of which sixteen are the fastest.
+static void keep_lanes(clattn_context *c) {
+    probe_rate rates[PROBE_COUNT] = {{0}};
+    for (int id = PROBE_TILES; id <= PROBE_LANES_16; id++)
+        rates[id] = (probe_rate){.gflops = (float)(1 << id), .sure = true};
+    cla_probe_keep(c, PROBES_LANES, rates);
+}
+
+// A device that reports vectors is taken at its word until somebody asks; then what was found stays in the cache folder.
+// One that reports none is asked when a call is planned: what it is found to have is what it reports elsewhere.
+START_TEST(widths_of_a_device) {
+    char folder[] = "/tmp/clattn-widths-XXXXXX", command[128];
+    size_t count = 0;
+    clattn_engine engine;
+    clattn_linear_choice choice;
+    const int64_t x[3] = {1, 64, 64}, w[2] = {64, 64};
+    const clattn_linear_params p = {.x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
+                                    .w = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, w),
+                                    .out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, x),
+                                    .projection = CLATTN_PROJECTION_NATIVE};
+    ck_assert_ptr_nonnull(mkdtemp(folder));
+    clattn_context *c = open_context(folder);
+    const int reported = planned_lanes(c);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, 0);
+    if (!reported || !c->capabilities.is_cpu) goto done;
+    clattn_context_destroy(c);
+
+    c = open_context(folder);
+    c->capabilities.float_vector_width = 1;
+    ck_assert_int_eq(clattn_linear_plan(c, &p, &choice), CLATTN_OK);
+    ck_assert_str_eq(choice.kernel_name, "linear_lanes");
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, PROBES_LANES);
+    ck_assert_int_ge(planned_lanes(c), 4);
+    clattn_context_destroy(c);
+
+    // Somebody asks, of the width that it reports: another's answers are under another key.
+    c = open_context(folder);
+    keep_lanes(c);
+    clattn_context_destroy(c);
+
+    // The answers of the folder, which nothing measured here.
+    c = open_context(folder);
+    ck_assert_int_eq(planned_lanes(c), 16);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran & PROBES_LANES, PROBES_LANES);
+    ck_assert_int_eq(clattn_context_engines(c, &engine, 1, &count), CLATTN_OK);
+    clattn_context_destroy(c);
+    c = harness_open((clattn_context_params){.cache_dir = folder, .no_measurements = true});
+    planned_lanes(c);
+    ck_assert_uint_eq(cla_probe_results(c, 0).ran, 0);
+done:
+    clattn_context_destroy(c);
+    snprintf(command, sizeof command, "rm -r %s", folder);
+    ck_assert_int_eq(system(command), 0);
+}
+END_TEST
+
+int main(void) {
+    const TTest *const tests[] = {answers_are_kept, answers_of_another, keys, widths_of_a_device, NULL};
+    Suite *suite = suite_create("probe_kept");
+    harness_add(suite, "kept", tests);
+    return harness_run(suite);
+}

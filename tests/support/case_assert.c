@@ -1,0 +1,128 @@
+// case_assert.c: see case_assert.h.
+#include "support/case_assert.h"
+
+#include "evidence/reference/storage.h"
+
+#include <stdio.h>
+
+static int decode_skipped;
+
+int case_decode_skipped(void) {
+    return decode_skipped;
+}
+
+clattn_kernel case_kernel(int n) {
+    static const clattn_kernel kernels[] = {CLATTN_KERNEL_FLASH, CLATTN_KERNEL_UNFUSED, CLATTN_KERNEL_AUTO};
+    return kernels[n];
+}
+
+struct test_case case_layer_base(const char *name) {
+    return (struct test_case){.op = CASE_LAYER,
+                              .name = name,
+                              .batch = 2,
+                              .n_q = 9,
+                              .width = 48,
+                              .heads = 4,
+                              .head_dim = 16,
+                              .biases = LAYER_ALL_BIASES};
+}
+
+void case_retype(struct case_data *data) {
+    struct test_case *t = &data->test;
+    const clattn_type type = harness_type(), f32 = CLATTN_TYPE_F32;
+    if (type == f32 || case_projects(t) || t->q_type != f32 || t->kv_type != f32 || t->out_type != f32)
+        return;
+    static const int tensors[] = {CASE_Q, CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
+    int64_t count[5];
+    for (int n = 0; n < 5; n++) {
+        const struct guarded_shape shape = case_shape(t, tensors[n]);
+        count[n] = guarded_shape_count(&shape);
+        if (count[n] > GUARDED_PERIOD) return; // a table
+    }
+    for (int n = 0; n < 5; n++)
+        for (int64_t i = 0; i < count[n]; i++)
+            data->input[tensors[n]][i] = storage_round(type, data->input[tensors[n]][i]);
+    t->q_type = t->kv_type = t->out_type = type;
+}
+
+struct case_data *case_open(const char *name, struct case_arrays *arrays) {
+    struct test_case test;
+    char why[512] = "";
+    ck_assert_msg(case_parse(name, &test, why), "%s: %s", name, why);
+    struct case_data *data = case_make(&test);
+    case_bind(data, harness_place(), arrays);
+    return data;
+}
+
+static void count_kernel(const struct case_data *data, struct place *place) {
+    struct case_arrays arrays;
+    clattn_plan plan;
+    if (!harness_counts_kernels() || case_projects(&data->test)) return;
+    case_bind(data, place, &arrays);
+    if (clattn_attention_plan(place->context, &arrays.params, &plan) == CLATTN_OK)
+        harness_count_kernel(plan.kernel_name);
+    case_unbind(&arrays);
+}
+
+struct case_result case_run(const struct case_data *data, cl_command_queue queue) {
+    struct place place = *harness_place();
+    place.queue = queue;
+    count_kernel(data, &place);
+    harness_log_clear();
+    return case_execute(data, &place);
+}
+
+bool case_holds(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,
+                char *why, size_t size) {
+    struct case_result got = case_collect(arrays, queue, NULL);
+    const bool good = case_agrees(data, &got, why, size);
+    case_result_free(&got);
+    return good;
+}
+
+void case_assert_data(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    case_retype(data);
+    char why[512] = "", name[CASE_NAME_SIZE];
+    struct case_result got = case_run(data, harness()->queue);
+    bool skip = got.status == CLATTN_UNSUPPORTED &&
+                (t->kernel == CLATTN_KERNEL_DECODE ||
+                 (t->kernel == CLATTN_KERNEL_UNFUSED && t->cascade == CLATTN_CASCADE_ALWAYS));
+    bool good = skip || case_agrees(data, &got, why, sizeof why);
+    decode_skipped += skip;
+    case_result_free(&got);
+    ck_assert_msg(good, "%s: %s: %s", t->name, case_name(t, name), why);
+}
+
+// The case can be run again by its name.
+static void assert_named(const struct test_case *test) {
+    struct test_case again;
+    char name[CASE_NAME_SIZE], why[256] = "";
+    case_name(test, name);
+    ck_assert_msg(case_parse(name, &again, why), "%s: its name %s: %s", test->name, name, why);
+}
+
+void case_assert(const struct test_case *test) {
+    assert_named(test);
+    struct case_data *data = case_make(test);
+    case_assert_data(data);
+    case_free(data);
+}
+
+void case_assert_data_kernels(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    bool scores = t->weights || t->scores;
+    for (int n = 0; n < 3; n++) {
+        data->test.kernel = case_kernel(n);
+        if (case_kernel(n) != CLATTN_KERNEL_FLASH || !scores) case_assert_data(data);
+    }
+    data->test.kernel = CLATTN_KERNEL_DECODE;
+    if (t->n_q <= 16 && !scores) case_assert_data(data);
+}
+
+void case_assert_kernels(const struct test_case *test) {
+    assert_named(test);
+    struct case_data *data = case_make(test);
+    case_assert_data_kernels(data);
+    case_free(data);
+}

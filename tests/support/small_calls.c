@@ -1,0 +1,145 @@
+// small_calls.c: see small_calls.h.
+#include "support/small_calls.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
+
+const char *const small_names[SMALL_CALLS] = {"append", "rope", "dropout mask", "block mask", "layer's keys"};
+
+static const int32_t starts[BATCH] = {0, 3}, lengths[BATCH] = {5, 2};
+
+enum { READ, WRITTEN, BOTH };
+
+// Outputs come last.
+static clattn_tensor add(struct small_call *c, struct place *place, int use, struct guarded_shape shape) {
+    const int64_t count = guarded_shape_count(&shape);
+    double *values = calloc((size_t)count + 1, sizeof *values);
+    for (int64_t n = 0; values != NULL && n < count; n++)
+        values[n] = shape.type == CLATTN_TYPE_I32 ? (double)(n % 7) : (double)(n * 37 % 101) / 50 - 1;
+    struct guarded *t = &c->tensors[c->count++];
+    *t = use == READ      ? guarded_input(place, &shape, values)
+         : use == WRITTEN ? guarded_output(place, &shape)
+                          : guarded_in_out(place, &shape, values);
+    c->outputs += use != READ;
+    free(values);
+    return t->view;
+}
+
+static void open_append(struct small_call *c, struct place *place) {
+    const struct guarded_shape rows = {CLATTN_TYPE_F16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               cache = {CLATTN_TYPE_I8, 4, {BATCH, HEADS, CAPACITY, SIZE}, LAYOUT_DENSE},
+                               scales = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, LAYOUT_DENSE},
+                               of = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, LAYOUT_DENSE};
+    clattn_append_params *p = &c->append;
+    p->k_new = add(c, place, READ, rows), p->v_new = add(c, place, READ, rows);
+    p->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .positions = add(c, place, READ, of)};
+    p->k = add(c, place, BOTH, cache), p->v = add(c, place, BOTH, cache);
+    p->k_scale = add(c, place, BOTH, scales), p->v_scale = add(c, place, BOTH, scales);
+    p->starts = starts, p->lengths = lengths;
+}
+
+static void open_rope(struct small_call *c, struct place *place) {
+    const struct guarded_shape x = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED},
+                               y = {CLATTN_TYPE_BF16, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_BSHD};
+    c->rope = (clattn_rope_params){.x = add(c, place, READ, x),
+                                   .rope = {.layout = CLATTN_ROPE_INTERLEAVED, .rotary_dim = 6},
+                                   .offsets = starts};
+    c->rope.y = add(c, place, WRITTEN, y);
+}
+
+static void open_dropout(struct small_call *c, struct place *place) {
+    const struct guarded_shape mask = {CLATTN_TYPE_BOOL, 4, {BATCH, HEADS, ROWS, CAPACITY}, LAYOUT_PADDED};
+    c->dropout = (clattn_dropout_mask_params){add(c, place, WRITTEN, mask), 0.3f, 11};
+}
+
+static void open_block_mask(struct small_call *c, struct place *place) {
+    const struct guarded_shape buffer = {CLATTN_TYPE_I32, 1, {BATCH}, LAYOUT_DENSE},
+                               blocks = {CLATTN_TYPE_BOOL, 4, {BATCH, 1, 2, 3}, LAYOUT_PADDED};
+    clattn_attention_params *p = &c->attention;
+    const int64_t q[] = {BATCH, HEADS, 70, SIZE}, k[] = {BATCH, HEADS, 130, SIZE};
+    p->q = p->out = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 4, q);
+    p->kv.k = p->kv.v = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 4, k);
+    p->score.mask_mod = "j <= i + buffer0(b)";
+    p->score.mod_buffers[0] = add(c, place, READ, buffer);
+    p->score.block_mask = add(c, place, WRITTEN, blocks);
+}
+
+static void open_layer_kv(struct small_call *c, struct place *place) {
+    const struct guarded_shape y = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, WIDTH}, LAYOUT_DENSE},
+                               w = {CLATTN_TYPE_F32, 2, {HEADS * SIZE, WIDTH}, LAYOUT_DENSE},
+                               norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE},
+                               kv = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_PADDED};
+    clattn_layer_kv_params *p = &c->layer_kv;
+    p->y = add(c, place, READ, y);
+    p->wk = add(c, place, READ, w), p->wv = add(c, place, READ, w);
+    p->norm = CLATTN_NORM_HEADS, p->k_norm = add(c, place, READ, norm);
+    p->rope.layout = CLATTN_ROPE_HALF;
+    p->k = add(c, place, WRITTEN, kv), p->v = add(c, place, WRITTEN, kv);
+}
+
+void small_open(struct small_call *c, int which, struct place *place) {
+    static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
+        open_append, open_rope, open_dropout, open_block_mask, open_layer_kv};
+    *c = (struct small_call){.which = which};
+    open[which](c, place);
+}
+
+void small_close(struct small_call *c) {
+    for (int n = 0; n < c->count; n++) guarded_release(&c->tensors[n]);
+}
+
+clattn_status small_enqueue(const struct small_call *c, clattn_context *context, cl_command_queue queue,
+                            cl_uint count, const cl_event *list, cl_event *event) {
+    switch (c->which) {
+    case SMALL_APPEND:
+        return clattn_append_enqueue(context, queue, &c->append, count, list, event);
+    case SMALL_ROPE:
+        return clattn_rope_enqueue(context, queue, &c->rope, count, list, event);
+    case SMALL_DROPOUT_MASK:
+        return clattn_dropout_mask_enqueue(context, queue, &c->dropout, count, list, event);
+    case SMALL_BLOCK_MASK:
+        return clattn_block_mask_enqueue(context, queue, &c->attention, count, list, event);
+    default:
+        return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, count, list, event);
+    }
+}
+
+void small_empty(struct small_call *c) {
+    clattn_tensor *const blocks = &c->attention.score.block_mask;
+    c->append.k_new.shape[2] = c->append.v_new.shape[2] = c->append.rope.positions.shape[1] = 0;
+    c->append.lengths = NULL;
+    c->rope.x.shape[1] = c->rope.y.shape[1] = 0;
+    c->dropout.mask.shape[2] = 0;
+    c->attention.q.shape[2] = c->attention.out.shape[2] = blocks->shape[2] = 0;
+    c->layer_kv.y.shape[1] = c->layer_kv.k.shape[2] = c->layer_kv.v.shape[2] = 0;
+}
+
+void small_spoil(struct small_call *c) {
+    c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
+        c->layer_kv.k.rank = 2;
+}
+
+// NaN counts as a number of its own.
+static double digest(const struct guarded *tensor, cl_command_queue queue, bool *intact) {
+    const int64_t count = guarded_count(&tensor->view);
+    double *values = calloc((size_t)count + 1, sizeof *values), sum = 0;
+    if (values == NULL) return 0;
+    *intact = guarded_read(tensor, queue, values) && *intact;
+    for (int64_t n = 0; n < count; n++) sum += (isnan(values[n]) ? 3 : values[n]) * (double)(1 + n % 11);
+    free(values);
+    return sum;
+}
+
+bool small_intact(const struct small_call *c, cl_command_queue queue, double *written) {
+    bool intact = true;
+    *written = 0;
+    for (int n = 0; n < c->count; n++) {
+        if (n < c->count - c->outputs)
+            intact = guarded_intact(&c->tensors[n], queue) && intact;
+        else
+            *written = *written * 3 + digest(&c->tensors[n], queue, &intact);
+    }
+    return intact;
+}
