@@ -167,18 +167,18 @@ suite() {
     # Check prints "100%: Checks: 17, Failures: 0, Errors: 0" for each program; one that held no check has failed.
     checks=$(sed -n 's/^[0-9]*%: Checks: \([0-9]*\), Failures: \([0-9]*\), Errors: \([0-9]*\)$/\1 \2 \3/p' "$log" |
         awk '{n += $1 + ($1 == 0); bad += $2 + $3 + ($1 == 0)} END {print n + 0, bad + 0}')
-    bad=${checks#* } all=${checks% *}
+    bad=${checks#* } made=${checks% *}
     quiet=$(grep -c 'exit status 77' "$log")
-    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 all=$((all + 1)); fi # a program that died printed no line
-    if [ "$all" = 0 ]; then bad=1 all=1 && echo "FAIL  $name: no check ran"; fi
-    passed=$((passed + all - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
+    if [ "$status" != 0 ] && [ "$bad" = 0 ]; then bad=1 made=$((made + 1)); fi # a program that died printed no line
+    if [ "$made" = 0 ]; then bad=1 made=1 && echo "FAIL  $name: no check ran"; fi
+    passed=$((passed + made - bad)) failed=$((failed + bad)) skipped=$((skipped + quiet))
     seconds=$(($(date +%s) - start))
     took $seconds "$name"
     if [ "$bad" = 0 ]; then word='ok   '; else word='FAIL '; fi
     # The layer of device suites prints "OpenCL objects: ... 812 counted, 0 left, 0 misused" for each program.
     objects=$(sed -n 's/^OpenCL objects: .* \([0-9]*\) counted, .*$/\1/p' "$log" | awk '{n += $1} END {print n + 0}')
     if [ "$objects" != 0 ]; then objects=", $objects OpenCL objects counted"; else objects=; fi
-    echo "$word $name: $all checks, $bad failed$objects ($seconds s)"
+    echo "$word $name: $made checks, $bad failed$objects ($seconds s)"
     sed -n 's/^\([0-9]* faults injected.*\)$/      \1/p' "$log"
     [ "$bad" = 0 ] || why_failed "$log" | cut -c1-300 | head -n 60
 }

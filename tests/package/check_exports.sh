@@ -18,8 +18,8 @@ state=$(objdump -t "$1/libclattn.a" | awk '/ O / {hidden = $(NF - 1) == ".hidden
 [ "$(echo "$state" | sort | tr '\n' ' ')" = '.bss cla_opencl .bss found_in .bss state ' ] || { echo "state that changes: $state"; exit 1; }
 # Host memory: base/host.c alone calls the C library's functions (clattn_host_memory).
 takes=$(nm -A --undefined-only "$1/libclattn.a" 2>/dev/null | sed -n 's/^[^:]*:\([^:]*\):.* U \(.*\)$/\1 \2/p' | grep -E ' (malloc|calloc|realloc|reallocarray|free|strn?dup|__strn?dup|aligned_alloc|posix_memalign|v?asprintf|__v?asprintf_chk|getline|getdelim|open_memstream)$' || true)
-[ -z "$(echo "$takes" | grep -v 'core_host.c.o ' || true)" ] || { echo "host memory that is not asked of base/host.c: $takes"; exit 1; }
-[ "$(echo "$takes" | grep -c 'core_host.c.o ')" = 2 ] || { echo "core/host.c should call malloc and free: $takes"; exit 1; }
+[ -z "$(echo "$takes" | grep -v 'base_host.c.o ' || true)" ] || { echo "host memory that is not asked of base/host.c: $takes"; exit 1; }
+[ "$(echo "$takes" | grep -c 'base_host.c.o ')" = 2 ] || { echo "base/host.c should call malloc and free: $takes"; exit 1; }
 # CLBlast's module shows its table of functions and nothing else.
 module=$(ls "$1"/libclattn-clblast-*.so)
 shown=$(nm -D --defined-only "$module" | awk '{print $3}')

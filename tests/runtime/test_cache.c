@@ -1,4 +1,4 @@
-/* test_cache.c: evidence for core/cache: an entry comes back whole or not at all, whatever became of its
+/* test_cache.c: evidence for base/cache: an entry comes back whole or not at all, whatever became of its
  * file, and with threads and processes at it at the same time. The folder's own dangers are in test_os.c. No
  * OpenCL; POSIX only. */
 #define _XOPEN_SOURCE 700

@@ -1,4 +1,4 @@
-/* test_cache_folder.c: the folder of core/cache as a whole: its size, what the dead left in it, and what is told of it.
+/* test_cache_folder.c: the folder of base/cache as a whole: its size, what the dead left in it, and what is told of it.
  * Entries are test_cache.c's. No OpenCL; POSIX only. */
 #define _XOPEN_SOURCE 700
 #include "runtime/cache_fixture.h"

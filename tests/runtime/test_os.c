@@ -1,4 +1,4 @@
-/* test_os.c: evidence for core/os: which folders it refuses, seen through the cache that uses it; the lock,
+/* test_os.c: evidence for base/os_*.c: which folders it refuses, seen through the cache that uses it; the lock,
  * the clock and the dynamic library. No OpenCL; POSIX only. What a user may not do is tested as that user:
  * run it once as root and once not; messages tell what was left out. */
 #define _XOPEN_SOURCE 700

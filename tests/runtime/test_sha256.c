@@ -1,4 +1,4 @@
-/* test_sha256.c: evidence for core/sha256: the published examples, and that pieces make the same as a whole.
+/* test_sha256.c: evidence for base/sha256: the published examples, and that pieces make the same as a whole.
  */
 #include "base/sha256.h"
 
