@@ -57,7 +57,7 @@ later "install; pkg-config, CMake and Meson consume it" sh tests/package/check_i
 later "examples" sh tests/package/check_examples.sh build
 later "header alone as C11 and C++17, README example" sh tests/package/check_header.sh build
 later "kernels alone through clang" sh tests/kernels/check_kernels.sh
-later "includes run downward, files and functions stay short" python3 tests/source/check_structure.py
+later "the rules of the house: includes, circles, sizes, columns, names" python3 tests/source/check_structure.py
 later "what is counted" sh tests/source/check_steps.sh
 later "the cost model of several ranks" python3 tests/mpi/check_scale.py
 later "formatting" sh tests/source/check_format.sh build

@@ -1,6 +1,6 @@
 // args.h: the run-time arguments of every kernel, as structs passed by value.
 // The same text is compiled by the host (C11) and by the device (OpenCL C 1.2), so a field cannot drift; both
-// sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/plan/knobs.def instead.
+// sides assert the size. Compile-time knobs (head size, tile, storage type) are in src/program/knobs.def instead.
 #ifndef CLATTN_ARGS_H
 #define CLATTN_ARGS_H
 
@@ -48,8 +48,9 @@ typedef struct args_view {
 #define ARGS_TAP_SOFTCAP 1
 #define ARGS_TAP_MASKED 2
 
-// The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length and kv_length of the launch, q_length of the call (present with ARGS_BATCH_ROWS, else
-// absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one of ARGS_HEAD_FLAGS).
+// The table is int32 words: [batch][ARGS_ITEM_WORDS] = shift, q_length and kv_length of the launch, q_length of the
+// call (present with ARGS_BATCH_ROWS, else absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one
+// of ARGS_HEAD_FLAGS).
 #define ARGS_ITEM_WORDS 4
 // Of a ragged batch (knob RAGGED) an item has more words: behind those four the first row of its queries and of its keys
 // among all of the packed tensors; then, of the n-th item, the n-th sequence in the order in which they are worked on: how

@@ -45,9 +45,10 @@ typedef enum clattn_kernel {
  * kernels, each of which rounds a score by some 1e-7 of it: where scores go into the hundred thousands, which float32 holds to a
  * hundredth, keys that are alike weigh the same by one kernel alone: ask for one (kernel) or for NEVER. It can be done where every
  * row sees the whole past (but for mask and bias), and what is added to its scores lies in memory or is the same for all: not
- * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits, ragged batches or the unfused kernel, nor where the
- * views' strides do not let rows of several items be those of one: q dense as [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose
- * query axis is 1; one that repeats along heads or items does where Nq is 1.
+ * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits, ragged batches or the
+ * unfused kernel, nor where the views' strides do not let rows of several items be those of one: q dense as
+ * [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose query axis is 1; one that
+ * repeats along heads or items does where Nq is 1.
  * Of several levels - a prefix of all, one of each group of items, own keys - each is a call of its own with lse (the items of a
  * group are a part of q's batch; where a level has nothing but shared keys, k and v have no rows), and clattn_merge_enqueue
  * makes one of two; sinks go to one of them, and causality, where each level is wholly seen, to that of the own keys.
@@ -130,9 +131,11 @@ typedef struct clattn_score {
      * and keys that there are none of; what it says of those is not looked at. An unchecked one must have no side effect and no
      * barrier, must not read past an array of its own, and divides whole numbers by 0 as its driver does. A kernel with vectors of
      * rows or keys computes it for a whole one where the library understands all of the text,
-     * with the meaning that it has in C, else for one lane after another: the plan's `why` says which. Where a driver's compiler refuses the vectors, the kernel takes one lane after another, too: the log tells, no plan does.
-     * A text is part of a compiled kernel's name in the cache, and copied. A context keeps the 64 texts used last, with what was
-     * compiled of them, and those of calls on their way: a text that went is compiled again, or comes from the cache. */
+     * with the meaning that it has in C, else for one lane after another: the plan's `why` says which. Where a
+     * driver's compiler refuses the vectors, the kernel takes one lane after another, too: the log tells, no plan
+     * does. A text is part of a compiled kernel's name in the cache, and copied. A context keeps the 64 texts used
+     * last, with what was compiled of them, and those of calls on their way: a text that went is compiled again, or
+     * comes from the cache. */
     const char *score_mod, *mask_mod;
     clattn_tensor
         mod_buffers[CLATTN_MOD_BUFFERS]; /* of 1 to 4 axes, any type; absent ones have no name in the text */
@@ -224,11 +227,11 @@ typedef struct clattn_kv {
 /* One attention call: scores as clattn_score says, then
  *   m = max_j s,  l = sum_j exp(s - m)             plus exp(sink[h] - m) in l with sinks
  *   out[i] = sum_j exp(s - m) / l * v[j]           lse[i] = m + ln l, natural
- * A row that sees no key, or none whose score is above -inf, has out = 0, weights = 0 and lse = -inf (with a sink: lse = sink). A hidden NaN in K
- * or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754 says; the weight of a hidden
- * key is 0 there, too. Storage is f32, f16 or bf16; q and out, k and v may differ in pairs. Sums and softmax are
- * float32. Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax); Dao et al. 2022
- * (FlashAttention). */
+ * A row that sees no key, or none whose score is above -inf, has out = 0, weights = 0 and lse = -inf (with a sink:
+ * lse = sink). A hidden NaN in K or V reaches nothing; a NaN or infinity in a key that is seen propagates as IEEE 754
+ * says; the weight of a hidden key is 0 there, too. Storage is f32, f16 or bf16; q and out, k and v may differ in
+ * pairs. Sums and softmax are float32. Sources: Vaswani et al. 2017; Milakov and Gimelshein 2018 (online softmax);
+ * Dao et al. 2022 (FlashAttention). */
 typedef struct clattn_attention_params {
     clattn_tensor q;   /* [B, H, Nq, D] */
     clattn_kv kv;      /* keys and values */
@@ -303,7 +306,8 @@ typedef struct clattn_plan {
  * (an optional tensor counts as present when its rank is not 0).
  * Threads: any.   Blocking: never, but that the first bf16 call of a context runs small probes (60 ms on a CPU; the
  * cache keeps their answers), as does the first of all on a CPU device that reports vectors of fewer than four floats
- * (clattn_capabilities.float_vector_width): which it has is then found, in seconds where its compiler is slow.   Returns: as clattn_attention_enqueue. */
+ * (clattn_capabilities.float_vector_width): which it has is then found, in seconds where its compiler is slow.
+ * Returns: as clattn_attention_enqueue. */
 CLATTN_API clattn_status clattn_attention_plan(clattn_context *context, const clattn_attention_params *params,
                                                clattn_plan *plan);
 
@@ -339,8 +343,9 @@ CLATTN_API clattn_status clattn_attention_prepare(clattn_context *context,
  *              already ended with an error is refused; whether one that does so later stops the call is the driver's
  *   event      NULL, or receives an event that completes when every output is written, and NULL where the call fails;
  *              the caller releases it
- * Sizes of zero: B, H or Nq of 0 does nothing but write k_new and v_new, and succeeds; Nkv of 0 makes every row empty; D or Dv of 0 is refused, and
- * so is Hkv of 0 where H is not. Of q, k, v, out, k_new, v_new and block_table those without elements need no buffer.
+ * Sizes of zero: B, H or Nq of 0 does nothing but write k_new and v_new, and succeeds; Nkv of 0 makes every row
+ * empty; D or Dv of 0 is refused, and so is Hkv of 0 where H is not. Of q, k, v, out, k_new, v_new and block_table
+ * those without elements need no buffer.
  * Lifetime  host arrays are read during the call; buffers must live until the commands are done.
  * Threads   any, one queue a thread.
  * Blocking  never for the result, unless with `progress`: then until all is done, also for what wait_list holds; a kernel

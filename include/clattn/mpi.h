@@ -75,8 +75,8 @@ typedef struct clattn_mpi_params {
 } clattn_mpi_params;
 
 /* Collective.   Returns   INVALID_ARGUMENT  a handle is missing or of another context, the queue is out of order, host_memory has one
- *                                           function alone, rates differ between ranks, or MPI is not initialised (which alone is told to this
- *                                           rank and no other)
+ *                                           function alone, rates differ between ranks, or MPI is not initialised
+ *                                           (which alone is told to this rank and no other)
  *                         OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_mpi_create(const clattn_mpi_params *params, clattn_mpi **world);
 /* Collective; NULL is allowed. Before MPI_Finalize. */

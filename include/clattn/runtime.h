@@ -300,11 +300,12 @@ typedef struct clattn_context_params {
  * A driver may end the process for reasons of its own, at the first kernel: PoCL on a CPU does where there is no linker `ld` on PATH (3.1,
  * 6.0), of which the library, which reads no environment, knows nothing. The program clattn tries a kernel in a process apart then.
  * Blocking  the driver may.
- * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release, host_memory one of allocate and release, engines has a bit that is none of
+ * Returns   INVALID_ARGUMENT  no device, params->context does not hold it, memory has one of create and release,
+ *                             host_memory one of allocate and release, engines has a bit that is none of
  *                             CLATTN_ENGINE_*, or a line of tuned_rows is no row or asks for what its kernel
  *                             cannot do; the log has the number of the line
- *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not little-endian, or takes fewer than
- *                             1024 bytes of kernel arguments
+ *           UNSUPPORTED       no OpenCL (opencl.h); or the device has no compiler, is not available, is not
+ *                             little-endian, or takes fewer than 1024 bytes of kernel arguments
  *           OUT_OF_MEMORY, DRIVER */
 CLATTN_API clattn_status clattn_context_create(const clattn_context_params *params, clattn_context **context);
 
@@ -380,8 +381,8 @@ CLATTN_API clattn_status clattn_cache_clean(const char *dir, uint64_t max_bytes,
 /* Write what was compiled since the last time into cache_dir and cache. Destroying a context does it, too; an
  * application that never destroys its context calls this once its first results are there (not at build time:
  * PoCL compiles for a work-group size at the first launch, and the binary it hands out stays as it was when
- * it was first asked for). Nothing is asked of a driver that this would end (cache_dir). NULL is allowed. Threads: any; the queues that used the context are finished.
- * Blocking: on the file system. */
+ * it was first asked for). Nothing is asked of a driver that this would end (cache_dir). NULL is allowed. Threads:
+ * any; the queues that used the context are finished. Blocking: on the file system. */
 CLATTN_API void clattn_context_save_kernels(clattn_context *context);
 
 /* The OpenCL context and device, for creating queues and buffers; NULL of NULL.   Lifetime: the context's; not

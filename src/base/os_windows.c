@@ -1,8 +1,8 @@
 /* os_windows.c: os.h on Windows Vista and later.
- * Run under Wine (tests/package/check_windows.sh), on Windows not yet. Owner and mode bits have no counterpart here that is as simple: a folder takes
- * the access list of its parent, so the caller chooses one below the user's profile. What is kept is that
- * neither the folder nor a file in it may be a reparse point (symbolic link, junction), and that the folder
- * cannot be swapped while open. */
+ * Run under Wine (tests/package/check_windows.sh), on Windows not yet. Owner and mode bits have no counterpart here
+ * that is as simple: a folder takes the access list of its parent, so the caller chooses one below the user's
+ * profile. What is kept is that neither the folder nor a file in it may be a reparse point (symbolic link, junction),
+ * and that the folder cannot be swapped while open. */
 #define WIN32_LEAN_AND_MEAN
 #define UNICODE
 #include "base/os.h"

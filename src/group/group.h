@@ -1,5 +1,5 @@
-// group.h: what a group holds, and a call of one while it runs. begin.c checks it, call.c deals the work, slice.c makes a piece of it, run.c brings
-// pieces to their devices and back, merge.c puts partial results together.
+// group.h: what a group holds, and a call of one while it runs. begin.c checks it, call.c deals the work, slice.c
+// makes a piece of it, run.c brings pieces to their devices and back, merge.c puts partial results together.
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
 #include "attention/call/call.h"

@@ -92,7 +92,7 @@ static clattn_status prepare(group_call *c, int d) {
         pieces++;
     }
     // A CPU copies with the cores that compute: nothing is won by a second queue, in which PoCL 3.1 besides may end the process
-    // (common.c, pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
+    // (its pocl_release_dlhandle_cache: an assertion, when kernels of two queues run at once; seen 2026-11).
     const int most = m->context->capabilities.is_cpu ? 1 : GROUP_SLOTS;
     for (m->slots = 1; m->slots < most && m->slots < pieces; m->slots++)
         if ((workspace + arena) * (uint64_t)(m->slots + 1) > m->max_bytes) break;

@@ -1,4 +1,5 @@
-// planner.h: what a context keeps for planning: the caller's rows and the library's. The planner itself is a pure function (variant.h); this makes its input.
+// planner.h: what a context keeps for planning: the caller's rows and the library's. The planner itself is a pure
+// function (variant.h); this makes its input.
 #ifndef CLATTN_PLAN_PLANNER_H
 #define CLATTN_PLAN_PLANNER_H
 #include <limits.h>

@@ -115,8 +115,8 @@ static bool add_runs(const trial *t, double rounds, int runs, rate_times *times)
     return true;
 }
 
-// How many rounds take TIMED_NS, and several launches, which a busy machine makes long. More and more are tried until they are not most of all a launch: a compiler that makes no good of
-// a kernel is not waited for.
+// How many rounds take TIMED_NS, and several launches, which a busy machine makes long. More and more are tried until
+// they are not most of all a launch: a compiler that makes no good of a kernel is not waited for.
 static void choose_rounds(trial *t) {
     double rounds = FIRST_ROUNDS;
     rate_times first = {0};

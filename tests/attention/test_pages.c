@@ -1,6 +1,7 @@
 // test_pages.c: random cases of real sizes whose every buffer ends at a page that nobody may touch, or begins at one:
 // inputs, outputs, workspace. An element too far ends the program with the case's name. Every path and type must have
-// been run; then one small case of each option that those do not have, and the calls of small_calls.h. Leaves out devices that do not work in the host's memory.
+// been run; then one small case of each option that those do not have, and the calls of small_calls.h. Leaves out
+// devices that do not work in the host's memory.
 #include "support/case_assert.h"
 #include "support/pages.h"
 #include "support/random_case.h"

@@ -1,6 +1,7 @@
 // test_weights.c: weights of 16 bits are read as they are stored by the kernels of devices without vector lanes: no copy of
 // them in another type is made, and q, k and v of few rows are one launch; on CPU devices a whole small layer is. The program's own
-// clEnqueueNDRangeKernel stands in front of the loader's and counts launches by kernel. Leaves out the numbers (test_linear.c, test_layer.c). POSIX only.
+// clEnqueueNDRangeKernel stands in front of the loader's and counts launches by kernel. Leaves out the numbers
+// (test_linear.c, test_layer.c). POSIX only.
 #define _GNU_SOURCE
 #include "support/case_assert.h"
 #include "support/harness.h"

@@ -1,6 +1,7 @@
 // test_mods_refused.c: a driver whose compiler refuses the vectors that were made of the caller's expressions: the kernel is built
 // again with the expressions lane by lane, is right, is told of, and is kept in the cache; a mistake of the caller's and a device
-// that fails are told as ever. And that a context keeps the texts used last alone, by the programs that live. The program's own OpenCL functions stand in front of the loader's. POSIX only.
+// that fails are told as ever. And that a context keeps the texts used last alone, by the programs that live. The
+// program's own OpenCL functions stand in front of the loader's. POSIX only.
 //
 //   build/tests/test_mods_refused all     with every kernel that has lanes, not the first alone
 #define _GNU_SOURCE

@@ -35,7 +35,8 @@
             .max_work_group = 256, .max_work_item = {1024, 1024, 1024}, .local_memory_bytes = KIB(64),       \
             .max_argument_bytes = 1024
 
-// Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16 (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
+// Intel's GPUs: 64 KiB of local memory (benchmark 10), native vectors of one float, cl_khr_fp16
+// (github.com/openvinotoolkit/openvino/issues/20012); 2048 bytes of arguments: assumed.
 #define INTEL                                                                                                \
     GPU, .vendor = "Intel(R) Corporation", .half_arithmetic = true, .subgroups = true,                       \
          .subgroup_ways = SUBGROUPS_KHR | SUBGROUPS_INTEL | SUBGROUPS_SHUFFLE_KHR | SUBGROUPS_SIZE_INTEL,    \

@@ -101,7 +101,8 @@ START_TEST(keeps_to_the_compiled_limit) {
 }
 END_TEST
 
-// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each compute unit groups; as many as were asked for.
+// Up to sixteen rows decode, from sixteen of all heads on by tiles, in ranges that give each compute unit groups; as
+// many as were asked for.
 START_TEST(rows_and_ranges) {
     const clattn_capabilities device = gpu(256, 65536);
     const plan_input in = {.device = &device, .own = &none, .shipped = &shipped};

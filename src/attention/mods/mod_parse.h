@@ -6,7 +6,7 @@
 
 #include "attention/mods/mod_words.h"
 
-// What an expression may have at most: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/test_mods_limits.c).
+// What an expression may have at most: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/mods/test_mods_checked.c).
 #define MOD_TOKENS 1024 // words, numbers, operators and brackets
 #define MOD_PREFIXES 32 // operators and casts in front of one another
 #define MOD_NESTED 40   // brackets, prefixes and middles of choices in one another

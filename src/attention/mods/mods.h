@@ -15,8 +15,8 @@
 clattn_status cla_mods_check_text(clattn_context *context, const mod_source *source);
 
 // The OpenCL C of a checked score's expressions and buffers, NULL where it has none: it lives as long as a call that began before
-// (cla_mods_begin of program/program.h); and of score_mod and of mask_mod why kernels with vectors run it for one lane at a time, empty where
-// they do not.
+// (cla_mods_begin of program/program.h); and of score_mod and of mask_mod why kernels with vectors run it for one
+// lane at a time, empty where they do not.
 typedef struct mods_found {
     const char *inserted;
     char lane_by_lane[2][MOD_WHY];

@@ -34,7 +34,8 @@
 //   dropoutX:N                     probability and seed
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
-//   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes them: case_layer_cache.h)
+//   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes
+//                                  them: case_layer_cache.h)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   modsread                       with the numbers of window, causality and lengths in a buffer
 //   blocks                         with the block mask of its mask or mask_mod

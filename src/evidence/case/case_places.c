@@ -108,7 +108,8 @@ double *case_kv_row(const struct case_data *data, bool value, int64_t b, int64_t
     return at + ((b * t->kv_heads + h) * case_kv_rows(t) + j) * size;
 }
 
-// Pages in random order. An odd item shares its first page with the one before, unless rows are appended. Blocks that hold no key name none.
+// Pages in random order. An odd item shares its first page with the one before, unless rows are appended. Blocks that
+// hold no key name none.
 static void make_blocks(struct case_data *data, struct random *random) {
     const struct test_case *t = &data->test;
     const int64_t blocks = blocks_of(t), pages = case_kv_batch(t);

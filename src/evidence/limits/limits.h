@@ -37,8 +37,8 @@ const char *limits_contended(const struct limits *found);
 struct limit;
 typedef enum limit_kind { LIMIT_FMA, LIMIT_FMA_LOADS, LIMIT_BF16, LIMIT_READ } limit_kind;
 
-// LIMIT_FMA is the faster of fma() and mad(), LIMIT_FMA_LOADS that of two tiles of accumulators. NULL: the device has none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place
-// outlives it.
+// LIMIT_FMA is the faster of fma() and mad(), LIMIT_FMA_LOADS that of two tiles of accumulators. NULL: the device has
+// none, or place->error says why. bytes: of LIMIT_READ; 0: more than the caches hold. The place outlives it.
 struct limit *limit_create(struct place *place, limit_kind kind, size_t bytes);
 void limit_destroy(struct limit *l);
 // Enqueue once.

@@ -12,8 +12,9 @@
 
 // Where the next tile's rows are asked for, by the rates of this kernel on bfloat16 from memory: into the first-level cache on
 // Zen 5; into the second on Zen 4, which loses up to half of the rate by the first; nowhere with Intel's CPU runtime, whose prefetch
-// costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in pages are asked for on all, since
-// the CPU follows no page to the next by itself; those of float32, and int8, are faster by the first-level cache on both Zens.
+// costs 10 to 20 %. Unmeasured, or not for sure, the second, with which no machine so far loses as much. Rows in
+// pages are asked for on all, since the CPU follows no page to the next by itself; those of float32, and int8, are
+// faster by the first-level cache on both Zens.
 static int asked_cache(const plan_input *in, const problem *p) {
     static const float unmeasured[PROBE_COUNT] = {0};
     const bool sure = !(in->probes.ran & ~in->probes.sure & PROBES_ASK);

@@ -1,4 +1,4 @@
-// list.c: see list.h.
+// bench_list.c: see bench_list.h.
 #include "tool/bench/bench_list.h"
 
 #include <stdio.h>

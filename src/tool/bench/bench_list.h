@@ -1,4 +1,4 @@
-// list.h: lists on the command line: `512,1k..16k*2` of numbers, `f32,bf16` of names. One axis of the product
+// bench_list.h: lists on the command line: `512,1k..16k*2` of numbers, `f32,bf16` of names. One axis of the product
 // of cases each. Used by the options of bench.
 #ifndef CLATTN_TOOL_BENCH_BENCH_LIST_H
 #define CLATTN_TOOL_BENCH_BENCH_LIST_H

@@ -1,5 +1,6 @@
-// watch.h: somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left, and an interrupt (Ctrl-C)
-// cancels it between two slices, so that nothing of it runs on when the program ends; a second one ends the program at once.
+// watch.h: somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left,
+// and an interrupt (Ctrl-C) cancels it between two slices, so that nothing of it runs on when the program ends; a
+// second one ends the program at once.
 #ifndef CLATTN_TOOL_CLI_WATCH_H
 #define CLATTN_TOOL_CLI_WATCH_H
 #include "tool/cli/progress.h"

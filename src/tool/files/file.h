@@ -48,7 +48,8 @@ bool file_same_target(const char *path, const char *other);
 
 /* Write the parts one after another as the file `path`: into a temporary file beside it, synced, then renamed
  * over it; on failure, and on a signal that ends the process, the temporary is removed and a file that was there is
- * untouched; on Linux it has no name until all of it is there, and what killed runs left in the folder is removed first. An existing file keeps its permissions, without set-user-ID, set-group-ID and sticky; a symbolic link keeps
+ * untouched; on Linux it has no name until all of it is there, and what killed runs left in the folder is removed
+ * first. An existing file keeps its permissions, without set-user-ID, set-group-ID and sticky; a symbolic link keeps
  * pointing where it does, also where nothing is there yet. A device or pipe, such as /dev/null, is written
  * directly. Threads: one at a time, since signal handlers are set. */
 bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,

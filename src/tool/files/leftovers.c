@@ -1,5 +1,6 @@
-/* Temporary files of killed runs: see leftovers.h. A name is .clattn-HOST-PROCESS-NUMBER in hexadecimal digits, of which the host is a hash of
- * its name, since folders are shared between hosts, whose processes have numbers of their own. */
+/* Temporary files of killed runs: see leftovers.h. A name is .clattn-HOST-PROCESS-NUMBER in hexadecimal digits, of
+ * which the host is a hash of its name, since folders are shared between hosts, whose processes have numbers of their
+ * own. */
 #define _XOPEN_SOURCE 700
 #include "tool/files/leftovers.h"
 
