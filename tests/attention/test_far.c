@@ -159,17 +159,13 @@ static void attend(const char *row, int n_q, clattn_type kv, int axis, clattn_ke
 START_TEST(attention_far_apart) {
     const char *row = rows[_i];
     const bool decodes = row && strncmp(row, "decode", 6) == 0;
-    int taken = 0;
     for (int axis = 1; axis <= 2; axis++)
         for (int type = 0; type < 2; type++) {
             const clattn_type kv = type ? CLATTN_TYPE_I8 : CLATTN_TYPE_F16;
-            if (!reach_of(kv)) continue;
-            taken++;
             if (!decodes) attend(row, 20, kv, axis, CLATTN_KERNEL_FLASH);
             if (!row || decodes) attend(row, 3, kv, axis, CLATTN_KERNEL_DECODE);
             if (!row) attend(row, 20, kv, axis, CLATTN_KERNEL_UNFUSED);
         }
-    ck_assert_int_gt(taken, 0);
 }
 END_TEST
 
@@ -197,6 +193,14 @@ START_TEST(projections_far_apart) {
 END_TEST
 
 int main(void) {
+    harness_start();
+    const bool held = reach_of(CLATTN_TYPE_F16) != 0;
+    harness_stop();
+    if (!held) { // and no tensor would be any further apart than its neighbours
+        printf("skipped: rows that lie 2^31 elements apart need buffers of more than 4 GiB, which this "
+               "device has not\n");
+        return HARNESS_SKIP;
+    }
     Suite *suite = suite_create("far");
     TCase *group = harness_add(suite, "far", (const TTest *const[]){NULL});
     tcase_add_loop_test(group, attention_far_apart, 0, ROWS);
