@@ -30,6 +30,7 @@ struct subject {
     bool never_ran; // its contexts have enqueued nothing, so that no device can have been lost
     bool
         compiles; // each use does, which takes long: a code or two for each call, and no second use to see it work
+    bool measures;  // a time that is not sure is taken again: it makes fewer or more calls from run to run
     int most_calls; // try about so many of its calls, evenly; 0: all
 };
 
