@@ -1,8 +1,8 @@
 // test_dropout.c: dropout: the mask that the device writes, and the one that every kernel uses, bit for bit those of the host
-// (evidence/reference/philox.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
+// (evidence/reference/random.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
 // out the words themselves (test_philox.c) and rows that are launched apart (test_slices.c).
 #include "support/case_assert.h"
-#include "evidence/reference/philox.h"
+#include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
 #include "support/harness.h"
 

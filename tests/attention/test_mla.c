@@ -5,7 +5,7 @@
 #include "support/case_assert.h"
 #include "support/harness.h"
 
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
 
 #include <math.h>

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 
 #include "evidence/device/guarded.h"
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
 
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };

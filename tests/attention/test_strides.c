@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 
 enum { SEEDS = 24 };
 

@@ -11,7 +11,7 @@
 #include "evidence/case/case_data.h"
 #include "evidence/device/choose_device.h"
 #include "evidence/sets/hard_cases.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 
 static void assert_round_trip(const char *name) {
     struct test_case test;

@@ -6,7 +6,7 @@
 #include <float.h>
 #include <stdlib.h>
 
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 
 static const char *const not_whole[] = {"",
                                         "-",

@@ -1,11 +1,11 @@
-// test_philox.c: the dropout mask of the reference (evidence/reference/philox.h): the published vectors of Philox 4x32-10, the rule of
+// test_philox.c: the dropout mask of the reference (evidence/reference/random.h): the published vectors of Philox 4x32-10, the rule of
 // the threshold, and what a mask's share of kept keys and its neighbours look like. No device.
 #include "support/run_suite.h"
 
 #include <check.h>
 #include <math.h>
 
-#include "evidence/reference/philox.h"
+#include "evidence/reference/random.h"
 
 // kat_vectors of Random123 1.14: counter, key, words.
 static const uint32_t known[][10] = {

@@ -25,7 +25,7 @@ target_of() {
     tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/rows/tuned_find.c src/plan/families/families.c src/plan/variant.c" ;;
     compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_by.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
     tokens) floor=95 length=500 files="src/tool/files/tokens.c src/tool/heatmap/label.c" ;;
-    options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_list.c src/tool/bench/bench_cases.c src/evidence/case/case_parse.c" ;;
+    options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_list.c src/tool/bench/bench_cases.c src/evidence/case/case_name.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/heatmap_weights.c src/tool/heatmap/picture_out.c src/tool/heatmap/picture.c src/tool/heatmap/picture_draw.c src/tool/heatmap/picture_svg.c src/tool/heatmap/picture_terminal.c src/tool/heatmap/picture_png.c src/tool/heatmap/glyph.c" ;;
     mods) floor=88 length=400 files="src/attention/mods/mods_text.c src/attention/mods/mod_parse.c src/attention/mods/mod_types.c src/attention/mods/mod_token.c src/attention/mods/mod_words.c src/attention/mods/mod_vector.c src/attention/mods/mod_scalar.c src/attention/mods/mod_form.c" ;;
     cache) floor=86 length=1000 files="src/base/cache.c src/base/sha256.c" ;;
@@ -153,7 +153,7 @@ COUNTS
 # The program's own words.
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/tool | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
-    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/names.c "$top"/src/tool/bench/bench_cases.c "$top"/src/evidence/case/case_fields.[ch] | sort -u
+    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/words.c "$top"/src/tool/bench/bench_cases.c "$top"/src/evidence/case/case_fields.[ch] | sort -u
     printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
 }
 

@@ -6,7 +6,7 @@
 #define CLATTN_TESTS_CASE_ASSERT_H
 
 #include "evidence/case/case_check.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "support/harness.h"
 
 // With CLATTN_TEST_TYPE a float32 attention case becomes one of that type, its inputs rounded to it; others stay. The

@@ -16,7 +16,7 @@
 #include <check.h>
 #include <clattn/clattn.h>
 
-#include "evidence/device/place.h"
+#include "evidence/device/guarded.h"
 
 // CTest, Meson and Automake read this exit status as "skipped".
 #define HARNESS_SKIP 77

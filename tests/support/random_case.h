@@ -2,7 +2,7 @@
 #ifndef CLATTN_TESTS_RANDOM_CASE_H
 #define CLATTN_TESTS_RANDOM_CASE_H
 #include "evidence/case/case.h"
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 
 // What is compiled into kernels: types, head sizes, the options that need a buffer or an argument.
 #define RANDOM_KINDS 6

@@ -35,7 +35,7 @@
 //   positions                      explicit ones of rows and keys, from the seed
 //   sectiontN sectionhN sectionwN sectionsmixed    M-RoPE's sections of pairs, interleaved ones
 //   appendN                        the last N keys of each item are appended by the call (k_new, v_new; a layer makes
-//                                  them: case_layer_cache.h)
+//                                  them: case_layer.h)
 //   mods                           what score_mod and mask_mod can say of all that is said by them
 //   modsread                       with the numbers of window, causality and lengths in a buffer
 //   blocks                         with the block mask of its mask or mask_mod
@@ -137,9 +137,9 @@ struct test_case {
     clattn_tap scores_at;
     clattn_score score; // scale, softcap, causality, alignment, offset, window and dropout; the rest is made
     clattn_rope rope;
-    int32_t append;             // keys that are appended: case_append.h
+    int32_t append;             // keys that are appended: case_kv.h
     bool positions;             // explicit ones, which case_positions.h makes
-    bool has_past, past_shared; // keys lie in past_k and past_v, too: case_places.h
+    bool has_past, past_shared; // keys lie in past_k and past_v, too: case_kv.h
     int64_t past;               // rows of those, of the n_kv
     int past_count;             // 0: all items have as many
     double past_length[CASE_GIVEN_MOST];
@@ -191,8 +191,5 @@ extern const struct case_host_row case_hosts[CASE_HOSTS];
 
 bool case_projects(const struct test_case *test); // a layer or a linear
 bool case_is_self(const struct test_case *test);  // a layer whose keys are made of x
-// Sizes of a projection's matrix: [out, in].
-int64_t case_matrix_rows(const struct test_case *test, int matrix);
-int64_t case_matrix_columns(const struct test_case *test, int matrix);
 
 #endif

@@ -5,14 +5,15 @@
 #include <stdio.h>
 
 #include "evidence/device/budget.h"
-#include "evidence/case/case_places.h"
 #include "evidence/case/case_layer.h"
-#include "evidence/case/case_layer_cache.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
 
 #define MOST_ROWS 64
-#define MOST_WORK 5e8  // multiply-adds on the host, about half a second
+
+#define MOST_WORK 5e8 // multiply-adds on the host, about half a second
+
 #define WHOLE_WORK 2e8 // of a reference that is computed whole, and twice for 16-bit types
 
 // Inputs of a linear are exact in their storage and sums are float32, so that only the type of out decides.
@@ -20,46 +21,6 @@ clattn_type case_budget_type(const struct test_case *t) {
     if (t->op == CASE_LINEAR) return t->q_type;
     if (t->op == CASE_LAYER) return storage_coarser(t->q_type, storage_coarser(t->matrix_type, t->bias_type));
     return storage_coarser(t->out_type, storage_coarser(t->q_type, t->kv_type));
-}
-
-// Strides [B, H, Nq, Nkv] of a dense map, 0 along the axes it lacks or repeats.
-static void map_strides(const struct test_case *t, const struct score_map *map, int64_t *stride) {
-    int64_t full[4] = {t->batch, t->heads, t->n_q, t->n_kv}, step = 1;
-    for (int axis = 3; axis >= 0; axis--) {
-        bool varies = axis >= 4 - map->rank && !(map->repeat >> axis & 1);
-        stride[axis] = varies ? step : 0;
-        if (varies) step *= full[axis];
-    }
-}
-
-struct reference case_problem(const struct case_data *data, clattn_type plain,
-                              const struct case_sample *sample) {
-    const struct test_case *t = &data->test;
-    struct reference r = {.batch = t->batch, .heads = t->heads, .kv_heads = t->kv_heads};
-    r.n_q = t->n_q;
-    r.n_kv = t->n_kv;
-    r.head_dim = t->head_dim;
-    r.head_dim_v = t->head_dim_v;
-    r.q = data->q;
-    r.k = data->k;
-    r.v = t->latent ? data->k : data->v;
-    r.v_row = t->latent ? t->head_dim : 0;
-    if (case_has_places(t)) r.places = case_places_of(data);
-    r.mask = data->mask;
-    r.bias = data->bias;
-    r.score = &t->score;
-    r.rope = &t->rope;
-    r.positions[0] = data->positions[0], r.positions[1] = data->positions[1];
-    r.plain = plain;
-    r.period = GUARDED_PERIOD;
-    r.map_period = data->map_period ? data->map_period : GUARDED_PERIOD;
-    if (sample != NULL) {
-        r.rows = sample->rows;
-        r.row_count = sample->count;
-    }
-    map_strides(t, &t->mask, r.mask_stride);
-    map_strides(t, &t->bias, r.bias_stride);
-    return r;
 }
 
 static void linear_reference(const struct case_data *data, clattn_type plain,

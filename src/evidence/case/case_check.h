@@ -9,10 +9,6 @@
 // The storage type whose budget holds.
 clattn_type case_budget_type(const struct test_case *test);
 
-// The case as the reference takes it, with `plain` and rows as there.
-struct reference case_problem(const struct case_data *data, clattn_type plain,
-                              const struct case_sample *sample);
-
 // What is right, all of it or some rows; with `plain` as in reference.h.
 struct case_result case_reference(const struct case_data *data, clattn_type plain,
                                   const struct case_sample *sample);

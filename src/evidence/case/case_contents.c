@@ -1,12 +1,10 @@
-// case_contents.c: see case_contents.h.
-#include "evidence/case/case_contents.h"
-
+// case_contents.c: hostile contents of the tensors of a case (enum case_contents).
 #include <math.h>
 #include <stdlib.h>
 
-#include "evidence/case/case_check.h"
-
-#include "evidence/case/case_places.h"
+#include "evidence/case/case_data.h"
+#include "evidence/case/case_problem.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
 
 static void fill(double *x, int64_t count, double value) {
@@ -26,6 +24,7 @@ static void fill_key(struct case_data *data, bool of_value, int64_t b, int64_t j
         if (row != NULL) fill(row, of_value ? t->head_dim_v : t->head_dim, value);
     }
 }
+
 static void fill_keys(struct case_data *data, int64_t j, double value) {
     for (int64_t b = 0; b < data->test.batch; b++) fill_key(data, false, b, j, value);
 }

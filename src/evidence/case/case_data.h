@@ -1,10 +1,10 @@
 // case_data.h: the inputs of a case on the host, made from its seed, and the list of its tensors. Leaves out the
-// device (case_run.h).
+// device (case_run.h) and sizes (case_shape.h).
 #ifndef CLATTN_EVIDENCE_CASE_CASE_DATA_H
 #define CLATTN_EVIDENCE_CASE_CASE_DATA_H
 
 #include "evidence/case/case.h"
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 
 // The tensors of a case; inputs come first.
 enum {
@@ -50,14 +50,10 @@ struct case_data {
     double *positions[2];          // explicit ones of RoPE, of rows and of keys: [1 or 3, B, N]; NULL: none
 };
 
-// The tensor of a complete case; rank 0: the case has none.
-struct guarded_shape case_shape(const struct test_case *test, int tensor);
-
-// What the tensors take on the device, and the largest of them.
-double case_bytes(const struct test_case *test, double *largest);
-
 struct case_data *case_make(const struct test_case *test);
 void case_free(struct case_data *data);
+// Hostile contents in place of random numbers, where the case asks for them. Used by case_make.
+void case_contents_fill(struct case_data *data);
 
 // `count` numbers in [-size, size] as the type stores them; free() them.
 double *case_random(struct random *random, int64_t count, clattn_type type, double size);

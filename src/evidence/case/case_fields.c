@@ -4,9 +4,7 @@
 #include <stddef.h>
 #include <string.h>
 
-#include "evidence/case/case_kv.h"
-#include "evidence/case/case_ragged.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 
 #define AT(field) offsetof(struct test_case, field)
 #define NO_LIKE 0 // `name` stands there, which no field is like
@@ -43,7 +41,7 @@ const struct case_field case_fields[] = {
     FLAG("packed", FIELD_LAYER | FIELD_LINEAR, packs),
     FLAG("clblast", FIELD_ATTEND, composed),
     OTHER("", ALIGN, FIELD_SCORED, score.alignment),
-    {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), case_kv_types},
+    {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), names_kv_types},
     TYPE("out", FIELD_ATTEND, out_type),
     TYPE("matrix", FIELD_LAYER | FIELD_LINEAR, matrix_type),
     TYPE("vector", FIELD_LAYER | FIELD_LINEAR, bias_type),
@@ -102,7 +100,7 @@ const struct case_field case_fields[] = {
     FLAG("modsread", FIELD_SCORED, mods_read),
     FLAG("blocks", FIELD_ATTEND, blocks),
     FLAG("devicesinks", FIELD_SCORED, device_sinks),
-    WORD("ragged", FIELD_SCORED, ragged, case_ragged_names),
+    WORD("ragged", FIELD_SCORED, ragged, names_ragged),
     WORD("", FIELD_ATTEND, contents, names_contents),
     NUMBER("seed", INT64, FIELD_ANY, seed),
     {NULL, FIELD_SIZE, 0, 0, 0, NULL},

@@ -1,5 +1,5 @@
 // case_fields.h: the grammar of a case's name as a table: each token, where it stands in struct test_case, and what
-// its default is. A new option of a case is a row here. Used by case_name.c and case_parse.c alone.
+// its default is. A new option of a case is a row here. Used by case_name.c alone.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_FIELDS_H
 #define CLATTN_EVIDENCE_CASE_CASE_FIELDS_H
 

@@ -4,11 +4,99 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
-#include "evidence/case/case_places.h"
+#include "evidence/device/allocate.h"
+#include "evidence/case/case_ragged.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
 
-const char *const case_kv_types[] = {"f32", "f16", "bf16", "-", "i8", NULL};
+// Pages in random order. An odd item shares its first page with the one before, unless rows are appended. Blocks that
+// hold no key name none.
+static void make_blocks(struct case_data *data, struct random *random) {
+    const struct test_case *t = &data->test;
+    const int64_t blocks = case_kv_blocks(t), pages = case_kv_batch(t);
+    int32_t *order = evidence_zeros((size_t)pages, sizeof *order);
+    data->block_table = evidence_zeros((size_t)(t->batch * blocks), sizeof *data->block_table);
+    for (int64_t n = 0; n < pages; n++) {
+        const int64_t other = (int64_t)random_uniform(random, 0, (double)(n + 1));
+        order[n] = order[other], order[other] = (int32_t)n;
+    }
+    for (int64_t n = 0; n < t->batch * blocks; n++) {
+        const int64_t b = n / blocks, block = n % blocks,
+                      keys = t->score.kv_lengths ? t->score.kv_lengths[b] : t->n_kv;
+        data->block_table[n] = block == 0 && b % 2 == 1 && !t->append ? order[n - blocks] : order[n];
+        if (block * t->page_size >= keys) data->block_table[n] = n % 2 ? INT32_MIN : -1;
+    }
+    free(order);
+}
+
+// Random ones into what an item has: its past and the rows behind it, those that are appended among them.
+static void fit_lengths(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    int32_t *lengths = data->integers[CASE_KV_LENGTHS];
+    for (int64_t b = 0; lengths != NULL && t->given[CASE_KV_LENGTHS].count == 0 && b < t->batch; b++) {
+        const int64_t least = t->append ? case_places_past(data, b) + t->append : 0;
+        if (lengths[b] > case_places_most(data, b)) lengths[b] = (int32_t)case_places_most(data, b);
+        if (lengths[b] < least) lengths[b] = (int32_t)least;
+    }
+}
+
+void case_kv_make(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    struct random random = {t->seed + 77};
+    if (t->past_count > 0) data->past_lengths = evidence_zeros((size_t)t->batch, sizeof *data->past_lengths);
+    for (int64_t b = 0; b < t->past_count; b++) data->past_lengths[b] = (int32_t)t->past_length[b];
+    fit_lengths(data);
+    if (t->page_size > 0) make_blocks(data, &random);
+}
+
+// A table that repeats has no rows of its own.
+static bool whole(const struct case_data *data, int tensor) {
+    const struct guarded_shape shape = case_shape(&data->test, tensor);
+    return guarded_shape_count(&shape) <= GUARDED_PERIOD;
+}
+
+static void hide(struct case_data *data, bool value) {
+    const struct test_case *t = &data->test;
+    const int tensors[] = {value ? CASE_V : CASE_K, value ? CASE_PAST_V : CASE_PAST_K};
+    const int64_t size = value ? t->head_dim_v : t->head_dim;
+    double *copy[2] = {NULL, NULL};
+    int64_t count[2];
+    for (int n = 0; n < 2; n++) {
+        const struct guarded_shape shape = case_shape(t, tensors[n]);
+        count[n] = guarded_shape_count(&shape);
+        copy[n] = data->input[tensors[n]];
+        data->input[tensors[n]] = copy[n] ? reference_alloc(count[n]) : NULL;
+        for (int64_t i = 0; copy[n] && i < count[n]; i++) data->input[tensors[n]][i] = (double)NAN;
+    }
+    for (int64_t b = 0; b < t->batch; b++) {
+        const int64_t keys = case_places_keys(data, b);
+        for (int64_t h = 0; h < t->kv_heads; h++)
+            for (int64_t j = 0; j < keys && j < t->n_kv; j++) {
+                double *row = case_kv_row(data, value, b, h, j);
+                if (row == NULL) continue;
+                const bool in_k = row >= data->input[tensors[0]] && row < data->input[tensors[0]] + count[0];
+                const int from = in_k ? 0 : 1;
+                const double *old = copy[from] + (row - data->input[tensors[from]]);
+                for (int64_t d = 0; d < size; d++) row[d] = old[d];
+            }
+    }
+    free(copy[0]);
+    free(copy[1]);
+}
+
+void case_kv_hide(struct case_data *data) {
+    if (!case_has_places(&data->test)) return;
+    if (whole(data, CASE_K) && whole(data, CASE_PAST_K)) hide(data, false);
+    if (whole(data, CASE_V) && whole(data, CASE_PAST_V)) hide(data, true);
+}
+
+void case_kv_free(struct case_data *data) {
+    free(data->past_lengths);
+    free(data->block_table);
+}
 
 // Rows of a tensor of k or v, or of the table that repeats in its place, where one scale serves all.
 typedef struct kv_rows {
@@ -34,7 +122,7 @@ static double integer_of(double x, float scale) {
     return scale > 0 ? fmin(fmax(nearbyint(x / (double)scale), -127), 127) : 0;
 }
 
-float case_kv_integers(double *row, int64_t size) {
+static float make_integers(double *row, int64_t size) {
     const float scale = scale_of(row, size);
     for (int64_t d = 0; d < size; d++) row[d] = integer_of(row[d], scale);
     return scale;
@@ -77,8 +165,8 @@ static struct guarded bind_i8(const struct case_data *data, struct place *place,
     return tensor_of;
 }
 
-static struct guarded bind(const struct case_data *data, struct place *place, int tensor,
-                           struct guarded *scales) {
+static struct guarded bind_tensor(const struct case_data *data, struct place *place, int tensor,
+                                  struct guarded *scales) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
     if (shape.type == CLATTN_TYPE_I8) return bind_i8(data, place, tensor, scales);
     return guarded_input(place, &shape, data->input[tensor]);
@@ -89,10 +177,31 @@ static void bind_pair(const struct case_data *data, struct place *place, int ten
                       struct guarded scales[2], clattn_tensor *const views[4]) {
     const int v = data->test.latent ? 0 : 1;
     struct guarded *const pair = a->all + tensor;
-    for (int n = 0; n <= v; n++) pair[n] = bind(data, place, tensor + n, &scales[n]);
+    for (int n = 0; n <= v; n++) pair[n] = bind_tensor(data, place, tensor + n, &scales[n]);
     *views[0] = pair[0].view, *views[1] = pair[v].view;
     *views[2] = scales[0].view, *views[3] = scales[v].view;
     views[1]->shape[3] = data->test.head_dim_v;
+}
+
+static void bind_places(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    a->params.kv.past_lengths = data->past_lengths;
+    if (t->page_size == 0) return;
+    const struct guarded_shape shape = {CLATTN_TYPE_I32, 2, {t->batch, case_kv_blocks(t)}, t->layout};
+    double *values = reference_alloc(t->batch * case_kv_blocks(t));
+    for (int64_t n = 0; n < t->batch * case_kv_blocks(t); n++) values[n] = data->block_table[n];
+    a->block_table = guarded_input(place, &shape, values);
+    free(values);
+    a->params.kv.block_table = a->block_table.view;
+    a->params.kv.page_size = (int32_t)t->page_size;
+}
+
+static void bind_past(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    clattn_kv *kv = &a->params.kv;
+    if (data->test.has_past)
+        bind_pair(data, place, CASE_PAST_K, a, a->kv_scales + 2,
+                  (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale});
+    bind_places(data, place, a);
 }
 
 void case_kv_bind(const struct case_data *data, const struct case_data *keys, struct place *place,
@@ -100,13 +209,92 @@ void case_kv_bind(const struct case_data *data, const struct case_data *keys, st
     clattn_kv *kv = &a->params.kv;
     bind_pair(keys, place, CASE_K, a, a->kv_scales,
               (clattn_tensor *[]){&kv->k, &kv->v, &kv->k_scale, &kv->v_scale});
-    case_kv_bind_past(data, place, a);
+    bind_past(data, place, a);
 }
 
-void case_kv_bind_past(const struct case_data *data, struct place *place, struct case_arrays *a) {
+static struct guarded bind_rows(const struct case_data *data, struct place *place, int tensor) {
+    const struct test_case *t = &data->test;
+    const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, n = t->append;
+    const clattn_type stored = case_shape(t, tensor).type,
+                      type = stored != t->q_type ? CLATTN_TYPE_F32 : stored; // holds whatever is stored
+    struct guarded_shape shape = {type, 4, {t->batch, t->kv_heads, n, size}, t->layout};
+    double *values = reference_alloc(guarded_shape_count(&shape));
+    for (int64_t c = 0; c < t->batch * t->kv_heads * n; c++) {
+        const int64_t head = c / n, b = head / t->kv_heads, r = c % n;
+        const bool is_new = r < case_append_count(data, b);
+        const double *from = is_new ? case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads,
+                                                  case_append_start(data, b) + r)
+                                    : NULL;
+        for (int64_t d = 0; d < size; d++) values[c * size + d] = is_new ? from[d] : (double)NAN;
+    }
+    if (t->ragged) {
+        double *packed = case_ragged_rows(data, true, values, t->kv_heads, n, size);
+        free(values);
+        values = packed;
+        shape.shape[0] = 1, shape.shape[2] = case_ragged_total(data, true);
+    }
+    const struct guarded rows = guarded_input(place, &shape, values);
+    free(values);
+    return rows;
+}
+
+// A row of the cache as it lay there before the call.
+static void fill_row(const struct case_data *data, int tensor, int64_t b, int64_t j, double *row) {
+    const struct test_case *t = &data->test;
+    const int64_t size = tensor == CASE_K ? t->head_dim : t->head_dim_v, r = j - case_append_start(data, b);
+    if (r >= 0 && r < case_append_count(data, b)) {
+        for (int64_t d = 0; d < size; d++) row[d] = (double)NAN;
+        return;
+    }
+    if (tensor != CASE_K || t->rope.layout == CLATTN_ROPE_NONE) return;
+    double position[3];
+    const int64_t rows = t->page_size > 0 ? t->n_kv : case_kv_rows(t);
+    for (int axis = 0; axis < 3; axis++) position[axis] = (double)(t->rope.position + j);
+    for (int axis = 0; data->positions[1] && axis < (reference_has_sections(&t->rope) ? 3 : 1); axis++)
+        position[axis] = data->positions[1][(axis * t->batch + b) * rows + j - case_places_past(data, b)];
+    reference_rope(&t->rope, row, t->head_dim, position);
+    for (int64_t d = 0; d < size; d++) row[d] = storage_round(t->kv_type, row[d]);
+}
+
+static struct guarded bind_cache(const struct case_data *data, struct place *place, int tensor,
+                                 struct guarded *scales) {
+    const struct test_case *t = &data->test;
+    const struct guarded_shape shape = case_shape(t, tensor);
+    const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3];
+    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, t->layout};
+    double *values = reference_alloc(rows * size), *each = reference_alloc(rows);
+    memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
+    for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {
+        const int64_t head = c / t->n_kv, b = head / t->kv_heads, j = c % t->n_kv;
+        if (j < case_places_past(data, b)) continue; // it lies as in any case
+        const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
+        if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
+    }
+    for (int64_t c = 0; c < rows && t->kv_type == CLATTN_TYPE_I8; c++)
+        each[c] = (double)make_integers(values + c * size, size);
+    if (t->kv_type == CLATTN_TYPE_I8) *scales = guarded_in_out(place, &of_rows, each);
+    const struct guarded to = guarded_in_out(place, &shape, values);
+    free(values);
+    free(each);
+    return to;
+}
+
+// A latent's values are the first columns of its keys, in the cache and in the new rows.
+void case_kv_bind_append(const struct case_data *data, struct place *place, struct case_arrays *a) {
     clattn_kv *kv = &a->params.kv;
-    if (data->test.has_past)
-        bind_pair(data, place, CASE_PAST_K, a, a->kv_scales + 2,
-                  (clattn_tensor *[]){&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale});
-    case_places_bind(data, place, a);
+    clattn_tensor *const views[] = {&kv->k, &kv->v}, *const rows[] = {&kv->k_new, &kv->v_new},
+                         *const scales[] = {&kv->k_scale, &kv->v_scale};
+    const bool latent = data->test.latent;
+    for (int n = 0; n < 2; n++) {
+        const int from = latent ? 0 : n;
+        if (n == from) {
+            a->caches[n] = bind_cache(data, place, CASE_K + n, &a->kv_scales[n]);
+            a->new_rows[n] = bind_rows(data, place, CASE_K + n);
+        }
+        *views[n] = a->caches[from].view;
+        *rows[n] = a->new_rows[from].view;
+        *scales[n] = a->kv_scales[from].view;
+    }
+    if (latent) kv->v.shape[3] = kv->v_new.shape[3] = data->test.head_dim_v;
+    bind_past(data, place, a);
 }

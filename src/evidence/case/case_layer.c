@@ -1,55 +1,16 @@
 // case_layer.c: see case_layer.h.
 #include "evidence/case/case_layer.h"
-#include "evidence/case/case_layer_cache.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/case/case_shape.h"
 #include "evidence/device/opencl.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-
-static int64_t norm_size(const struct test_case *t, int which) {
-    const int64_t heads = which == 0 ? t->heads : t->kv_heads;
-    return t->norm == CLATTN_NORM_WIDTH ? heads * t->head_dim : t->head_dim;
-}
-
-int64_t case_gate_rows(const struct test_case *t) {
-    if (t->op != CASE_LAYER || t->gate == CASE_NO_GATE) return 0;
-    return t->gate == CASE_GATE_HEADS ? t->heads : t->heads * t->head_dim_v;
-}
-
-struct guarded_shape case_layer_shape(const struct test_case *t, int tensor) {
-    struct guarded_shape shape = {.rank = 1, .layout = t->layout, .type = t->bias_type};
-    shape.shape[0] = case_gate_rows(t);
-    if (t->op == CASE_LAYER && tensor < CASE_GATE && t->norm != CLATTN_NORM_NONE && !t->norm_plain) {
-        shape.shape[0] = norm_size(t, tensor - CASE_NORM);
-        return shape;
-    }
-    if (tensor == CASE_GATE && shape.shape[0] > 0) {
-        shape.type = t->matrix_type;
-        shape.rank = 2;
-        shape.shape[1] = t->width;
-        return shape;
-    }
-    return tensor == CASE_GATE_BIAS && shape.shape[0] > 0 && t->gate_bias ? shape : (struct guarded_shape){0};
-}
-
-bool case_layer_valid(const struct test_case *t, char why[256]) {
-    const char *no = case_layer_cache_refusal(t);
-    if (no != NULL)
-        ;
-    else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
-        no = "normplain, normplus and normeps: need normheads or normwidth";
-    else if (t->norm_plain && t->norm_plus_one)
-        no = "normplus: there are no weights with normplain";
-    else if (t->gate_bias && t->gate == CASE_NO_GATE)
-        no = "gatebias: needs gateheads or gateall";
-    snprintf(why, 256, "%s", no ? no : "");
-    return no == NULL;
-}
-
-void case_layer_bind(const struct case_data *data, struct place *place, struct case_arrays *a) {
+void case_layer_bind(const struct case_data *data, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_layer_params *p = &a->layer;
-    (void)place;
     p->norm = t->norm;
     p->norm_epsilon = t->norm_epsilon;
     p->norm_plus_one = t->norm_plus_one;
@@ -59,7 +20,7 @@ void case_layer_bind(const struct case_data *data, struct place *place, struct c
     p->b_gate = a->gate_bias.view;
 }
 
-clattn_layer_kv_params case_layer_maker(const clattn_layer_params *p) {
+static clattn_layer_kv_params maker_of(const clattn_layer_params *p) {
     clattn_layer_kv_params made = {.wk = p->wk,
                                    .wv = p->wv,
                                    .bk = p->bk,
@@ -78,7 +39,7 @@ clattn_layer_kv_params case_layer_maker(const clattn_layer_params *p) {
 }
 
 // The layer then has them, and nothing that would make them.
-void case_layer_make_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
+void case_layer_bind_ready(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_layer_params *p = &a->layer;
     const clattn_tensor absent = {0};
@@ -90,7 +51,7 @@ void case_layer_make_ready(const struct case_data *data, struct place *place, st
         shape.shape[3] = n == 0 ? t->head_dim : t->head_dim_v;
         a->ready[n] = guarded_output(place, &shape);
     }
-    clattn_layer_kv_params made = case_layer_maker(p);
+    clattn_layer_kv_params made = maker_of(p);
     made.y = p->y.rank ? p->y : p->x;
     made.k = a->ready[0].view;
     made.v = a->ready[1].view;
@@ -134,4 +95,87 @@ void case_layer_reference(const struct case_data *data, struct reference_layer *
     l->w_gate = data->gate;
     l->b_gate = data->gate_bias;
     l->gates = case_gate_rows(t);
+}
+
+void case_layer_make(struct case_data *data) {
+    const struct test_case *t = &data->test;
+    if (!case_layer_appends(t) || t->width_y != 0) return;
+    for (int64_t b = 0; b < t->batch; b++)
+        memcpy(data->x + b * t->n_q * t->width,
+               data->y + (b * t->n_kv + case_append_start(data, b)) * t->width,
+               (size_t)(case_append_count(data, b) * t->width) * sizeof *data->x);
+}
+
+// The most rows that an item's cache has before the call.
+static int64_t rows_before(const struct case_data *data) {
+    int64_t most = 0;
+    for (int64_t b = 0; b < data->test.batch; b++)
+        if (case_append_start(data, b) > most) most = case_append_start(data, b);
+    return most;
+}
+
+// Rows [0, n) of y, NaN from an item's first new one on; or its new ones, [0, append).
+static struct guarded bind_y(const struct case_data *data, struct place *place, bool is_new, int64_t n) {
+    const struct test_case *t = &data->test;
+    const int64_t width = case_layer_width_y(t);
+    const struct guarded_shape shape = {t->q_type, 3, {t->batch, n, width}, t->layout};
+    double *values = reference_alloc(t->batch * n * width);
+    for (int64_t c = 0; c < t->batch * n * width; c++) {
+        const int64_t b = c / width / n, row = c / width % n, start = case_append_start(data, b),
+                      most = is_new ? case_append_count(data, b) : start;
+        const double *from = data->y + (b * t->n_kv + (is_new ? start : 0) + row) * width;
+        values[c] = row < most ? from[c % width] : (double)NAN;
+    }
+    const struct guarded y = guarded_input(place, &shape, values);
+    free(values);
+    return y;
+}
+
+// Explicit positions of those rows.
+static struct guarded bind_positions(const struct case_data *data, struct place *place, int64_t n) {
+    const struct test_case *t = &data->test;
+    const int64_t axes = reference_has_sections(&t->rope) ? 3 : 1;
+    const struct guarded_shape with_axes = {CLATTN_TYPE_I32, 3, {axes, t->batch, n}, t->layout},
+                               one = {CLATTN_TYPE_I32, 2, {t->batch, n}, t->layout};
+    double *values = reference_alloc(axes * t->batch * n);
+    for (int64_t c = 0; c < axes * t->batch * n; c++) values[c] = data->positions[1][c / n * t->n_kv + c % n];
+    const struct guarded positions = guarded_input(place, axes > 1 ? &with_axes : &one, values);
+    free(values);
+    return positions;
+}
+
+// Views of the first n rows of both caches.
+static void fill(const struct case_data *data, struct place *place, struct case_arrays *a, int64_t n) {
+    struct guarded y = bind_y(data, place, false, n), positions = {.bytes = 0};
+    clattn_layer_kv_params made = maker_of(&a->layer);
+    made.y = y.view;
+    made.k = a->ready[0].view, made.v = a->ready[1].view;
+    made.k.shape[2] = made.v.shape[2] = n;
+    if (data->positions[1]) positions = bind_positions(data, place, n), made.rope.positions = positions.view;
+    const clattn_status status = clattn_layer_kv_enqueue(place->context, place->queue, &made, 0, NULL, NULL);
+    if (status != CLATTN_OK) place_broken(place, "clattn_layer_kv_enqueue", (cl_int)status);
+    clFinish(place->queue);
+    guarded_release(&y);
+    guarded_release(&positions);
+}
+
+void case_layer_bind_append(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    const int64_t n = rows_before(data);
+    clattn_layer_params *p = &a->layer;
+    if (!case_layer_appends(t)) return;
+    for (int which = 0; which < 2; which++) {
+        const struct guarded_shape shape = {
+            t->q_type,
+            4,
+            {t->batch, t->kv_heads, t->n_kv, which == 0 ? t->head_dim : t->head_dim_v},
+            t->layout};
+        a->ready[which] = guarded_output(place, &shape);
+    }
+    if (n > 0) fill(data, place, a, n);
+    guarded_release(&a->y);
+    p->y = (clattn_tensor){0};
+    if (t->width_y != 0) a->y = bind_y(data, place, true, t->append), p->y = a->y.view;
+    p->kv.k = a->ready[0].view, p->kv.v = a->ready[1].view;
+    p->append = true;
 }

@@ -1,25 +1,21 @@
 // case_layer.h: what a case has of a layer beyond its four projections: norms of q and k, a gate, keys and values that are
-// made before.
+// made before; and a layer that appends to a cache. There y has rows of all keys, of which the call makes the last ones of each
+// item (case_append_count); the others lie in the cache, made of y by clattn_layer_kv_enqueue. Without a width of y the new rows
+// are x's: then y's rows there are what x has. What is right stays what a layer gives whose keys are made of y.
 #ifndef CLATTN_EVIDENCE_CASE_CASE_LAYER_H
 #define CLATTN_EVIDENCE_CASE_CASE_LAYER_H
 
 #include "evidence/case/case_run.h"
 #include "evidence/reference/reference.h"
 
-// One of the tensors from CASE_NORM to CASE_GATE_BIAS; rank 0: absent.
-struct guarded_shape case_layer_shape(const struct test_case *test, int tensor);
+// x has the rows of y that it stands for.
+void case_layer_make(struct case_data *data);
 
-// Rows of the gate's matrix; 0: there is no gate.
-int64_t case_gate_rows(const struct test_case *test);
-
-// Whether its tokens fit together; false: why[256].
-bool case_layer_valid(const struct test_case *test, char why[256]);
-
-// Put them into the call, whose tensors are bound. Keys and values of `ready` are made now.
-void case_layer_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);
-// What makes keys and values as the bound layer does; y, k and v are the caller's to say.
-clattn_layer_kv_params case_layer_maker(const clattn_layer_params *layer);
-void case_layer_make_ready(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+// Put norms and gate into the call, whose tensors are bound. Keys and values of `ready` are made now.
+void case_layer_bind(const struct case_data *data, struct case_arrays *arrays);
+void case_layer_bind_ready(const struct case_data *data, struct place *place, struct case_arrays *arrays);
+// The caches, and the rows that are there already; rows that are to be appended, and those of no key, hold NaN.
+void case_layer_bind_append(const struct case_data *data, struct place *place, struct case_arrays *arrays);
 void case_layer_unbind(struct case_arrays *arrays);
 // Whether nothing around the keys and values changed.
 bool case_layer_intact(const struct case_arrays *arrays, cl_command_queue queue);

@@ -5,9 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-#include "evidence/case/case_places.h"
-#include "evidence/case/case_append.h"
 #include "evidence/case/case_ragged.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
 
 #define FARTHEST 0x1p20 // a float32 angle would be off by 0.06 there

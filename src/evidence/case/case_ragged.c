@@ -2,26 +2,24 @@
 #include "evidence/case/case_ragged.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "evidence/device/allocate.h"
-#include "evidence/case/case_places.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
 #include "evidence/reference/storage.h"
-
-const char *const case_ragged_names[] = {"-",          "host",  "device",      "gaps",
-                                         "gapsdevice", "cache", "cachedevice", NULL};
 
 #define TAIL 3 // rows behind the last sequence
 
 bool case_ragged_has_gaps(const struct test_case *t) {
     return t->ragged == CASE_RAGGED_GAPS || t->ragged == CASE_RAGGED_GAPS_DEVICE;
 }
+
 static bool has_cache(const struct test_case *t) {
     return t->ragged == CASE_RAGGED_CACHE || t->ragged == CASE_RAGGED_CACHE_DEVICE;
 }
+
 static bool on_device(const struct test_case *t) {
     return t->ragged == CASE_RAGGED_DEVICE || t->ragged == CASE_RAGGED_GAPS_DEVICE ||
            t->ragged == CASE_RAGGED_CACHE_DEVICE;
@@ -174,29 +172,6 @@ void case_ragged_bind_layer(const struct case_data *data, struct place *place, s
     l->kv.kv_lengths_device = p->kv.kv_lengths_device;
     if (self) return;
     l->kv.cu_seqlens_kv = p->kv.cu_seqlens_kv, l->kv.cu_seqlens_kv_device = p->kv.cu_seqlens_kv_device;
-}
-
-// The keys of a layer that makes them of x are its rows.
-static bool has_same_lengths(const struct test_case *t) {
-    bool same = t->given[CASE_Q_LENGTHS].count == t->batch && t->given[CASE_KV_LENGTHS].count == t->batch;
-    for (int64_t b = 0; same && b < t->batch; b++)
-        same = t->given[CASE_Q_LENGTHS].x[b] == t->given[CASE_KV_LENGTHS].x[b];
-    return same;
-}
-
-bool case_ragged_valid(const struct test_case *t, char why[256]) {
-    const char *refusal = NULL;
-    if (!t->ragged) return true;
-    if ((t->page_size > 0 || t->append) && !has_cache(t))
-        refusal = "pages and appended keys are a cache's";
-    else if (t->append && t->append != t->n_q)
-        refusal = "appended keys are as many as rows";
-    else if (t->ready)
-        refusal = "keys of a layer are not made before";
-    else if (case_is_self(t) && !t->append && (has_cache(t) || !has_same_lengths(t)))
-        refusal = "keys made of x are packed, and as many as rows: qlen9:4-kvlen9:4";
-    if (refusal != NULL) snprintf(why, 256, "ragged: %s", refusal);
-    return refusal == NULL;
 }
 
 double *case_ragged_unpack(const struct case_arrays *a, double *packed, int64_t width, bool *intact) {

@@ -5,9 +5,6 @@
 
 #include "evidence/case/case_run.h"
 
-// The words of enum case_ragged.
-extern const char *const case_ragged_names[];
-
 // The case whose q, k, v, out and lse are the packed ones: one batch item. free with case_ragged_free; a case that is not
 // ragged is itself.
 const struct case_data *case_ragged_pack(const struct case_data *data);
@@ -22,9 +19,6 @@ bool case_ragged_has_gaps(const struct test_case *test);
 double *case_ragged_rows(const struct case_data *data, bool queries, const double *from, int64_t heads,
                          int64_t n, int64_t width);
 int64_t case_ragged_total(const struct case_data *data, bool queries);
-
-// Whether what the name says fits together; false: why[256].
-bool case_ragged_valid(const struct test_case *test, char why[256]);
 
 // Give the call of bound arrays its cu_seqlens; and lengths, where a sequence's rows are more than that.
 void case_ragged_bind(const struct case_data *data, struct place *place, struct case_arrays *arrays);

@@ -4,14 +4,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/case/case_append.h"
 #include "evidence/case/case_kv.h"
 #include "evidence/case/case_layer.h"
-#include "evidence/case/case_layer_cache.h"
 #include "evidence/case/case_mods.h"
 #include "evidence/case/case_positions.h"
 #include "evidence/case/case_ragged.h"
-#include "evidence/case/case_sinks.h"
+#include "evidence/case/case_shape.h"
 #include "evidence/reference/reference.h"
 #include "evidence/device/opencl.h"
 
@@ -107,6 +105,20 @@ static void pack_weights(const struct test_case *t, struct place *place, struct 
     clFinish(place->queue);
 }
 
+// Sink logits in a buffer, in place of an array of the host.
+static void bind_sinks(const struct case_data *data, struct place *place, struct case_arrays *a) {
+    const struct test_case *t = &data->test;
+    clattn_score *score = t->op == CASE_LAYER ? &a->layer.score : &a->params.score;
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {t->heads}, t->layout};
+    if (!t->device_sinks) return;
+    double *values = reference_alloc(t->heads);
+    for (int64_t h = 0; h < t->heads; h++) values[h] = (double)t->score.sinks[h];
+    a->sinks = guarded_input(place, &shape, values);
+    free(values);
+    score->sinks = NULL;
+    score->sinks_device = a->sinks.view;
+}
+
 // CASE_CASCADE_TRY: asked for where the library takes it.
 static void try_cascade(const struct place *place, clattn_attention_params *p) {
     clattn_plan plan;
@@ -134,11 +146,11 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     if (t->packed)
         bind_packed(data, place, a);
     else if (t->append && !case_projects(t))
-        case_append_bind(data, place, a);
+        case_kv_bind_append(data, place, a);
     else if (!case_projects(t))
         case_kv_bind(data, case_ragged_has(t, CASE_K) ? packed : data, place, a);
     if (t->op == CASE_LAYER)
-        fill_layer(t, a), case_layer_bind(data, place, a), case_ragged_bind_layer(data, place, a);
+        fill_layer(t, a), case_layer_bind(data, a), case_ragged_bind_layer(data, place, a);
     else if (t->op == CASE_LINEAR)
         a->linear = (clattn_linear_params){.x = a->x.view,
                                            .out = a->out.view,
@@ -151,11 +163,11 @@ void case_bind(const struct case_data *data, struct place *place, struct case_ar
     case_ragged_free(data, packed);
     case_positions_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.rope : &a->params.rope);
     if (t->mods) case_mods_bind(data, place, a, t->op == CASE_LAYER ? &a->layer.score : &a->params.score);
-    case_sinks_bind(data, place, a);
+    bind_sinks(data, place, a);
     if (t->blocks) case_blocks_bind(data, place, a);
     if (t->packs) pack_weights(t, place, a);
-    if (t->op == CASE_LAYER && t->ready) case_layer_make_ready(data, place, a);
-    case_layer_cache_bind(data, place, a);
+    if (t->op == CASE_LAYER && t->ready) case_layer_bind_ready(data, place, a);
+    case_layer_bind_append(data, place, a);
     if (t->cascade == CASE_CASCADE_TRY) try_cascade(place, &a->params);
 }
 

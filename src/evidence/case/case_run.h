@@ -9,7 +9,8 @@
 #ifndef CLATTN_EVIDENCE_CASE_CASE_RUN_H
 #define CLATTN_EVIDENCE_CASE_CASE_RUN_H
 
-#include "evidence/case/case_data.h"
+#include "evidence/case/case_problem.h"
+#include "evidence/case/case_shape.h"
 
 // The buffers, and the call that is ready to be enqueued: `params` of attention, `layer` or `linear`, by the op.
 #define CASE_MOD_SIZE 256
@@ -22,7 +23,7 @@ struct case_arrays {
                 gate_bias, mask, bias, past_k, past_v, packed, out, lse, weights, scores;
         };
     };
-    struct guarded caches[2], new_rows[2];   // of k and v, where the case appends (case_append.h)
+    struct guarded caches[2], new_rows[2];   // of k and v, where the case appends (case_kv.h)
     struct guarded kv_scales[4];             // of the rows of k, v and their past, where their type has some
     struct guarded block_table;              // of pages
     struct guarded mods[CLATTN_MOD_BUFFERS]; // what expressions read (case_mods.h), and those
@@ -38,12 +39,6 @@ struct case_arrays {
     clattn_attention_params params;
     clattn_layer_params layer;
     clattn_linear_params linear;
-};
-
-// Some rows of a result: of [B, H, Nq], or of [B, Nq] where the case projects. NULL in its place: all.
-struct case_sample {
-    int64_t count;
-    const int64_t *rows;
 };
 
 // What the library returned and wrote; arrays that were not asked for are NULL.

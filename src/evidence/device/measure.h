@@ -3,7 +3,7 @@
 #ifndef CLATTN_EVIDENCE_DEVICE_MEASURE_H
 #define CLATTN_EVIDENCE_DEVICE_MEASURE_H
 
-#include "evidence/device/place.h"
+#include "evidence/device/guarded.h"
 
 typedef struct measure_settings {
     int64_t repeat; // 0: as many as the time allows, at least one

@@ -5,8 +5,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "evidence/limits/limits_levels.h"
-#include "evidence/limits/limits_native.h"
 #include "evidence/device/measure.h"
 #include "evidence/device/opencl.h"
 

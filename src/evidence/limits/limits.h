@@ -5,7 +5,7 @@
 #ifndef CLATTN_EVIDENCE_LIMITS_LIMITS_H
 #define CLATTN_EVIDENCE_LIMITS_LIMITS_H
 
-#include "evidence/device/place.h"
+#include "evidence/device/guarded.h"
 
 // A cache, and how fast all cores at once read what lies in it.
 struct limit_level {
@@ -45,5 +45,14 @@ void limit_destroy(struct limit *l);
 bool limit_enqueue(struct limit *l, cl_event *event);
 // Floating-point operations, or bytes, of one run.
 double limit_work(const struct limit *l);
+
+// Parts of limits_measure. Reading from each cache of a device, by all its cores at once: raises the levels of *found to what this
+// measurement finds; each one's runs take max_ms at most; 0: as long as is good.
+void limits_levels(struct place *place, double max_ms, struct limits *found);
+// The machine's cores without OpenCL (x86-64): their multiply-add peak by a loop in C with this many threads, for max_ms at most (0:
+// as long as is good), which says how much of it the OpenCL driver's own peak is; 0 where there is no such loop.
+double limits_native_fma_gflops(unsigned threads, double max_ms);
+// Instructions that do nothing, a cycle of a core, while this many threads run; the least of the threads.
+double limits_native_instructions(unsigned threads);
 
 #endif

@@ -1,13 +1,13 @@
-// limits_levels.c: see limits_levels.h. Sizes of a CPU's caches are the system's, where it tells them (Linux); else there is the
+// limits_levels.c: see limits.h. Sizes of a CPU's caches are the system's, where it tells them (Linux); else there is the
 // one that OpenCL tells of. On a CPU device each work-item is a core's and reads a piece of its own; elsewhere all of them read
 // one buffer, and each reads in every turn what another one has read before.
-#include "evidence/limits/limits_levels.h"
+#include "evidence/limits/limits.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "evidence/device/measure.h"
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 #include "evidence/device/opencl.h"
 
 // Sums that do not wait for one another hide the additions' latency.

@@ -1,6 +1,6 @@
-// limits_native.c: see limits_native.h. The instructions are chosen at run time, so that one build serves
+// limits_native.c: see limits.h. The instructions are chosen at run time, so that one build serves
 // all.
-#include "evidence/limits/limits_native.h"
+#include "evidence/limits/limits.h"
 
 #if defined(__x86_64__) && defined(__GNUC__)
 #include <immintrin.h>

@@ -48,7 +48,7 @@ struct reference_result {
 
 void reference_attention(const struct reference *problem, const struct reference_result *result);
 
-// Where keys lie (reference_places.c): the row of key j or of its value, NULL where the item has no such row; whether it was
+// Where keys lie: the row of key j or of its value, NULL where the item has no such row; whether it was
 // turned before; and the keys of an item at most.
 const double *reference_kv_row(const struct reference *problem, bool value, int64_t b, int64_t h, int64_t j);
 bool reference_was_turned(const struct reference *problem, int64_t b, int64_t j);
@@ -94,10 +94,10 @@ void reference_layer(const struct reference_layer *problem, const struct referen
 void reference_merge(double *out_a, double *lse_a, const double *out_b, const double *lse_b, int64_t rows,
                      int64_t head_dim_v);
 
-// The sum of a[i] b[i].
 // What the scores of head h are multiplied by.
 double reference_scale(const struct reference *problem, int64_t h);
 
+// The sum of a[i] b[i].
 double reference_dot(const double *a, const double *b, int64_t n);
 
 // One row's scores [Nkv] become what the options make of them, in place; p: the attention weights. Returns the

@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "evidence/device/allocate.h"
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 
 #define UNSET 255
 #define TRIES 200 // of a row whose values do not go together

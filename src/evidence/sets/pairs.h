@@ -18,7 +18,7 @@
 #define PAIRS_MOST_LEVELS 12
 
 // One option: its values as tokens of a case's name ("": none), the first of which goes with every value of any other; or, of one
-// that is `laid`, words of pairs_lay, whose numbers follow from the other values.
+// that is `laid`, words of `lay` below, whose numbers follow from the other values.
 enum pairs_when { PAIRS_RUN, PAIRS_COMPILED, PAIRS_COUNTED };
 struct pairs_factor {
     const char *name;
@@ -39,8 +39,6 @@ struct pairs_options {
     void (*lay)(struct test_case *test, const char *word);
 };
 extern const struct pairs_options pairs_of_attention, pairs_of_layer;
-// Where the keys of a case lie, by a word; its sizes are changed so that they fit: whole pages, say.
-void pairs_lay(struct test_case *test, const char *word);
 const struct pairs_options *pairs_options_of(int family);
 bool pairs_is_compiled(int family, int factor);
 int pairs_level_count(const struct pairs_options *options, int factor);

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "tool/bench/bench.h"
 #include "tool/bench/bench_against.h"
 #include "tool/bench/bench_group.h"

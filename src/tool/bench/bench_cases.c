@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "evidence/sets/hard_cases.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "evidence/sets/presets.h"
 
 #define MOST_CASES 4096

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 
 #define MOST 16777216
 

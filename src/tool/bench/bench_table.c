@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "tool/files/memory_file.h"
 #include "tool/cli/printable.h"
 

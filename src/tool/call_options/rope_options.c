@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "tool/call_options/rope_scaling.h"
 
 enum {

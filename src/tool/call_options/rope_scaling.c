@@ -6,8 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 
 // A number of clattn_rope: its word in the option, and in config.json.
 static const struct {

@@ -7,8 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 #include "tool/files/load.h"
 
 enum {

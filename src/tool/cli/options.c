@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 #include "tool/cli/nearest.h"
 #include "tool/cli/options_text.h"
 

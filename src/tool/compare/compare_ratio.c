@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/sets/random.h"
+#include "evidence/reference/random.h"
 
 const char *const compare_verdicts[] = {"same", "faster", "slower", "inconclusive", NULL};
 

@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "evidence/device/measure.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "tool/layer/layer_run.h"
 #include "tool/files/outputs.h"
 #include "tool/cli/report.h"

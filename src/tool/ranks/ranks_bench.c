@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "evidence/device/opencl.h"
 #include "tool/ranks/ranks.h"
 #include "tool/cli/report.h"

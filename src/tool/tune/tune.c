@@ -8,7 +8,7 @@
 
 #include "evidence/sets/hard_cases.h"
 #include "evidence/limits/model.h"
-#include "evidence/words/names.h"
+#include "evidence/words/words.h"
 #include "evidence/device/measure.h"
 #include "tool/bench/bench_call.h"
 #include "tool/files/file.h"

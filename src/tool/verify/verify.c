@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "evidence/sets/hard_cases.h"
-#include "evidence/words/number.h"
+#include "evidence/words/words.h"
 #include "evidence/sets/pairs.h"
 #include "tool/cli/printable.h"
 #include "tool/cli/progress.h"

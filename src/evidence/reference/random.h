@@ -1,10 +1,16 @@
-// philox.h: the dropout mask as the header describes it, on the host: Philox 4x32-10 written from its paper, apart from the
+// random.h: fixed generators of numbers. SplitMix64 makes the inputs of cases and suites: the same seed gives the same ones
+// everywhere. Philox 4x32-10, written from its paper, makes the dropout mask as the header describes it, apart from the
 // kernels' text. Used by the reference and by suites that compare masks bit for bit.
-#ifndef CLATTN_EVIDENCE_REFERENCE_PHILOX_H
-#define CLATTN_EVIDENCE_REFERENCE_PHILOX_H
+#ifndef CLATTN_EVIDENCE_REFERENCE_RANDOM_H
+#define CLATTN_EVIDENCE_REFERENCE_RANDOM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+
+struct random {
+    uint64_t state;
+};
+double random_uniform(struct random *random, double low, double high);
 
 void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4]);
 

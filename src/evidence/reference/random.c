@@ -1,7 +1,16 @@
-// philox.c: see philox.h.
-#include "evidence/reference/philox.h"
+// random.c: see random.h.
+#include "evidence/reference/random.h"
 
 #include <math.h>
+
+// SplitMix64: every seed is a good one.  Source: Steele, Lea and Flood 2014.
+double random_uniform(struct random *random, double low, double high) {
+    uint64_t z = random->state += 0x9e3779b97f4a7c15u;
+    z = (z ^ z >> 30) * 0xbf58476d1ce4e5b9u;
+    z = (z ^ z >> 27) * 0x94d049bb133111ebu;
+    z ^= z >> 31;
+    return low + (high - low) * ((double)(z >> 11) / 9007199254740992.0);
+}
 
 // One of the ten bijections of Salmon et al. 2011, section 3.3: (L0, R0, L1, R1) with two 32 x 32 -> 64 bit products.
 static void philox_round(uint32_t x[4], const uint32_t key[2]) {

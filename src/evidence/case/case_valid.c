@@ -1,0 +1,155 @@
+// case_valid.c: whether what the tokens of a case say fits together. Leaves out what the library refuses: a case is a call that
+// it should take.
+#include <math.h>
+#include <stdio.h>
+
+#include "evidence/case/case_ragged.h"
+#include "evidence/case/case_shape.h"
+
+static bool refuse(char why[256], const char *what) {
+    snprintf(why, 256, "%s", what);
+    return false;
+}
+
+static bool given_fit(const struct test_case *t, char why[256]) {
+    for (int h = 0; h < CASE_HOSTS; h++) {
+        const int64_t wanted = case_hosts[h].of_heads ? t->heads : t->batch;
+        if (!(t->hosts & CASE_HOST_BIT(h)) || t->given[h].count == 0 || t->given[h].count == wanted) continue;
+        snprintf(why, 256, "%s: %d numbers are given, %lld are needed", case_hosts[h].key, t->given[h].count,
+                 (long long)wanted);
+        return false;
+    }
+    return true;
+}
+
+// Of lengths that are given: those of the past, of keys, and of rows, of which as many are new.
+static bool past_leaves_room(const struct test_case *t) {
+    bool fits = true;
+    for (int b = 0; b < t->given[CASE_KV_LENGTHS].count; b++) {
+        const double past = t->past_count > 0 ? t->past_length[b] : (double)t->past,
+                     rows = t->append == t->n_q && t->given[CASE_Q_LENGTHS].count > b
+                                ? t->given[CASE_Q_LENGTHS].x[b]
+                                : t->append;
+        fits = fits && t->given[CASE_KV_LENGTHS].x[b] >= past + rows;
+    }
+    return fits;
+}
+
+static bool places_valid(const struct test_case *t, char why[256]) {
+    bool fits = true;
+    for (int b = 0; b < t->past_count; b++) fits = fits && t->past_length[b] <= t->past;
+    if (t->past_count > 0 && t->past_count != t->batch)
+        snprintf(why, 256, "past: %d lengths are given, %lld are needed", t->past_count, (long long)t->batch);
+    else if (!fits || t->past > t->n_kv)
+        snprintf(why, 256, "past: %lld rows: lengths are at most that, and nkv counts them, too",
+                 (long long)t->past);
+    else if (t->has_past && t->page_size > 0)
+        snprintf(why, 256, "past: not with pages");
+    else if (t->past_shared && !t->has_past)
+        snprintf(why, 256, "sharedpast: needs past, such as past64");
+    else if (t->has_past && t->append > t->n_kv - t->past)
+        snprintf(why, 256, "append: goes behind past rows: at most nkv without them");
+    else if (t->has_past && t->append && !past_leaves_room(t))
+        snprintf(why, 256, "kvlen: counts past rows and those of append, which are its last");
+    else if (t->page_size > 0 && t->n_kv % t->page_size != 0)
+        snprintf(why, 256, "pages: nkv must be whole pages of %lld keys", (long long)t->page_size);
+    else if (case_has_places(t) && t->packed)
+        snprintf(why, 256, "packed: q, k and v of one buffer have no past and no pages");
+    else
+        return true;
+    return false;
+}
+
+// The keys of a layer that makes them of x are its rows.
+static bool has_same_lengths(const struct test_case *t) {
+    bool same = t->given[CASE_Q_LENGTHS].count == t->batch && t->given[CASE_KV_LENGTHS].count == t->batch;
+    for (int64_t b = 0; same && b < t->batch; b++)
+        same = t->given[CASE_Q_LENGTHS].x[b] == t->given[CASE_KV_LENGTHS].x[b];
+    return same;
+}
+
+static bool ragged_valid(const struct test_case *t, char why[256]) {
+    const bool cache = !case_ragged_has(t, CASE_K);
+    const char *refusal = NULL;
+    if (!t->ragged) return true;
+    if ((t->page_size > 0 || t->append) && !cache)
+        refusal = "pages and appended keys are a cache's";
+    else if (t->append && t->append != t->n_q)
+        refusal = "appended keys are as many as rows";
+    else if (t->ready)
+        refusal = "keys of a layer are not made before";
+    else if (case_is_self(t) && !t->append && (cache || !has_same_lengths(t)))
+        refusal = "keys made of x are packed, and as many as rows: qlen9:4-kvlen9:4";
+    if (refusal != NULL) snprintf(why, 256, "ragged: %s", refusal);
+    return refusal == NULL;
+}
+
+static const char *refusal_of_append(const struct test_case *t) {
+    if (!case_layer_appends(t)) return NULL;
+    if (t->ready) return "append: keys that a layer appends are not made before";
+    if (t->width_y == 0 && t->append != t->n_q) return "append: of x all rows are appended";
+    if (t->width_y != 0 && t->ragged) return "append: of sequences rows of x are appended";
+    return t->batch * t->n_kv * case_layer_width_y(t) <= GUARDED_PERIOD
+               ? NULL
+               : "append: y has up to a million elements";
+}
+
+static bool layer_valid(const struct test_case *t, char why[256]) {
+    const char *no = refusal_of_append(t);
+    if (no != NULL)
+        ;
+    else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
+        no = "normplain, normplus and normeps: need normheads or normwidth";
+    else if (t->norm_plain && t->norm_plus_one)
+        no = "normplus: there are no weights with normplain";
+    else if (t->gate_bias && t->gate == CASE_NO_GATE)
+        no = "gatebias: needs gateheads or gateall";
+    snprintf(why, 256, "%s", no ? no : "");
+    return no == NULL;
+}
+
+bool case_valid(const struct test_case *t, char why[256]) {
+    const double rows = (double)t->batch * (double)t->heads * (double)t->n_q,
+                 keys = (double)t->batch * (double)t->kv_heads * (double)t->n_kv,
+                 size = (double)(t->head_dim > t->head_dim_v ? t->head_dim : t->head_dim_v),
+                 model = (double)t->width + (double)t->width_y + (double)t->width_out,
+                 elements = fmax(fmax(rows, keys) * size,
+                                 model * fmax((double)t->heads * size, (double)t->batch * (double)t->n_q));
+    const bool maps = t->mask.rank > 0 || t->bias.rank > 0 || t->weights || t->scores;
+    if (t->heads % t->kv_heads != 0)
+        snprintf(why, 256, "%lld key/value heads: must divide the %lld heads", (long long)t->kv_heads,
+                 (long long)t->heads);
+    else if (case_projects(t) && t->width < 1)
+        return refuse(why, "a layer and a linear need a width, such as m768");
+    else if (fmax(elements, maps ? rows * (double)t->n_kv : 0) > 1e12)
+        return refuse(why, "a tensor of more than 10^12 elements");
+    else if (t->contents != CASE_ORDINARY && (elements > GUARDED_PERIOD || case_projects(t)))
+        return refuse(why, "hostile contents are for attention on tensors of up to a million elements");
+    else if (t->contents == CASE_INF_BIAS && t->bias.rank == 0)
+        return refuse(why, "infbias: needs a bias, such as biasqk");
+    else if (t->blocks && t->mask.rank == 0 && !t->mods)
+        return refuse(why, "blocks: needs a mask, such as maskqk, or mods");
+    else if (t->mods_read && !t->mods)
+        return refuse(why, "modsread: needs mods");
+    else if (t->append && (t->append > t->n_kv || t->packed || elements > GUARDED_PERIOD))
+        return refuse(why, "append: at most all keys, of up to a million elements, not packed");
+    else if (t->append && t->latent && t->rope.layout != CLATTN_ROPE_NONE)
+        return refuse(why, "append: new rows of a latent are turned before");
+    else if (t->append && t->kv_type == CLATTN_TYPE_I8 && t->rope.layout != CLATTN_ROPE_NONE)
+        return refuse(why, "append: keys that are turned are not i8 here: the cache's rounding would show");
+    else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))
+        return refuse(why, "devicesinks: needs sinks");
+    else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)
+        return refuse(why, "positions: need a rope, such as ropehalf");
+    else if ((t->rope.sections[0] || t->rope.sections[1] || t->rope.sections[2]) && !t->positions)
+        return refuse(why, "sections: need positions");
+    else if (t->ragged && (elements > GUARDED_PERIOD || t->packed))
+        return refuse(why, "ragged: tensors of up to a million elements, q, k and v apart");
+    else if (t->packed && (t->n_q != t->n_kv || t->head_dim != t->head_dim_v || t->q_type != t->kv_type))
+        return refuse(why, "packed: q, k and v must have one size and type");
+    else if (t->latent && (t->head_dim_v > t->head_dim || t->packed || t->composed))
+        return refuse(why, "latent: v is a part of k's rows: dv is at most d, without packed and clblast");
+    else
+        return layer_valid(t, why) && given_fit(t, why) && places_valid(t, why) && ragged_valid(t, why);
+    return false;
+}
