@@ -1,6 +1,8 @@
 // begin.c: a group's call before anything is dealt: checked as a call of one device by every member, and described to the planner.
 #include <math.h>
 
+#include "attention/call/forms.h"
+#include "attention/call/seen.h"
 #include "group/group.h"
 
 #define FEW_ROWS 8 // what decodes has a rate of its own

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/host.h"
+#include "attention/call/forms.h"
 #include "group/group.h"
 
 #define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known

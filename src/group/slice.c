@@ -2,6 +2,8 @@
 // on the device, and what becomes of positions and lengths that count from the first row or key.
 #include <string.h>
 
+#include "attention/call/forms.h"
+#include "attention/call/seen.h"
 #include "base/host.h"
 #include "group/group.h"
 

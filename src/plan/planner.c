@@ -2,6 +2,7 @@
 #include "plan/planner.h"
 
 #include "base/host.h"
+#include "launch/entry.h"
 #include "probe/lane_widths.h"
 #include "probe/subgroups.h"
 #include "plan/families/family.h"
@@ -76,7 +77,7 @@ bool cla_planner_asks_alignment(const clattn_context *context) {
 }
 
 // A driver that allows nothing is taken to allow one work-item, which every kernel can do with.
-void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
+static void learn_limit(clattn_context *context, enum kernel_id id, size_t items) {
     const unsigned limit = items < 1 ? 1 : items < UINT32_MAX ? (unsigned)items : UINT32_MAX;
     atomic_uint *of = &context->planner->group_limit[id];
     unsigned known = atomic_load(of);
@@ -87,9 +88,12 @@ void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t 
                  clattn_kernel_sources[id].name, limit);
 }
 
+// Whether plans now differ: the kernel has spilled registers, and fewer sums are wanted; or it seems to have, with
+// PLANNER_FEW_SUMS or less, for which every device has registers. The driver then counts what is in registers, too: its number
+// decides nothing from then on. Each kernel changes plans for a while, never for ever: to fewer sums, and once back.
 // Half of the sums' bytes is more than what a compiler leaves in memory for other reasons, and all of them, where they are
 // few, more than it has to. On a CPU private memory is where everything is.
-bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes) {
+static bool learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes) {
     atomic_uint *of = &context->planner->spilled_sums;
     unsigned known = atomic_load(of);
     const bool few = sums <= PLANNER_FEW_SUMS;
@@ -107,6 +111,15 @@ bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int s
             : "kernel %s: compiled, it takes %llu bytes of private memory with %d sums: fewer are taken",
         clattn_kernel_sources[id].name, (unsigned long long)bytes, sums);
     return true;
+}
+
+clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, int work_group, int sums,
+                                  program **p) {
+    TRY(cla_program_get_spec(context, spec, p));
+    const bool fits = work_group <= 1 || (size_t)work_group <= (*p)->group_limit;
+    if (!fits) learn_limit(context, spec->id, (*p)->group_limit);
+    const bool spills = fits && learn_private(context, spec->id, sums, (*p)->private_bytes);
+    return fits && !spills ? CLATTN_OK : ENTRY_PLAN_AGAIN;
 }
 
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel) {

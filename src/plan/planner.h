@@ -5,8 +5,12 @@
 #include <limits.h>
 #include <stdatomic.h>
 
-#include "probe/probe.h"
 #include "plan/variant.h"
+#include "probe/probe.h"
+#include "program/program.h"
+
+#define PLANNER_FEW_SUMS 48
+#define PLANNER_NO_SPILLS UINT_MAX
 
 struct planner {
     tuned_rows own, shipped;
@@ -24,15 +28,10 @@ plan_input cla_planner_input(clattn_context *context, const problem *p);
 // Whether a plan may depend on how rows are aligned: not that of a CPU's own kernels, which are taken unless a row of the
 // caller's names another.
 bool cla_planner_asks_alignment(const clattn_context *context);
-// A compiled kernel allows no more work-items than this: plans from now on keep to it.
-void cla_planner_learn_limit(clattn_context *context, enum kernel_id id, size_t items);
-// A compiled kernel with so many sums a work-item takes so much private memory. Whether plans now differ: it has spilled
-// registers, and fewer sums are wanted; or it seems to have, with PLANNER_FEW_SUMS or less, for which every device has registers.
-// The driver then counts what is in registers, too: its number decides nothing from then on. Each kernel changes
-// plans for a while, never for ever: to fewer sums, and once back.
-bool cla_planner_learn_private(clattn_context *context, enum kernel_id id, int sums, uint64_t bytes);
-#define PLANNER_FEW_SUMS 48
-#define PLANNER_NO_SPILLS UINT_MAX
+// A compiled kernel with so many sums a work-item, 0: none that count, which is launched in groups of so many work-items.
+// ENTRY_PLAN_AGAIN: it allows fewer, or spills registers that the plan counted on, and plans from now on know it.
+clattn_status cla_planner_program(clattn_context *context, const program_spec *spec, int work_group, int sums,
+                                  program **p);
 // The first row of the caller's with parameters for a kernel of CLBlast on this device, or NULL.
 const int *cla_planner_clblast_row(const clattn_context *context, int kernel);
 // The input for a projection; what was measured of them is added by src/layer.

@@ -5,7 +5,7 @@
 #include "support/harness.h"
 #include "support/layer_client.h"
 
-#include "attention/call/call.h"
+#include "attention/call/seen.h"
 
 #include <math.h>
 #include <string.h>

@@ -22,7 +22,8 @@ BELOW = {
     "attention": ["base", "device", "program", "launch", "probe", "plan"],
     "layer": ["base", "device", "program", "launch", "probe", "plan", "attention"],
     "group": ["base", "device", "program", "launch", "probe", "plan", "attention"],
-    "context.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],  # the composition root
+    "context.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],  # the composition roots
+    "measure.c": ["base", "device", "program", "launch", "probe", "plan", "attention", "layer"],
     "mpi": [],
     "evidence": [],
     "tool": ["evidence"],
@@ -35,8 +36,8 @@ DECLARES = 3  # the .c files whose functions one header of src, tests or bench d
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {
     "opened": 72,
-    "declares": 33,
-    "circles": 69,
+    "declares": 23,
+    "circles": 51,
     "columns of scripts": 358,
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need

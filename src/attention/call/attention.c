@@ -1,10 +1,14 @@
 // attention.c: the entry points of one attention call: plan, families, workspace, prepare, enqueue.
 #include "attention/call/attention.h"
-#include "attention/run/cascade.h"
 
 #include <stdio.h>
 #include <string.h>
 
+#include "attention/call/forms.h"
+#include "attention/call/table.h"
+#include "attention/kv/kv.h"
+#include "attention/run/cascade.h"
+#include "attention/run/run.h"
 #include "launch/workspace.h"
 #include "plan/families/family.h"
 #include "plan/planner.h"

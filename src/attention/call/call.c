@@ -5,9 +5,13 @@
 
 #include <stddef.h>
 
-#include "attention/run/cascade.h"
+#include "attention/call/forms.h"
 #include "attention/call/given.h"
+#include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
+#include "attention/run/cascade.h"
+#include "attention/run/run.h"
+#include "attention/score/score.h"
 #include "base/bytes.h"
 #include "base/host.h"
 #include "launch/workspace.h"
@@ -38,7 +42,7 @@ static clattn_status check_tensors(clattn_context *x, const clattn_attention_par
     const tensor_rule q = {"q", "[B, H, Nq, D]", TYPES_FLOAT, false, planning};
     const tensor_rule out = {"out", "[B, H, Nq, Dv]", TYPES_FLOAT, true, planning};
     TRY(cla_tensor_check(x, &p->q, 4, &q));
-    const bool packed_keys = p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+    const bool packed_keys = cla_ragged_packs_keys(p);
     const int64_t items = cla_ragged_sequences(p), of_keys[4] = {packed_keys ? p->q.shape[0] : items,
                                                                  p->q.shape[1], p->q.shape[2], p->q.shape[3]};
     TRY(cla_kv_check(x, &p->kv, of_keys, items, planning));
@@ -245,15 +249,6 @@ void cla_call_release(call *c) {
     c->arrays = NULL;
 }
 
-clattn_status cla_call_program(const call *c, const program_spec *spec, int work_group, program **p) {
-    TRY(cla_program_get_spec(c->context, spec, p));
-    const int sums = spec->id == c->variant.family->id ? c->variant.sums : 0;
-    const bool fits = (size_t)work_group <= (*p)->group_limit || work_group == 1;
-    if (!fits) cla_planner_learn_limit(c->context, spec->id, (*p)->group_limit);
-    if (fits && !cla_planner_learn_private(c->context, spec->id, sums, (*p)->private_bytes)) return CLATTN_OK;
-    return ENTRY_PLAN_AGAIN;
-}
-
 // Elements to which all rows of a tensor are aligned. RoPE's copies are dense, and they and a layer's parts lie at whole
 // multiples of 256 bytes in the workspace.
 static clattn_status find_alignment(const call *c, const char *name, const clattn_tensor *t, bool copied,
@@ -354,4 +349,35 @@ clattn_status cla_call_check(clattn_context *context, const clattn_attention_par
     fill_args(c);
     cla_kv_fill_new(c);
     return plan(c, turned);
+}
+
+// The parts of a call between a layer's projections.
+
+void cla_call_move(call *c, clattn_tensor *const parts[4]) {
+    clattn_kv *kv = &c->params.kv;
+    const bool appends = cla_kv_appends(kv); // then the parts are appended to k and v
+    clattn_tensor *const own[] = {&c->params.q, appends ? &kv->k_new : &kv->k, appends ? &kv->v_new : &kv->v,
+                                  &c->params.out};
+    args_view *const views[] = {&c->args.q, &c->args.k, &c->args.v, &c->args.out};
+    for (int i = 0; i < 4; i++) {
+        own[i]->offset = parts[i]->offset;
+        if (!appends || i == 0 || i == 3) views[i]->offset = parts[i]->offset;
+    }
+}
+
+void cla_call_bind(call *c, cl_mem workspace) {
+    c->q = c->params.q.buffer = workspace;
+    if (cla_kv_appends(&c->params.kv)) {
+        c->params.kv.k_new.buffer = c->params.kv.v_new.buffer = workspace;
+    } else {
+        c->k = c->params.kv.k.buffer = workspace;
+        c->v = c->params.kv.v.buffer = workspace;
+    }
+    c->params.out.buffer = workspace;
+    c->params.workspace = workspace;
+}
+
+void cla_call_bind_kv(call *c, const clattn_kv *kv) {
+    c->k = c->params.kv.k.buffer = kv->k.buffer;
+    c->v = c->params.kv.v.buffer = kv->v.buffer;
 }

@@ -1,5 +1,5 @@
 // append.h: rows of keys and values into a cache, as clattn_append_enqueue and attention do it: the launch. What is checked
-// is who asks (append_call.c, kv.c).
+// is who asks (append.c, kv_append.c).
 #ifndef CLATTN_ATTENTION_KV_APPEND_H
 #define CLATTN_ATTENTION_KV_APPEND_H
 #include "attention/rope/rope.h"

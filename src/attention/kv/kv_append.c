@@ -1,10 +1,10 @@
 // kv_append.c: k_new and v_new of an attention call: rows appended to its caches before it looks at them. They end where the
 // call's keys end, so that its lengths say where they go. Behind a past, which they leave as it is, the cache begins with the
 // first key that is not in it.
-
+#include "attention/call/forms.h"
+#include "attention/call/seen.h"
+#include "attention/kv/kv.h"
 #include "base/host.h"
-
-#include "attention/call/call.h"
 
 // Where the new rows of an item go, and how many they are: as many as query rows where those have lengths.
 typedef struct new_rows {
@@ -17,10 +17,6 @@ static new_rows rows_of(const call *c, int b) {
     int64_t count = s->q_lengths && n == c->problem.n_q ? s->q_lengths[b] : n;
     if (c->ragged.given) count = cla_ragged_rows(c, b);
     return (new_rows){keys - count, count};
-}
-
-bool cla_kv_appends(const clattn_kv *kv) {
-    return cla_tensor_given(&kv->k_new);
 }
 
 static append_side side_of(const clattn_tensor *rows, const clattn_tensor *kept, const clattn_tensor *scale) {

@@ -24,9 +24,6 @@ typedef struct ragged_batch {
     cl_mem limits; // the host's part of a table that is made on the device
 } ragged_batch;
 
-// Whether a call has one; its B, where that is no axis of q.
-bool cla_ragged_given(const clattn_attention_params *p);
-int64_t cla_ragged_sequences(const clattn_attention_params *p);
 // Which of its arrays and numbers there are, before the tensors are looked at.
 clattn_status cla_ragged_check_given(clattn_context *context, const clattn_attention_params *p);
 // What the views say, against one another, and arrays on the host; those are copied where the call will run.
@@ -34,18 +31,11 @@ clattn_status cla_ragged_check(struct call *c, bool planning);
 // Then the lengths of clattn_score, which are within those of the sequences.
 clattn_status cla_ragged_take_lengths(struct call *c, bool planning);
 
-// Query rows of a sequence, and new rows of keys of a sequence, of packed ones: those it has, or, where the host does not know, the most.
-int cla_ragged_rows(const struct call *c, int b);
-int cla_ragged_keys(const struct call *c, int b);
-
-// The words of an item in the call's table; and those that are a sequence's alone.
-size_t cla_ragged_item_words(const struct call *c);
-void cla_ragged_fill_table(const struct call *c, int32_t *words);
-// The order of the work, once it is planned; before the table is filled.
+// The order of the work (ragged_order.c), once it is planned; before the table is filled. Whether a sequence of it has work in this
+// call; query heads whose rows share a unit of work.
 clattn_status cla_ragged_order(struct call *c);
-// A table that is made on the device: its memory before the first command, then the command.
-clattn_status cla_ragged_table(struct call *c, chain *steps);
-clattn_status cla_ragged_enqueue(struct call *c, chain *steps);
+bool cla_ragged_has_work(const ragged_batch *r, int b);
+int cla_ragged_unit_heads(const struct call *c);
 
 // A launch of the main kernel: its groups of the call's, and what its rows see, together, in one head. Where the work is more
 // than `most`, sequences whose groups cost about the same have one of their own, which may be cut further.

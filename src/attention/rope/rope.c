@@ -5,7 +5,8 @@
 
 #include <math.h>
 
-#include "attention/call/call.h"
+#include "attention/call/forms.h"
+#include "attention/call/table.h"
 #include "base/host.h"
 
 int cla_rope_width(const clattn_rope *r, int head_dim) {

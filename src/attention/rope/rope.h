@@ -1,9 +1,11 @@
 // rope.h: rotary embedding of one tensor into another, as attention and clattn_rope_enqueue do it: what clattn_rope says,
-// checked (rope_check.c), its frequencies, and the launch (rope.c).
+// checked (rope_call.c), its frequencies, and the launch (rope.c).
 #ifndef CLATTN_ATTENTION_ROPE_ROPE_H
 #define CLATTN_ATTENTION_ROPE_ROPE_H
 #include "attention/call/tensor.h"
 #include "launch/chain.h"
+
+struct call;
 
 #define ROPE_MAX_POSITION (1 << 24) // float32 results are checked up to here
 
@@ -61,4 +63,15 @@ typedef struct rope_turn {
 clattn_status cla_rope_turn_prepare(clattn_context *c, const rope_turn *t);
 clattn_status cla_rope_turn_enqueue(chain *steps, const rope_turn *t);
 double cla_rope_turn_flops(const clattn_tensor *x);
+
+// RoPE of a call's q and k, into the workspace.
+clattn_status cla_rope_check(clattn_context *context, const clattn_attention_params *params, int head_dim,
+                             bool planning);
+clattn_status cla_rope_prepare(struct call *c);
+double cla_rope_flops(const struct call *c);
+clattn_status cla_rope_enqueue(struct call *c, chain *chain);
+// The call's RoPE for a kernel that turns rows of q, or of k, while it makes them; without buffers but positions.
+rope_rows cla_rope_rows_of(const struct call *c, bool is_query);
+// The frequencies of a call's RoPE, likewise.
+clattn_status cla_rope_frequencies(struct call *c, chain *steps);
 #endif

@@ -1,6 +1,10 @@
 // cascade.c: see cascade.h.
 #include "attention/run/cascade.h"
 
+#include "attention/call/forms.h"
+#include "attention/call/seen.h"
+#include "attention/call/table.h"
+#include "attention/run/run.h"
 #include "plan/families/family.h"
 
 // The outer and the inner axis of two as one: its stride, where they lie so.

@@ -1,9 +1,14 @@
 // flash.c: the fused paths: flash and decode, portable or with rows in vector lanes. One kernel; where the
-// keys are split it writes partial results into scratch memory, and combine.cl makes one of them.
-#include "attention/call/call.h"
-#include "attention/score/dropout.h"
+// keys are split it writes partial results into scratch memory, and combine.cl makes one of them. A kernel on a matrix engine
+// takes the values in tiles, which matrix_pack.cl writes into the workspace before it, once a key/value head.
+#include "attention/call/seen.h"
+#include "attention/call/table.h"
+#include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
+#include "attention/run/run.h"
+#include "attention/score/score.h"
 #include "plan/families/family.h"
+#include "plan/planner.h"
 
 // Buffers: q, k, v and their past, out, lse, table, weights, mask, bias, block mask, four of expressions; or with i8 four scales
 // and their past, and no expressions then (CAN_PAST_MODS of plan/families/family.h).
@@ -23,6 +28,7 @@ static size_t divide_up(size_t n, size_t by) {
 static bool is_partial(const call *c) {
     return c->variant.splits > 1 || c->partial.on;
 }
+
 static bool combines(const call *c) {
     return c->variant.splits > 1 && !c->partial.on;
 }
@@ -40,13 +46,59 @@ static clattn_status main_program(const call *c, program **p) {
                                .knobs = c->variant.knobs,
                                .options = c->variant.options ? c->variant.options : f->options,
                                .inserted = c->mods.inserted};
-    return cla_call_program(c, &spec, c->variant.work_group, p);
+    return cla_planner_program(c->context, &spec, c->variant.work_group, c->variant.sums, p);
+}
+
+static knobs pack_knobs(const call *c) {
+    return (knobs){.type_kv = (int)c->problem.type_kv,
+                   .head_dim_v = c->problem.head_dim_v,
+                   .past = c->problem.past,
+                   .paged = c->problem.paged,
+                   .ragged = c->problem.ragged};
+}
+
+static clattn_status pack_prepare(const call *c) {
+    program *p = NULL;
+    const knobs k = pack_knobs(c);
+    return c->variant.packed_bytes ? cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &p) : CLATTN_OK;
+}
+
+// A row of the view is a block of keys.
+static args_view packed_view(const call *c, int64_t blocks) {
+    const int64_t block = (int64_t)MATRIX_PACK_ROWS(c->problem.head_dim_v) * MATRIX_PACK_KEYS;
+    const uint64_t at = c->variant_workspace + c->variant.packed_values;
+    return (args_view){.offset = (int64_t)(at / clattn_type_size(c->problem.type_kv)),
+                       .batch = c->problem.kv_heads * blocks * block,
+                       .head = blocks * block,
+                       .row = block,
+                       .column = 1};
+}
+
+static clattn_status pack_enqueue(const call *c, chain *steps, args_view *v) {
+    const problem *m = &c->problem;
+    const knobs k = pack_knobs(c);
+    launch l = {.local = {1, 1, 1}};
+    if (!c->variant.packed_bytes) return CLATTN_OK;
+    const int64_t blocks = ((int64_t)m->n_kv + MATRIX_PACK_KEYS - 1) / MATRIX_PACK_KEYS;
+    const pack_args a = {
+        .v = c->args.v, .packed = packed_view(c, blocks), .n_kv = m->n_kv, .flags = c->args.flags};
+    TRY(cla_program_get(c->context, KERNEL_MATRIX_PACK, &k, &l.program));
+    cla_kv_value_arguments(c, &c->v, &l);
+    cla_kv_place_arguments(c, &l);
+    cla_launch_buffer(&l, &c->workspace);
+    cla_launch_buffer(&l, &c->table);
+    cla_launch_value(&l, &a, sizeof a);
+    l.global[0] = (size_t)blocks;
+    l.global[1] = (size_t)m->kv_heads;
+    l.global[2] = (size_t)m->batch;
+    *v = a.packed;
+    return cla_launch_enqueue(steps, &l);
 }
 
 clattn_status cla_flash_prepare(call *c) {
     program *p = NULL;
     TRY(main_program(c, &p));
-    TRY(cla_pack_prepare(c));
+    TRY(pack_prepare(c));
     return combines(c) ? cla_flash_prepare_combine(c) : CLATTN_OK;
 }
 
@@ -152,10 +204,12 @@ void cla_flash_arguments(const call *c, const attention_args *a, const dropout_a
 static double score_flops(const call *c) {
     return 2.0 * ((double)c->problem.head_dim + c->problem.head_dim_v);
 }
+
 // All rows of these in all heads and batch items.
 static double rows_flops(const call *c, int first, int rows) {
     return score_flops(c) * c->problem.heads * cla_call_seen(c, first, rows);
 }
+
 double cla_flash_flops(const call *c) {
     return rows_flops(c, 0, c->problem.n_q) +
            (combines(c) ? cla_flash_combine_flops(c, c->variant.splits) : 0.0);
@@ -213,7 +267,7 @@ clattn_status cla_flash_enqueue(call *c, chain *steps) {
     whole.splits = v->splits;
     whole.split_keys = v->split_keys;
     if (is_partial(c)) partial_views(c, &whole);
-    TRY(cla_pack_enqueue(c, steps, &whole.v));
+    TRY(pack_enqueue(c, steps, &whole.v));
     if (c->ragged.given) TRY(enqueue_sequences(c, steps, p, &whole, &mods, &dropout));
     const int most = rows_of_launch(c, steps, p, &tiled);
     for (int first = 0, rows; first < all; first += rows) {

@@ -1,6 +1,8 @@
 // mixed.c: prefill and decode in one ragged batch: sequences of few rows have a launch of the decode path, where their rows
 // share a pass over the keys; a tile of the flash path would be nearly empty. Only of arrays on the host.
-#include "attention/call/call.h"
+#include "attention/call/seen.h"
+#include "attention/call/table.h"
+#include "attention/run/run.h"
 #include "plan/families/family.h"
 
 // The longest of the sequences of up to so many rows; how many they are.

@@ -1,9 +1,11 @@
 // unfused.c: scores, softmax and P*V as three kernels, a chunk of (batch, head) items and rows at a time. It
 // returns weights and score taps, and is the plain baseline of the fused paths. Scores are float32 in the
 // caller's weights where those are float32, else in scratch memory of one chunk.
-#include "attention/call/call.h"
-#include "attention/score/dropout.h"
+#include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
+#include "attention/run/run.h"
+#include "attention/score/score.h"
+#include "plan/planner.h"
 
 #define BUFFERS_MOST 13 // q, k and its past, their scales, scores, table, mask, bias, four of expressions
 _Static_assert(sizeof(attention_args) + sizeof(chunk_args) + sizeof(mod_args) + sizeof(past_args) +
@@ -45,9 +47,9 @@ static clattn_status get_programs(call *c, unfused *u) {
                                            .ragged = m->ragged},
                                  .inserted = hides & ARGS_MASK_MOD ? c->mods.inserted : NULL};
     TRY(cla_program_get_spec(c->context, &scores, &u->scores));
-    TRY(cla_call_program(c, &softmax, group, &u->softmax));
-    if (m->wants_weights) TRY(cla_call_program(c, &softmax_out, group, &u->softmax_out));
-    if (m->dropout) TRY(cla_call_program(c, &softmax_drop, group, &u->softmax_drop));
+    TRY(cla_planner_program(c->context, &softmax, group, 0, &u->softmax));
+    if (m->wants_weights) TRY(cla_planner_program(c->context, &softmax_out, group, 0, &u->softmax_out));
+    if (m->dropout) TRY(cla_planner_program(c->context, &softmax_drop, group, 0, &u->softmax_drop));
     return cla_program_get_spec(c->context, &values, &u->values);
 }
 

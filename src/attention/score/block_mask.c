@@ -1,5 +1,5 @@
 // block_mask.c: clattn_block_mask_enqueue: what a call's boolean mask and mask_mod hide, block by block.
-#include "attention/call/attention.h"
+#include "attention/call/table.h"
 #include "attention/mods/mods.h"
 #include "base/bytes.h"
 

@@ -1,7 +1,6 @@
-// dropout.c: see dropout.h; and clattn_dropout_mask_enqueue.
-#include "attention/score/dropout.h"
+// dropout.c: see score.h; and clattn_dropout_mask_enqueue.
+#include "attention/score/score.h"
 
-#include "attention/call/tensor.h"
 #include "attention/call/views.h"
 #include "launch/entry.h"
 #include "device/pointer.h"

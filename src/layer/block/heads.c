@@ -73,15 +73,14 @@ static int group_of(clattn_context *context, const head_norm *n) {
 
 static clattn_status program_of(clattn_context *context, const head_norm *n, clattn_type type, program **p) {
     const int group = group_of(context, n), layout = n->rope.interleaved ? 2 : 1;
-    const knobs k = {.type_q = (int)type,
-                     .type_kv = cla_tensor_given(&n->w) ? (int)n->w.type : 0,
-                     .work_group = group,
-                     .rope = n->rope.rotary_dim > 0 ? layout : 0,
-                     .positions = n->rope.positions ? cla_rope_positions_knob(n->turns) : 0};
-    TRY(cla_program_get(context, KERNEL_NORM, &k, p));
-    if (group == 1 || (size_t)group <= (*p)->group_limit) return CLATTN_OK;
-    cla_planner_learn_limit(context, KERNEL_NORM, (*p)->group_limit);
-    return ENTRY_PLAN_AGAIN;
+    const program_spec spec = {
+        .id = KERNEL_NORM,
+        .knobs = {.type_q = (int)type,
+                  .type_kv = cla_tensor_given(&n->w) ? (int)n->w.type : 0,
+                  .work_group = group,
+                  .rope = n->rope.rotary_dim > 0 ? layout : 0,
+                  .positions = n->rope.positions ? cla_rope_positions_knob(n->turns) : 0}};
+    return cla_planner_program(context, &spec, group, 0, p);
 }
 
 clattn_status cla_norm_prepare(clattn_context *context, const head_norm *n, clattn_type type) {

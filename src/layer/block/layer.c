@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "attention/call/given.h"
+#include "attention/call/table.h"
 #include "base/bytes.h"
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"

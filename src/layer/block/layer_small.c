@@ -4,7 +4,9 @@
 #include <math.h>
 
 #include "args/args.h"
-#include "attention/score/dropout.h"
+#include "attention/call/forms.h"
+#include "attention/run/run.h"
+#include "attention/score/score.h"
 #include "base/bytes.h"
 #include "layer/block/layer.h"
 #include "args/layer_args.h"

@@ -34,7 +34,7 @@ clattn_tensor cla_linear_one_head(const clattn_tensor *t);
 // The native kernel for it, whoever is the faster. To be done again where a type, a shape or RoPE changes.
 void cla_linear_choose(clattn_context *context, linear *l);
 
-// Check what one call and a layer's call have in common (linear_call.c): a weight matrix of shape [out, in]
+// Check what one call and a layer's call have in common (linear_check.c): a weight matrix of shape [out, in]
 // with its optional bias, under these two names; and who is asked to multiply.
 clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tensor *w, const clattn_tensor *b,
                                       const int64_t shape[2], const char *const names[2], bool planning);

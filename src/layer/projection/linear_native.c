@@ -125,10 +125,8 @@ bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l) {
     const linear_choice *choice = &l->choice;
     program *p = NULL;
-    TRY(cla_program_get(context, choice->id, &choice->knobs, &p));
-    if (choice->work_group <= 1 || (size_t)choice->work_group <= p->group_limit) return CLATTN_OK;
-    cla_planner_learn_limit(context, choice->id, p->group_limit);
-    return ENTRY_PLAN_AGAIN;
+    const program_spec spec = {.id = choice->id, .knobs = choice->knobs};
+    return cla_planner_program(context, &spec, choice->work_group, 0, &p);
 }
 
 static size_t divide_up(int64_t n, int by) {

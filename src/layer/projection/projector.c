@@ -2,8 +2,10 @@
 #include "layer/projection/projector.h"
 
 #include "base/host.h"
-#include "probe/probe.h"
-#include "layer/projection/measure.h"
+#include "base/identity.h"
+#include "program/kernels.h"
+
+#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
 
 struct projector {
     os_mutex lock;       // guards the rest, for a moment
@@ -32,38 +34,83 @@ void cla_projector_destroy(clattn_context *context) {
     context->projector = NULL;
 }
 
+// Of which an answer is kept.
+static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
+    const clattn_capabilities *of = &c->capabilities;
+    static const char what[] = "projection rounds";
+    const struct kernel_source *sources[] = {
+        &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
+        &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
+    const uint32_t units = of->compute_units;
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, &units, sizeof units);
+    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
+        cla_sha256_add(&h, sources[i]->text, sources[i]->bytes);
+    cla_sha256_add(&h, what, sizeof what);
+    cla_identity_add(&h, of, c->cpu_model, CLATTN_VERSION_STRING);
+    cla_sha256_end(&h, key);
+}
+
+static bool is_answer(const unsigned char *bytes, size_t count) {
+    bool ok = count == KEPT_BYTES && bytes[PLAN_MEASURES] <= 1;
+    for (size_t i = 0; ok && i < PLAN_MEASURES; i++)
+        ok = bytes[i] == PLAN_NATIVE_FASTER || bytes[i] == PLAN_CLBLAST_FASTER;
+    return ok;
+}
+
+// What the cache folder keeps: a file is read, nothing is run.
+static projection_answer kept_answer(clattn_context *context) {
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char *kept = NULL;
+    size_t count = 0;
+    projection_answer answer = {.sure = false};
+    measure_key(context, key);
+    if (!cla_cache_load(context->cache, key, &kept, &count)) return answer;
+    if (is_answer(kept, count)) {
+        for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)kept[i];
+        answer.sure = kept[PLAN_MEASURES] != 0;
+    }
+    cla_host_release(&context->host, kept);
+    return answer;
+}
+
+static void keep_answer(clattn_context *context, const projection_answer *answer) {
+    uint8_t key[CACHE_KEY_BYTES];
+    unsigned char kept[KEPT_BYTES];
+    for (int i = 0; i < PLAN_MEASURES; i++) kept[i] = (unsigned char)answer->of[i];
+    kept[PLAN_MEASURES] = answer->sure;
+    measure_key(context, key);
+    cla_cache_store(context->cache, key, kept, sizeof kept);
+}
+
 // What was measured here, or what the cache folder keeps: planning runs nothing.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
     if (context->no_measurements) return (projection_answer){.sure = false};
     cla_os_mutex_lock(&p->lock);
-    if (!p->looked) p->answer = cla_measure_kept(context);
+    if (!p->looked) p->answer = kept_answer(context);
     p->looked = true;
     const projection_answer answer = p->answer;
     cla_os_mutex_unlock(&p->lock);
     return answer;
 }
 
-clattn_status clattn_context_measure(clattn_context *context) {
-    if (!context) return CLATTN_INVALID_ARGUMENT;
-    if (context->no_measurements)
-        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
-                                "no_measurements: the context was created without measurements");
-    TRY(cla_context_check(context));
-    (void)cla_probe_results(context, ~0u);
-    if (!cla_clblast_available(context)) return CLATTN_OK; // there are no two to be compared
+bool cla_projector_begin_measuring(clattn_context *context) {
     struct projector *p = context->projector;
-    projection_answer answer;
-    clattn_status status = CLATTN_OK;
     cla_os_mutex_lock(&p->measuring);
-    if (!measured(context).sure) {
-        status = cla_measure_projections(context, &answer);
-        cla_os_mutex_lock(&p->lock);
-        if (status == CLATTN_OK) p->answer = answer;
-        cla_os_mutex_unlock(&p->lock);
-    }
+    const bool sure = measured(context).sure;
+    if (sure) cla_os_mutex_unlock(&p->measuring);
+    return !sure;
+}
+
+void cla_projector_end_measuring(clattn_context *context, const projection_answer *answer, bool keep) {
+    struct projector *p = context->projector;
+    if (keep) keep_answer(context, answer); // else what failed may work the next time
+    cla_os_mutex_lock(&p->lock);
+    if (answer) p->answer = *answer;
+    cla_os_mutex_unlock(&p->lock);
     cla_os_mutex_unlock(&p->measuring);
-    return status;
 }
 
 static bool clblast_failed(clattn_context *context) {

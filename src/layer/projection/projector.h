@@ -13,6 +13,11 @@ void cla_projector_destroy(clattn_context *context);
 clattn_status cla_projector_decide(clattn_context *context, linear *l, clattn_projection wanted, bool no_rows,
                                    const char **why);
 
+// Whether both are to be measured (src/measure.c): false, and nothing is held, where the answer is known and sure. Else others wait
+// until the end, which tells the answer, NULL: there is none, and whether the cache folder keeps it.
+bool cla_projector_begin_measuring(clattn_context *context);
+void cla_projector_end_measuring(clattn_context *context, const projection_answer *answer, bool keep);
+
 // A call of CLBlast failed with this status; and whether a call that may choose, and was about to use CLBlast, is to be
 // done again without it.
 void cla_projector_clblast_failed(clattn_context *context, clattn_status status);

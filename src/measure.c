@@ -1,17 +1,13 @@
-// measure.c: see measure.h. Each of the two sizes stands for the rows of tuned_rows.c that it measures: few
-// rows are bound by reading W, many by arithmetic.
-#include "layer/projection/measure.h"
-
-#include <string.h>
-
-#include "launch/entry.h"
+// measure.c: clattn_context_measure: which projection is faster on a device, clattn's own or CLBlast's. Both are run in turn in a
+// context of its own, so that this file and context.c are the two that know all parts of one. Each of the two sizes stands for
+// the rows of tuned_rows.c that it measures: few rows are bound by reading W, many by arithmetic.
 #include "base/host.h"
-#include "program/kernels.h"
-#include "base/identity.h"
+#include "launch/entry.h"
+#include "layer/projection/projector.h"
+#include "probe/probe.h"
 
 #define ROUNDS 7
 #define FEW_ROWS 8
-#define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure
 
 // Columns and reduction, and the rows of the larger of the two products: of a model like BERT-base on CPUs; on others large
 // enough that a launch is not most of its time.
@@ -71,23 +67,6 @@ static void close_trial(trial *t, clattn_context *of) {
     clattn_context_destroy(t->context);
 }
 
-static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
-    const clattn_capabilities *of = &c->capabilities;
-    static const char what[] = "projection rounds";
-    const struct kernel_source *sources[] = {
-        &clattn_kernel_sources[KERNEL_LINEAR_LANES], &clattn_kernel_sources[KERNEL_LINEAR_FEW_LANES],
-        &clattn_kernel_sources[KERNEL_LINEAR_ROWS], &clattn_kernel_sources[KERNEL_LINEAR_TILES]};
-    const uint32_t units = of->compute_units;
-    sha256_state h;
-    cla_sha256_begin(&h);
-    cla_sha256_add(&h, &units, sizeof units);
-    for (size_t i = 0; i < sizeof sources / sizeof sources[0]; i++)
-        cla_sha256_add(&h, sources[i]->text, sources[i]->bytes);
-    cla_sha256_add(&h, what, sizeof what);
-    cla_identity_add(&h, of, c->cpu_model, CLATTN_VERSION_STRING);
-    cla_sha256_end(&h, key);
-}
-
 // Compiled: a kernel may allow fewer work-items than its device, which the next choice knows.
 static linear projection_of(const trial *t, int64_t rows, bool native) {
     const int64_t n = t->width, w[2] = {n, n};
@@ -135,7 +114,7 @@ static contest run_contest(const trial *t, int64_t rows) {
 }
 
 // One that cannot run loses.
-static unsigned char faster(const contest *c) {
+static enum plan_measured faster(const contest *c) {
     if (!c->native && !c->clblast) return PLAN_NOT_MEASURED;
     if (!c->native || !c->clblast) return c->native ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
     return c->native_wins > ROUNDS / 2 ? PLAN_NATIVE_FASTER : PLAN_CLBLAST_FASTER;
@@ -155,48 +134,37 @@ static void tell(const clattn_context *c, int64_t rows, const contest *of) {
         is_sure(of) ? "" : ": not sure, the next measurement looks again");
 }
 
-clattn_status cla_measure_projections(clattn_context *c, projection_answer *answer) {
+// Takes seconds, because CLBlast compiles. Not OK: not even its buffers were there. One that does not run is no failure: it loses.
+// *all: every run worked, so that the answer is worth keeping.
+static clattn_status measure_projections(clattn_context *c, projection_answer *answer, bool *all) {
     trial t;
-    uint8_t key[CACHE_KEY_BYTES];
-    unsigned char kept[KEPT_BYTES];
     const clattn_status status = open_trial(&t, c);
     const bool open = status == CLATTN_OK;
-    bool all = open;
+    *all = open;
     *answer = (projection_answer){.sure = open};
     for (int i = 0; open && i < PLAN_MEASURES; i++) {
         const contest of = run_contest(&t, rows_of(&t, i));
         tell(c, rows_of(&t, i), &of);
-        kept[i] = faster(&of);
-        answer->of[i] = (enum plan_measured)kept[i];
+        answer->of[i] = faster(&of);
         answer->sure = answer->sure && is_sure(&of);
-        all = all && of.native && of.clblast;
+        *all = *all && of.native && of.clblast;
     }
     close_trial(&t, c);
-    if (!all) return status; // what failed may work the next time
-    kept[PLAN_MEASURES] = answer->sure;
-    measure_key(c, key);
-    cla_cache_store(c->cache, key, kept, sizeof kept);
-    return CLATTN_OK;
+    return status;
 }
 
-static bool is_answer(const unsigned char *bytes, size_t count) {
-    bool ok = count == KEPT_BYTES && bytes[PLAN_MEASURES] <= 1;
-    for (size_t i = 0; ok && i < PLAN_MEASURES; i++)
-        ok = bytes[i] == PLAN_NATIVE_FASTER || bytes[i] == PLAN_CLBLAST_FASTER;
-    return ok;
-}
-
-projection_answer cla_measure_kept(clattn_context *context) {
-    uint8_t key[CACHE_KEY_BYTES];
-    unsigned char *kept = NULL;
-    size_t count = 0;
-    projection_answer answer = {.sure = false};
-    measure_key(context, key);
-    if (!cla_cache_load(context->cache, key, &kept, &count)) return answer;
-    if (is_answer(kept, count)) {
-        for (int i = 0; i < PLAN_MEASURES; i++) answer.of[i] = (enum plan_measured)kept[i];
-        answer.sure = kept[PLAN_MEASURES] != 0;
-    }
-    cla_host_release(&context->host, kept);
-    return answer;
+clattn_status clattn_context_measure(clattn_context *context) {
+    if (!context) return CLATTN_INVALID_ARGUMENT;
+    if (context->no_measurements)
+        return cla_context_fail(context, CLATTN_INVALID_ARGUMENT,
+                                "no_measurements: the context was created without measurements");
+    TRY(cla_context_check(context));
+    (void)cla_probe_results(context, ~0u);
+    if (!cla_clblast_available(context)) return CLATTN_OK; // there are no two to be compared
+    projection_answer answer;
+    bool all;
+    if (!cla_projector_begin_measuring(context)) return CLATTN_OK; // it is known
+    const clattn_status status = measure_projections(context, &answer, &all);
+    cla_projector_end_measuring(context, status == CLATTN_OK ? &answer : NULL, all);
+    return status;
 }

@@ -1,0 +1,99 @@
+// forms.c: see forms.h.
+#include "attention/call/forms.h"
+
+#include <limits.h>
+
+#include "args/args.h"
+#include "attention/call/tensor.h"
+
+bool cla_kv_appends(const clattn_kv *kv) {
+    return cla_tensor_given(&kv->k_new);
+}
+
+bool cla_kv_is_paged(const clattn_kv *kv) {
+    return cla_tensor_given(&kv->block_table);
+}
+
+bool cla_kv_has_past(const clattn_kv *kv) {
+    return cla_tensor_given(&kv->past_k);
+}
+
+int64_t cla_kv_count(const clattn_kv *kv) {
+    if (cla_kv_is_paged(kv)) return kv->block_table.shape[1] * kv->page_size;
+    return kv->k.shape[2] + (cla_kv_has_past(kv) ? kv->past_k.shape[2] : 0);
+}
+
+int cla_kv_past(const clattn_kv *kv, int b) {
+    if (!cla_kv_has_past(kv)) return 0;
+    return kv->past_lengths ? kv->past_lengths[b] : (int)kv->past_k.shape[2];
+}
+
+static bool same_place(const clattn_tensor *a, const clattn_tensor *b, int axes) {
+    bool same = a->buffer == b->buffer && a->offset == b->offset;
+    for (int i = 0; i < axes; i++) same = same && (a->stride[i] == b->stride[i] || a->shape[i] <= 1);
+    return same;
+}
+
+// Where buffers are not known yet, sizes that differ say that the strides are one tensor's.
+bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
+    const int64_t d = k->shape[3], dv = v->shape[3];
+    return dv <= d && (k->buffer || dv < d) && same_place(k, v, 3);
+}
+
+static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
+                      const clattn_tensor *v_scale) {
+    return cla_kv_is_view(k, v) && (k->type != CLATTN_TYPE_I8 || same_place(k_scale, v_scale, 3));
+}
+
+// New rows go to a cache whose values are a view of its keys.
+bool cla_kv_is_latent_cache(const clattn_kv *kv) {
+    return cla_kv_appends(kv) && kv->k.buffer && is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale);
+}
+
+// Whether a value is the first numbers of its key's row, as in latent attention, in the past, too.
+bool cla_kv_is_shared(const clattn_kv *kv) {
+    return is_shared(&kv->k, &kv->v, &kv->k_scale, &kv->v_scale) &&
+           (!cla_kv_has_past(kv) ||
+            is_shared(&kv->past_k, &kv->past_v, &kv->past_k_scale, &kv->past_v_scale));
+}
+
+bool cla_ragged_on_device(const clattn_attention_params *p) {
+    return cla_tensor_given(&p->cu_seqlens_q_device) || cla_tensor_given(&p->kv.cu_seqlens_kv_device) ||
+           cla_tensor_given(&p->kv.kv_lengths_device);
+}
+
+bool cla_ragged_packs_keys(const clattn_attention_params *p) {
+    return p->kv.cu_seqlens_kv || cla_tensor_given(&p->kv.cu_seqlens_kv_device);
+}
+
+bool cla_ragged_given(const clattn_attention_params *p) {
+    return p->cu_seqlens_q || p->kv.cu_seqlens_kv || cla_ragged_on_device(p);
+}
+
+int64_t cla_ragged_sequences(const clattn_attention_params *p) {
+    return cla_ragged_given(p) ? p->sequences : p->q.shape[0];
+}
+
+int cla_score_flags(const clattn_score *s) {
+    return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
+           (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
+           (cla_tensor_given(&s->block_mask) ? ARGS_BLOCKS : 0) | (s->score_mod ? ARGS_SCORE_MOD : 0) |
+           (s->mask_mod ? ARGS_MASK_MOD : 0) |
+           (s->sinks || cla_tensor_given(&s->sinks_device) ? ARGS_SINK : 0) |
+           (s->head_scales ? ARGS_HEAD_SCALES : 0) |
+           (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
+}
+
+// Left and right bound of the keys a row sees around its position, -1: none; causality is a right bound of 0.
+int cla_score_left(const clattn_score *s) {
+    return s->window ? s->window_left : -1;
+}
+
+int cla_score_right(const clattn_score *s) {
+    return s->causal ? 0 : s->window ? s->window_right : -1;
+}
+
+int cla_score_band(const clattn_score *s) {
+    const int64_t left = cla_score_left(s), right = cla_score_right(s), band = left + right + 1;
+    return left < 0 || right < 0 ? 0 : (int)(band < INT_MAX ? band : INT_MAX);
+}

@@ -1,0 +1,27 @@
+// kv.h: keys and values of a call: their checks, what kernels see of them, and their buffers as arguments (kv.c); new rows, which
+// go to the caches before anything else (kv_append.c).
+#ifndef CLATTN_ATTENTION_KV_KV_H
+#define CLATTN_ATTENTION_KV_KV_H
+#include "attention/call/call.h"
+
+clattn_status cla_kv_check_unbuilt(clattn_context *context, const clattn_attention_params *p, bool turned);
+clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const int64_t q[4], int64_t items,
+                           bool planning);
+clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,
+                                 const tensor_rule *rule);
+void cla_kv_fill(call *c);
+void cla_kv_views(const call *c, call_views *v);
+// Arguments of a launch in the order of kv.clh.
+void cla_kv_key_arguments(const call *c, launch *l);
+void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones
+void cla_kv_place_arguments(const call *c, launch *l);
+
+// New rows: their checks, what the launch needs, its table, which is borrowed before the first command, and the launch. Nothing
+// where there are none.
+clattn_status cla_kv_check_new(call *c, bool planning);
+void cla_kv_fill_new(call *c);
+clattn_status cla_kv_append_prepare(const call *c);
+double cla_kv_append_flops(const call *c);
+clattn_status cla_kv_append_table(call *c, chain *steps);
+clattn_status cla_kv_append_enqueue(call *c, chain *steps);
+#endif
