@@ -50,8 +50,8 @@ struct clattn_context {
     bool no_measurements, measure_again;
     unsigned engines;          // CLATTN_ENGINE_...: asked for, and granted by the system
     atomic_bool large_buffers; // a call had one that is larger than the device said and than 32 bits count
-    atomic_bool large_refused; // its compiler takes no option for them (program_build.c)
-    atomic_bool binaries_told; // why its driver is asked for none (program_build.c)
+    atomic_bool large_refused; // its compiler takes no option for them (program.c)
+    atomic_bool binaries_told; // why its driver is asked for none (program.c)
     char *clblast_path;        // the caller's; NULL: where the module is looked for
     _Atomic(const struct clblast_calls *)
         clblast;       // layer/projection/clblast_module.h; NULL: nobody looked yet

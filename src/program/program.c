@@ -1,11 +1,234 @@
-// program.c: the programs of a context: found by their spec, or built by the thread that asks first.
+// program.c: the programs of a context: found by their spec, or built by the thread that asks first, through the driver's
+// compiler or from the cache of binaries. The key of an entry is everything that could change the binary: source, inserted text,
+// options, device, CPU model, driver, platform and library version. What the cache returns was checked by digest; a binary that
+// the driver then refuses is rebuilt. No lock is held while one is built: the driver may take seconds.
 #include "program/program.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "base/host.h"
-#include "program/program_build.h"
+#include "base/identity.h"
+#include "base/sha256.h"
 #include "base/text.h"
+#include "device/defects.h"
+
+#define MAX_OPTIONS 1024
+
+// Intel's GPUs make larger buffers than they say where the caller asks for it (CL_MEM_ALLOW_UNRESTRICTED_SIZE_INTEL), and their
+// compiler counts what lies in a buffer in 32 bits without this option. No extension tells of it: other compilers refuse it,
+// or take it for nothing.
+#define LARGE_OPTION " -cl-intel-greater-than-4GB-buffer-required"
+
+static void add_text(sha256_state *h, const char *text) {
+    cla_sha256_add(h, text, strlen(text) + 1);
+}
+
+static void cache_key(const clattn_context *c, const program_spec *spec, const char *options,
+                      uint8_t key[32]) {
+    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
+    sha256_state h;
+    cla_sha256_begin(&h);
+    cla_sha256_add(&h, source->text, source->bytes);
+    add_text(&h, source->name);
+    add_text(&h, spec->inserted ? spec->inserted : "");
+    add_text(&h, options);
+    cla_identity_add(&h, &c->capabilities, c->cpu_model, CLATTN_VERSION_STRING);
+    cla_sha256_end(&h, key);
+}
+
+// The build log, which may be long, whole; which cla_host_release takes back; NULL where there is none.
+static char *build_log(const clattn_context *c, cl_program built) {
+    size_t bytes = 0;
+    if (clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, 0, NULL, &bytes) != CL_SUCCESS ||
+        bytes < 2)
+        return NULL;
+    char *text = cla_host_take_zeroed(&c->host, bytes + 1, 1);
+    if (text &&
+        clGetProgramBuildInfo(built, c->device, CL_PROGRAM_BUILD_LOG, bytes, text, NULL) == CL_SUCCESS)
+        return text;
+    cla_host_release(&c->host, text);
+    return NULL;
+}
+
+// Where the log speaks of a line of the inserted text, under the name that its #line gives: "name:1:9: ...". NULL: nowhere.
+static const char *log_of_inserted(const char *log, const char *inserted) {
+    static const char mark[] = "#line 1 \"";
+    for (const char *at = strstr(inserted, mark); at; at = strstr(at, mark)) {
+        at += sizeof mark - 1;
+        const int length = (int)strcspn(at, "\"");
+        for (const char *line = strstr(log, ":"); line; line = strstr(line + 1, ":"))
+            if (line - log >= length && !strncmp(line - length, at, (size_t)length) && line[1] >= '0' &&
+                line[1] <= '9')
+                return line - length;
+    }
+    return NULL;
+}
+
+static clattn_status refuse_source(clattn_context *c, const program_spec *spec, cl_program built, cl_int code,
+                                   const char *options) {
+    const char *name = clattn_kernel_sources[spec->id].name;
+    char *log = build_log(c, built);
+    const char *line = log && spec->inserted ? log_of_inserted(log, spec->inserted) : NULL;
+    if (log && c->log.fn) c->log.fn(c->log.user, CLATTN_LOG_ERROR, log);
+    clReleaseProgram(built);
+    clattn_status status;
+    if (cla_opencl_is_of_device(code))
+        status = cla_context_fail_opencl(c, code, "clBuildProgram");
+    else if (line)
+        status = cla_context_fail(c, CLATTN_BUILD_FAILED, "%.*s", (int)strcspn(line, "\n"), line);
+    else
+        status = cla_context_fail(
+            c, CLATTN_BUILD_FAILED,
+            "kernel %s: the driver's compiler refused it: OpenCL error %d (%s), options %s; its log went "
+            "to the log callback",
+            name, (int)code, cla_opencl_error_name(code), options);
+    cla_host_release(&c->host, log);
+    return status;
+}
+
+// The program from the cache, built; NULL on any miss.
+static cl_program load_binary(clattn_context *c, const uint8_t key[32], const char *options) {
+    unsigned char *bytes = NULL;
+    size_t count = 0;
+    if (!cla_cache_load(c->cache, key, &bytes, &count)) return NULL;
+    cl_int each = CL_SUCCESS, code = CL_SUCCESS;
+    const unsigned char *binary = bytes;
+    cl_program built = clCreateProgramWithBinary(c->opencl, 1, &c->device, &count, &binary, &each, &code);
+    cla_host_release(&c->host, bytes);
+    if (built && code == CL_SUCCESS && each == CL_SUCCESS &&
+        clBuildProgram(built, 1, &c->device, options, NULL, NULL) == CL_SUCCESS)
+        return built;
+    if (built) clReleaseProgram(built);
+    return NULL;
+}
+
+// Some drivers must not be asked; told once a context.
+static bool may_ask(clattn_context *c) {
+    const char *why = cla_defect_of_binaries(c->capabilities.platform);
+    if (why && !atomic_exchange(&c->binaries_told, true))
+        cla_log_send(&c->log, CLATTN_LOG_INFO, "cache: compiled kernels are not kept: %s", why);
+    return !why;
+}
+
+// Keep the binary of this context's device; a program may hold one for each device of the caller's context.
+static void store(clattn_context *c, cl_program built, const uint8_t key[32]) {
+    cl_uint devices = 0;
+    if (!c->cache || !may_ask(c) ||
+        clGetProgramInfo(built, CL_PROGRAM_NUM_DEVICES, sizeof devices, &devices, NULL) != CL_SUCCESS ||
+        !devices)
+        return;
+    cl_device_id *ids = cla_host_take_zeroed(&c->host, devices, sizeof *ids);
+    size_t *sizes = cla_host_take_zeroed(&c->host, devices, sizeof *sizes);
+    unsigned char **binaries = cla_host_take_zeroed(&c->host, devices, sizeof *binaries);
+    cl_uint mine = devices;
+    if (ids && sizes && binaries &&
+        clGetProgramInfo(built, CL_PROGRAM_DEVICES, devices * sizeof *ids, ids, NULL) == CL_SUCCESS &&
+        clGetProgramInfo(built, CL_PROGRAM_BINARY_SIZES, devices * sizeof *sizes, sizes, NULL) == CL_SUCCESS)
+        for (cl_uint i = 0; i < devices; i++)
+            if (ids[i] == c->device) mine = i;
+    // A NULL entry asks for no binary of that device.
+    if (mine < devices && sizes[mine] && (binaries[mine] = cla_host_take(&c->host, sizes[mine])) &&
+        clGetProgramInfo(built, CL_PROGRAM_BINARIES, devices * sizeof *binaries, binaries, NULL) ==
+            CL_SUCCESS)
+        cla_cache_store(c->cache, key, binaries[mine], sizes[mine]);
+    if (binaries && mine < devices) cla_host_release(&c->host, binaries[mine]);
+    cla_host_release(&c->host, binaries);
+    cla_host_release(&c->host, sizes);
+    cla_host_release(&c->host, ids);
+}
+
+// Bytes of a source before PROGRAM_INSERTED, or 0 where it has none: what is inserted then stands in front.
+static size_t bytes_before_mark(const struct kernel_source *source) {
+    const size_t length = strlen(PROGRAM_INSERTED);
+    for (size_t at = 0; at + length <= source->bytes; at++)
+        if (source->text[at] == PROGRAM_INSERTED[0] && !memcmp(source->text + at, PROGRAM_INSERTED, length))
+            return at;
+    return 0;
+}
+
+// The driver's compiler on the source; *built is NULL where there is not even a program.
+static cl_int compile(clattn_context *c, const program_spec *spec, const char *options, cl_program *built) {
+    const struct kernel_source *source = &clattn_kernel_sources[spec->id];
+    const char *text = (const char *)source->text;
+    const size_t before = spec->inserted ? bytes_before_mark(source) : 0;
+    const char *texts[] = {text, spec->inserted ? spec->inserted : "", text + before};
+    const size_t sizes[] = {before, strlen(texts[1]), source->bytes - before};
+    const int first = before ? 0 : spec->inserted ? 1 : 2; // a text of no bytes is taken to end with a zero
+    cl_int code = CL_SUCCESS;
+    *built = clCreateProgramWithSource(c->opencl, (cl_uint)(3 - first), texts + first, sizes + first, &code);
+    return *built ? clBuildProgram(*built, 1, &c->device, options, NULL, NULL) : code;
+}
+
+static clattn_status build_source(clattn_context *c, const program_spec *spec, const char *options,
+                                  cl_program *result) {
+    char plain[MAX_OPTIONS + sizeof PROGRAM_PLAIN + 8];
+    cl_program built = NULL;
+    cl_int code = compile(c, spec, options, &built);
+    if (built && code != CL_SUCCESS && !cla_opencl_is_of_device(code) && spec->inserted &&
+        strstr(spec->inserted, PROGRAM_PLAIN)) {
+        clReleaseProgram(built);
+        cla_log_send(&c->log, CLATTN_LOG_INFO,
+                     "kernel %s: the compiler refuses vectors of an expression: lane by lane",
+                     clattn_kernel_sources[spec->id].name);
+        snprintf(plain, sizeof plain, "%s -D" PROGRAM_PLAIN "=1", options);
+        code = compile(c, spec, plain, &built);
+    }
+    if (!built) return cla_context_fail_opencl(c, code, "clCreateProgramWithSource");
+    if (code == CL_SUCCESS) {
+        *result = built;
+        return CLATTN_OK;
+    }
+    return refuse_source(c, spec, built, code, options);
+}
+
+// Whether the compiler takes the option: asked with a kernel of nothing, so that no refusal of a real one is told.
+static bool takes_large(clattn_context *c) {
+    static const char text[] = "__kernel void nothing(__global int *x) { x[0] = 0; }";
+    const char *const texts[] = {text};
+    if (atomic_load(&c->large_refused)) return false;
+    cl_program built = clCreateProgramWithSource(c->opencl, 1, (const char **)texts, NULL, NULL);
+    if (!built) return false;
+    const cl_int code = clBuildProgram(built, 1, &c->device, PROGRAM_OPTIONS LARGE_OPTION, NULL, NULL);
+    clReleaseProgram(built);
+    if (code != CL_SUCCESS) atomic_store(&c->large_refused, true);
+    return code == CL_SUCCESS;
+}
+
+// What the compiled kernel allows and takes.
+static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kernel) {
+    cl_int code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE,
+                                           sizeof p->group_limit, &p->group_limit, NULL);
+    if (code == CL_SUCCESS)
+        code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_PRIVATE_MEM_SIZE,
+                                        sizeof p->private_bytes, &p->private_bytes, NULL);
+    return code == CL_SUCCESS ? CLATTN_OK : cla_context_fail_opencl(c, code, "clGetKernelWorkGroupInfo");
+}
+
+static clattn_status build(clattn_context *c, program *p, bool *cached, uint64_t *time_ns) {
+    char options[MAX_OPTIONS];
+    const char *name = clattn_kernel_sources[p->spec.id].name;
+    const int used =
+        snprintf(options, sizeof options, "%s%s -w ", p->spec.options ? p->spec.options : PROGRAM_OPTIONS,
+                 p->spec.large && takes_large(c) ? LARGE_OPTION : "");
+    if (used < 0 || (size_t)used >= sizeof options ||
+        !cla_knobs_print(&p->spec.knobs, options + used, sizeof options - (size_t)used))
+        return cla_context_fail(c, CLATTN_BUILD_FAILED, "kernel %s: its options do not fit", name);
+    cache_key(c, &p->spec, options, p->key);
+    const uint64_t start = cla_os_time_ns();
+    p->program = load_binary(c, p->key, options);
+    *cached = p->program != NULL;
+    if (!*cached) TRY(build_source(c, &p->spec, options, &p->program));
+    cl_int code = CL_SUCCESS;
+    cl_kernel kernel = clCreateKernel(p->program, name, &code);
+    if (!kernel) return cla_context_fail_opencl(c, code, "clCreateKernel");
+    cla_program_give_kernel(p, kernel);
+    TRY(ask_compiled(c, p, kernel));
+    *time_ns = cla_os_time_ns() - start;
+    cla_log_send(&c->log, CLATTN_LOG_INFO, "kernel %s %s in %.1f ms: %s", name, *cached ? "loaded" : "built",
+                 (double)*time_ns / 1e6, options);
+    return CLATTN_OK;
+}
 
 static void program_release(const clattn_context *c, program *p) {
     while (p->idle_count > 0) clReleaseKernel(p->idle[--p->idle_count]);
@@ -54,7 +277,7 @@ static void take_off_list(clattn_context *c, const program *gone) {
 static clattn_status build_listed(clattn_context *c, program *p) {
     bool cached = false;
     uint64_t time_ns = 0;
-    const clattn_status status = cla_program_build(c, p, &cached, &time_ns);
+    const clattn_status status = build(c, p, &cached, &time_ns);
     cla_os_mutex_lock(&c->program_lock);
     p->building = false;
     p->unsaved = status == CLATTN_OK && !cached;
@@ -148,8 +371,7 @@ void cla_mods_end(clattn_context *c, unsigned epoch) {
 void clattn_context_save_kernels(clattn_context *context) {
     if (!context) return;
     const unsigned begun = cla_mods_begin(context);
-    for (program *p = take_unsaved(context); p; p = take_unsaved(context))
-        cla_program_store(context, p->program, p->key);
+    for (program *p = take_unsaved(context); p; p = take_unsaved(context)) store(context, p->program, p->key);
     cla_mods_end(context, begun);
 }
 
@@ -173,7 +395,7 @@ void cla_programs_release_taken(clattn_context *context, program *taken) {
     while (taken) {
         program *p = taken;
         taken = p->next;
-        if (p->unsaved) cla_program_store(context, p->program, p->key);
+        if (p->unsaved) store(context, p->program, p->key);
         cla_pace_forget(context, &p->rate);
         program_release(context, p);
     }
