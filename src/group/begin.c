@@ -3,7 +3,7 @@
 
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
-#include "group/group.h"
+#include "group/piece.h"
 
 #define FEW_ROWS 8 // what decodes has a rate of its own
 

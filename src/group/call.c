@@ -5,7 +5,7 @@
 
 #include "base/host.h"
 #include "attention/call/forms.h"
-#include "group/group.h"
+#include "group/piece.h"
 
 #define FIRST_PART 0.125   // of a call's work is dealt evenly where rates are not known
 #define OVERLAP_BYTES 16e6 // a share of more is cut, so that it is copied while it is computed

@@ -3,7 +3,7 @@
 // never start what waits for a command that failed. A member that fails is drained, so that nothing writes to host memory any more.
 
 #include "base/host.h"
-#include "group/group.h"
+#include "group/piece.h"
 
 clattn_status cla_run_open(group_member *m) {
     for (int n = 0; n < GROUP_SLOTS; n++) {
@@ -28,26 +28,6 @@ void cla_run_close(group_member *m) {
         if (m->queue[n]) clReleaseCommandQueue(m->queue[n]);
         m->queue[n] = NULL;
     }
-}
-
-static void release_events(piece *p) {
-    for (int n = 0; n < p->event_count; n++) clReleaseEvent(p->events[n]);
-    p->event_count = 0;
-}
-
-void cla_piece_forget(piece *p) {
-    release_events(p);
-    cla_host_release(p->host, p->arrays);
-    cla_host_release(p->host, p->out);
-    cla_host_release(p->host, p->lse);
-    cla_host_release(p->host, p->staging);
-    p->arrays = NULL, p->out = p->lse = NULL, p->staging = NULL;
-}
-
-void cla_piece_free(piece *p) {
-    if (!p) return;
-    cla_piece_forget(p);
-    cla_host_release(p->host, p);
 }
 
 static void stop(group_member *m, clattn_status status) {
@@ -186,7 +166,7 @@ static bool tell(group_call *c, const piece *p) {
 static clattn_status collect(group_call *c, group_member *m, piece *p) {
     TRY(wait_for(m, p));
     keep_times(m, p);
-    release_events(p);
+    cla_piece_release_events(p);
     p->done = true;
     m->share.share += p->work / c->work;
     m->share.bytes_in += p->bytes_in, m->share.bytes_out += p->bytes_out;
@@ -227,7 +207,7 @@ clattn_status cla_run_pieces(group_call *c) {
             goes_on = tell(c, c->pieces[n]);
     }
     for (int n = 0; n < c->count; n++)
-        if (!c->pieces[n]->done) release_events(c->pieces[n]);
+        if (!c->pieces[n]->done) cla_piece_release_events(c->pieces[n]);
     return goes_on ? CLATTN_OK
                    : cla_group_fail(c->group, CLATTN_CANCELLED, "group: cancelled by the caller's progress");
 }

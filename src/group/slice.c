@@ -5,7 +5,7 @@
 #include "attention/call/forms.h"
 #include "attention/call/seen.h"
 #include "base/host.h"
-#include "group/group.h"
+#include "group/piece.h"
 
 // What the last axes of a view count: b items, h query heads, g key/value heads, i rows, j keys, I and J blocks of a block mask.
 // Axes of '.', and those that are of one element where the call has more, are whole in every piece.
@@ -341,4 +341,24 @@ void cla_slice_store_all(const group_call *c) {
         if (!p->partial) unpack(p);
         if (p->merged) store(c, p);
     }
+}
+
+void cla_piece_release_events(piece *p) {
+    for (int n = 0; n < p->event_count; n++) clReleaseEvent(p->events[n]);
+    p->event_count = 0;
+}
+
+void cla_piece_forget(piece *p) {
+    cla_piece_release_events(p);
+    cla_host_release(p->host, p->arrays);
+    cla_host_release(p->host, p->out);
+    cla_host_release(p->host, p->lse);
+    cla_host_release(p->host, p->staging);
+    p->arrays = NULL, p->out = p->lse = NULL, p->staging = NULL;
+}
+
+void cla_piece_free(piece *p) {
+    if (!p) return;
+    cla_piece_forget(p);
+    cla_host_release(p->host, p);
 }
