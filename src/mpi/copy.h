@@ -1,7 +1,7 @@
 // copy.h: rows of a view to dense host memory and back, whatever the view's strides.
 #ifndef CLATTN_MPI_COPY_H
 #define CLATTN_MPI_COPY_H
-#include "mpi/job.h"
+#include "mpi/local.h"
 
 // Enqueue, on `queue`, copies between all of view [B, H, n, D] (or [B, H, n]) and dense host memory [B, H, n, D] of its type.
 clattn_status cla_mpi_read(clattn_mpi *w, cl_command_queue queue, const clattn_tensor *view, void *host);

@@ -30,6 +30,7 @@ typedef struct call_words {
 #undef FIELD
     int64_t n_q, n_kv, q_segments, kv_segments, largest;
 } call_words;
+_Static_assert(sizeof(call_words) <= WORLD_CALL_BYTES, "the world has room for the first exchange");
 
 static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, call_words *c) {
     *c = (call_words){.operation = decode};
@@ -189,10 +190,6 @@ static clattn_status check_lengths(job *j) {
                                 "lengths: of batch item %lld: at most Nq = %lld and Nkv = %lld", (long long)b,
                                 (long long)j->n_q, (long long)j->n_kv);
     return CLATTN_OK;
-}
-
-size_t cla_mpi_call_bytes(void) {
-    return sizeof(call_words);
 }
 
 clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode, job *j) {

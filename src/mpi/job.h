@@ -1,5 +1,5 @@
-// job.h: one shared call after its first exchange: what all ranks have, as every rank knows it, and the local calls that it is made
-// of: some query rows and some keys, whose positions are those of the whole. Leaves out how keys travel.
+// job.h: one shared call after its first exchange: what all ranks have, as every rank knows it. Leaves out the local calls that it is
+// made of (local.h) and how keys travel.
 #ifndef CLATTN_MPI_JOB_H
 #define CLATTN_MPI_JOB_H
 #include "mpi/world.h"
@@ -44,27 +44,5 @@ clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p,
 // Of what all ranks must have alike in host arrays and texts.
 uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p);
 
-// Rows and keys of one local call, and the tensors that hold them.
-typedef struct local_call {
-    span q, k;
-    clattn_tensor keys, values, key_scales, value_scales, out, lse;
-    int64_t first_head, heads; // of the whole: of all-to-all alone some
-    bool sinks;                // they are one key more, which is this call's
-    int mods;                  // its row of numbers; -1: none
-} local_call;
-
-// Whether any row of q sees any key of k, by causality, window and lengths.
-bool cla_mpi_sees(const job *j, const span *q, const span *k);
-// The call; `arrays` [3 * B] is of what the call points to.
-void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays);
-
-// mods.c: texts in which names are of the whole. Rows of numbers are added before cla_mpi_mods_upload.
-clattn_status cla_mpi_mods_open(job *j, int most);
-int cla_mpi_mods_add(job *j, const span *q, const span *k, int64_t first_head); // its row; -1: no mods
-clattn_status cla_mpi_mods_upload(job *j);
-clattn_tensor cla_mpi_mods_view(const job *j, int row);
-
-// Elements of views: rows [first, first + count) of axis 2.
-clattn_tensor cla_mpi_rows_of(clattn_tensor t, int64_t first, int64_t count);
 bool cla_mpi_given(const clattn_tensor *t);
 #endif

@@ -1,6 +1,6 @@
 // local.c: what one local call sees, and its arguments: positions and lengths are told by offsets and lengths of the part, since
 // only the difference of a row's position and a key's matters to them.
-#include "mpi/job.h"
+#include "mpi/local.h"
 
 static int64_t clamp(int64_t x, int64_t most) {
     return x < 0 ? 0 : x > most ? most : x;

@@ -3,7 +3,7 @@
 // it is compiled once.
 //   j -> (j+bufferN(0))   i likewise   row -> (row+bufferN(1))   h -> (h+bufferN(2))
 //   q_length -> bufferN(3+b)   kv_length -> bufferN(3+B+b)
-#include "mpi/job.h"
+#include "mpi/local.h"
 
 #include <ctype.h>
 #include <stdio.h>

@@ -163,7 +163,7 @@ static clattn_mpi *open_world(const clattn_mpi_params *p, MPI_Comm comm) {
     MPI_Comm_rank(w->comm, &w->rank);
     MPI_Comm_size(w->comm, &w->ranks);
     w->words = cla_mpi_zeroed(w, (size_t)w->ranks, sizeof *w->words);
-    w->calls = cla_mpi_zeroed(w, (size_t)w->ranks, cla_mpi_call_bytes());
+    w->calls = cla_mpi_zeroed(w, (size_t)w->ranks, WORLD_CALL_BYTES);
     w->link_bytes = p->link_bytes_per_second, w->link_seconds = p->link_seconds;
     w->flops = p->flops_per_second, w->call_seconds = p->call_seconds;
     return w;

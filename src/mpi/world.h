@@ -45,7 +45,7 @@ clattn_status cla_mpi_agree(clattn_mpi *w, clattn_status mine);
 // The first that is not OK of words that were exchanged.
 clattn_status cla_mpi_first_failed(clattn_mpi *w, const world_word *words, size_t stride);
 
-size_t cla_mpi_call_bytes(void); // job.c: of one rank in `calls`
+#define WORLD_CALL_BYTES 512 // of one rank in `calls`
 // A device buffer; NULL for no bytes.
 clattn_status cla_mpi_buffer(clattn_mpi *w, size_t bytes, cl_mem *buffer);
 void cla_mpi_release(cl_mem *buffer);
