@@ -1,6 +1,6 @@
 // linear_plan.c: the planner's choice for one projection: who computes it, and why. The shape of the work is its family's.
 #include "args/args.h"
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 
 // A device without lanes never gets the lanes kernels by default, and one that is no CPU not even by a row: the tiles that are
 // those kernels' own would be spilled for each of thousands of work-items.

@@ -77,35 +77,4 @@ unfused_chunk cla_unfused_chunk(const problem *p);
 // Whether its scores lie in the caller's weights.
 bool cla_unfused_in_weights(const problem *p);
 
-// A projection of `rows` rows: the kernel and its knobs, or false where CLBlast is the choice; when `forced`, always
-// true. The caller's rows decide; then what was measured on the device; then what the library prefers: its rows on CPUs,
-// elsewhere CLBlast for float32 weights and many rows alone. RoPE is fused where the knob `rope` says so: where heads
-// have an even size and, in linear_lanes, fit whole into a tile.
-typedef struct linear_problem {
-    clattn_type type_x, type_w, type_y, type_bias;
-    int64_t rows, columns, reduction;
-    int rope_head; // the head size, where RoPE should turn the heads of the result; 0: no RoPE
-    bool rope_interleaved;
-    bool split;  // float32 may be split into terms (CLATTN_PRECISION_SPLIT)
-    bool packed; // the weights are there packed, too
-    // Elements to which the rows of x (and the heads that it is made of) and those of W are aligned: a power of two.
-    int align_x, align_w;
-} linear_problem;
-
-typedef struct linear_choice {
-    enum kernel_id id;
-    knobs knobs;
-    int column_tile; // columns of a work-group
-    int row_tile;    // rows of a work-group; 0: all of them, few
-    int work_group;  // work-items of a group; 0: one
-    size_t local_bytes;
-} linear_choice;
-
-// Whether a measurement can change that: no row of the caller's decides, and a kernel and CLBlast both come into question.
-bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p);
-bool cla_variant_choose_linear(const plan_input *in, const linear_problem *p, bool forced,
-                               linear_choice *choice);
-// Why it was chosen, and which measurement stands for a kernel: PLAN_FEW_ROWS or PLAN_MANY_ROWS.
-const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p, bool native);
-int cla_variant_linear_measure(enum kernel_id id);
 #endif

@@ -4,6 +4,7 @@
 #define CLATTN_LAYER_PROJECTION_LINEAR_H
 #include "attention/call/call.h"
 #include "layer/projection/clblast.h"
+#include "plan/linear_plan.h"
 #include "args/linear_args.h"
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is

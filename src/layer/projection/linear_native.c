@@ -6,7 +6,7 @@
 #include "launch/entry.h"
 #include "layer/projection/linear.h"
 #include "args/linear_args.h"
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 #include "plan/planner.h"
 
 #define MANY_ROWS 4096 // of calls for which weights are worth packing

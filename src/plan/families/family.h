@@ -4,7 +4,7 @@
 #define CLATTN_PLAN_FAMILIES_FAMILY_H
 #include "program/kernels.h"
 #include "program/knobs.h"
-#include "plan/variant.h"
+#include "plan/linear_plan.h"
 
 // What a family can do beyond out and log-sum-exp; `lacks` in families.c says what it lacks.
 #define CAN_WEIGHTS 1      // returns attention weights, as float32
@@ -96,17 +96,6 @@ const char *cla_family_tile_refusal(const knobs *k);
 
 // Work-items of a group of this kernel: what the device allows, or the compiled kernel, where that is known.
 uint64_t cla_family_group_limit(const plan_input *in, enum kernel_id id);
-
-// Whether the device holds any tile of linear_tiles; linear_rows runs everywhere.
-bool cla_family_linear_tiles_fit(const plan_input *in);
-
-// Whether x86's bfloat16 dot product may compute a projection of many rows, and whether it was proven and is the faster engine.
-bool cla_family_linear_dot_can(const plan_input *in, const linear_problem *p);
-bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p);
-// Whether tiles of a matrix engine can compute this projection, on the emulation at least; and whether the device's own, which
-// it proved, promises to be the fastest.
-bool cla_family_linear_matrix_can(const plan_input *in, const linear_problem *p);
-bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p);
 
 // Whether a part of a row's knobs fits: 0 leaves the default, which fits.
 bool cla_family_divides(int part, int whole);

@@ -1,5 +1,5 @@
 // family_linear_few_lanes.c: a projection of few rows, bound by reading W once.
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 
 #define SHARED_ROWS 8 // from here on W is in the first-level cache for most of its rows' products
 

@@ -2,7 +2,7 @@
 // device proved an engine whose rate promises a shorter time than multiply-adds; where a row of the caller's names the
 // kernel, on any CPU, if need be on the emulation.
 #include "args/linear_args.h"
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 
 #define FEWEST_ROWS 32           // fewer read W for a product that hides nothing of it
 #define FEWEST_ROWS_UNPACKED 128 // that pay for packing W with each call

@@ -1,5 +1,5 @@
 // family_linear_rows.c: a projection of few rows on devices whose work-items are lanes of their own, bound by reading W once.
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 
 #define COLUMNS 4           // of a work-item
 #define PIECE 8             // elements of the reduction that a work-item reads at once

@@ -1,6 +1,6 @@
 // family_linear_tiles.c: a projection of many rows on devices whose work-items are lanes of their own: the largest tile that
 // the device holds and that leaves no compute unit without work.
-#include "plan/families/family.h"
+#include "plan/families/family_linear.h"
 
 typedef struct tile_shape {
     int micro_rows, group_rows, group_columns, chunk;

@@ -1,0 +1,16 @@
+// family_linear.h: what a family of projections tells the others, and the plan of one.
+#ifndef CLATTN_PLAN_FAMILIES_FAMILY_LINEAR_H
+#define CLATTN_PLAN_FAMILIES_FAMILY_LINEAR_H
+#include "plan/families/family.h"
+
+// Whether the device holds any tile of linear_tiles; linear_rows runs everywhere.
+bool cla_family_linear_tiles_fit(const plan_input *in);
+
+// Whether x86's bfloat16 dot product may compute a projection of many rows, and whether it was proven and is the faster engine.
+bool cla_family_linear_dot_can(const plan_input *in, const linear_problem *p);
+bool cla_family_linear_dot_wins(const plan_input *in, const linear_problem *p);
+// Whether tiles of a matrix engine can compute this projection, on the emulation at least; and whether the device's own, which
+// it proved, promises to be the fastest.
+bool cla_family_linear_matrix_can(const plan_input *in, const linear_problem *p);
+bool cla_family_linear_matrix_wins(const plan_input *in, const linear_problem *p);
+#endif
