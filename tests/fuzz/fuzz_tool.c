@@ -12,8 +12,8 @@
 extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
 int clattn_main(int argc,
                 char **argv); /* main.c's main, which then leaves stdout open, by the compiler's -D */
-int __wrap_session_open(session *s, const char *command, const common_options *o);
-int __wrap_session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
+int __wrap_session_open(session *s, const common_options *o);
+int __wrap_session_open_rows(session *s, const common_options *o, const char *rows);
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);
 bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
                              size_t error_size);
@@ -23,15 +23,15 @@ bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, 
 int fuzz_sessions;
 volatile unsigned fuzz_written;
 
-int __wrap_session_open(session *s, const char *command, const common_options *o) {
-    (void)s, (void)command, (void)o;
+int __wrap_session_open(session *s, const common_options *o) {
+    (void)s, (void)o;
     fuzz_sessions++;
     return EXIT_FAILED;
 }
 
-int __wrap_session_open_rows(session *s, const char *command, const common_options *o, const char *rows) {
+int __wrap_session_open_rows(session *s, const common_options *o, const char *rows) {
     (void)rows;
-    return __wrap_session_open(s, command, o);
+    return __wrap_session_open(s, o);
 }
 
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count) {

@@ -3,7 +3,7 @@
 #include "support/temporary_folder.h"
 
 #include <check.h>
-#include <stdarg.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -17,49 +17,15 @@
 
 static double gain, noise; // of the row beside what is shipped; of a round, up and down by this
 static int rounds;         // 0: it did not run
-static bool interrupted;
-static char said[512];
 
-// Ratios are the row's time by that of what is shipped.
-void bench_pair_measure(const char *command, const clattn_device *device, const bench_side sides[2],
+// In place of bench_against.c's. Ratios are the row's time by that of what is shipped.
+void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair) {
     double ratios[ROUNDS];
-    (void)command, (void)device, (void)sides, (void)settings;
+    (void)device, (void)sides, (void)settings;
     for (int n = 0; n < rounds; n++) ratios[n] = (1.0 + noise * (n - rounds / 2) / (rounds / 2)) / gain;
     *pair = (bench_pair){.row = {.status = rounds ? BENCH_OK : BENCH_FAIL, .why = "nobody knows"}};
     if (rounds) pair->ratio = compare_ratio_paired(ratios, rounds);
-}
-
-bool interrupt_asked(void) {
-    return interrupted;
-}
-
-const char *tool_cache_dir(const common_options *o, char *buffer, size_t size) {
-    (void)o, (void)buffer, (void)size;
-    return folder;
-}
-
-bool tuned_path(const char *where, const clattn_capabilities *device, char *path, size_t size) {
-    (void)device;
-    return snprintf(path, size, "%s/rows", where) > 0;
-}
-
-const char *tuned_head(const clattn_capabilities *device, char line[TUNED_HEAD]) {
-    (void)device;
-    return strcpy(line, "# head");
-}
-
-void tool_note(const char *command, const char *format, ...) {
-    va_list list;
-    (void)command;
-    va_start(list, format);
-    vsnprintf(said, sizeof said, format, list);
-    va_end(list);
-}
-
-int tool_failed(const char *command, const char *format, ...) {
-    (void)command, (void)format;
-    return EXIT_FAILED;
 }
 
 static const struct {
@@ -88,23 +54,36 @@ START_TEST(only_what_is_faster_for_sure_is_kept) {
 }
 END_TEST
 
+static const char *text_of(const char *name, char text[256]) {
+    FILE *file = fopen(in_folder(name), "rb");
+    ck_assert_msg(file != NULL, "%s is not there", name);
+    text[fread(text, 1, 255, file)] = 0;
+    fclose(file);
+    return text;
+}
+
 START_TEST(rows_in_the_folder) {
-    static tune t;
-    char text[128] = "";
+    static tune t = {.device = {.name = "A (B)", .driver = "1.2"}};
+    char text[256], rows_text[256];
+    const char *path = "tuned-A-B-.txt";
+    t.common.cache_dir = folder;
+    tool_begin("tune");
+    ck_assert(freopen(in_folder("said"), "w", stderr) != NULL);
     tune_keep_row(&t, "flash : # 3 GFLOP/s");
     ck_assert_int_eq(tune_keep(&t), -1);
-    FILE *file = fopen(in_folder("rows"), "rb");
-    ck_assert(file != NULL);
-    text[fread(text, 1, sizeof text - 1, file)] = 0;
-    fclose(file);
-    ck_assert_str_eq(text, "# head\nflash : # 3 GFLOP/s\n");
-    ck_assert(strstr(said, "1 rows are kept"));
+    snprintf(rows_text, sizeof rows_text, "# A (B), 1.2, clattn %s\nflash : # 3 GFLOP/s\n", clattn_version());
+    ck_assert_str_eq(text_of(path, text), rows_text);
+    fflush(stderr);
+    ck_assert_msg(strstr(text_of("said", text), "clattn tune: 1 rows are kept in "), "%s", text);
     // Interrupted before anything was found nothing is known; else what an earlier run kept goes.
-    t.kept_count = 0, interrupted = true;
-    ck_assert(tune_keep(&t) == -1 && access(in_folder("rows"), F_OK) == 0);
-    interrupted = false;
-    ck_assert(tune_keep(&t) == -1 && access(in_folder("rows"), F_OK) != 0);
-    ck_assert(strstr(said, "none is kept, and those of an earlier run are gone"));
+    t.kept_count = 0;
+    interrupt_catch();
+    raise(SIGINT);
+    ck_assert(tune_keep(&t) == -1 && access(in_folder(path), F_OK) == 0);
+    interrupt_catch();
+    ck_assert(tune_keep(&t) == -1 && access(in_folder(path), F_OK) != 0);
+    fflush(stderr);
+    ck_assert(strstr(text_of("said", text), "none is kept, and those of an earlier run are gone"));
 }
 END_TEST
 

@@ -88,20 +88,18 @@ static const option_row attend_rows[] = {
 
 static int check_options(const attend *a) {
     if (!a->q || !a->k || !a->v || !a->out)
-        return tool_wrong("attend", "--%s FILE is needed; see clattn attend --help",
-                          !a->q   ? "q"
-                          : !a->k ? "k"
-                          : !a->v ? "v"
-                                  : "out");
+        return tool_wrong("--%s FILE is needed; see clattn attend --help", !a->q   ? "q"
+                                                                           : !a->k ? "k"
+                                                                           : !a->v ? "v"
+                                                                                   : "out");
     if (a->dropout_mask && a->several.devices)
-        return tool_wrong("attend", "--dropout-mask: is of one device: not with --devices");
+        return tool_wrong("--dropout-mask: is of one device: not with --devices");
     if (a->scores_at >= 0 && !a->scores)
-        return tool_wrong("attend", "--scores-at: has no effect without --scores FILE");
+        return tool_wrong("--scores-at: has no effect without --scores FILE");
     if (a->dropout_mask && a->score.score.dropout == 0.0f)
-        return tool_wrong("attend", "--dropout-mask: has no effect without --dropout P");
+        return tool_wrong("--dropout-mask: has no effect without --dropout P");
     if (a->kv_type > ATTEND_Q8)
-        return tool_wrong("attend", "--kv-type %s: is not built yet: f32, f16, bf16 or q8",
-                          kv_type_names[a->kv_type]);
+        return tool_wrong("--kv-type %s: is not built yet: f32, f16, bf16 or q8", kv_type_names[a->kv_type]);
     return -1;
 }
 
@@ -110,35 +108,35 @@ static int kv_type(const attend *a) {
 }
 
 int attend_store(attend *a) {
-    int status = tensors_store("attend", "q", &a->q_array, a->dtype);
+    int status = tensors_store("q", &a->q_array, a->dtype);
     // A u2 file holds bf16 by --dtype, whatever it is then stored as.
     if (status < 0 && a->dtype == 2 && a->k_array.type == ARRAY_U16) a->k_array.type = ARRAY_BF16;
     if (status < 0 && a->dtype == 2 && a->v_array.type == ARRAY_U16) a->v_array.type = ARRAY_BF16;
-    if (status < 0) status = tensors_store("attend", "k", &a->k_array, kv_type(a));
-    if (status < 0) status = tensors_store("attend", "v", &a->v_array, kv_type(a));
+    if (status < 0) status = tensors_store("k", &a->k_array, kv_type(a));
+    if (status < 0) status = tensors_store("v", &a->v_array, kv_type(a));
     return status;
 }
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
-    int status = append_options_load("attend", &a->append, a->dtype, a->kv_type == ATTEND_Q8);
-    if (status < 0) status = ragged_options_load("attend", &a->ragged, is_cache ? -1 : k_items);
+    int status = append_options_load(&a->append, a->dtype, a->kv_type == ATTEND_Q8);
+    if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
     const int64_t batch = ragged_options_batch(&a->ragged, items);
-    if (status < 0) status = kv_options_load("attend", &a->kv, batch, kv_type(a), a->dtype == 2);
-    if (status < 0) status = rope_options_check("attend", &a->rope);
-    if (status < 0) status = rope_options_load("attend", &a->rope);
+    if (status < 0) status = kv_options_load(&a->kv, batch, kv_type(a), a->dtype == 2);
+    if (status < 0) status = rope_options_check(&a->rope);
+    if (status < 0) status = rope_options_load(&a->rope);
     a->score.rope = a->rope.rope.layout != CLATTN_ROPE_NONE;
     a->common.mods_unchecked = a->score.mods_unchecked;
-    if (status < 0) status = expect_load("attend", &a->expect, items);
-    return status >= 0 ? status : score_options_load("attend", &a->score, batch, heads);
+    if (status < 0) status = expect_load(&a->expect, items);
+    return status >= 0 ? status : score_options_load(&a->score, batch, heads);
 }
 
 static int load_inputs(attend *a) {
     int status = check_options(a);
     if (status < 0 && a->ranks.wanted) return attend_shared_find(a);
-    if (status < 0) status = tensors_load("attend", "q", a->q, 4, &a->q_array);
-    if (status < 0) status = tensors_load("attend", "k", a->k, 4, &a->k_array);
-    if (status < 0) status = tensors_load("attend", "v", a->v, 4, &a->v_array);
+    if (status < 0) status = tensors_load("q", a->q, 4, &a->q_array);
+    if (status < 0) status = tensors_load("k", a->k, 4, &a->k_array);
+    if (status < 0) status = tensors_load("v", a->v, 4, &a->v_array);
     if (status < 0) status = attend_store(a);
     return status >= 0 ? status
                        : attend_options(a, a->q_array.shape[0], a->q_array.shape[a->bshd ? 2 : 1],
@@ -203,7 +201,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     watch seen;
     int status = attend_upload(a, t);
     if (status < 0) status = attend_outputs(a, t);
-    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     const clattn_attention_params *p = &a->params;
     const uint64_t start = measure_clock_ns();
@@ -220,7 +218,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     if (done != CLATTN_OK) return session_status(s, done);
     if (status < 0) status = save_outputs(a, t);
     if (status >= 0) return status;
-    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    status = expect_check(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     const int told = report_run(s, &plan, report_flops(p), end - ready, ready - start, a->out, &a->expect);
     return status >= 0 ? status : told;
 }
@@ -230,7 +228,7 @@ static int run_several(attend *a, several *all, tensors *t) {
     watch seen;
     int status = attend_upload(a, t);
     if (status < 0) status = attend_outputs(a, t);
-    if (status < 0) status = expect_fits("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
     a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
     const uint64_t start = measure_clock_ns();
@@ -240,7 +238,7 @@ static int run_several(attend *a, several *all, tensors *t) {
     if (done != CLATTN_OK) return session_status(s, done);
     status = save_outputs(a, t);
     if (status >= 0) return status;
-    status = expect_check("attend", &a->expect, &a->out_array, a->bshd ? 1 : 2);
+    status = expect_check(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     const int told = several_report(all, report_flops(&a->params), end - start, a->out, &a->expect);
     return status >= 0 ? status : told;
 }
@@ -248,7 +246,7 @@ static int run_several(attend *a, several *all, tensors *t) {
 // On those of --devices.
 static int open_several(attend *a) {
     several all; // does not move: contexts log to its sessions
-    const int status = several_open(&all, "attend", &a->several, &a->common, false);
+    const int status = several_open(&all, &a->several, &a->common, false);
     if (status >= 0) return status;
     tensors t = {.session = &all.sessions[0], .host = true};
     const int ran = run_several(a, &all, &t);
@@ -260,7 +258,7 @@ static int open_several(attend *a) {
 // On the device; `status` is what the inputs came to, which all ranks hear of.
 static int open_and_run(attend *a, int status) {
     session s = {0};
-    if (status < 0) status = session_open(&s, "attend", &a->common);
+    if (status < 0) status = session_open(&s, &a->common);
     const bool opened = status < 0;
     status = ranks_agree(&a->ranks, status);
     if (!opened) return status;
@@ -305,7 +303,7 @@ int tool_attend(int argc, char **argv) {
         .group_count = sizeof groups / sizeof groups[0]};
     int status = options_parse(&line, argc, argv);
     if (status < 0 && a.ranks.wanted && (a.several.devices || a.several.deal_given))
-        status = tool_wrong("attend", "--devices: beside --mpi each rank has one device: --device");
+        status = tool_wrong("--devices: beside --mpi each rank has one device: --device");
     if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
     const output_file outputs[] = {{"out", a.out},

@@ -20,9 +20,9 @@ static const char *refused(const attend *a) {
 
 static int check(const attend *a) {
     const char *what = refused(a);
-    if (what) return tool_wrong("attend", "%s: is not built for --mpi, whose rows are shared", what);
+    if (what) return tool_wrong("%s: is not built for --mpi, whose rows are shared", what);
     if (ranks_way_is(&a->ranks, "heads"))
-        return tool_wrong("attend", "--mpi-way heads: is of layer; all_to_all shares heads of attention");
+        return tool_wrong("--mpi-way heads: is of layer; all_to_all shares heads of attention");
     return -1;
 }
 
@@ -30,8 +30,7 @@ static int check(const attend *a) {
 static int check_cu(const char *option, const int32_t *cu, int64_t count, int64_t rows) {
     for (int64_t b = 0; b <= count; b++)
         if (cu[b] < (b ? cu[b - 1] : 0) || cu[b] > rows || (b == 0 && cu[b]))
-            return tool_wrong("attend",
-                              "--%s: number %lld is %d: 0 first, none below the last, at most %lld rows",
+            return tool_wrong("--%s: number %lld is %d: 0 first, none below the last, at most %lld rows",
                               option, (long long)b, (int)cu[b], (long long)rows);
     return -1;
 }
@@ -47,7 +46,7 @@ static int find_lengths(attend *a) {
     const bool own = sh->ragged.cu || sh->kv.lengths;
     sh->q_lengths = calloc((size_t)sh->batch + 1, sizeof *sh->q_lengths);
     sh->kv_lengths = calloc((size_t)sh->batch + 1, sizeof *sh->kv_lengths);
-    if (!sh->q_lengths || !sh->kv_lengths) return tool_failed("attend", "no memory");
+    if (!sh->q_lengths || !sh->kv_lengths) return tool_failed("no memory");
     for (int64_t b = 0; b < sh->batch; b++) {
         const int64_t rows = rows_of(sh, b, a->bshd),
                       keys = ranks_keys_past(&sh->keys, b) + ranks_keys_new(&sh->keys, b);
@@ -56,8 +55,8 @@ static int find_lengths(attend *a) {
         if (sh->ragged.cu && sh->q_lengths[b] > rows) sh->q_lengths[b] = (int32_t)rows;
         if (sh->ragged.cu && sh->kv_lengths[b] > keys) sh->kv_lengths[b] = (int32_t)keys;
         if (own && sh->kv_lengths[b] > keys)
-            return tool_wrong("attend", "--kv-lengths: item %lld is %d: its past and new keys are %lld",
-                              (long long)b, (int)sh->kv_lengths[b], (long long)keys);
+            return tool_wrong("--kv-lengths: item %lld is %d: its past and new keys are %lld", (long long)b,
+                              (int)sh->kv_lengths[b], (long long)keys);
     }
     if (!s->q_lengths) free(sh->q_lengths), sh->q_lengths = NULL;
     if (!s->kv_lengths && !sh->kv.lengths) free(sh->kv_lengths), sh->kv_lengths = NULL;
@@ -68,7 +67,7 @@ static int find_parts(attend *a) {
     attend_shared *sh = &a->shared;
     sh->count = sh->ragged.cu ? sh->batch : 1;
     sh->parts = calloc((size_t)sh->count + 1, sizeof *sh->parts);
-    if (!sh->parts) return tool_failed("attend", "no memory");
+    if (!sh->parts) return tool_failed("no memory");
     for (int64_t n = 0; n < sh->count; n++) {
         attend_part *p = &sh->parts[n];
         const int64_t rows = rows_of(sh, n, a->bshd);
@@ -93,7 +92,7 @@ static int check_positions(const char *option, const array *a, int64_t batch, in
     if (!a->data || ((a->shape[a->rank - 2] == 1 || a->shape[a->rank - 2] == batch) &&
                      a->shape[a->rank - 1] == rows && (a->rank == 2 || a->shape[0] == 3)))
         return -1;
-    return tool_wrong("attend", "--%s: has shape %s: [.., 1 or %lld, %lld] is needed", option,
+    return tool_wrong("--%s: has shape %s: [.., 1 or %lld, %lld] is needed", option,
                       array_shape_text(a, shape, sizeof shape), (long long)batch, (long long)rows);
 }
 
@@ -106,7 +105,7 @@ static int find_positions(const attend *a) {
     if (status < 0)
         status = check_positions("k-positions", &a->rope.arrays[1], sh->keys.now[0].whole.shape[0], keys);
     if (status < 0 && a->rope.arrays[0].data && !a->rope.arrays[1].data && !sh->keys.paged && keys != rows)
-        return tool_wrong("attend", "--positions: --k has %lld rows, --q %lld: --k-positions is needed",
+        return tool_wrong("--positions: --k has %lld rows, --q %lld: --k-positions is needed",
                           (long long)keys, (long long)rows);
     return status;
 }
@@ -120,14 +119,14 @@ static int find_map(const attend *a, const char *option, const char *file) {
     if (!file || !sh->ragged.cu) return -1;
     for (int64_t b = 0; b < sh->batch; b++)
         if (ranks_keys_count(&sh->keys, b) > want[3]) want[3] = ranks_keys_count(&sh->keys, b);
-    int status = ranks_find("attend", option, file, -1, &place);
+    int status = ranks_find(option, file, -1, &place);
     if (status >= 0) return status;
     const array *map = &place.whole;
     bool good = map->rank >= 1 && map->rank <= 4;
     for (int n = 1; n <= map->rank && good; n++)
         good = map->shape[map->rank - n] == 1 || map->shape[map->rank - n] == want[4 - n];
     if (!good)
-        status = tool_wrong("attend", "--%s: has shape %s: [%lld, %lld, %lld, %lld] or 1 is needed", option,
+        status = tool_wrong("--%s: has shape %s: [%lld, %lld, %lld, %lld] or 1 is needed", option,
                             array_shape_text(map, shape, sizeof shape), (long long)want[0],
                             (long long)want[1], (long long)want[2], (long long)want[3]);
     load_leave(&place);
@@ -144,7 +143,7 @@ static int find_result(attend *a) {
     sh->whole_lse = (array){.type = ARRAY_F32, .rank = 3};
     sh->whole_lse.shape[0] = sh->whole.shape[0], sh->whole_lse.shape[1] = sh->heads;
     sh->whole_lse.shape[2] = sh->whole.shape[a->bshd ? 1 : 2];
-    return expect_fits("attend", &a->expect, &sh->whole, a->bshd ? 1 : 2);
+    return expect_fits(&a->expect, &sh->whole, a->bshd ? 1 : 2);
 }
 
 int attend_shared_find(attend *a) {
@@ -153,8 +152,8 @@ int attend_shared_find(attend *a) {
     load_place k;
     a->score.maps_later = a->kv.past_later = a->expect.later = true;
     int status = check(a);
-    if (status < 0) status = ranks_find("attend", "q", a->q, 4, &sh->q);
-    if (status < 0) status = ranks_find("attend", "k", a->k, 4, &k);
+    if (status < 0) status = ranks_find("q", a->q, 4, &sh->q);
+    if (status < 0) status = ranks_find("k", a->k, 4, &k);
     if (status >= 0) return status;
     const array *q = &sh->q.whole;
     sh->heads = q->shape[a->bshd ? 2 : 1];
@@ -165,7 +164,7 @@ int attend_shared_find(attend *a) {
     sh->batch = ragged_options_batch(&sh->ragged, q->shape[0]);
     sh->keys.cu = sh->ragged.cu_kv, sh->keys.bshd = a->bshd;
     if (status < 0 && sh->ragged.cu && q->shape[0] != 1)
-        return tool_wrong("attend", "--cu-seqlens: --q has %lld items: 1 is needed, of all sequences",
+        return tool_wrong("--cu-seqlens: --q has %lld items: 1 is needed, of all sequences",
                           (long long)q->shape[0]);
     if (status < 0) status = ranks_keys_find(&sh->keys, files, &sh->kv, sh->batch);
     const int axis = a->bshd ? 1 : 2;
@@ -186,14 +185,13 @@ static int load_part(attend *a, const attend_part *p, int64_t item, int64_t item
     ranks *r = &a->ranks;
     ranks_rows in_sequence = p->q;
     in_sequence.first = 0;
-    int status = ranks_read(r, "attend", "q", &sh->q, a->bshd ? 1 : 2, &p->q, &a->q_array);
+    int status = ranks_read(r, "q", &sh->q, a->bshd ? 1 : 2, &p->q, &a->q_array);
     for (int n = 0; n < 2 && status < 0; n++)
         status = ranks_keys_read(&sh->keys, r, n, item, items, &p->kv, sh->kv_lengths,
                                  n ? &a->v_array : &a->k_array);
     if (status < 0) status = attend_store(a);
     return status >= 0 ? status
-                       : ranks_load_maps(r, "attend", &a->score, 1, sh->max_q, &in_sequence,
-                                         sh->ragged.cu ? item : -1);
+                       : ranks_load_maps(r, &a->score, 1, sh->max_q, &in_sequence, sh->ragged.cu ? item : -1);
 }
 
 // Columns past the sequence's keys are those of longer ones.
@@ -216,8 +214,8 @@ static void fit_part(attend *a, const attend_part *p, int64_t item) {
 
 static int keep_part(attend *a, attend_part *p) {
     int status = -1;
-    if (p->decode) status = ranks_keep("attend", &p->out_rows, a->bshd ? 1 : 2, &a->out_array);
-    if (p->decode && a->lse && status < 0) status = ranks_keep("attend", &p->out_rows, 2, &a->lse_array);
+    if (p->decode) status = ranks_keep(&p->out_rows, a->bshd ? 1 : 2, &a->out_array);
+    if (p->decode && a->lse && status < 0) status = ranks_keep(&p->out_rows, 2, &a->lse_array);
     p->out = a->out_array, p->lse = a->lse_array;
     a->out_array = a->lse_array = (array){0};
     return status;
@@ -245,38 +243,38 @@ static int run_part(attend *a, session *s, attend_part *p, int64_t item, int64_t
     return status;
 }
 
-static int save(attend *a, session *s) {
+static int save(attend *a) {
     attend_shared *sh = &a->shared;
     const int axis = a->bshd ? 1 : 2;
     int64_t count = 0;
     ranks_part *parts = calloc(2 * (size_t)sh->count + 1, sizeof *parts), *lse = parts + sh->count;
-    int status = parts ? -1 : tool_failed("attend", "no memory");
+    int status = parts ? -1 : tool_failed("no memory");
     for (int64_t n = 0; n < sh->count && parts; n++) {
         if (!sh->parts[n].out.data) continue;
         parts[count] = (ranks_part){&sh->parts[n].out, &sh->parts[n].out_rows};
         lse[count++] = (ranks_part){&sh->parts[n].lse, &sh->parts[n].out_rows};
     }
     status = ranks_agree(&a->ranks, status);
-    if (status < 0) status = ranks_save(&a->ranks, s, a->out, &sh->whole, axis, parts, count);
-    if (status < 0) status = ranks_save(&a->ranks, s, a->lse, &sh->whole_lse, 2, lse, count);
+    if (status < 0) status = ranks_save(&a->ranks, a->out, &sh->whole, axis, parts, count);
+    if (status < 0) status = ranks_save(&a->ranks, a->lse, &sh->whole_lse, 2, lse, count);
     for (int64_t n = 0; n < count && status < 0 && a->expect.file; n++)
-        status = ranks_expect(&a->ranks, "attend", &a->expect, axis, &parts[n]);
+        status = ranks_expect(&a->ranks, &a->expect, axis, &parts[n]);
     free(parts);
     return ranks_agree(&a->ranks, status);
 }
 
 int attend_shared_run(attend *a, session *s) {
     attend_shared *sh = &a->shared;
-    int status = ranks_alike(&a->ranks, "attend", "cu-seqlens", sh->ragged.cu,
+    int status = ranks_alike(&a->ranks, "cu-seqlens", sh->ragged.cu,
                              sh->ragged.cu ? ((size_t)sh->batch + 1) * sizeof *sh->ragged.cu : 0);
     if (status < 0) status = ranks_begin(&a->ranks, s);
     for (int64_t n = 0; n < sh->count && status < 0; n++)
         if (!sh->ragged.cu || sh->parts[n].q.whole)
             status = run_part(a, s, &sh->parts[n], n, sh->ragged.cu ? 1 : sh->batch);
     ranks_end(&a->ranks);
-    if (status < 0) status = save(a, s);
+    if (status < 0) status = save(a);
     if (status >= 0) return status;
-    status = ranks_verdict(&a->ranks, "attend", &a->expect);
+    status = ranks_verdict(&a->ranks, &a->expect);
     const int told = ranks_tell(&a->ranks, s, a->out, &a->expect);
     return status >= 0 ? status : told;
 }

@@ -55,7 +55,7 @@ static int turn_queries(const turn *t, const attend_part *part) {
     const clattn_attention_params *p = &t->a->params;
     const int64_t items = p->q.shape[0];
     int32_t *shift = calloc((size_t)items + 1, sizeof *shift);
-    int status = shift ? -1 : tool_failed("attend", "no memory");
+    int status = shift ? -1 : tool_failed("no memory");
     for (int64_t b = 0; b < items && shift; b++)
         shift[b] = (int32_t)shift_of(&p->score, b, part->q.whole, part->kv.whole);
     for (int64_t c = 0, local = 0; c < part->q.count && status < 0; local += part->q.chunks[c++].count)

@@ -39,24 +39,22 @@ option_group expect_group(expect *e) {
 }
 
 // Its type and shape alone.
-static int find_values(const char *command, expect *e) {
+static int find_values(expect *e) {
     char error[512];
     load_place place;
-    if (!load_find(e->file, &place, error, sizeof error)) return tool_wrong(command, "--expect: %s", error);
+    if (!load_find(e->file, &place, error, sizeof error)) return tool_wrong("--expect: %s", error);
     e->values = place.whole;
     load_leave(&place);
     return -1;
 }
 
-int expect_load(const char *command, expect *e, int64_t batch) {
+int expect_load(expect *e, int64_t batch) {
     if (!e->file && (e->rows_file || e->tolerant))
-        return tool_wrong(command, "--%s: needs --expect FILE", e->rows_file ? "expect-rows" : "tolerance");
+        return tool_wrong("--%s: needs --expect FILE", e->rows_file ? "expect-rows" : "tolerance");
     if (!e->file) return -1;
     if (!e->tolerant) e->tolerance = 1e-5;
-    const int status =
-        e->later ? find_values(command, e) : tensors_load(command, "expect", e->file, -1, &e->values);
-    return status >= 0 ? status
-                       : score_options_integers(command, "expect-rows", e->rows_file, batch, &e->rows);
+    const int status = e->later ? find_values(e) : tensors_load("expect", e->file, -1, &e->values);
+    return status >= 0 ? status : score_options_integers("expect-rows", e->rows_file, batch, &e->rows);
 }
 
 static bool same_shape(const array *a, const array *b) {
@@ -66,33 +64,32 @@ static bool same_shape(const array *a, const array *b) {
     return true;
 }
 
-int expect_fits(const char *command, const expect *e, const array *result, int row_axis) {
+int expect_fits(const expect *e, const array *result, int row_axis) {
     char want[128], got[128];
     int64_t selected = 0;
     if (!e->file) return -1;
     if (!same_shape(&e->values, result))
-        return tool_wrong(command, "--expect: has shape %s: the output's, %s, is needed",
+        return tool_wrong("--expect: has shape %s: the output's, %s, is needed",
                           array_shape_text(&e->values, got, sizeof got),
                           array_shape_text(result, want, sizeof want));
     for (int64_t b = 0; e->rows && b < result->shape[0]; b++) {
         if (e->rows[b] < 0 || e->rows[b] > result->shape[row_axis])
-            return tool_wrong(command, "--expect-rows: item %lld is %d: 0 to %lld rows are there",
-                              (long long)b, (int)e->rows[b], (long long)result->shape[row_axis]);
+            return tool_wrong("--expect-rows: item %lld is %d: 0 to %lld rows are there", (long long)b,
+                              (int)e->rows[b], (long long)result->shape[row_axis]);
         selected += e->rows[b];
     }
     if (array_count(result) > 0 && (!e->rows || selected > 0)) return -1;
-    return tool_wrong(command, "--expect%s: nothing would be compared: %s", e->rows ? "-rows" : "",
+    return tool_wrong("--expect%s: nothing would be compared: %s", e->rows ? "-rows" : "",
                       e->rows ? "no row is selected" : "the output has no element");
 }
 
-int expect_add(const char *command, expect *e, const array *result, array *values, int row_axis,
-               const int64_t *rows) {
+int expect_add(expect *e, const array *result, array *values, int row_axis, const int64_t *rows) {
     float *got = NULL, *want = NULL;
     if (isnan(e->error)) return -1; // which stays
     if (result->type == ARRAY_BF16 && values->type == ARRAY_U16) values->type = ARRAY_BF16;
     if (!array_to_f32(result, &got) || !array_to_f32(values, &want)) {
         free(got);
-        return tool_failed(command, "no memory to compare");
+        return tool_failed("no memory to compare");
     }
     int64_t inner = 1, per_batch = 1;
     for (int i = row_axis + 1; i < result->rank; i++) inner *= result->shape[i];
@@ -111,17 +108,16 @@ int expect_add(const char *command, expect *e, const array *result, array *value
     return -1;
 }
 
-int expect_verdict(const char *command, const expect *e) {
+int expect_verdict(const expect *e) {
     if (e->error <= e->tolerance) return -1;
-    return tool_failed(command, "--expect: the largest difference is %g, more than %g", e->error,
-                       e->tolerance);
+    return tool_failed("--expect: the largest difference is %g, more than %g", e->error, e->tolerance);
 }
 
-int expect_check(const char *command, expect *e, const array *result, int row_axis) {
+int expect_check(expect *e, const array *result, int row_axis) {
     if (!e->file) return -1;
     e->error = 0.0;
-    const int status = expect_add(command, e, result, &e->values, row_axis, NULL);
-    return status >= 0 ? status : expect_verdict(command, e);
+    const int status = expect_add(e, result, &e->values, row_axis, NULL);
+    return status >= 0 ? status : expect_verdict(e);
 }
 
 void expect_free(expect *e) {

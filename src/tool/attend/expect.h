@@ -15,16 +15,15 @@ typedef struct expect {
 
 option_group expect_group(expect *e);
 // Load the files. Returns -1, else the exit status.
-int expect_load(const char *command, expect *e, int64_t batch);
+int expect_load(expect *e, int64_t batch);
 // Before the run: whether the files fit a result of this shape, whose axis `row_axis` is that of the rows that rows_file
 // counts, and select something to compare. Returns -1, else EXIT_WRONG with a line.
-int expect_fits(const char *command, const expect *e, const array *result, int row_axis);
+int expect_fits(const expect *e, const array *result, int row_axis);
 // Compare a part of the result: `rows` are the places in the whole of its rows on row_axis, NULL: all. The error grows.
 // Returns -1, else EXIT_FAILED with a line where there is no memory.
-int expect_add(const char *command, expect *e, const array *result, array *want, int row_axis,
-               const int64_t *rows);
-int expect_verdict(const char *command, const expect *e);
+int expect_add(expect *e, const array *result, array *want, int row_axis, const int64_t *rows);
+int expect_verdict(const expect *e);
 // All of it. Returns -1, or EXIT_FAILED with a line.
-int expect_check(const char *command, expect *e, const array *result, int row_axis);
+int expect_check(expect *e, const array *result, int row_axis);
 void expect_free(expect *e);
 #endif

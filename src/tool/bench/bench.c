@@ -181,7 +181,7 @@ static int save_table(const bench *b) {
     if (!b->save) return -1;
     char *text = bench_table_text(b->table, (bench_format)format_of(b->save), &bytes);
     const bool ok = text && file_write_whole(b->save, text, bytes, error, sizeof error);
-    const int status = ok ? -1 : tool_failed("bench", "--save: %s", text ? error : "no memory");
+    const int status = ok ? -1 : tool_failed("--save: %s", text ? error : "no memory");
     free(text);
     return status;
 }
@@ -193,7 +193,7 @@ static int print_table(const bench *b) {
                                 : b->format < 0 ? BENCH_MD
                                                 : (bench_format)b->format;
     char *text = bench_table_text(b->table, format, &bytes);
-    if (!text) return tool_failed("bench", "no memory to print the table");
+    if (!text) return tool_failed("no memory to print the table");
     fwrite(text, 1, bytes, stdout);
     free(text);
     return -1;
@@ -225,9 +225,8 @@ static int read_batch(bench *b, char **names) {
     char why[512];
     bool remark = false, word = false;
     if (!b->batch) return -1;
-    if (b->named) return tool_wrong("bench", "--batch: and --case name cases both: one is accepted");
-    if (!file_read_whole(b->batch, &text, &bytes, why, sizeof why))
-        return tool_wrong("bench", "--batch %s", why);
+    if (b->named) return tool_wrong("--batch: and --case name cases both: one is accepted");
+    if (!file_read_whole(b->batch, &text, &bytes, why, sizeof why)) return tool_wrong("--batch %s", why);
     for (size_t i = 0; i < bytes; i++) {
         const char c = (char)text[i];
         remark = (remark || c == '#') && c != '\n';
@@ -238,7 +237,7 @@ static int read_batch(bench *b, char **names) {
     }
     text[used] = '\0';
     b->named = *names = (char *)text;
-    return used ? -1 : tool_wrong("bench", "--batch %s: names no case", b->batch);
+    return used ? -1 : tool_wrong("--batch %s: names no case", b->batch);
 }
 
 static bool make_cases(bench *b, char why[256]) {
@@ -273,7 +272,7 @@ static int parse_against(bench *b, bench *other, char words[512]) {
     char *argv[64] = {(char[]){"bench"}};
     int argc = 1;
     if (!b->against) return -1;
-    if (strlen(b->against) >= 512) return tool_wrong("bench", "--against: more than 511 letters");
+    if (strlen(b->against) >= 512) return tool_wrong("--against: more than 511 letters");
     strcpy(words, b->against);
     for (char *word = strtok(words, " \t"); word && argc < 63; word = strtok(NULL, " \t"))
         argv[argc++] = word;
@@ -285,12 +284,11 @@ static int parse_against(bench *b, bench *other, char words[512]) {
 
 static int make_all(bench *b) {
     char why[256];
-    if (!make_cases(b, why)) return tool_wrong("bench", "%s", why);
+    if (!make_cases(b, why)) return tool_wrong("%s", why);
     if (!b->other) return -1;
-    if (!make_cases(b->other, why)) return tool_wrong("bench", "--against: %s", why);
+    if (!make_cases(b->other, why)) return tool_wrong("--against: %s", why);
     if (b->other->case_count != b->case_count)
-        return tool_wrong("bench",
-                          "--against: makes %d cases, and there are %d without it: a list or --case beside "
+        return tool_wrong("--against: makes %d cases, and there are %d without it: a list or --case beside "
                           "it, and of its own "
                           "lists one value each, are accepted",
                           b->other->case_count, b->case_count);
@@ -307,10 +305,9 @@ static int measure_all(bench *b) {
     json_decref(b->table);
     if (status >= 0) return status;
     if (interrupt_asked())
-        return tool_failed("bench", "interrupted: the table holds %d rows that were measured", b->measured);
+        return tool_failed("interrupted: the table holds %d rows that were measured", b->measured);
     if (b->measured + b->failures == 0)
-        return tool_failed("bench",
-                           "nothing was measured: no device takes any of the %d cases; --verbose tells why",
+        return tool_failed("nothing was measured: no device takes any of the %d cases; --verbose tells why",
                            b->case_count);
     return b->failures ? EXIT_FAILED : EXIT_DONE;
 }
@@ -323,8 +320,7 @@ int tool_bench(int argc, char **argv) {
         if (!strcmp(argv[n], "--mpi")) return ranks_bench_run(argc, argv);
     int status = parse(&b, argc, argv);
     if (status >= 0) return status;
-    if (b.format >= 0 && b.common.json)
-        return tool_wrong("bench", "--json: says it, and so does -o: one is accepted");
+    if (b.format >= 0 && b.common.json) return tool_wrong("--json: says it, and so does -o: one is accepted");
     status = read_batch(&b, &names);
     if (status < 0) status = parse_against(&b, &other, words);
     if (status < 0) status = make_all(&b);

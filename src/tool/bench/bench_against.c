@@ -13,12 +13,10 @@ int bench_against_complete(const bench *b, bench *other) {
                      m->repeat || m->max_ms > 0.0 || other->settings.warmup || !other->settings.check;
     const common_options *c = &other->common;
     if (odd || c->device || c->json || c->quiet || c->verbose)
-        return tool_wrong("bench",
-                          "--against %s: lists of one value, --case, --tuned and --cache-dir are accepted",
+        return tool_wrong("--against %s: lists of one value, --case, --tuned and --cache-dir are accepted",
                           b->against);
     if (b->options || b->baselines.count)
-        return tool_wrong("bench",
-                          "--against: has partners of its own: no --options or --baselines beside it");
+        return tool_wrong("--against: has partners of its own: no --options or --baselines beside it");
     for (int a = 0; a < BENCH_AXES; a++)
         if (!other->lists[a].count && !other->named) other->lists[a] = b->lists[a];
     if (!other->named) other->named = b->named, other->batch = b->batch;
@@ -74,14 +72,14 @@ static bench_status take_turns(bench_call calls[2], const bench_settings *settin
     return BENCH_OK;
 }
 
-void bench_pair_measure(const char *command, const clattn_device *device, const bench_side sides[2],
+void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair) {
     session sessions[2];
     bench_call calls[2] = {{.session = NULL}};
     *pair = (bench_pair){.row = {.error_nmse = -1.0}, .other = {.error_nmse = -1.0}};
     bench_row *const rows[2] = {&pair->row, &pair->other};
     for (int n = 0; n < 2; n++) {
-        sessions[n] = (session){.command = command, .options = *sides[n].options};
+        sessions[n] = (session){.options = *sides[n].options};
         rows[n]->c = sides[n].c;
         rows[n]->c.test = case_complete(&rows[n]->c.test);
         if (!bench_can_end(settings, rows[n])) continue;
@@ -100,7 +98,7 @@ void bench_pair_measure(const char *command, const clattn_device *device, const 
 void bench_against_measure(const bench *b, const session *device, int i, bench_pair *pair) {
     const bench_side sides[2] = {{&b->common, NULL, b->cases[i]},
                                  {&b->other->common, NULL, b->other->cases[i]}};
-    bench_pair_measure("bench", &device->device, sides, &b->settings, pair);
+    bench_pair_measure(&device->device, sides, &b->settings, pair);
 }
 
 void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair) {

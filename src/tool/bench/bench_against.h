@@ -18,7 +18,7 @@ typedef struct bench_side {
 } bench_side;
 
 // Both on contexts of their own, verified, then in turns.
-void bench_pair_measure(const char *command, const clattn_device *device, const bench_side sides[2],
+void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair);
 
 // What the options leave open is as without them. Before any case is made. -1, or an exit status with its line.

@@ -154,11 +154,11 @@ int bench_run_group(bench *b) {
     static several all; // the sessions do not move
     if (b->options || b->other || b->baselines.count)
         return tool_wrong(
-            "bench", "--devices: has partners of its own: no --options, --against or --baselines beside it");
-    const int status = several_open(&all, "bench", &b->several, &b->common, true);
+            "--devices: has partners of its own: no --options, --against or --baselines beside it");
+    const int status = several_open(&all, &b->several, &b->common, true);
     if (status >= 0) return status;
     add_device(b, &all);
-    progress_begin(&b->progress, "bench", b->common.quiet, (double)b->case_count, 0.0);
+    progress_begin(&b->progress, b->common.quiet, (double)b->case_count, 0.0);
     for (int i = 0; i < b->case_count && !interrupt_asked(); i++) run_case(b, &all, i);
     several_close(&all);
     return -1;

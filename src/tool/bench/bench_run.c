@@ -29,9 +29,9 @@ static double device_ms(const bench *b) {
 }
 
 void bench_tell_problem(const bench *b, const bench_row *row, const char *name) {
-    if (row->status == BENCH_FAIL) tool_failed("bench", "%s: fail: %s", name, row->why);
+    if (row->status == BENCH_FAIL) tool_failed("%s: fail: %s", name, row->why);
     if (row->status == BENCH_UNSUPPORTED && b->common.verbose)
-        tool_failed("bench", "%s: unsupported: %s", name, row->why);
+        tool_failed("%s: unsupported: %s", name, row->why);
 }
 
 static void measure_place(bench *b, session *s, struct limits *found) {
@@ -66,7 +66,7 @@ static int measure_projections(bench *b, session *s) {
     progress_more(&b->progress, 0.0, "projections, CLBlast's and clattn's");
     int status = session_open_device(s, &device, NULL);
     if (status < 0 && clattn_context_measure(s->context) != CLATTN_OK)
-        tool_failed("bench", "projections are not measured, shipped rows decide: %s", s->message);
+        tool_failed("projections are not measured, shipped rows decide: %s", s->message);
     session_close(s);
     progress_more(&b->progress, PROJECTIONS_MS, NULL);
     progress_wipe(&b->progress);
@@ -109,7 +109,7 @@ static void add_options(bench *b, const bench_option *options) {
 static int run_options(bench *b, session *s, const clattn_capabilities *capabilities) {
     struct limits found = {0};
     bench_option *options = calloc((size_t)bench_option_count(), sizeof *options);
-    int status = options ? measure_limits(b, s, &found) : tool_failed("bench", "no memory");
+    int status = options ? measure_limits(b, s, &found) : tool_failed("no memory");
     if (status < 0) bench_table_add_device(b->table, capabilities, &found);
     for (int i = 0; status < 0 && i < b->case_count && !interrupt_asked(); i++) {
         b->option_ms = case_ms(b, &b->cases[i]) / bench_option_count();
@@ -151,12 +151,12 @@ static int run_device(bench *b, session *s) {
     struct limits found = {0};
     clattn_capabilities capabilities;
     if (clattn_device_describe(s->device.device, &capabilities) != CLATTN_OK)
-        return tool_failed("bench", "a device that tells nothing of itself");
+        return tool_failed("a device that tells nothing of itself");
     if (b->options) return run_options(b, s, &capabilities);
     if (b->other) return run_against(b, s, &capabilities);
     int done = 0;
     bench_row *rows = calloc((size_t)b->case_count, sizeof *rows);
-    if (!rows) return tool_failed("bench", "no memory");
+    if (!rows) return tool_failed("no memory");
     int status = measure_limits(b, s, &found);
     if (status < 0) status = measure_projections(b, s);
     if (status < 0) {
@@ -177,21 +177,21 @@ static int run_device(bench *b, session *s) {
 // The device that --device or CLATTN_DEVICE names, else each in turn; one that takes no context is passed
 // over, unless none does.
 int bench_run_devices(bench *b) {
-    session s = {.command = "bench", .options = b->common};
+    session s = {.options = b->common};
     clattn_device *devices = NULL;
     size_t count = 0;
     const char *named = getenv("CLATTN_DEVICE");
     if (b->common.device || (named && *named)) {
-        const int status = session_open(&s, "bench", &b->common);
+        const int status = session_open(&s, &b->common);
         if (status >= 0) return status;
         session_close(&s);
-        progress_begin(&b->progress, "bench", b->common.quiet, device_ms(b), 0.0);
+        progress_begin(&b->progress, b->common.quiet, device_ms(b), 0.0);
         return run_device(b, &s);
     }
     int status = session_devices(&s, &devices, &count);
     if (status >= 0) return status;
     const double each = device_ms(b);
-    progress_begin(&b->progress, "bench", b->common.quiet, each * (double)count, 0.0);
+    progress_begin(&b->progress, b->common.quiet, each * (double)count, 0.0);
     for (size_t i = 0; i < count && !interrupt_asked(); i++) {
         s.device = devices[i];
         status = run_device(b, &s);

@@ -24,23 +24,22 @@ option_group append_group(append_options *o) {
     return (option_group){"appended rows", rows, sizeof rows / sizeof rows[0], take_append, o};
 }
 
-static int load(const char *command, const char *option, const char *file, int dtype, array *a) {
-    const int status = tensors_load(command, option, file, 4, a);
-    return status >= 0 ? status : tensors_store(command, option, a, dtype);
+static int load(const char *option, const char *file, int dtype, array *a) {
+    const int status = tensors_load(option, file, 4, a);
+    return status >= 0 ? status : tensors_store(option, a, dtype);
 }
 
-int append_options_load(const char *command, append_options *o, int dtype, bool quantised) {
+int append_options_load(append_options *o, int dtype, bool quantised) {
     if (!o->k_new != !o->v_new)
-        return tool_wrong(command, "--%s-new: needs --%s-new, too", o->k_new ? "k" : "v",
-                          o->k_new ? "v" : "k");
+        return tool_wrong("--%s-new: needs --%s-new, too", o->k_new ? "k" : "v", o->k_new ? "v" : "k");
     const char *out = o->out_k ? "k" : o->out_v ? "v" : NULL;
     if (out && !o->k_new)
-        return tool_wrong(command, "--out-%s: has no effect without --k-new FILE and --v-new FILE", out);
+        return tool_wrong("--out-%s: has no effect without --k-new FILE and --v-new FILE", out);
     if (out && quantised)
-        return tool_wrong(command, "--out-%s: caches of --kv-type q8 have no file: f32, f16 or bf16", out);
+        return tool_wrong("--out-%s: caches of --kv-type q8 have no file: f32, f16 or bf16", out);
     if (!o->k_new) return -1;
-    const int status = load(command, "k-new", o->k_new, dtype, &o->k_array);
-    return status >= 0 ? status : load(command, "v-new", o->v_new, dtype, &o->v_array);
+    const int status = load("k-new", o->k_new, dtype, &o->k_array);
+    return status >= 0 ? status : load("v-new", o->v_new, dtype, &o->v_array);
 }
 
 int append_options_upload(const append_options *o, tensors *t, clattn_kv *kv) {

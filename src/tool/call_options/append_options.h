@@ -11,7 +11,7 @@ typedef struct append_options {
 
 option_group append_group(append_options *o);
 // Load the files, whose u2 ones hold bf16 with `dtype` 2. `quantised`: the caches are. Returns -1, else the exit status.
-int append_options_load(const char *command, append_options *o, int dtype, bool quantised);
+int append_options_load(append_options *o, int dtype, bool quantised);
 int append_options_upload(const append_options *o, tensors *t, clattn_kv *kv);
 // Write the caches that were asked for; k and v: the arrays that they were made of.
 int append_options_save(const append_options *o, tensors *t, const clattn_kv *kv, array *k, array *v);

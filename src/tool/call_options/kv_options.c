@@ -59,54 +59,51 @@ option_group kv_past_group(kv_options *o) {
 }
 
 // A prefix is a past of all items.
-static int take_prefix(const char *command, kv_options *o) {
+static int take_prefix(kv_options *o) {
     if (!o->prefix_k && !o->prefix_v) return -1;
     if (!o->prefix_k != !o->prefix_v)
-        return tool_wrong(command, "--prefix-%s: needs --prefix-%s, too", o->prefix_k ? "k" : "v",
+        return tool_wrong("--prefix-%s: needs --prefix-%s, too", o->prefix_k ? "k" : "v",
                           o->prefix_k ? "v" : "k");
-    if (o->past_k || o->past_v)
-        return tool_wrong(command, "--prefix-k: not with --past-%s", o->past_k ? "k" : "v");
+    if (o->past_k || o->past_v) return tool_wrong("--prefix-k: not with --past-%s", o->past_k ? "k" : "v");
     o->past_k = o->prefix_k, o->past_v = o->prefix_v;
     return -1;
 }
 
-static int check(const char *command, const kv_options *o) {
+static int check(const kv_options *o) {
     if (!o->past_k != !o->past_v)
-        return tool_wrong(command, "--past-%s: needs --past-%s, too", o->past_k ? "k" : "v",
-                          o->past_k ? "v" : "k");
+        return tool_wrong("--past-%s: needs --past-%s, too", o->past_k ? "k" : "v", o->past_k ? "v" : "k");
     if (o->past_lengths && !o->past_k)
-        return tool_wrong(command, "--past-lengths: has no effect without --past-k FILE");
+        return tool_wrong("--past-lengths: has no effect without --past-k FILE");
     if (o->page_size && !o->block_table)
-        return tool_wrong(command, "--page-size: has no effect without --block-table FILE");
+        return tool_wrong("--page-size: has no effect without --block-table FILE");
     return -1;
 }
 
-static int load_past(const char *command, const kv_options *o, const char *option, const char *file, int type,
-                     bool bf16, array *a) {
+static int load_past(const kv_options *o, const char *option, const char *file, int type, bool bf16,
+                     array *a) {
     if (!file || o->past_later) return -1;
-    int status = tensors_load(command, option, file, 4, a);
+    int status = tensors_load(option, file, 4, a);
     if (status >= 0) return status;
     if (bf16 && a->type == ARRAY_U16) a->type = ARRAY_BF16;
-    return tensors_store(command, option, a, type);
+    return tensors_store(option, a, type);
 }
 
-int kv_options_load(const char *command, kv_options *o, int64_t batch, int type, bool bf16) {
+int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
     const char *const options[] = {o->prefix_k ? "prefix-k" : "past-k", o->prefix_v ? "prefix-v" : "past-v"};
-    int status = take_prefix(command, o);
-    if (status < 0) status = check(command, o);
-    if (status < 0) status = load_past(command, o, options[0], o->past_k, type, bf16, &o->past_k_array);
-    if (status < 0) status = load_past(command, o, options[1], o->past_v, type, bf16, &o->past_v_array);
+    int status = take_prefix(o);
+    if (status < 0) status = check(o);
+    if (status < 0) status = load_past(o, options[0], o->past_k, type, bf16, &o->past_k_array);
+    if (status < 0) status = load_past(o, options[1], o->past_v, type, bf16, &o->past_v_array);
     if (status < 0 && o->prefix_k && !o->past_later &&
         (o->past_k_array.shape[0] != 1 || o->past_v_array.shape[0] != 1))
         return tool_wrong(
-            command, "--prefix-%s: has %lld items: 1 is needed, which all share",
+            "--prefix-%s: has %lld items: 1 is needed, which all share",
             o->past_k_array.shape[0] != 1 ? "k" : "v",
             (long long)(o->past_k_array.shape[0] != 1 ? o->past_k_array.shape[0] : o->past_v_array.shape[0]));
-    if (status < 0)
-        status = score_options_integers(command, "past-lengths", o->past_lengths, batch, &o->lengths);
+    if (status < 0) status = score_options_integers("past-lengths", o->past_lengths, batch, &o->lengths);
     if (status >= 0 || !o->block_table) return status;
-    status = tensors_load(command, "block-table", o->block_table, 2, &o->table_array);
-    return status >= 0 ? status : tensors_narrow(command, "block-table", &o->table_array);
+    status = tensors_load("block-table", o->block_table, 2, &o->table_array);
+    return status >= 0 ? status : tensors_narrow("block-table", &o->table_array);
 }
 
 int kv_options_upload(const kv_options *o, tensors *t, bool quantised, clattn_kv *kv) {
@@ -143,7 +140,7 @@ static int quantise(const array *x, const array *integers, const array *scales) 
         for (int64_t d = 0; d < size; d++) {
             if (!isfinite(row[d]))
                 return tool_wrong(
-                    "attend", "--kv-type q8: row %lld holds an infinity or NaN: finite numbers are needed",
+                    "--kv-type q8: row %lld holds an infinity or NaN: finite numbers are needed",
                     (long long)r);
             largest = fmaxf(largest, fabsf(row[d]));
         }
@@ -160,7 +157,7 @@ int kv_upload(tensors *t, const array *x, bool quantised, clattn_tensor *view, c
     if (!quantised) return tensors_upload(t, x, view);
     const bool made =
         array_create(&integers, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? quantise(x, &integers, &scales) : tool_failed("attend", "no memory for q8");
+    int status = made ? quantise(x, &integers, &scales) : tool_failed("no memory for q8");
     if (status < 0) status = tensors_upload(t, &integers, view);
     if (status < 0) status = tensors_upload(t, &scales, scale);
     view->type = CLATTN_TYPE_I8;

@@ -16,7 +16,7 @@ option_group kv_group(kv_options *o);
 option_group kv_past_group(kv_options *o); // those of past rows alone
 // Load the files; what they hold is stored as names_types[type] says, u2 files of `bf16` as that. Returns -1, else the exit
 // status.
-int kv_options_load(const char *command, kv_options *o, int64_t batch, int type, bool bf16);
+int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16);
 // Put them on the device and into `kv`, whose k is there. `quantised`: as int8 with a scale a row.
 int kv_options_upload(const kv_options *o, tensors *t, bool quantised, clattn_kv *kv);
 void kv_options_free(kv_options *o);

@@ -31,25 +31,25 @@ option_group ragged_group(ragged_options *o) {
                           o};
 }
 
-static int load(const char *command, const char *option, const char *file, int64_t *count, int32_t **cu) {
+static int load(const char *option, const char *file, int64_t *count, int32_t **cu) {
     array a;
-    int status = tensors_load(command, option, file, 1, &a);
+    int status = tensors_load(option, file, 1, &a);
     if (status >= 0) return status;
     const int64_t found = a.shape[0];
     array_free(&a);
     if (*count < 0) *count = found;
-    if (found < 1) return tool_wrong(command, "--%s: is empty: B + 1 numbers are needed", option);
-    return score_options_integers(command, option, file, *count, cu);
+    if (found < 1) return tool_wrong("--%s: is empty: B + 1 numbers are needed", option);
+    return score_options_integers(option, file, *count, cu);
 }
 
-int ragged_options_load(const char *command, ragged_options *o, int64_t k_batch) {
+int ragged_options_load(ragged_options *o, int64_t k_batch) {
     int64_t count = -1;
-    if (o->kv_file && !o->file) return tool_wrong(command, "--cu-seqlens-kv: needs --cu-seqlens FILE");
+    if (o->kv_file && !o->file) return tool_wrong("--cu-seqlens-kv: needs --cu-seqlens FILE");
     if (!o->file) return -1;
-    int status = load(command, "cu-seqlens", o->file, &count, &o->cu);
+    int status = load("cu-seqlens", o->file, &count, &o->cu);
     if (status >= 0) return status;
     o->sequences = count - 1;
-    if (o->kv_file) return load(command, "cu-seqlens-kv", o->kv_file, &count, &o->cu_kv);
+    if (o->kv_file) return load("cu-seqlens-kv", o->kv_file, &count, &o->cu_kv);
     if (k_batch == 1) o->cu_kv = o->cu;
     return -1;
 }

@@ -12,7 +12,7 @@ typedef struct ragged_options {
 
 option_group ragged_group(ragged_options *o);
 // Load the files; k, or y, has so many batch items, -1 for a cache, which is not packed. Returns -1, else the exit status.
-int ragged_options_load(const char *command, ragged_options *o, int64_t k_batch);
+int ragged_options_load(ragged_options *o, int64_t k_batch);
 // B, where without such files it is `batch`.
 int64_t ragged_options_batch(const ragged_options *o, int64_t batch);
 // Into the call. `full`: what [B, H, max_q, max_kv] is of an output, from [B, H, Nq, Nkv].

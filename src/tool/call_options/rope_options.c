@@ -83,7 +83,7 @@ static bool has_sections(const clattn_rope *r) {
     return r->sections[0] || r->sections[1] || r->sections[2];
 }
 
-int rope_options_check(const char *command, const rope_options *o) {
+int rope_options_check(const rope_options *o) {
     const clattn_rope *r = &o->rope;
     const char *needless = r->base != 0.0    ? "rope-base"
                            : r->rotary_dim   ? "rope-dim"
@@ -93,26 +93,25 @@ int rope_options_check(const char *command, const rope_options *o) {
                            : has_sections(r) ? "rope-sections"
                                              : NULL;
     if (r->layout == CLATTN_ROPE_NONE && needless)
-        return tool_wrong(command, "--%s: has no effect without --rope half or --rope interleaved", needless);
+        return tool_wrong("--%s: has no effect without --rope half or --rope interleaved", needless);
     if (!o->files[0] && (o->files[1] || has_sections(r)))
-        return tool_wrong(command, "--%s: needs --positions FILE",
-                          o->files[1] ? "k-positions" : "rope-sections");
+        return tool_wrong("--%s: needs --positions FILE", o->files[1] ? "k-positions" : "rope-sections");
     return -1;
 }
 
 // 64-bit integers as those of 32 bits that they must be.
-static int narrow(const char *command, const char *option, array *a) {
+static int narrow(const char *option, array *a) {
     array to;
     int status = -1;
     if (a->type == ARRAY_I32) return -1;
     if (a->type != ARRAY_I64)
-        return tool_wrong(command, "--%s: holds %s: i32 or i64 is needed", option, array_type_name(a->type));
-    if (!array_create(&to, ARRAY_I32, a->rank, a->shape)) return tool_failed(command, "no memory");
+        return tool_wrong("--%s: holds %s: i32 or i64 is needed", option, array_type_name(a->type));
+    if (!array_create(&to, ARRAY_I32, a->rank, a->shape)) return tool_failed("no memory");
     const int64_t *from = a->data;
     for (int64_t i = 0; i < array_count(a) && status < 0; i++) {
         ((int32_t *)to.data)[i] = (int32_t)from[i];
         if ((int32_t)from[i] != from[i])
-            status = tool_wrong(command, "--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
+            status = tool_wrong("--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
                                 (long long)from[i]);
     }
     array_free(a);
@@ -120,12 +119,12 @@ static int narrow(const char *command, const char *option, array *a) {
     return status;
 }
 
-int rope_options_load(const char *command, rope_options *o) {
+int rope_options_load(rope_options *o) {
     const int rank = has_sections(&o->rope) ? 3 : 2;
     for (int i = 0; i < 2; i++) {
         if (!o->files[i]) continue;
-        int status = tensors_load(command, file_options[i], o->files[i], rank, &o->arrays[i]);
-        if (status < 0) status = narrow(command, file_options[i], &o->arrays[i]);
+        int status = tensors_load(file_options[i], o->files[i], rank, &o->arrays[i]);
+        if (status < 0) status = narrow(file_options[i], &o->arrays[i]);
         if (status >= 0) return status;
     }
     return -1;

@@ -13,8 +13,8 @@ typedef struct rope_options {
 option_group rope_group(rope_options *o);
 
 // What would be without effect; then the files. Returns -1, else the exit status.
-int rope_options_check(const char *command, const rope_options *o);
-int rope_options_load(const char *command, rope_options *o);
+int rope_options_check(const rope_options *o);
+int rope_options_load(rope_options *o);
 // Put positions on the device and into o->rope.
 int rope_options_upload(rope_options *o, tensors *t);
 void rope_options_free(rope_options *o);

@@ -173,63 +173,60 @@ option_group score_group(score_options *o) {
     return (option_group){"scores and masks", o->rows, count + SCORE_FILES, take_score, o};
 }
 
-static int choose_alignment(const char *command, score_options *o) {
+static int choose_alignment(score_options *o) {
     clattn_score *p = &o->score;
     char why[256];
     int causal = 0, align = 0;
     if (o->causal) option_choice(o->causal, causal_names, &causal, why);
     if (o->align) option_choice(o->align, align_names, &align, why);
     if (causal && o->align)
-        return tool_wrong(command, "--align: is for --causal none; --causal %s says it already", o->causal);
+        return tool_wrong("--align: is for --causal none; --causal %s says it already", o->causal);
     p->causal = causal != 0;
     p->alignment = (clattn_alignment)(causal ? causal - 1 : align);
     if (o->offset && p->alignment != CLATTN_ALIGN_OFFSET)
-        return tool_wrong(command, "--offset: needs --causal offset or --align offset");
+        return tool_wrong("--offset: needs --causal offset or --align offset");
     if (!o->offset && p->alignment == CLATTN_ALIGN_OFFSET)
-        return tool_wrong(command, "--%s offset: needs --offset N or --offset FILE",
-                          causal ? "causal" : "align");
+        return tool_wrong("--%s offset: needs --offset N or --offset FILE", causal ? "causal" : "align");
     return -1;
 }
 
 // [count] integers from i4 or i8.
-int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,
-                           int32_t **result) {
+int score_options_integers(const char *option, const char *spec, int64_t count, int32_t **result) {
     array a;
     if (!spec) return -1;
-    int status = tensors_load(command, option, spec, 1, &a);
+    int status = tensors_load(option, spec, 1, &a);
     if (status >= 0) return status;
     if ((a.type != ARRAY_I32 && a.type != ARRAY_I64) || a.shape[0] != count)
-        status = tool_wrong(command, "--%s: holds %s of size %lld: i32 or i64 of size %lld is needed", option,
+        status = tool_wrong("--%s: holds %s of size %lld: i32 or i64 of size %lld is needed", option,
                             array_type_name(a.type), (long long)a.shape[0], (long long)count);
     else if (!(*result = calloc((size_t)count + 1, sizeof **result)))
-        status = tool_failed(command, "no memory");
+        status = tool_failed("no memory");
     for (int64_t i = 0; status < 0 && i < count; i++) {
         const int64_t x = a.type == ARRAY_I64 ? ((const int64_t *)a.data)[i] : ((const int32_t *)a.data)[i];
         if (x > INT32_MAX || x < INT32_MIN)
-            status = tool_wrong(command, "--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
-                                (long long)x);
+            status =
+                tool_wrong("--%s: item %lld is %lld: must fit 32 bits", option, (long long)i, (long long)x);
         (*result)[i] = (int32_t)x;
     }
     array_free(&a);
     return status;
 }
 
-static int load_floats(const char *command, const char *option, const char *spec, int64_t count,
-                       float **result) {
+static int load_floats(const char *option, const char *spec, int64_t count, float **result) {
     array a;
     if (!spec) return -1;
-    int status = tensors_load(command, option, spec, 1, &a);
+    int status = tensors_load(option, spec, 1, &a);
     if (status >= 0) return status;
     if ((a.type != ARRAY_F32 && a.type != ARRAY_F16 && a.type != ARRAY_BF16) || a.shape[0] != count)
-        status = tool_wrong(command, "--%s: holds %s of size %lld: floats of size H = %lld are needed",
-                            option, array_type_name(a.type), (long long)a.shape[0], (long long)count);
+        status = tool_wrong("--%s: holds %s of size %lld: floats of size H = %lld are needed", option,
+                            array_type_name(a.type), (long long)a.shape[0], (long long)count);
     else if (!array_to_f32(&a, result))
-        status = tool_failed(command, "no memory");
+        status = tool_failed("no memory");
     array_free(&a);
     return status;
 }
 
-static int load_offset(const char *command, score_options *o, int64_t batch) {
+static int load_offset(score_options *o, int64_t batch) {
     char why[256];
     int64_t n;
     if (!o->offset) return -1;
@@ -237,66 +234,63 @@ static int load_offset(const char *command, score_options *o, int64_t batch) {
         o->score.offset = (int32_t)n;
         return -1;
     }
-    return score_options_integers(command, "offset", o->offset, batch, &o->offsets);
+    return score_options_integers("offset", o->offset, batch, &o->offsets);
 }
 
 // One row of score_files: the numbers are o's, and o->score points to them.
-static int load_file(const char *command, score_options *o, int i, int64_t count) {
+static int load_file(score_options *o, int i, int64_t count) {
     const struct score_file *file = &score_files[i];
     char *field = (char *)&o->score + file->field;
     int32_t *integers = NULL;
     float *floats = NULL;
     int status = file->axis == AXIS_HEADS
-                     ? load_floats(command, file->option, o->file[i], count, &floats)
-                     : score_options_integers(command, file->option, o->file[i], count, &integers);
+                     ? load_floats(file->option, o->file[i], count, &floats)
+                     : score_options_integers(file->option, o->file[i], count, &integers);
     if (floats) memcpy(field, &floats, sizeof floats), o->values[i] = floats;
     if (integers) memcpy(field, &integers, sizeof integers), o->values[i] = integers;
     return status;
 }
 
 // What an expression reads.
-static int load_buffer(const char *command, score_options *o, int n) {
-    const int status = tensors_load(command, "buffer", o->buffer[n], -1, &o->buffer_array[n]);
-    return status >= 0 ? status : tensors_narrow(command, "buffer", &o->buffer_array[n]);
+static int load_buffer(score_options *o, int n) {
+    const int status = tensors_load("buffer", o->buffer[n], -1, &o->buffer_array[n]);
+    return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n]);
 }
 
 // An option whose effect hangs on another that is not there would pass in silence.
-static int check_effects(const char *command, const score_options *o) {
+static int check_effects(const score_options *o) {
     const bool mods = o->score.score_mod || o->score.mask_mod;
     const bool positions = o->rope || o->score.window || o->file[SCORE_ALIBI] || mods;
-    if (o->buffers && !mods)
-        return tool_wrong(command, "--buffer: has no effect without --score-mod or --mask-mod");
+    if (o->buffers && !mods) return tool_wrong("--buffer: has no effect without --score-mod or --mask-mod");
     if (o->mods_unchecked && !mods)
-        return tool_wrong(command, "--mods-unchecked: has no effect without --score-mod or --mask-mod");
-    if (o->seeded && o->score.dropout == 0.0f)
-        return tool_wrong(command, "--seed: has no effect without --dropout P");
+        return tool_wrong("--mods-unchecked: has no effect without --score-mod or --mask-mod");
+    if (o->seeded && o->score.dropout == 0.0f) return tool_wrong("--seed: has no effect without --dropout P");
     if (o->align && !positions)
         return tool_wrong(
-            command,
             "--align: has no effect here: --window, --alibi or --rope count positions, or --causal %s",
             o->align);
     return -1;
 }
 
-int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads) {
-    int status = choose_alignment(command, o);
-    if (status < 0) status = check_effects(command, o);
-    if (status < 0) status = load_offset(command, o, batch);
+int score_options_load(score_options *o, int64_t batch, int64_t heads) {
+    int status = choose_alignment(o);
+    if (status < 0) status = check_effects(o);
+    if (status < 0) status = load_offset(o, batch);
     for (int i = 0; status < 0 && i < SCORE_FILES; i++)
-        status = load_file(command, o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
+        status = load_file(o, i, score_files[i].axis == AXIS_HEADS ? heads : batch);
     const bool maps = !o->maps_later;
-    if (status < 0 && o->mask && maps) status = tensors_load(command, "mask", o->mask, -1, &o->mask_array);
-    if (status < 0 && o->bias && maps) status = tensors_load(command, "bias", o->bias, -1, &o->bias_array);
-    for (int n = 0; status < 0 && n < o->buffers; n++) status = load_buffer(command, o, n);
-    return status < 0 && maps ? score_options_types(command, o) : status;
+    if (status < 0 && o->mask && maps) status = tensors_load("mask", o->mask, -1, &o->mask_array);
+    if (status < 0 && o->bias && maps) status = tensors_load("bias", o->bias, -1, &o->bias_array);
+    for (int n = 0; status < 0 && n < o->buffers; n++) status = load_buffer(o, n);
+    return status < 0 && maps ? score_options_types(o) : status;
 }
 
-int score_options_types(const char *command, const score_options *o) {
+int score_options_types(const score_options *o) {
     if (o->mask && o->mask_array.type != ARRAY_BOOL)
-        return tool_wrong(command, "--mask: holds %s: bool is needed (true keeps)",
+        return tool_wrong("--mask: holds %s: bool is needed (true keeps)",
                           array_type_name(o->mask_array.type));
     if (o->bias && o->bias_array.type == ARRAY_BOOL)
-        return tool_wrong(command, "--bias: holds bool: floats are needed; --mask takes a boolean mask");
+        return tool_wrong("--bias: holds bool: floats are needed; --mask takes a boolean mask");
     return -1;
 }
 

@@ -28,13 +28,12 @@ typedef struct score_options {
 option_group score_group(score_options *o);
 
 // Load the files and check what only the command line can get wrong. Returns -1, else the exit status.
-int score_options_load(const char *command, score_options *o, int64_t batch, int64_t heads);
+int score_options_load(score_options *o, int64_t batch, int64_t heads);
 // Whether mask and bias hold what they must. Returns -1, else EXIT_WRONG with a line.
-int score_options_types(const char *command, const score_options *o);
+int score_options_types(const score_options *o);
 // Put masks on the device and finish o->score.
 int score_options_upload(score_options *o, tensors *t);
 // [count] integers of an i4 or i8 file; nothing where spec is NULL. The caller frees *result.
-int score_options_integers(const char *command, const char *option, const char *spec, int64_t count,
-                           int32_t **result);
+int score_options_integers(const char *option, const char *spec, int64_t count, int32_t **result);
 void score_options_free(score_options *o);
 #endif

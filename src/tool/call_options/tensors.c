@@ -39,21 +39,20 @@ static bool store_as(array *a, array_type type, char why[256]) {
     return true;
 }
 
-int tensors_store(const char *command, const char *option, array *a, int dtype) {
+int tensors_store(const char *option, array *a, int dtype) {
     static const array_type dtypes[] = {ARRAY_F32, ARRAY_F16, ARRAY_BF16};
     char why[256];
     const array_type type = dtype >= 0 ? dtypes[dtype] : a->type == ARRAY_U16 ? ARRAY_F32 : a->type;
-    return store_as(a, type, why) ? -1 : tool_wrong(command, "--%s: %s", option, why);
+    return store_as(a, type, why) ? -1 : tool_wrong("--%s: %s", option, why);
 }
 
-int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a) {
+int tensors_load(const char *option, const char *spec, int rank, array *a) {
     char error[512];
-    if (!load_array(spec, a, error, sizeof error)) return tool_wrong(command, "--%s: %s", option, error);
+    if (!load_array(spec, a, error, sizeof error)) return tool_wrong("--%s: %s", option, error);
     if (rank < 0 || a->rank == rank) return -1;
     char shape[128];
     array_shape_text(a, shape, sizeof shape);
-    const int status =
-        tool_wrong(command, "--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
+    const int status = tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
     array_free(a);
     return status;
 }
@@ -80,17 +79,17 @@ static bool device_type(array_type from, clattn_type *to) {
     }
 }
 
-int tensors_narrow(const char *command, const char *option, array *a) {
+int tensors_narrow(const char *option, array *a) {
     int status = -1;
     if (a->type != ARRAY_I64) return status;
     array narrow;
-    if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed(command, "no memory");
+    if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed("no memory");
     const int64_t count = array_count(a), *from = a->data;
     int32_t *to = narrow.data;
     for (int64_t i = 0; i < count && status < 0; i++) {
         to[i] = (int32_t)from[i];
         if (to[i] != from[i])
-            status = tool_wrong(command, "--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
+            status = tool_wrong("--%s: item %lld is %lld: must fit 32 bits", option, (long long)i,
                                 (long long)from[i]);
     }
     array_free(a);
@@ -101,7 +100,7 @@ int tensors_narrow(const char *command, const char *option, array *a) {
 static int make_buffer(tensors *t, const array *a, cl_mem *buffer) {
     if (!t->host) return session_buffer(t->session, a->data, a->bytes, buffer);
     void *memory = malloc(a->bytes ? a->bytes : 1);
-    if (!memory) return tool_failed(t->session->command, "no memory for a tensor of %zu bytes", a->bytes);
+    if (!memory) return tool_failed("no memory for a tensor of %zu bytes", a->bytes);
     memcpy(memory, a->data, a->bytes);
     *buffer = CLATTN_HOST(memory);
     return -1;
@@ -111,13 +110,11 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
     clattn_type type;
     cl_mem buffer = NULL;
     if (!device_type(a->type, &type))
-        return tool_wrong(t->session->command,
-                          "a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
+        return tool_wrong("a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
                           array_type_name(a->type));
     if (a->rank > CLATTN_MAX_RANK)
-        return tool_wrong(t->session->command, "a tensor has rank %d: at most %d is possible", a->rank,
-                          CLATTN_MAX_RANK);
-    if (t->count == TENSORS_MAX) return tool_failed(t->session->command, "too many tensors");
+        return tool_wrong("a tensor has rank %d: at most %d is possible", a->rank, CLATTN_MAX_RANK);
+    if (t->count == TENSORS_MAX) return tool_failed("too many tensors");
     const int status = make_buffer(t, a, &buffer);
     if (buffer) t->buffers[t->count++] = buffer;
     *view = clattn_tensor_dense(buffer, type, a->rank, a->shape);
@@ -126,8 +123,7 @@ int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
 
 int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, array *a,
                    clattn_tensor *view) {
-    if (!array_create(a, type, rank, shape))
-        return tool_failed(t->session->command, "no memory for a result");
+    if (!array_create(a, type, rank, shape)) return tool_failed("no memory for a result");
     return tensors_upload(t, a, view);
 }
 
@@ -137,7 +133,7 @@ int tensors_save(tensors *t, const clattn_tensor *view, array *a, const char *pa
     if (t->host) memcpy(a->data, (const void *)view->buffer, a->bytes);
     const int status = t->host ? -1 : session_read(t->session, view->buffer, a->data, a->bytes);
     if (status >= 0) return status;
-    return npy_write(path, a, error, sizeof error) ? -1 : tool_failed(t->session->command, "%s", error);
+    return npy_write(path, a, error, sizeof error) ? -1 : tool_failed("%s", error);
 }
 
 clattn_tensor tensors_swap_heads(clattn_tensor t) {

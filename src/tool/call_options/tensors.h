@@ -17,14 +17,14 @@ void tensors_release(tensors *t);
 
 // Load a file or FILE.safetensors#TENSOR, and check its rank (-1: any). Prints a line and returns EXIT_WRONG,
 // else -1.
-int tensors_load(const char *command, const char *option, const char *spec, int rank, array *a);
+int tensors_load(const char *option, const char *spec, int rank, array *a);
 
 // Convert the option's array in place to an index of names_types; a u2 array is taken as bf16 when that is the dtype. -1: the array's
 // own, f32 for u2. Returns -1, else EXIT_WRONG with a line.
-int tensors_store(const char *command, const char *option, array *a, int dtype);
+int tensors_store(const char *option, array *a, int dtype);
 
 // 64-bit integers become those of 32 bits that they must be; others stay. Returns -1, else the exit status.
-int tensors_narrow(const char *command, const char *option, array *a);
+int tensors_narrow(const char *option, array *a);
 
 // An array on the device as a dense view of its own shape. Returns -1, else the exit status.
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view);

@@ -88,7 +88,8 @@ static int completion_json(int shell, const char *name) {
     FILE *to = memory_file_open(&m);
     int status = to ? print_completion(shell, to) : EXIT_FAILED;
     char *script = to ? memory_file_close(&m) : NULL;
-    if (!script) status = tool_failed("completion", "no memory");
+    tool_begin("completion");
+    if (!script) status = tool_failed("no memory");
     if (status == EXIT_DONE) status = report_json(json_pack("{s:s, s:s}", "shell", name, "script", script));
     free(script);
     return status;
@@ -119,9 +120,9 @@ int tool_completion(int argc, char **argv) {
                          .positional_max = 1};
     int status = options_parse(&line, argc, argv);
     if (status >= 0) return status;
-    if (!line.positional_count) return tool_wrong("completion", "a shell is needed: bash, zsh or fish");
+    if (!line.positional_count) return tool_wrong("a shell is needed: bash, zsh or fish");
     if (!option_choice(line.positional[0], names, &shell, why))
-        return tool_wrong("completion", "%s: %s", line.positional[0], why);
+        return tool_wrong("%s: %s", line.positional[0], why);
     return json ? completion_json(shell, names[shell]) : print_completion(shell, stdout);
 }
 
@@ -194,7 +195,7 @@ int tool_manual(int argc, char **argv) {
     if (!line.positional_count) return json ? manual_json(NULL) : print_program();
     const tool_command *command = tool_command_named(line.positional[0]);
     if (command && json) return manual_json(command);
-    if (!command) return tool_wrong("manual", "%s: is no command; see clattn --help", line.positional[0]);
+    if (!command) return tool_wrong("%s: is no command; see clattn --help", line.positional[0]);
     snprintf(name, sizeof name, "clattn-%s", command->name);
     print_title(name, command->summary);
     options_text_choose(OPTIONS_MANUAL, NULL);

@@ -14,7 +14,16 @@ typedef struct kept {
     json_t *notes;                 // what was told before it
 } kept;
 
-static kept all; // of the process: it has one command
+static kept all;         // of the process: it has one command
+static char command[32]; // " COMMAND"
+
+void tool_begin(const char *name) {
+    snprintf(command, sizeof command, "%s%s", name ? " " : "", name ? name : "");
+}
+
+const char *tool_name(void) {
+    return command;
+}
 
 void tool_errors_json(void) {
     all.json = true;
@@ -32,15 +41,15 @@ static void keep_note(const char *line) {
 }
 
 // One line whatever it quotes, and UTF-8: names in files may hold what steers a terminal.
-static void tell(const char *command, bool error, const char *format, va_list list) {
+static void tell(bool error, const char *format, va_list list) {
     char line[sizeof all.error];
     vsnprintf(line, sizeof line, format, list);
     printable(line);
     if (!all.json && !(all.held && error)) {
-        fprintf(stderr, "clattn%s%s: %s\n", command ? " " : "", command ? command : "", line);
+        fprintf(stderr, "clattn%s: %s\n", command, line);
     } else if (error) {
         if (all.error[0] && all.json) keep_note(all.error);
-        snprintf(all.command, sizeof all.command, "%s", command ? command : "");
+        snprintf(all.command, sizeof all.command, "%s", command);
         memcpy(all.error, line, sizeof line);
     } else {
         keep_note(line);
@@ -52,7 +61,7 @@ void tool_errors_hold(void) {
 }
 
 static void print_held(void) {
-    if (all.error[0]) fprintf(stderr, "clattn%s%s: %s\n", all.command[0] ? " " : "", all.command, all.error);
+    if (all.error[0]) fprintf(stderr, "clattn%s: %s\n", all.command, all.error);
     all.error[0] = '\0';
 }
 
@@ -61,26 +70,26 @@ void tool_errors_release(bool mine) {
     if (!all.json) print_held();
 }
 
-int tool_wrong(const char *command, const char *format, ...) {
+int tool_wrong(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    tell(command, true, format, list);
+    tell(true, format, list);
     va_end(list);
     return EXIT_WRONG;
 }
 
-int tool_failed(const char *command, const char *format, ...) {
+int tool_failed(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    tell(command, true, format, list);
+    tell(true, format, list);
     va_end(list);
     return EXIT_FAILED;
 }
 
-void tool_note(const char *command, const char *format, ...) {
+void tool_note(const char *format, ...) {
     va_list list;
     va_start(list, format);
-    tell(command, false, format, list);
+    tell(false, format, list);
     va_end(list);
 }
 
@@ -88,9 +97,9 @@ int tool_errors_end(int status) {
     json_t *object = NULL;
     if (all.held && !all.json) print_held();
     if (status != EXIT_DONE && all.error[0]) {
-        object =
-            json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
-                      all.command[0] ? json_string(all.command) : NULL, "message", json_string(all.error));
+        object = json_pack("{s:{s:i, s:o*, s:o}}", "error", "status", status, "command",
+                           all.command[0] ? json_string(all.command + 1) : NULL, "message",
+                           json_string(all.error));
         if (all.notes) json_object_set(json_object_get(object, "error"), "notes", all.notes);
     } else if (all.error[0] || all.notes) {
         if (all.error[0]) keep_note(all.error);

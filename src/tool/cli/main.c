@@ -23,7 +23,8 @@ static int finish_output(int status) {
     const char *why = ferror(stdout) ? "an earlier write failed" : NULL;
     if (fflush(stdout) != 0) why = strerror(errno);
     if (!why) return status;
-    tool_failed(NULL, "standard output could not be written: %s", why);
+    tool_begin(NULL);
+    tool_failed("standard output could not be written: %s", why);
     return status == EXIT_DONE ? EXIT_FAILED : status;
 }
 
@@ -42,8 +43,8 @@ static int run_command(int argc, char **argv) {
                  names[i]);
     }
     const char *near = nearest_name(argv[0], names, tool_command_count);
-    return tool_wrong(NULL, "no command '%s'%s%s%s:%s; see clattn --help", argv[0],
-                      near ? "; did you mean " : "", near ? near : "", near ? "?" : "", all);
+    return tool_wrong("no command '%s'%s%s%s:%s; see clattn --help", argv[0], near ? "; did you mean " : "",
+                      near ? near : "", near ? "?" : "", all);
 }
 
 static int print_version(bool json) {
@@ -68,7 +69,7 @@ static int run(int argc, char **argv) {
     }
     char option[] = "--help";
     if (help && argc == 3) return run_command(2, (char *[]){argv[2], option, NULL});
-    return tool_wrong(NULL, "%s: %s: is one argument too many; see clattn --help", argv[1], argv[argc - 1]);
+    return tool_wrong("%s: %s: is one argument too many; see clattn --help", argv[1], argv[argc - 1]);
 }
 
 int main(int argc, char **argv) {

@@ -33,18 +33,15 @@ static void make_tables(const command_line *line, struct option *rows, char *let
 }
 
 // One option. Of two values for it one would be without effect.
-static int take_row(const command_line *line, const option_group *group, const option_row *row,
-                    const char *value, const char **taken) {
+static int take_row(const option_group *group, const option_row *row, const char *value, const char **taken) {
     char why[256] = "";
     const char *dash = row->name[0] == '-' ? "" : "--";
-    if (value && !*value) return tool_wrong(line->command, "%s%s: its value is empty", dash, row->name);
+    if (value && !*value) return tool_wrong("%s%s: its value is empty", dash, row->name);
     if (value && *taken && !strstr(row->value, "..."))
-        return tool_wrong(line->command, "%s%s %s: is given twice: one value is accepted", dash, row->name,
-                          value);
+        return tool_wrong("%s%s %s: is given twice: one value is accepted", dash, row->name, value);
     *taken = value ? value : "";
     if (group->take(group->target, row->id, value, why)) return -1;
-    return tool_wrong(line->command, "%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "",
-                      why);
+    return tool_wrong("%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "", why);
 }
 
 static int take(command_line *line, int code, const char *value) {
@@ -55,10 +52,10 @@ static int take(command_line *line, int code, const char *value) {
             const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
             if (!found) continue;
             if (!line->given[g]) line->given[g] = row->name + strspn(row->name, "-");
-            return take_row(line, group, row, value, &line->values[number]);
+            return take_row(group, row, value, &line->values[number]);
         }
     }
-    return tool_wrong(line->command, "unknown option; see clattn %s --help", line->command);
+    return tool_wrong("unknown option; see clattn %s --help", line->command);
 }
 
 // `rows` end with a name of NULL.
@@ -69,8 +66,7 @@ static int refuse_unknown(const command_line *line, const struct option *rows, c
     while (rows[count].name) names[count] = rows[count].name, count++;
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(name, "="), name);
     const char *near = given[0] == '-' && given[1] == '-' ? nearest_name(wanted, names, count) : NULL;
-    return tool_wrong(line->command,
-                      "%s: no such option (or not written out, or given a value it does not take)%s%s%s; "
+    return tool_wrong("%s: no such option (or not written out, or given a value it does not take)%s%s%s; "
                       "see clattn %s --help",
                       given, near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
                       line->command);
@@ -80,6 +76,7 @@ int options_parse(command_line *line, int argc, char **argv) {
     struct option rows[OPTIONS_MOST];
     char letters[2 * OPTIONS_MOST];
     make_tables(line, rows, letters);
+    tool_begin(line->command);
     opterr = 0;
     optind = 1;
     for (;;) {
@@ -89,14 +86,14 @@ int options_parse(command_line *line, int argc, char **argv) {
             options_text_print(line);
             return EXIT_DONE;
         }
-        if (code == ':') return tool_wrong(line->command, "%s: needs a value", argv[optind - 1]);
+        if (code == ':') return tool_wrong("%s: needs a value", argv[optind - 1]);
         if (code == '?') return refuse_unknown(line, rows, argv[optind - 1]);
         const int status = take(line, code, optarg);
         if (status >= 0) return status;
     }
     line->positional_count = argc - optind;
     if (line->positional_count > line->positional_max)
-        return tool_wrong(line->command, "%s: is one argument too many; see clattn %s --help",
+        return tool_wrong("%s: is one argument too many; see clattn %s --help",
                           argv[optind + line->positional_max], line->command);
     for (int i = 0; i < line->positional_count; i++) line->positional[i] = argv[optind + i];
     return -1;

@@ -12,6 +12,7 @@
 
 #include "evidence/device/measure.h"
 #include "tool/cli/printable.h"
+#include "tool/cli/tool.h"
 
 #define LEAST_SHARE 0.01 // before that start-up is most of what is known
 #define LEAST_SECONDS 0.2
@@ -32,9 +33,9 @@ const char *progress_text(double share, double seconds, char text[48]) {
     return text;
 }
 
-void progress_begin(progress *p, const char *command, bool quiet, double all, double silent_ms) {
+void progress_begin(progress *p, bool quiet, double all, double silent_ms) {
     const char *terminal = getenv("TERM");
-    *p = (progress){.command = command, .all = all, .start_ns = measure_clock_ns()};
+    *p = (progress){.all = all, .start_ns = measure_clock_ns()};
     p->silent_ns = (uint64_t)(silent_ms * 1e6);
     p->shown = !quiet && isatty(STDERR_FILENO) && !(terminal && !strcmp(terminal, "dumb"));
 }
@@ -54,7 +55,7 @@ void progress_at(progress *p, double done, const char *what) {
     if (!p->shown) return;
     const uint64_t spent = measure_clock_ns() - p->start_ns;
     if (spent < p->silent_ns) return;
-    snprintf(line, sizeof line, "clattn %s: %s%s%s", p->command,
+    snprintf(line, sizeof line, "clattn%s: %s%s%s", tool_name(),
              progress_text(p->all > 0.0 ? done / p->all : 0.0, (double)spent / 1e9, text), what ? ", " : "",
              what ? what : "");
     fprintf(stderr, "\r\033[K%.*s", columns() - 1, printable(line));

@@ -6,7 +6,6 @@
 #include <stdint.h>
 
 typedef struct progress {
-    const char *command;
     double all, done; // work, in any unit: parts of one size, operations, milliseconds
     uint64_t start_ns, silent_ns;
     bool shown, on_screen;
@@ -14,7 +13,7 @@ typedef struct progress {
 
 // silent_ms: of a command that is mostly over before anybody reads. Nothing is shown where quiet, or where stderr is no terminal
 // that can wipe a line.
-void progress_begin(progress *p, const char *command, bool quiet, double all, double silent_ms);
+void progress_begin(progress *p, bool quiet, double all, double silent_ms);
 // What is begun now, after `done` of the work; what may be NULL.
 void progress_at(progress *p, double done, const char *what);
 // The same after `more` than before.

@@ -17,7 +17,7 @@ static void keep_message(void *user, clattn_log_level level, const char *message
     if (level == CLATTN_LOG_ERROR && !strchr(message, '\n'))
         snprintf(s->message, sizeof s->message, "%s", message);
     if (s->options.verbose && (level != CLATTN_LOG_ERROR || strchr(message, '\n')))
-        printable_printf(stderr, "clattn %s: %s\n", s->command, message);
+        printable_printf(stderr, "clattn%s: %s\n", tool_name(), message);
 }
 
 clattn_log session_log(session *s) {
@@ -65,12 +65,12 @@ int session_devices(session *s, clattn_device **devices, size_t *count) {
     linker_look();
     clattn_status status = clattn_device_list(NULL, 0, count, &log);
     if (status == CLATTN_OK && !(*devices = calloc(*count, sizeof **devices)))
-        return tool_failed(s->command, "no memory");
+        return tool_failed("no memory");
     if (status == CLATTN_OK) status = clattn_device_list(*devices, *count, count, &log);
     if (status == CLATTN_OK) return -1;
     free(*devices);
     *devices = NULL;
-    return tool_failed(s->command, "%s", s->message);
+    return tool_failed("%s", s->message);
 }
 
 static int find_device(session *s) {
@@ -90,11 +90,9 @@ static int find_device(session *s) {
                          : s->options.device      ? "--device"
                                                   : "$CLATTN_DEVICE";
     if (second)
-        return tool_wrong(s->command,
-                          "%s %s: means device %zu and others: a number or a whole name from clattn devices",
+        return tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
                           option, spec, second);
-    return tool_wrong(s->command,
-                      "%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
+    return tool_wrong("%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
                       "clattn devices",
                       option, spec, count - 1);
 }
@@ -114,13 +112,10 @@ static int check_cache_dir(const session *s) {
     char why[512];
     if (!given || !strcmp(given, "off")) return -1;
     if (means_off(given) && stat(given, &status) != 0)
-        return tool_wrong(s->command, "--cache-dir %s: off keeps nothing; ./%s is a folder of that name",
-                          given, given);
+        return tool_wrong("--cache-dir %s: off keeps nothing; ./%s is a folder of that name", given, given);
     if (stat(given, &status) == 0)
-        return S_ISDIR(status.st_mode)
-                   ? -1
-                   : tool_wrong(s->command, "--cache-dir %s: is no folder: one, or off", given);
-    return file_can_write(given, why, sizeof why) ? -1 : tool_wrong(s->command, "--cache-dir %s", why);
+        return S_ISDIR(status.st_mode) ? -1 : tool_wrong("--cache-dir %s: is no folder: one, or off", given);
+    return file_can_write(given, why, sizeof why) ? -1 : tool_wrong("--cache-dir %s", why);
 }
 
 static clattn_status make_context(session *s, const char *folder, const char *rows) {
@@ -140,7 +135,7 @@ static clattn_status make_tuned(session *s, const char *folder, const char *rows
     const clattn_status status = make_context(s, folder, rows);
     if (status != CLATTN_INVALID_ARGUMENT || !rows || given) return status;
     if (s->options.verbose)
-        printable_printf(stderr, "clattn %s: rows that were kept are not used: %s\n", s->command, s->message);
+        printable_printf(stderr, "clattn%s: rows that were kept are not used: %s\n", tool_name(), s->message);
     return make_context(s, folder, NULL);
 }
 
@@ -151,8 +146,7 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     cl_int code = CL_SUCCESS;
     int wrong = check_cache_dir(s);
     const char *folder = wrong < 0 ? tool_cache_dir(&s->options, path, sizeof path) : NULL;
-    if (wrong < 0 && !rows)
-        wrong = tuned_rows(s->command, &s->options, folder, device->device, &kept, &given);
+    if (wrong < 0 && !rows) wrong = tuned_rows(&s->options, folder, device->device, &kept, &given);
     if (wrong >= 0) return wrong;
     s->device = *device;
     const clattn_status status = make_tuned(s, folder, rows ? rows : kept, given);
@@ -161,27 +155,26 @@ int session_open_device(session *s, const clattn_device *device, const char *row
     s->capabilities = clattn_context_capabilities(s->context);
     if (linker_is_missing(s->capabilities)) {
         session_close(s);
-        return tool_failed(s->command,
-                           "PoCL makes each kernel with the linker ld, and there is none on PATH: install "
+        return tool_failed("PoCL makes each kernel with the linker ld, and there is none on PATH: install "
                            "binutils (apt-get install binutils), or add its folder to PATH");
     }
     s->queue = clCreateCommandQueue(clattn_context_opencl(s->context), device->device,
                                     CL_QUEUE_PROFILING_ENABLE, &code);
     if (s->queue) return -1;
     session_close(s);
-    return tool_failed(s->command, "clCreateCommandQueue: OpenCL error %d", (int)code);
+    return tool_failed("clCreateCommandQueue: OpenCL error %d", (int)code);
 }
 
-int session_open_rows(session *s, const char *command, const common_options *o, const char *rows) {
-    *s = (session){.command = command, .options = *o};
+int session_open_rows(session *s, const common_options *o, const char *rows) {
+    *s = (session){.options = *o};
     const int status = find_device(s);
     if (status >= 0) return status;
     const clattn_device device = s->device;
     return session_open_device(s, &device, rows);
 }
 
-int session_open(session *s, const char *command, const common_options *o) {
-    return session_open_rows(s, command, o, NULL);
+int session_open(session *s, const common_options *o) {
+    return session_open_rows(s, o, NULL);
 }
 
 void session_close(session *s) {
@@ -203,7 +196,7 @@ int session_status(session *s, clattn_status status) {
     const bool wrong = status == CLATTN_INVALID_ARGUMENT || status == CLATTN_UNSUPPORTED ||
                        (status == CLATTN_BUILD_FAILED && blames_expression(s->message));
     const char *why = s->message[0] ? s->message : clattn_status_text(status);
-    return wrong ? tool_wrong(s->command, "%s", why) : tool_failed(s->command, "%s", why);
+    return wrong ? tool_wrong("%s", why) : tool_failed("%s", why);
 }
 
 int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer) {
@@ -211,27 +204,22 @@ int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer) {
     *buffer = NULL;
     if (bytes == 0) return -1;
     if (bytes > s->capabilities->max_allocation_bytes)
-        return tool_failed(s->command,
-                           "a tensor of %zu bytes is more than the device's largest buffer of %llu bytes",
+        return tool_failed("a tensor of %zu bytes is more than the device's largest buffer of %llu bytes",
                            bytes, (unsigned long long)s->capabilities->max_allocation_bytes);
     // Copied by a command and not by CL_MEM_COPY_HOST_PTR, so that the tool keeps no second copy alive.
     *buffer = clCreateBuffer(clattn_context_opencl(s->context), CL_MEM_READ_WRITE, bytes, NULL, &code);
     if (*buffer && data)
         code = clEnqueueWriteBuffer(s->queue, *buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
-    return code == CL_SUCCESS
-               ? -1
-               : tool_failed(s->command, "a buffer of %zu bytes: OpenCL error %d", bytes, (int)code);
+    return code == CL_SUCCESS ? -1 : tool_failed("a buffer of %zu bytes: OpenCL error %d", bytes, (int)code);
 }
 
 int session_read(session *s, cl_mem buffer, void *data, size_t bytes) {
     if (bytes == 0) return -1;
     const cl_int code = clEnqueueReadBuffer(s->queue, buffer, CL_TRUE, 0, bytes, data, 0, NULL, NULL);
-    return code == CL_SUCCESS
-               ? -1
-               : tool_failed(s->command, "reading %zu bytes back: OpenCL error %d", bytes, (int)code);
+    return code == CL_SUCCESS ? -1 : tool_failed("reading %zu bytes back: OpenCL error %d", bytes, (int)code);
 }
 
 int session_finish(session *s) {
     const cl_int code = clFinish(s->queue);
-    return code == CL_SUCCESS ? -1 : tool_failed(s->command, "the device failed: OpenCL error %d", (int)code);
+    return code == CL_SUCCESS ? -1 : tool_failed("the device failed: OpenCL error %d", (int)code);
 }

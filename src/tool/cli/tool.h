@@ -17,11 +17,14 @@ enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
 #define TOOL_PRINTF(at)
 #endif
 
-// Print "clattn COMMAND: ..." on stderr, or "clattn: ..." where command is NULL; return EXIT_WRONG resp. EXIT_FAILED.
-int tool_wrong(const char *command, const char *format, ...) TOOL_PRINTF(2);
-int tool_failed(const char *command, const char *format, ...) TOOL_PRINTF(2);
+// The sub-command that lines on stderr name: options_parse sets it. NULL: none.
+void tool_begin(const char *command);
+const char *tool_name(void); // " COMMAND", or ""
+// Print "clattn COMMAND: ..." on stderr and return EXIT_WRONG resp. EXIT_FAILED.
+int tool_wrong(const char *format, ...) TOOL_PRINTF(1);
+int tool_failed(const char *format, ...) TOOL_PRINTF(1);
 // The same of what is no error.
-void tool_note(const char *command, const char *format, ...) TOOL_PRINTF(2);
+void tool_note(const char *format, ...) TOOL_PRINTF(1);
 // With --json these lines are kept, and at the end are one object on stderr: {"error": {"status", "command", "message", "notes"}},
 // or {"notes"} where the status is EXIT_DONE. begin looks for --json, so that a request that cannot be parsed is told so, too; end
 // returns the status.
@@ -85,7 +88,6 @@ option_group common_group(common_options *o);
 
 // A device ready for use.
 typedef struct session {
-    const char *command;
     common_options options;
     clattn_device device;
     clattn_context *context;
@@ -99,10 +101,10 @@ typedef struct session {
 clattn_log session_log(session *s);
 // All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
 int session_devices(session *s, clattn_device **devices, size_t *count);
-int session_open(session *s, const char *command, const common_options *o);
+int session_open(session *s, const common_options *o);
 // The same with tuned rows of one's own; and on a given device. Rows NULL: those of --tuned, else those that clattn tune has
 // kept for the device.
-int session_open_rows(session *s, const char *command, const common_options *o, const char *rows);
+int session_open_rows(session *s, const common_options *o, const char *rows);
 int session_open_device(session *s, const clattn_device *device, const char *rows);
 void session_close(session *s);
 // Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, the rest 1.

@@ -43,7 +43,7 @@ static bool show(void *user, double done) {
 
 const clattn_progress *watch_begin(watch *w, const session *s, double flops) {
     *w = (watch){.progress = {show, w}};
-    progress_begin(&w->line, s->command, s->options.quiet, 1.0, 0.0);
+    progress_begin(&w->line, s->options.quiet, 1.0, 0.0);
     if (s->options.quiet || flops < WATCH_LEAST_FLOPS || !isatty(STDERR_FILENO)) return NULL;
     interrupted = 0;
     catch_once();

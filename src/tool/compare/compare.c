@@ -159,17 +159,14 @@ static void judge_coverage(compare *c) {
     c->failed = c->failed || nothing || vanished;
     if (c->quiet) return;
     if (nothing)
-        tool_failed("compare", c->by
-                                   ? "nothing was compared: no two rows differ in that alone"
-                                   : "nothing was compared: no case that both files measured on one device");
+        tool_failed(c->by ? "nothing was compared: no two rows differ in that alone"
+                          : "nothing was compared: no case that both files measured on one device");
     else if (vanished)
         tool_failed(
-            "compare",
             "%d rows of the first file are not in the second: --fail-above fails; --allow-missing accepts it",
             c->missing[1]);
     else if (c->fail_above >= 0.0 && !c->allow_inconclusive && c->counts[INCONCLUSIVE] && c->failed)
-        tool_failed("compare",
-                    "%d rows are inconclusive, which --fail-above does not accept where they may be that "
+        tool_failed("%d rows are inconclusive, which --fail-above does not accept where they may be that "
                     "much slower: "
                     "measure again, or --allow-inconclusive",
                     c->counts[INCONCLUSIVE]);
@@ -239,15 +236,13 @@ static int compare_settings(compare *c) {
 
 static int refuse_options(const compare *c) {
     if (c->by && c->fail_above >= 0.0)
-        return tool_wrong("compare",
-                          "--by: compares settings, of which none fails: --fail-above is for two files");
+        return tool_wrong("--by: compares settings, of which none fails: --fail-above is for two files");
     if ((c->allow_missing || c->allow_inconclusive) && c->fail_above < 0.0)
-        return tool_wrong("compare", "--allow-%s: needs --fail-above P%%, which alone minds",
+        return tool_wrong("--allow-%s: needs --fail-above P%%, which alone minds",
                           c->allow_missing ? "missing" : "inconclusive");
     if (!c->by && c->file_count != 2)
-        return tool_wrong("compare", "two files of clattn bench --save are needed; with --by, one to %d",
-                          MOST_FILES);
-    if (c->by && !c->file_count) return tool_wrong("compare", "a file of clattn bench --save is needed");
+        return tool_wrong("two files of clattn bench --save are needed; with --by, one to %d", MOST_FILES);
+    if (c->by && !c->file_count) return tool_wrong("a file of clattn bench --save is needed");
     return -1;
 }
 
@@ -275,11 +270,11 @@ int tool_compare(int argc, char **argv) {
     status = refuse_options(&c);
     if (status >= 0) return status;
     c.rows = json_array();
-    status = compare_load_all("compare", c.paths, c.file_count, c.files);
+    status = compare_load_all(c.paths, c.file_count, c.files);
     double pairs = 0.0;
     for (int i = c.by ? 0 : 1; i < c.file_count && status < 0; i++)
         pairs += (double)json_array_size(json_object_get(c.files[i], "rows"));
-    progress_begin(&c.progress, "compare", c.quiet, pairs, 500.0);
+    progress_begin(&c.progress, c.quiet, pairs, 500.0);
     if (status < 0) status = c.by ? compare_settings(&c) : compare_files(&c);
     compare_release(c.files, c.file_count);
     json_decref(c.rows);

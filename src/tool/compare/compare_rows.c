@@ -51,24 +51,22 @@ static bool valid_rows(const json_t *rows) {
     return json_is_array(rows);
 }
 
-int compare_load(const char *command, const char *path, json_t **file) {
+int compare_load(const char *path, json_t **file) {
     unsigned char *bytes = NULL;
     size_t count = 0;
     char why[512];
     json_error_t error;
-    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong(command, "%s", why);
+    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong("%s", why);
     *file = json_loadb((const char *)bytes, count, 0, &error);
     free(bytes);
     if (!*file)
-        return tool_wrong(command, "%s: no JSON of clattn bench --save: line %d: %s", path, error.line,
-                          error.text);
+        return tool_wrong("%s: no JSON of clattn bench --save: line %d: %s", path, error.line, error.text);
     const json_t *version = json_object_get(*file, "format_version");
     if (!json_is_integer(version) || json_integer_value(version) != BENCH_FORMAT_VERSION)
-        return tool_wrong(command, "%s: format_version is not %d: a file of clattn bench --save is needed",
-                          path, BENCH_FORMAT_VERSION);
+        return tool_wrong("%s: format_version is not %d: a file of clattn bench --save is needed", path,
+                          BENCH_FORMAT_VERSION);
     if (valid_rows(json_object_get(*file, "rows"))) return -1;
-    return tool_wrong(command,
-                      "%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
+    return tool_wrong("%s: rows lack case, device, status or times of 1 to 1e18 ns: a file of clattn bench "
                       "--save is needed",
                       path);
 }
@@ -93,10 +91,10 @@ bool compare_ok(const json_t *row) {
     return !strcmp(compare_text(row, "status"), "ok");
 }
 
-int compare_load_all(const char *command, const char *const *paths, int count, json_t **files) {
+int compare_load_all(const char *const *paths, int count, json_t **files) {
     int status = -1;
     for (int i = 0; i < count; i++) files[i] = NULL;
-    for (int i = 0; i < count && status < 0; i++) status = compare_load(command, paths[i], &files[i]);
+    for (int i = 0; i < count && status < 0; i++) status = compare_load(paths[i], &files[i]);
     return status;
 }
 

@@ -7,9 +7,9 @@
 #include "tool/compare/compare_ratio.h"
 
 // Read a file and check its rows. -1, or an exit status, and its words are said.
-int compare_load(const char *command, const char *path, json_t **file);
+int compare_load(const char *path, json_t **file);
 // Files of a command line, which the caller releases by compare_release whatever the status is: NULL from the bad one on.
-int compare_load_all(const char *command, const char *const *paths, int count, json_t **files);
+int compare_load_all(const char *const *paths, int count, json_t **files);
 void compare_release(json_t **files, int count);
 
 // Of a row: a word ("" where there is none), a number, whether it was measured, its times.

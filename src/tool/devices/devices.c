@@ -210,7 +210,7 @@ static bool take_devices(void *target, int id, const char *value, char why[256])
 
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
-    session s = {.command = "devices"};
+    session s = {.measures_again = false};
     const option_group groups[] = {{"devices", rows, 1, take_devices, &s.measures_again}, common_group(&o)};
     command_line line = {.command = "devices",
                          .summary = "list OpenCL devices and what clattn does with them",
@@ -227,7 +227,7 @@ int tool_devices(int argc, char **argv) {
     json_t *all = json_array();
     int told = 0;
     progress asked;
-    progress_begin(&asked, "devices", o.quiet, (double)count, 0.0);
+    progress_begin(&asked, o.quiet, (double)count, 0.0);
     for (size_t i = 0; i < count; i++) {
         progress_at(&asked, (double)i, "asking what the device can do");
         told += tell_device(&s, i, &devices[i], all, &asked);
@@ -236,13 +236,12 @@ int tool_devices(int argc, char **argv) {
     free(devices);
     if (told == 0) {
         json_decref(all);
-        return tool_wrong("devices", "--device %s: none of the %zu devices is that",
-                          o.device ? o.device : "any", count);
+        return tool_wrong("--device %s: none of the %zu devices is that", o.device ? o.device : "any", count);
     }
     const bool bad = o.json && json_array_size(all) != (size_t)told;
     status =
         o.json ? report_json(json_pack("{s:s, s:O}", "clattn", clattn_version(), "devices", all)) : EXIT_DONE;
     json_decref(all);
-    if (bad) return tool_failed("devices", "a device could not be told as JSON");
+    if (bad) return tool_failed("a device could not be told as JSON");
     return status;
 }

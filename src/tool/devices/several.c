@@ -32,30 +32,27 @@ option_group several_group(several_options *o) {
     return (option_group){"several devices", rows, sizeof rows / sizeof rows[0], take_several, o};
 }
 
-static int refuse(const char *command, const several_options *o, const common_options *common) {
-    if (!o->devices && o->deal_given)
-        return tool_wrong(command, "--deal: has no effect without --devices LIST");
+static int refuse(const several_options *o, const common_options *common) {
+    if (!o->devices && o->deal_given) return tool_wrong("--deal: has no effect without --devices LIST");
     if (o->devices && common->device)
-        return tool_wrong(command, "--device: names one, and --devices %s others: one of both is accepted",
+        return tool_wrong("--device: names one, and --devices %s others: one of both is accepted",
                           o->devices);
     return -1;
 }
 
 // Each word of the list a session. The sessions stay where they are: their contexts log to them.
-static int open_sessions(several *all, const char *command, const several_options *o,
-                         const common_options *common) {
+static int open_sessions(several *all, const several_options *o, const common_options *common) {
     char words[512];
-    if (strlen(o->devices) >= sizeof words) return tool_wrong(command, "--devices: more than 511 letters");
+    if (strlen(o->devices) >= sizeof words) return tool_wrong("--devices: more than 511 letters");
     strcpy(words, o->devices);
     for (char *word = words, *next; word; word = next) {
         next = strchr(word, ',');
         if (next) *next++ = '\0';
         common_options one = *common;
         one.device = word, one.device_option = "--devices";
-        if (!*word) return tool_wrong(command, "--devices %s: a name is empty: 0,1", o->devices);
-        if (all->count == SEVERAL_MOST)
-            return tool_wrong(command, "--devices: more than %d of them", SEVERAL_MOST);
-        const int status = session_open(&all->sessions[all->count], command, &one);
+        if (!*word) return tool_wrong("--devices %s: a name is empty: 0,1", o->devices);
+        if (all->count == SEVERAL_MOST) return tool_wrong("--devices: more than %d of them", SEVERAL_MOST);
+        const int status = session_open(&all->sessions[all->count], &one);
         if (status >= 0) return status;
         all->sessions[all->count++].options.device = NULL; // the words end with this function
     }
@@ -70,11 +67,10 @@ static clattn_status make_group(several *all, int first, int count, clattn_group
     return clattn_group_create(&params, group);
 }
 
-int several_open(several *all, const char *command, const several_options *o, const common_options *common,
-                 bool alone) {
+int several_open(several *all, const several_options *o, const common_options *common, bool alone) {
     *all = (several){.deal = (clattn_deal)o->deal};
-    int status = refuse(command, o, common);
-    if (status < 0) status = open_sessions(all, command, o, common);
+    int status = refuse(o, common);
+    if (status < 0) status = open_sessions(all, o, common);
     clattn_status made = status < 0 ? make_group(all, 0, all->count, &all->group) : CLATTN_OK;
     for (int n = 0; alone && status < 0 && n < all->count && made == CLATTN_OK; n++)
         made = make_group(all, n, 1, &all->alone[n]);

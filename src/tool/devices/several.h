@@ -26,8 +26,7 @@ option_group several_group(several_options *o);
 
 // Open all: the first one's message and options are those of the group. `alone`: a group of each one, too. Returns -1, else the exit
 // status with its line, and nothing is open.
-int several_open(several *all, const char *command, const several_options *o, const common_options *common,
-                 bool alone);
+int several_open(several *all, const several_options *o, const common_options *common, bool alone);
 void several_close(several *all);
 
 clattn_status several_run(several *all, const clattn_attention_params *params);

@@ -34,10 +34,9 @@ static bool is_output(const char *value, const output_file *outputs, int count) 
     return false;
 }
 
-static int refuse_input(const command_line *line, const output_file *output, const char *dashes,
-                        const char *name) {
-    return tool_wrong(line->command, "--%s %s: is the file of %s%s: an output does not replace an input",
-                      output->option, output->path, dashes, name);
+static int refuse_input(const output_file *output, const char *dashes, const char *name) {
+    return tool_wrong("--%s %s: is the file of %s%s: an output does not replace an input", output->option,
+                      output->path, dashes, name);
 }
 
 static int check_inputs(const command_line *line, const output_file *outputs, int count,
@@ -48,11 +47,11 @@ static int check_inputs(const command_line *line, const output_file *outputs, in
             const char *value = line->values[n];
             if (!value || !row->value || is_output(value, outputs, count)) continue;
             if (is_input(output->path, row->value, value))
-                return refuse_input(line, output, row->name[0] == '-' ? "" : "--", row->name);
+                return refuse_input(output, row->name[0] == '-' ? "" : "--", row->name);
         }
     for (int i = 0; i < line->positional_count; i++)
         if (is_input(output->path, NULL, line->positional[i]))
-            return refuse_input(line, output, "", line->positional[i]);
+            return refuse_input(output, "", line->positional[i]);
     return -1;
 }
 
@@ -61,10 +60,10 @@ int outputs_check(const command_line *line, const output_file *outputs, int coun
     for (int i = 0; i < count; i++) {
         if (!outputs[i].path) continue;
         if (!file_can_write(outputs[i].path, why, sizeof why))
-            return tool_wrong(line->command, "--%s: %s", outputs[i].option, why);
+            return tool_wrong("--%s: %s", outputs[i].option, why);
         for (int j = 0; j < i; j++)
             if (outputs[j].path && file_same_target(outputs[i].path, outputs[j].path))
-                return tool_wrong(line->command, "--%s %s: is the file of --%s: each output needs its own",
+                return tool_wrong("--%s %s: is the file of --%s: each output needs its own",
                                   outputs[i].option, outputs[i].path, outputs[j].option);
         const int status = check_inputs(line, outputs, count, &outputs[i]);
         if (status >= 0) return status;

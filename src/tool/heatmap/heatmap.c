@@ -108,21 +108,17 @@ static int refuse(const heatmap_request *r, const command_line *line) {
     const char *masks = given[OF_MASK] ? given[OF_MASK] : given[OF_SCORES];
     const char *device = c->device ? "device" : c->cache_dir ? "cache-dir" : c->tuned ? "tuned" : NULL;
     if (!r->weights && !masks)
-        return tool_wrong("heatmap", "a file of weights is needed, or --n N and what hides keys; see clattn "
-                                     "heatmap --help");
-    if (!r->weights && !r->n)
-        return tool_wrong("heatmap", "--n N is needed with a mask; see clattn heatmap --help");
+        return tool_wrong("a file of weights is needed, or --n N and what hides keys; see clattn "
+                          "heatmap --help");
+    if (!r->weights && !r->n) return tool_wrong("--n N is needed with a mask; see clattn heatmap --help");
     if (!r->weights && given[OF_WEIGHTS])
-        return tool_wrong("heatmap", "--%s: is for a file of weights, and a mask is drawn",
-                          given[OF_WEIGHTS]);
+        return tool_wrong("--%s: is for a file of weights, and a mask is drawn", given[OF_WEIGHTS]);
     if (r->weights && masks)
-        return tool_wrong("heatmap", "--%s: is for the picture of a mask, and %s holds weights", masks,
-                          r->weights);
+        return tool_wrong("--%s: is for the picture of a mask, and %s holds weights", masks, r->weights);
     if (r->weights && device)
-        return tool_wrong("heatmap", "--%s: has no effect: a file of weights needs no device", device);
+        return tool_wrong("--%s: has no effect: a file of weights needs no device", device);
     if (c->json && picture_out_is_terminal(r->out))
-        return tool_wrong("heatmap",
-                          "--json: needs --out FILE: without it standard output holds the picture");
+        return tool_wrong("--json: needs --out FILE: without it standard output holds the picture");
     return -1;
 }
 

@@ -23,15 +23,13 @@ static int check(mask_picture *m) {
     char why[512];
     m->heads = 1;
     if (r->head_list && !option_integer(r->head_list, 1, HEATMAP_MOST_SIZE, &m->heads, why))
-        return tool_wrong("heatmap", "--heads %s: of a mask it is their number: %s", r->head_list, why);
+        return tool_wrong("--heads %s: of a mask it is their number: %s", r->head_list, why);
     if (!r->n_kv) r->n_kv = r->n;
-    if (r->tokens && !tokens_read(r->tokens, &m->labels, why, sizeof why))
-        return tool_wrong("heatmap", "%s", why);
+    if (r->tokens && !tokens_read(r->tokens, &m->labels, why, sizeof why)) return tool_wrong("%s", why);
     if (r->tokens && (int64_t)m->labels.count < (r->n < r->n_kv ? r->n_kv : r->n))
-        return tool_wrong("heatmap", "--tokens: %zu lines: as many as rows and keys are needed",
-                          m->labels.count);
+        return tool_wrong("--tokens: %zu lines: as many as rows and keys are needed", m->labels.count);
     r->common.mods_unchecked = r->score.mods_unchecked;
-    return score_options_load("heatmap", &r->score, 1, m->heads);
+    return score_options_load(&r->score, 1, m->heads);
 }
 
 // What of each pair is left of a score of 0.
@@ -91,7 +89,7 @@ static int draw(const mask_picture *m) {
     for (int h = 0; heads && h < m->heads; h++) heads[h] = h;
     snprintf(title, sizeof title, "%.400s", r->score.score.mask_mod ? r->score.score.mask_mod : "mask");
     const bool done = heads && picture_out(&p, r->out, r->colour, error, sizeof error);
-    const int status = done ? report(m, &p) : tool_failed("heatmap", "%s", error);
+    const int status = done ? report(m, &p) : tool_failed("%s", error);
     free(heads);
     return status;
 }
@@ -100,7 +98,7 @@ int heatmap_mask(heatmap_request *r) {
     mask_picture m = {.r = r};
     session s = {0};
     int status = check(&m);
-    if (status < 0) status = session_open(&s, "heatmap", &r->common);
+    if (status < 0) status = session_open(&s, &r->common);
     if (status < 0) {
         tensors t = {.session = &s};
         status = find_seen(&m, &s, &t);

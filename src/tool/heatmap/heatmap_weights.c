@@ -169,7 +169,7 @@ static int draw(const heatmap_request *r, heatmap *map, failure *why) {
     p->hides_zero = least == 0 && greatest > 0; /* no weight of a softmax is 0 but by a mask, or underflow */
     p->title = title;
     const bool done = picture_out(p, r->out, r->colour, why->text, sizeof why->text);
-    const int status = done ? report(r, p) : tool_failed("heatmap", "%s", why->text);
+    const int status = done ? report(r, p) : tool_failed("%s", why->text);
     p->title = NULL;
     return status;
 }
@@ -182,7 +182,7 @@ int heatmap_weights(const heatmap_request *r) {
         place(r, &map);
         status = draw(r, &map, &why);
     } else {
-        tool_wrong("heatmap", "%s", why.text);
+        tool_wrong("%s", why.text);
     }
     tokens_free(&map.row_tokens);
     tokens_free(&map.column_tokens);

@@ -162,33 +162,33 @@ static const option_row layer_rows[] = {
 
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
     const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;
-    const int status = shared ? ranks_load(&r->ranks, "layer", option, spec, 3, 1, &r->rows, a)
-                              : tensors_load("layer", option, spec, 3, a);
-    return status >= 0 ? status : tensors_store("layer", option, a, r->dtype);
+    const int status =
+        shared ? ranks_load(&r->ranks, option, spec, 3, 1, &r->rows, a) : tensors_load(option, spec, 3, a);
+    return status >= 0 ? status : tensors_store(option, a, r->dtype);
 }
 
 static int load_inputs(layer_run *r) {
     if (!r->x || !r->out)
-        return tool_wrong("layer", "--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
+        return tool_wrong("--%s FILE is needed; see clattn layer --help", r->x ? "out" : "x");
     int status = layer_shared_check(r);
     if (status < 0) status = layer_model_load(r);
     r->score.rope = r->rope.rope.layout != CLATTN_ROPE_NONE;
-    if (status < 0) status = rope_options_load("layer", &r->rope);
+    if (status < 0) status = rope_options_load(&r->rope);
     if (r->sinks) r->score.score.sinks = r->sinks;
     if (status < 0) status = load_input(r, "x", r->x, &r->x_array);
     if (status < 0 && r->y) status = load_input(r, "y", r->y, &r->y_array);
-    if (status < 0) status = expect_load("layer", &r->expect, r->x_array.shape[0]);
+    if (status < 0) status = expect_load(&r->expect, r->x_array.shape[0]);
     if (status < 0 && r->ragged.kv_file && !r->y)
-        status = tool_wrong("layer", "--cu-seqlens-kv: is of y, and --y FILE is not given");
-    if (status < 0) status = ragged_options_load("layer", &r->ragged, r->y ? r->y_array.shape[0] : -1);
+        status = tool_wrong("--cu-seqlens-kv: is of y, and --y FILE is not given");
+    if (status < 0) status = ragged_options_load(&r->ragged, r->y ? r->y_array.shape[0] : -1);
     const int64_t batch = ragged_options_batch(&r->ragged, r->x_array.shape[0]);
     const int64_t heads = r->weights.share.wanted ? r->weights.share.all : r->params.heads;
-    if (status < 0) status = kv_options_load("layer", &r->kv, batch, r->dtype, r->dtype == 2);
+    if (status < 0) status = kv_options_load(&r->kv, batch, r->dtype, r->dtype == 2);
     if (status < 0 && r->dynamic)
         r->rope.rope.length = (double)((r->rows.whole ? r->rows.whole : r->x_array.shape[1]) +
                                        (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
     r->common.mods_unchecked = r->score.mods_unchecked;
-    return status >= 0 ? status : score_options_load("layer", &r->score, batch, heads);
+    return status >= 0 ? status : score_options_load(&r->score, batch, heads);
 }
 
 int layer_upload(layer_run *r, tensors *t) {
@@ -241,7 +241,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_plan plan;
     watch seen;
     int status = layer_upload(r, t);
-    if (status < 0) status = expect_fits("layer", &r->expect, &r->out_array, 1);
+    if (status < 0) status = expect_fits(&r->expect, &r->out_array, 1);
     if (status >= 0) return status;
     const uint64_t start = measure_clock_ns();
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
@@ -256,7 +256,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     if (status < 0) status = tensors_save(t, &r->params.out, &r->out_array, r->out);
     if (status < 0) status = tensors_save(t, &r->params.weights, &r->weights_array, r->attention_weights);
     if (status >= 0) return status;
-    status = expect_check("layer", &r->expect, &r->out_array, 1);
+    status = expect_check(&r->expect, &r->out_array, 1);
     const int told =
         report_run(s, &plan, layer_flops(&r->params), end - ready, ready - start, r->out, &r->expect);
     return status >= 0 ? status : told;
@@ -315,7 +315,7 @@ int tool_layer(int argc, char **argv) {
     const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
     status = outputs_check(&line, outputs, 2);
     if (status < 0) status = load_inputs(&r);
-    if (status < 0) status = session_open(&s, "layer", &r.common);
+    if (status < 0) status = session_open(&s, &r.common);
     const bool opened = status < 0;
     status = ranks_agree(&r.ranks, status);
     if (opened) {

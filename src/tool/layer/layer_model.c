@@ -27,7 +27,7 @@ static int check_told(const layer_run *r, const char *by) {
                 {r->weights.given[LAYER_GATE], "gate"},
                 {r->y, "y"}};
     for (size_t i = 0; i < sizeof told / sizeof told[0]; i++)
-        if (told[i].given) return tool_wrong("layer", "--%s: is not for --%s tells it", told[i].name, by);
+        if (told[i].given) return tool_wrong("--%s: is not for --%s tells it", told[i].name, by);
     return -1;
 }
 
@@ -35,15 +35,13 @@ static int check_model_options(const layer_run *r) {
     const layer_weights *w = &r->weights;
     const int status = check_told(r, "model, whose config.json");
     if (status >= 0) return status;
-    if (r->preset) return tool_wrong("layer", "--preset: is not for --model, whose config.json tells it");
+    if (r->preset) return tool_wrong("--preset: is not for --model, whose config.json tells it");
     if (w->file || w->names)
-        return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
-                          w->file ? "weights" : "names");
+        return tool_wrong("--%s: is not for --model, whose tensors are taken", w->file ? "weights" : "names");
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i])
-            return tool_wrong("layer", "--%s: is not for --model, whose tensors are taken",
-                              layer_tensor_options[i]);
-    return r->layer >= 0 ? -1 : tool_wrong("layer", "--model: needs --layer N");
+            return tool_wrong("--%s: is not for --model, whose tensors are taken", layer_tensor_options[i]);
+    return r->layer >= 0 ? -1 : tool_wrong("--model: needs --layer N");
 }
 
 // A norm, its weights and its numbers; a gate.
@@ -55,26 +53,25 @@ static int check_heads_options(const layer_run *r) {
                         : r->params.norm_plus_one        ? "norm-plus-one"
                                                          : NULL;
     if (r->norm <= 0 && alone)
-        return tool_wrong("layer", "--%s: has no effect without --norm heads or --norm width", alone);
+        return tool_wrong("--%s: has no effect without --norm heads or --norm width", alone);
     if (w->given[LAYER_GATE_BIAS] && !w->given[LAYER_GATE])
-        return tool_wrong("layer", "--gate-bias: has no effect without --gate");
+        return tool_wrong("--gate-bias: has no effect without --gate");
     return -1;
 }
 
 // Without a model: what would be without effect, or silently another model's.
 static int check_options(const layer_run *r) {
     const rope_options *rope = &r->rope;
-    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
-    if (!r->params.heads) return tool_wrong("layer", "--heads H is needed; see clattn layer --help");
-    int status = rope_options_check("layer", rope);
+    if (r->layer >= 0) return tool_wrong("--layer: is for --model DIR");
+    if (!r->params.heads) return tool_wrong("--heads H is needed; see clattn layer --help");
+    int status = rope_options_check(rope);
     if (status < 0) status = check_heads_options(r);
     if (status >= 0 || !layer_weights_named(&r->weights, "llama:")) return status;
     const char *missing = !r->score.causal                             ? "causal"
                           : rope->layout < 0                           ? "rope"
                           : rope->layout > 0 && rope->rope.base == 0.0 ? "rope-base"
                                                                        : NULL;
-    return missing ? tool_wrong("layer",
-                                "--names llama: needs --%s, which names do not tell: usual is --causal "
+    return missing ? tool_wrong("--names llama: needs --%s, which names do not tell: usual is --causal "
                                 "top-left --rope half "
                                 "--rope-base with rope_theta of config.json; --model DIR --layer N reads it",
                                 missing)
@@ -105,7 +102,7 @@ static void take_model(layer_run *r) {
 static int load_folder(layer_run *r) {
     model *m = &r->model;
     int status = check_model_options(r);
-    if (status < 0) status = model_load("layer", r->model_folder, r->layer, m);
+    if (status < 0) status = model_load(r->model_folder, r->layer, m);
     if (status >= 0) return status;
     r->weights.file = m->file, r->weights.shards = m->shards, r->weights.folder = m->folder;
     r->weights.names = m->names;
@@ -117,7 +114,7 @@ static int load_preset(layer_run *r) {
     const struct preset *p = r->preset;
     const int status = check_told(r, "preset, which");
     if (status >= 0) return status;
-    if (r->layer >= 0) return tool_wrong("layer", "--layer: is for --model DIR");
+    if (r->layer >= 0) return tool_wrong("--layer: is for --model DIR");
     r->model = (model){.heads = (int32_t)p->heads,
                        .kv_heads = (int32_t)p->kv_heads,
                        .head_dim = (int32_t)p->head_dim,
@@ -142,16 +139,15 @@ static int check_more(const layer_run *r, const char *by) {
     const bool norms = m->norm != CLATTN_NORM_NONE,
                sinks = present[LAYER_SINKS] || r->score.file[SCORE_SINKS];
     if (present[LAYER_SINKS] && r->score.file[SCORE_SINKS])
-        return tool_wrong("layer", "--sinks: the weights have them");
+        return tool_wrong("--sinks: the weights have them");
     if (m->sinks != sinks)
-        return tool_wrong("layer", "--%s: tells of %s sinks, and there are %s", by,
-                          m->sinks ? "learned" : "no", sinks ? "some" : "none: --sinks FILE gives them");
+        return tool_wrong("--%s: tells of %s sinks, and there are %s", by, m->sinks ? "learned" : "no",
+                          sinks ? "some" : "none: --sinks FILE gives them");
     for (int i = LAYER_Q_NORM; i <= LAYER_K_NORM; i++)
         if (present[i] != norms)
-            return tool_wrong("layer", "--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
+            return tool_wrong("--%s: tells of %s %s, and there is %s", by, norms ? "a" : "no",
                               layer_tensor_options[i], norms ? "none" : "one");
-    if (m->out_bias && !present[LAYER_BO])
-        return tool_wrong("layer", "--%s: tells of a bo, and there is none", by);
+    if (m->out_bias && !present[LAYER_BO]) return tool_wrong("--%s: tells of a bo, and there is none", by);
     return -1;
 }
 
@@ -166,18 +162,18 @@ static int check_model(const layer_run *r) {
                                   {m->width, m->heads * m->head_dim_v}};
     const int64_t rows = wanted[LAYER_WQ][0] + wanted[LAYER_WK][0] + wanted[LAYER_WV][0];
     if (r->weights.packed && (a[LAYER_WQ].shape[0] != rows || (m->width && a[LAYER_WQ].shape[1] != m->width)))
-        return tool_wrong("layer", "--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
+        return tool_wrong("--%s: q, k and v are [%lld, %lld], and %s tells of [%lld, %d]", by,
                           (long long)a[LAYER_WQ].shape[0], (long long)a[LAYER_WQ].shape[1], source,
                           (long long)rows, m->width);
     for (int i = r->weights.packed ? LAYER_WO : LAYER_WQ; i <= LAYER_WO; i++)
         for (int axis = 0; axis < 2; axis++)
             if (wanted[i][axis] && a[i].shape[axis] != wanted[i][axis])
-                return tool_wrong("layer", "--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
+                return tool_wrong("--%s: %s is [%lld, %lld], and %s tells of [%lld, %lld]", by,
                                   layer_tensor_options[i], (long long)a[i].shape[0], (long long)a[i].shape[1],
                                   source, (long long)wanted[i][0], (long long)wanted[i][1]);
     for (int i = LAYER_BQ; i <= (r->weights.packed ? LAYER_BQ : LAYER_BV) && m->bias >= 0; i++)
         if (r->weights.present[i] != (m->bias == 1))
-            return tool_wrong("layer", "--%s: %s tells of %s %s, and the weights have %s", by, source,
+            return tool_wrong("--%s: %s tells of %s %s, and the weights have %s", by, source,
                               m->bias ? "a" : "no", layer_tensor_options[i], m->bias ? "none" : "one");
     return check_more(r, by);
 }
@@ -189,9 +185,9 @@ int layer_model_load(layer_run *r) {
     if (status < 0) status = layer_shared_deal(r);
     r->weights.parts[0] = r->params.heads,
     r->weights.parts[1] = r->params.kv_heads ? r->params.kv_heads : r->params.heads;
-    if (status < 0) status = layer_weights_load("layer", &r->weights);
+    if (status < 0) status = layer_weights_load(&r->weights);
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
-        status = layer_weights_sinks("layer", &r->weights, r->params.heads, &r->sinks);
+        status = layer_weights_sinks(&r->weights, r->params.heads, &r->sinks);
     return status;
 }

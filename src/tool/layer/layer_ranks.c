@@ -22,7 +22,7 @@ int layer_shared_deal(layer_run *r) {
                        : s->dropout != 0                                     ? "--dropout"
                        : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
                                                                              : NULL;
-    if (what) return tool_wrong("layer", "%s: is not built for --mpi-way heads, which are shared", what);
+    if (what) return tool_wrong("%s: is not built for --mpi-way heads, which are shared", what);
     layer_share *share = &r->weights.share;
     const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,
                                          p->kv_heads ? p->kv_heads : p->heads);
@@ -35,9 +35,9 @@ int layer_shared_deal(layer_run *r) {
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
-        return tool_wrong("layer", "--mpi-way decode: is of attend");
+        return tool_wrong("--mpi-way decode: is of attend");
     if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
-        return tool_wrong("layer", "--%s: is not built for --mpi; attend --mpi takes it",
+        return tool_wrong("--%s: is not built for --mpi; attend --mpi takes it",
                           r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
     return -1;
 }
@@ -52,10 +52,10 @@ static void keep_heads(layer_run *r) {
 }
 
 static int load_maps(layer_run *r, const ranks_rows *heads) {
-    if (!heads) return ranks_load_maps(&r->ranks, "layer", &r->score, 1, r->rows.whole, &r->rows, -1);
+    if (!heads) return ranks_load_maps(&r->ranks, &r->score, 1, r->rows.whole, &r->rows, -1);
     keep_heads(r);
     r->ranks.read_bytes += (double)r->x_array.bytes + (double)r->y_array.bytes;
-    return ranks_load_maps(&r->ranks, "layer", &r->score, 2, heads->whole, heads, -1);
+    return ranks_load_maps(&r->ranks, &r->score, 2, heads->whole, heads, -1);
 }
 
 static int run(layer_run *r, session *s, tensors *t, const ranks_rows *heads) {
@@ -63,7 +63,7 @@ static int run(layer_run *r, session *s, tensors *t, const ranks_rows *heads) {
     if (status < 0) status = layer_upload(r, t);
     r->whole = r->out_array;
     r->whole.shape[1] = heads ? r->x_array.shape[1] : r->rows.whole;
-    if (status < 0) status = expect_fits("layer", &r->expect, &r->whole, 1);
+    if (status < 0) status = expect_fits(&r->expect, &r->whole, 1);
     status = ranks_agree(&r->ranks, status);
     if (status < 0) status = ranks_layer(&r->ranks, s, &r->params, heads ? NULL : &r->rows);
     if (status < 0) status = session_read(s, r->params.out.buffer, r->out_array.data, r->out_array.bytes);
@@ -71,21 +71,21 @@ static int run(layer_run *r, session *s, tensors *t, const ranks_rows *heads) {
         status = session_read(s, r->params.weights.buffer, r->weights_array.data, r->weights_array.bytes);
     if (status < 0 && heads) { // all have all of it
         ranks_share(&r->ranks, r->whole.shape[1], &r->rows);
-        status = ranks_keep("layer", &r->rows, 1, &r->out_array);
+        status = ranks_keep(&r->rows, 1, &r->out_array);
     }
     return ranks_agree(&r->ranks, status);
 }
 
-static int save(layer_run *r, session *s, const ranks_rows *heads) {
+static int save(layer_run *r, const ranks_rows *heads) {
     const ranks_part out = {&r->out_array, &r->rows}, weights = {&r->weights_array, heads};
-    int status = ranks_save(&r->ranks, s, r->out, &r->whole, 1, &out, 1);
+    int status = ranks_save(&r->ranks, r->out, &r->whole, 1, &out, 1);
     if (status < 0 && r->attention_weights) {
         array whole = r->weights_array;
         whole.shape[1] = heads->whole;
-        status = ranks_save(&r->ranks, s, r->attention_weights, &whole, 1, &weights, 1);
+        status = ranks_save(&r->ranks, r->attention_weights, &whole, 1, &weights, 1);
     }
     if (status < 0 && r->expect.file)
-        status = ranks_agree(&r->ranks, ranks_expect(&r->ranks, "layer", &r->expect, 1, &out));
+        status = ranks_agree(&r->ranks, ranks_expect(&r->ranks, &r->expect, 1, &out));
     return status;
 }
 
@@ -97,9 +97,9 @@ int layer_shared_run(layer_run *r, session *s, tensors *t) {
     int status = ranks_begin(&r->ranks, s);
     if (status < 0) status = run(r, s, t, share->wanted ? &heads : NULL);
     ranks_end(&r->ranks);
-    if (status < 0) status = save(r, s, &heads);
+    if (status < 0) status = save(r, &heads);
     if (status >= 0) return status;
-    status = ranks_verdict(&r->ranks, "layer", &r->expect);
+    status = ranks_verdict(&r->ranks, &r->expect);
     const int told = ranks_tell(&r->ranks, s, r->out, &r->expect);
     return status >= 0 ? status : told;
 }

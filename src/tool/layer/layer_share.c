@@ -16,7 +16,7 @@ static void block(int64_t n, int64_t parts, int64_t all, int64_t *first, int64_t
 int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_t kv_heads) {
     *s = (layer_share){.wanted = true, .all = heads, .kv_all = kv_heads};
     if (heads % kv_heads)
-        return tool_wrong("layer", "--kv-heads: H = %lld must be a multiple of Hkv = %lld", (long long)heads,
+        return tool_wrong("--kv-heads: H = %lld must be a multiple of Hkv = %lld", (long long)heads,
                           (long long)kv_heads);
     const int64_t each = heads / kv_heads;
     if (ranks <= kv_heads) {
@@ -25,8 +25,7 @@ int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_
         return -1;
     }
     if (ranks > heads || (ranks + kv_heads - 1) / kv_heads > each)
-        return tool_wrong("layer",
-                          "--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be "
+        return tool_wrong("--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be "
                           "dealt to",
                           ranks, (long long)heads, (long long)kv_heads);
     for (int64_t kv = 0; kv < kv_heads; kv++) {
@@ -52,8 +51,8 @@ static int parts_of(const layer_share *s, int tensor, bool packed, int64_t start
     return 3;
 }
 
-int layer_share_load(const layer_share *s, const char *command, const char *option, int tensor, bool packed,
-                     bool turned, const load_place *place, array *a) {
+int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
+                     const load_place *place, array *a) {
     char error[512];
     int64_t starts[3] = {0}, counts[3] = {0}, units = 1;
     const bool of_all = tensor == LAYER_BO || tensor == LAYER_Q_NORM || tensor == LAYER_K_NORM;
@@ -62,11 +61,11 @@ int layer_share_load(const layer_share *s, const char *command, const char *opti
     const int parts = of_all || !fits ? 1 : parts_of(s, tensor, packed, starts, counts, &units);
     const int64_t rows = place->whole.rank ? place->whole.shape[axis] : 1;
     if (of_all || !fits) counts[0] = 1;
-    if (!place->whole.rank) return tool_wrong(command, "--%s: has no axis", option);
+    if (!place->whole.rank) return tool_wrong("--%s: has no axis", option);
     if (rows % units)
-        return tool_wrong(command, "--%s: has %lld rows, which %lld heads cannot share", option,
-                          (long long)rows, (long long)units);
+        return tool_wrong("--%s: has %lld rows, which %lld heads cannot share", option, (long long)rows,
+                          (long long)units);
     for (int n = 0; n < parts; n++) starts[n] *= rows / units, counts[n] *= rows / units;
     if (load_rows(place, axis, parts, starts, counts, a, error, sizeof error)) return -1;
-    return tool_wrong(command, "--%s: %s", option, error);
+    return tool_wrong("--%s: %s", option, error);
 }

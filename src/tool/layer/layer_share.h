@@ -14,6 +14,6 @@ typedef struct layer_share {
 // EXIT_WRONG with a line: there are fewer heads than ranks.
 int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_t kv_heads);
 // Read what is theirs of a layer's tensor, LAYER_WQ and so on. `packed`: it holds q, k and v; `turned`: it is [in, out].
-int layer_share_load(const layer_share *s, const char *command, const char *option, int tensor, bool packed,
-                     bool turned, const load_place *place, array *a);
+int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
+                     const load_place *place, array *a);
 #endif

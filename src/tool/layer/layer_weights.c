@@ -66,49 +66,47 @@ static bool is_plain(const char *shard) {
 }
 
 // The file that holds a tensor, of a model in shards one whose name is plain. Prints a line where not.
-static int find_file(const char *command, const layer_weights *w, const char *name, char path[1024]) {
+static int find_file(const layer_weights *w, const char *name, char path[1024]) {
     const char *shard = w->shards ? json_string_value(json_object_get(w->shards, name)) : w->file;
-    if (!shard) return tool_wrong(command, "--model: no shard holds %s", name);
+    if (!shard) return tool_wrong("--model: no shard holds %s", name);
     if (w->shards && !is_plain(shard))
-        return tool_wrong(command, "--model: shard '%s': is no plain name of a file in the folder", shard);
+        return tool_wrong("--model: shard '%s': is no plain name of a file in the folder", shard);
     const int length =
         snprintf(path, 1024, "%s%s%s", w->shards ? w->folder : "", w->shards ? "/" : "", shard);
-    return length > 0 && length < 1024 ? -1 : tool_wrong(command, "--weights: the path is too long");
+    return length > 0 && length < 1024 ? -1 : tool_wrong("--weights: the path is too long");
 }
 
 // All of it, or what is of this rank's heads.
-static int load_found(const char *command, layer_weights *w, int i, load_place *place) {
+static int load_found(layer_weights *w, int i, load_place *place) {
     char error[512];
     const int64_t start = 0, all = place->whole.shape[0];
     int status = -1;
     if (w->share.wanted)
-        status = layer_share_load(&w->share, command, layer_tensor_options[i], i, w->packed, w->turned, place,
+        status = layer_share_load(&w->share, layer_tensor_options[i], i, w->packed, w->turned, place,
                                   &w->arrays[i]);
     else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error,
                         sizeof error))
-        status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
+        status = tool_wrong("--%s: %s", layer_tensor_options[i], error);
     load_leave(place);
     w->present[i] = status < 0;
     w->read_bytes += (double)w->arrays[i].bytes;
     return status;
 }
 
-static int load_named(const char *command, layer_weights *w, int i, const char *name) {
+static int load_named(layer_weights *w, int i, const char *name) {
     char error[512], path[1024];
-    const int status = find_file(command, w, name, path);
+    const int status = find_file(w, name, path);
     load_place place;
     if (status >= 0) return status;
-    if (!load_find_tensor(path, name, &place, error, sizeof error))
-        return tool_wrong(command, "--weights: %s", error);
-    return load_found(command, w, i, &place);
+    if (!load_find_tensor(path, name, &place, error, sizeof error)) return tool_wrong("--weights: %s", error);
+    return load_found(w, i, &place);
 }
 
 // Where Q, K and V are rows of one tensor each for weights and biases.
-static int check_packed(const char *command, const layer_weights *w) {
+static int check_packed(const layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
             return tool_wrong(
-                command,
                 "--%s: has no effect beside --names %.5s..., where one tensor holds Q, K and V: "
                 "leave it out, or name all tensors without --names",
                 layer_tensor_options[i], w->names);
@@ -116,15 +114,15 @@ static int check_packed(const char *command, const layer_weights *w) {
 }
 
 // What is of use only to who knows how: a layer that left it out would be another.
-static int check_known(const char *command, const layer_weights *w, int i, const char *name) {
+static int check_known(const layer_weights *w, int i, const char *name) {
     if (i < LAYER_Q_NORM || (i == LAYER_SINKS ? w->sinks : w->norms)) return -1;
-    return tool_wrong(command, "--names %s: the file has %s: %s", w->names, name,
+    return tool_wrong("--names %s: the file has %s: %s", w->names, name,
                       i == LAYER_SINKS ? "--model or --preset say what it is for, or name each tensor"
                                        : "--norm heads or --norm width says what it is for, or --model");
 }
 
 // [in, out] to [out, in], as a float32 matrix: what is turned is small beside what is computed with it.
-static int turn(const char *command, array *a) {
+static int turn(array *a) {
     float *values = NULL;
     array turned = {0};
     if (a->rank != 2) return -1; // refused with its shape later
@@ -134,40 +132,40 @@ static int turn(const char *command, array *a) {
         for (int64_t j = 0; j < shape[1]; j++)
             ((float *)turned.data)[i * shape[1] + j] = values[j * shape[0] + i];
     free(values);
-    if (!ok) return tool_failed(command, "no memory to turn a matrix");
+    if (!ok) return tool_failed("no memory to turn a matrix");
     array_free(a);
     *a = turned;
     return -1;
 }
 
-static int load_scheme(const char *command, layer_weights *w, size_t scheme) {
+static int load_scheme(layer_weights *w, size_t scheme) {
     const char *prefix = w->names + strlen(schemes[scheme].scheme);
     char **names = NULL, error[512], name[512];
     size_t count = 0;
-    if (!w->file && !w->shards) return tool_wrong(command, "--names: needs --weights FILE.safetensors");
+    if (!w->file && !w->shards) return tool_wrong("--names: needs --weights FILE.safetensors");
     w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
-    int status = w->packed ? check_packed(command, w) : -1;
+    int status = w->packed ? check_packed(w) : -1;
     if (status >= 0) return status;
     if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
-        return tool_wrong(command, "--weights: %s", error);
+        return tool_wrong("--weights: %s", error);
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
         if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
             file_has(w, names, count, name))
-            status = tool_wrong(command, "--names %s: the file has %s, and a layer with that is not built",
-                                w->names, name);
+            status =
+                tool_wrong("--names %s: the file has %s, and a layer with that is not built", w->names, name);
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         if (!schemes[scheme].suffix[i] || w->present[i]) continue;
         join_name(prefix, schemes[scheme].suffix[i], name, sizeof name);
         if (i >= LAYER_BQ && !file_has(w, names, count, name)) continue;
-        status = check_known(command, w, i, name);
-        if (status < 0) status = load_named(command, w, i, name);
-        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = turn(command, &w->arrays[i]);
+        status = check_known(w, i, name);
+        if (status < 0) status = load_named(w, i, name);
+        if (status < 0 && schemes[scheme].turned && i < LAYER_BQ) status = turn(&w->arrays[i]);
     }
     free(names);
     return status;
 }
 
-static int load_given(const char *command, layer_weights *w) {
+static int load_given(layer_weights *w) {
     bool used = w->names || !w->file;
     char error[512];
     int status = -1;
@@ -179,19 +177,18 @@ static int load_given(const char *command, layer_weights *w) {
         if (own_file) {
             load_place place;
             if (load_find(name, &place, error, sizeof error))
-                status = load_found(command, w, i, &place);
+                status = load_found(w, i, &place);
             else
-                status = tool_wrong(command, "--%s: %s", layer_tensor_options[i], error);
+                status = tool_wrong("--%s: %s", layer_tensor_options[i], error);
         } else if (w->file) {
-            status = load_named(command, w, i, name);
+            status = load_named(w, i, name);
             used = true;
         } else
-            status = tool_wrong(command, "--%s %s: a tensor's name needs --weights FILE.safetensors",
+            status = tool_wrong("--%s %s: a tensor's name needs --weights FILE.safetensors",
                                 layer_tensor_options[i], name);
     }
     if (status < 0 && !used)
-        status =
-            tool_wrong(command, "--weights: has no effect: no --names, and no option names a tensor in it");
+        status = tool_wrong("--weights: has no effect: no --names, and no option names a tensor in it");
     return status;
 }
 
@@ -199,26 +196,24 @@ bool layer_weights_named(const layer_weights *w, const char *scheme) {
     return w->names && !strncmp(w->names, scheme, strlen(scheme));
 }
 
-static int load_by_scheme(const char *command, layer_weights *w) {
+static int load_by_scheme(layer_weights *w) {
     for (size_t scheme = 0; scheme < sizeof schemes / sizeof schemes[0]; scheme++)
-        if (layer_weights_named(w, schemes[scheme].scheme)) return load_scheme(command, w, scheme);
-    return tool_wrong(command, "--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed",
-                      w->names);
+        if (layer_weights_named(w, schemes[scheme].scheme)) return load_scheme(w, scheme);
+    return tool_wrong("--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed", w->names);
 }
 
 // What the options name must be there, of a rank that can be multiplied.
-static int check_tensors(const char *command, const layer_weights *w) {
+static int check_tensors(const layer_weights *w) {
     int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)
         if (!w->present[i] && !(w->packed && (i == LAYER_WK || i == LAYER_WV)))
-            status = tool_wrong(command,
-                                "--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
+            status = tool_wrong("--%s: is missing: give --names bert:, llama:, torch:, gpt2:, phi: or "
                                 "phi3:PREFIX, or each tensor's name",
                                 layer_tensor_options[i]);
     for (int i = 0; status < 0 && i < LAYER_TENSORS; i++)
         if (w->present[i] && w->arrays[i].rank != (i < LAYER_BQ ? 2 : 1)) {
             char shape[128];
-            status = tool_wrong(command, "--%s: has shape %s: %s is needed", layer_tensor_options[i],
+            status = tool_wrong("--%s: has shape %s: %s is needed", layer_tensor_options[i],
                                 array_shape_text(&w->arrays[i], shape, sizeof shape),
                                 i < LAYER_BQ ? "[out, in]" : "[out]");
         }
@@ -226,18 +221,17 @@ static int check_tensors(const char *command, const layer_weights *w) {
     if (status < 0 && w->packed &&
         (w->arrays[LAYER_WQ].shape[0] % all ||
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
-        status = tool_wrong(command,
-                            "--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
+        status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
                             "has as many, and a "
                             "bias has one number a row",
                             w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
     return status;
 }
 
-int layer_weights_load(const char *command, layer_weights *w) {
-    int status = load_given(command, w);
-    if (status < 0 && w->names) status = load_by_scheme(command, w);
-    return status < 0 ? check_tensors(command, w) : status;
+int layer_weights_load(layer_weights *w) {
+    int status = load_given(w);
+    if (status < 0 && w->names) status = load_by_scheme(w);
+    return status < 0 ? check_tensors(w) : status;
 }
 
 // Three views of one buffer.
@@ -264,13 +258,13 @@ int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p) {
     return status;
 }
 
-int layer_weights_sinks(const char *command, const layer_weights *w, int64_t heads, float **sinks) {
+int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks) {
     const array *a = &w->arrays[LAYER_SINKS];
     if (!w->present[LAYER_SINKS]) return -1;
     if (a->shape[0] != heads)
-        return tool_wrong(command, "--weights: sinks has %lld numbers, there are %lld heads",
-                          (long long)a->shape[0], (long long)heads);
-    return array_to_f32(a, sinks) ? -1 : tool_failed(command, "no memory");
+        return tool_wrong("--weights: sinks has %lld numbers, there are %lld heads", (long long)a->shape[0],
+                          (long long)heads);
+    return array_to_f32(a, sinks) ? -1 : tool_failed("no memory");
 }
 
 void layer_weights_free(layer_weights *w) {

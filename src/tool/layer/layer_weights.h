@@ -42,9 +42,9 @@ typedef struct layer_weights {
 // Which of the schemes `names` begins with, such as "llama:".
 bool layer_weights_named(const layer_weights *w, const char *scheme);
 // Find and load. Returns -1, else the exit status with a line printed.
-int layer_weights_load(const char *command, layer_weights *w);
+int layer_weights_load(layer_weights *w);
 int layer_weights_upload(layer_weights *w, tensors *t, clattn_layer_params *p);
 // The sinks as [heads] floats, NULL where there are none; the caller frees them.
-int layer_weights_sinks(const char *command, const layer_weights *w, int64_t heads, float **sinks);
+int layer_weights_sinks(const layer_weights *w, int64_t heads, float **sinks);
 void layer_weights_free(layer_weights *w);
 #endif

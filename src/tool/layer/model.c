@@ -92,15 +92,14 @@ static const char *const strangers[] = {"rope_interleaved",
                                         NULL};
 
 typedef struct reader {
-    const char *command, *path;
+    const char *path;
     const json_t *config;
     const struct kind *kind;
 } reader;
 
 static int wrong(const reader *r, const char *key, const char *what) {
     char *text = json_dumps(json_object_get(r->config, key), JSON_ENCODE_ANY | JSON_COMPACT);
-    const int status =
-        tool_wrong(r->command, "--model: %s: %s is %.60s: %s", r->path, key, text ? text : "absent", what);
+    const int status = tool_wrong("--model: %s: %s is %.60s: %s", r->path, key, text ? text : "absent", what);
     free(text);
     return status;
 }
@@ -122,19 +121,18 @@ static int read_size(const reader *r, const char *key, int32_t otherwise, int32_
 }
 
 // The object in the file `folder`/`name`; NULL with a line printed.
-static json_t *read_json(const char *command, const char *folder, const char *name, char path[1024]) {
+static json_t *read_json(const char *folder, const char *name, char path[1024]) {
     unsigned char *bytes = NULL;
     size_t count = 0;
     char why[512];
     json_error_t error;
     const int length = snprintf(path, 1024, "%s/%s", folder, name);
-    if (length < 0 || length >= 1024) return tool_wrong(command, "--model: the path is too long"), NULL;
-    if (!file_read_whole(path, &bytes, &count, why, sizeof why))
-        return tool_wrong(command, "--model: %s", why), NULL;
+    if (length < 0 || length >= 1024) return tool_wrong("--model: the path is too long"), NULL;
+    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong("--model: %s", why), NULL;
     json_t *root = json_loadb((const char *)bytes, count, JSON_REJECT_DUPLICATES, &error);
     free(bytes);
-    if (!root) tool_wrong(command, "--model: %s: line %d: %s", path, error.line, error.text);
-    if (root && !json_is_object(root)) tool_wrong(command, "--model: %s: is no JSON object", path);
+    if (!root) tool_wrong("--model: %s: line %d: %s", path, error.line, error.text);
+    if (root && !json_is_object(root)) tool_wrong("--model: %s: is no JSON object", path);
     if (json_is_object(root)) return root;
     json_decref(root);
     return NULL;
@@ -291,21 +289,21 @@ static bool file_is_there(const char *folder, const char *name, char path[1024])
 }
 
 // One file, else the shards that an index names.
-static int find_weights(const char *command, model *m) {
+static int find_weights(model *m) {
     static const char whole[] = "model.safetensors", parts[] = "model.safetensors.index.json";
     char path[1024];
     if (file_is_there(m->folder, whole, path)) {
         m->file = strdup(path);
-        return m->file ? -1 : tool_failed(command, "no memory");
+        return m->file ? -1 : tool_failed("no memory");
     }
     if (!file_is_there(m->folder, parts, path))
-        return tool_wrong(command, "--model: %s: has neither %s nor %s", m->folder, whole, parts);
-    json_t *index = read_json(command, m->folder, parts, path);
+        return tool_wrong("--model: %s: has neither %s nor %s", m->folder, whole, parts);
+    json_t *index = read_json(m->folder, parts, path);
     if (!index) return EXIT_WRONG;
     m->shards = json_incref(json_object_get(index, "weight_map"));
     json_decref(index);
     if (json_is_object(m->shards)) return -1;
-    return tool_wrong(command, "--model: %s: has no weight_map", path);
+    return tool_wrong("--model: %s: has no weight_map", path);
 }
 
 // Whether a tensor of the weights begins so.
@@ -323,13 +321,13 @@ static bool is_there(const model *m, char **names, size_t count, const char *beg
 
 // Where the layer's attention is: models are saved with and without the name of what is round them. Where nothing is, the
 // usual name stays, and its first tensor will be missed by that name.
-static int find_path(const char *command, const struct kind *kind, int64_t layer, model *m) {
+static int find_path(const struct kind *kind, int64_t layer, model *m) {
     const char *const *path = kind->path ? kind->path : usual_path;
     const char *scheme = kind->scheme ? kind->scheme : "llama";
     char **names = NULL, error[512], begin[80];
     size_t count = 0;
     if (m->file && !safetensors_names(m->file, &names, &count, error, sizeof error))
-        return tool_wrong(command, "--model: %s", error);
+        return tool_wrong("--model: %s", error);
     for (int i = 0; path[i]; i++) {
         snprintf(begin, sizeof begin, path[i], (long long)layer);
         if (i > 0 && !is_there(m, names, count, begin)) continue;
@@ -340,16 +338,16 @@ static int find_path(const char *command, const struct kind *kind, int64_t layer
     return -1;
 }
 
-int model_load(const char *command, const char *folder, int64_t layer, model *m) {
+int model_load(const char *folder, int64_t layer, model *m) {
     char path[1024];
     *m = (model){.folder = folder};
-    json_t *config = read_json(command, folder, "config.json", path);
+    json_t *config = read_json(folder, "config.json", path);
     if (!config) return EXIT_WRONG;
-    reader r = {command, path, config, NULL};
+    reader r = {path, config, NULL};
     int status = read_config(&r, layer, m);
     json_decref(config);
-    if (status < 0) status = find_weights(command, m);
-    return status < 0 ? find_path(command, r.kind, layer, m) : status;
+    if (status < 0) status = find_weights(m);
+    return status < 0 ? find_path(r.kind, layer, m) : status;
 }
 
 void model_free(model *m) {

@@ -26,6 +26,6 @@ typedef struct model {
 
 // Read config.json and find the weights. Returns -1, else EXIT_WRONG with a line: also for a model whose attention is of
 // a kind that config.json tells and the library does not have.
-int model_load(const char *command, const char *folder, int64_t layer, model *m);
+int model_load(const char *folder, int64_t layer, model *m);
 void model_free(model *m);
 #endif

@@ -255,14 +255,14 @@ static int save(page *p, const char *out, bool json) {
     char error[512];
     memory_file m;
     p->to = memory_file_open(&m);
-    if (!p->to) return tool_failed("report", "no memory for the page");
+    if (!p->to) return tool_failed("no memory for the page");
     p->progress->all = count_rows(p);
     int status = write_page(p);
     progress_wipe(p->progress);
     char *text = memory_file_close(&m);
-    if (status < 0 && !text) status = tool_failed("report", "no memory for the page");
+    if (status < 0 && !text) status = tool_failed("no memory for the page");
     if (status < 0 && !file_write_whole(out, text, m.bytes, error, sizeof error))
-        status = tool_failed("report", "%s", error);
+        status = tool_failed("%s", error);
     free(text);
     return status < 0 && json ? tell(p, out, m.bytes) : status;
 }
@@ -289,11 +289,10 @@ static bool take_page(void *target, int id, const char *value, char why[256]) {
 static int refuse(const request *r, const command_line *line) {
     const output_file output = {"out", r->out};
     if (!line->positional_count)
-        return tool_wrong("report", "a file of clattn bench --save is needed; see clattn report --help");
-    if (!r->out) return tool_wrong("report", "--out FILE is needed: the page, such as report.html");
+        return tool_wrong("a file of clattn bench --save is needed; see clattn report --help");
+    if (!r->out) return tool_wrong("--out FILE is needed: the page, such as report.html");
     if (!r->page.weights && (r->page.tokens || r->page.item))
-        return tool_wrong("report", "--%s: has no effect without --weights",
-                          r->page.tokens ? "tokens" : "batch");
+        return tool_wrong("--%s: has no effect without --weights", r->page.tokens ? "tokens" : "batch");
     return outputs_check(line, &output, 1);
 }
 
@@ -323,8 +322,8 @@ int tool_report(int argc, char **argv) {
     if (status < 0) status = refuse(&r, &line);
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
-    progress_begin(&shown, "report", r.quiet, 0.0, 500.0);
-    status = compare_load_all("report", r.page.paths, r.page.file_count, r.page.files);
+    progress_begin(&shown, r.quiet, 0.0, 500.0);
+    status = compare_load_all(r.page.paths, r.page.file_count, r.page.files);
     if (status < 0) status = save(&r.page, r.out, r.json);
     compare_release(r.page.files, r.page.file_count);
     return status < 0 ? EXIT_DONE : status;

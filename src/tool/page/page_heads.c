@@ -24,25 +24,23 @@ typedef struct heads {
 
 static int check(const page *p, heads *h) {
     char why[512];
-    if (!load_array(p->weights, &h->weights, why, sizeof why))
-        return tool_wrong("report", "--weights %s", why);
+    if (!load_array(p->weights, &h->weights, why, sizeof why)) return tool_wrong("--weights %s", why);
     const array *w = &h->weights;
     const bool fits = (w->rank == 3 || w->rank == 4) &&
                       (w->type == ARRAY_F32 || w->type == ARRAY_F16 || w->type == ARRAY_BF16);
     if (!fits)
-        return tool_wrong("report",
-                          "--weights %s: [H, Nq, Nkv] or [B, H, Nq, Nkv] of f32, f16 or bf16 is accepted",
+        return tool_wrong("--weights %s: [H, Nq, Nkv] or [B, H, Nq, Nkv] of f32, f16 or bf16 is accepted",
                           p->weights);
     const int64_t items = w->rank == 4 ? w->shape[0] : 1;
     if (p->item >= items)
-        return tool_wrong("report", "--batch %lld: %s holds 0 to %lld", (long long)p->item, p->weights,
+        return tool_wrong("--batch %lld: %s holds 0 to %lld", (long long)p->item, p->weights,
                           (long long)items - 1);
     h->count = w->shape[w->rank - 3], h->rows = w->shape[w->rank - 2], h->keys = w->shape[w->rank - 1];
     if (p->tokens && !tokens_read(p->tokens, &h->words, why, sizeof why))
-        return tool_wrong("report", "--tokens %s", why);
+        return tool_wrong("--tokens %s", why);
     if (p->tokens && (int64_t)h->words.count > (h->rows < h->keys ? h->rows : h->keys))
-        return tool_wrong("report", "--tokens %s: %zu tokens; %lld queries and %lld keys are there",
-                          p->tokens, h->words.count, (long long)h->rows, (long long)h->keys);
+        return tool_wrong("--tokens %s: %zu tokens; %lld queries and %lld keys are there", p->tokens,
+                          h->words.count, (long long)h->rows, (long long)h->keys);
     return -1;
 }
 
@@ -53,9 +51,9 @@ static int prepare(const page *p, heads *h) {
     if (h->count < 1 || h->rows < 1 || h->keys < 1 || h->rows > MOST_CELLS / h->keys ||
         h->count > MOST_CELLS / (h->rows * h->keys))
         return tool_wrong(
-            "report", "--weights %s: %lld heads of %lld x %lld; from 1 to %d cells are drawn: --tokens crops",
+            "--weights %s: %lld heads of %lld x %lld; from 1 to %d cells are drawn: --tokens crops",
             p->weights, (long long)h->count, (long long)h->rows, (long long)h->keys, MOST_CELLS);
-    if (!array_to_f32(&h->weights, &h->values)) return tool_failed("report", "no memory for the weights");
+    if (!array_to_f32(&h->weights, &h->values)) return tool_failed("no memory for the weights");
     h->first = h->values + p->item * h->count * head;
     for (int64_t n = 0; n < h->count; n++)
         for (int64_t i = 0; i < h->rows; i++)

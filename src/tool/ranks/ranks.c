@@ -40,41 +40,41 @@ ranks_rows ranks_all(int64_t whole) {
         .chunks = {{0, whole}}, .count = 1, .rows = whole, .whole = whole, .first = 0, .file = whole};
 }
 
-int ranks_find(const char *command, const char *option, const char *spec, int rank, load_place *place) {
+int ranks_find(const char *option, const char *spec, int rank, load_place *place) {
     char error[512], shape[128];
-    if (!load_find(spec, place, error, sizeof error)) return tool_wrong(command, "--%s: %s", option, error);
+    if (!load_find(spec, place, error, sizeof error)) return tool_wrong("--%s: %s", option, error);
     if (rank < 0 || place->whole.rank == rank) return -1;
     array_shape_text(&place->whole, shape, sizeof shape);
     load_leave(place);
-    return tool_wrong(command, "--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
+    return tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
 }
 
-int ranks_read(ranks *r, const char *command, const char *option, const load_place *place, int axis,
-               const ranks_rows *rows, array *a) {
+int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,
+               array *a) {
     char error[512];
     const int64_t starts[2] = {rows->first + rows->chunks[0].start, rows->first + rows->chunks[1].start},
                   counts[2] = {rows->chunks[0].count, rows->chunks[1].count};
     if (!load_rows(place, axis, rows->count, starts, counts, a, error, sizeof error))
-        return tool_wrong(command, "--%s: %s", option, error);
+        return tool_wrong("--%s: %s", option, error);
     r->read_bytes += (double)a->bytes;
     return -1;
 }
 
-int ranks_load(ranks *r, const char *command, const char *option, const char *spec, int rank, int axis,
-               ranks_rows *rows, array *a) {
+int ranks_load(ranks *r, const char *option, const char *spec, int rank, int axis, ranks_rows *rows,
+               array *a) {
     load_place place;
-    int status = ranks_find(command, option, spec, rank, &place);
+    int status = ranks_find(option, spec, rank, &place);
     if (status >= 0) return status;
     ranks_share(r, place.whole.shape[axis], rows);
-    status = ranks_read(r, command, option, &place, axis, rows, a);
+    status = ranks_read(r, option, &place, axis, rows, a);
     load_leave(&place);
     return status;
 }
 
-static int load_map(ranks *r, const char *command, const char *option, const char *spec, int from_last,
-                    int64_t size, const ranks_rows *rows, int64_t item, array *a) {
+static int load_map(ranks *r, const char *option, const char *spec, int from_last, int64_t size,
+                    const ranks_rows *rows, int64_t item, array *a) {
     load_place place;
-    int status = spec ? ranks_find(command, option, spec, -1, &place) : 0;
+    int status = spec ? ranks_find(option, spec, -1, &place) : 0;
     if (!spec) return -1;
     if (status >= 0) return status;
     array *whole = &place.whole;
@@ -86,22 +86,21 @@ static int load_map(ranks *r, const char *command, const char *option, const cha
     const bool shared = axis >= 0 && whole->shape[axis] != 1 && whole->shape[axis] == size;
     const ranks_rows all = ranks_all(whole->rank ? whole->shape[shared ? axis : 0] : 1);
     if (whole->rank)
-        status = ranks_read(r, command, option, &place, shared ? axis : 0, shared ? rows : &all, a);
+        status = ranks_read(r, option, &place, shared ? axis : 0, shared ? rows : &all, a);
     else
-        status = tool_wrong(command, "--%s: has no axis: [.., Nkv] is needed", option);
+        status = tool_wrong("--%s: has no axis: [.., Nkv] is needed", option);
     load_leave(&place);
     return status;
 }
 
-int ranks_load_maps(ranks *r, const char *command, score_options *o, int from_last, int64_t size,
-                    const ranks_rows *rows, int64_t item) {
-    int status = load_map(r, command, "mask", o->mask, from_last, size, rows, item, &o->mask_array);
-    if (status < 0)
-        status = load_map(r, command, "bias", o->bias, from_last, size, rows, item, &o->bias_array);
-    return status < 0 ? score_options_types(command, o) : status;
+int ranks_load_maps(ranks *r, score_options *o, int from_last, int64_t size, const ranks_rows *rows,
+                    int64_t item) {
+    int status = load_map(r, "mask", o->mask, from_last, size, rows, item, &o->mask_array);
+    if (status < 0) status = load_map(r, "bias", o->bias, from_last, size, rows, item, &o->bias_array);
+    return status < 0 ? score_options_types(o) : status;
 }
 
-int ranks_keep(const char *command, const ranks_rows *rows, int axis, array *a) {
+int ranks_keep(const ranks_rows *rows, int axis, array *a) {
     array kept;
     int64_t shape[ARRAY_MAX_RANK], outer = 1;
     size_t row = array_type_size(a->type);
@@ -109,7 +108,7 @@ int ranks_keep(const char *command, const ranks_rows *rows, int axis, array *a) 
     shape[axis] = rows->rows;
     for (int n = 0; n < axis; n++) outer *= shape[n];
     for (int n = axis + 1; n < a->rank; n++) row *= (size_t)shape[n];
-    if (!array_create(&kept, a->type, a->rank, shape)) return tool_failed(command, "no memory");
+    if (!array_create(&kept, a->type, a->rank, shape)) return tool_failed("no memory");
     char *to = kept.data;
     for (int64_t n = 0; n < outer; n++)
         for (int c = 0; c < rows->count; c++) {
@@ -123,21 +122,20 @@ int ranks_keep(const char *command, const ranks_rows *rows, int axis, array *a) 
     return -1;
 }
 
-int ranks_expect(ranks *r, const char *command, expect *e, int axis, const ranks_part *part) {
+int ranks_expect(ranks *r, expect *e, int axis, const ranks_part *part) {
     load_place place;
     array want = {0};
     const ranks_rows *rows = part->rows;
     int64_t *numbers = calloc((size_t)rows->rows + 1, sizeof *numbers), at = 0;
-    int status = numbers ? ranks_find(command, "expect", e->file, -1, &place)
-                         : tool_failed(command, "no memory to compare");
+    int status = numbers ? ranks_find("expect", e->file, -1, &place) : tool_failed("no memory to compare");
     for (int c = 0; c < rows->count && numbers; c++)
         for (int64_t n = 0; n < rows->chunks[c].count; n++)
             numbers[at++] = rows->first + rows->chunks[c].start + n;
     if (status < 0) {
-        status = ranks_read(r, command, "expect", &place, axis, rows, &want);
+        status = ranks_read(r, "expect", &place, axis, rows, &want);
         load_leave(&place);
     }
-    if (status < 0) status = expect_add(command, e, part->mine, &want, axis, numbers);
+    if (status < 0) status = expect_add(e, part->mine, &want, axis, numbers);
     array_free(&want);
     free(numbers);
     return status;

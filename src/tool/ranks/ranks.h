@@ -46,7 +46,7 @@ bool ranks_way_is(const ranks *r, const char *name);
 // what brings an exchange is said on all or on none.
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv);
 // What a file holds that decides how many exchanges follow; `bytes` are of any number on a rank.
-int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count);
+int ranks_alike(const ranks *r, const char *option, const void *bytes, size_t count);
 // The worst of all ranks' statuses, on all, of whose lines one is told.
 int ranks_agree(const ranks *r, int status);
 void ranks_close(ranks *r, int status);
@@ -59,10 +59,10 @@ int ranks_attend(ranks *r, session *s, const clattn_attention_params *p, const r
 // Rows NULL: heads are shared.
 int ranks_layer(ranks *r, session *s, const clattn_layer_params *p, const ranks_rows *rows);
 // An axis of whose rows each rank has some: written whole or not at all, by all ranks together. `whole`: its type and shape.
-int ranks_save(const ranks *r, session *s, const char *path, const array *whole, int axis,
-               const ranks_part *parts, int64_t count);
+int ranks_save(const ranks *r, const char *path, const array *whole, int axis, const ranks_part *parts,
+               int64_t count);
 // The largest error that any rank found, in e->error, and what it comes to.
-int ranks_verdict(const ranks *r, const char *command, expect *e);
+int ranks_verdict(const ranks *r, expect *e);
 // The report, by rank 0.
 int ranks_tell(const ranks *r, const session *s, const char *out, const expect *e);
 // bench --mpi, whose options are its own.
@@ -72,19 +72,19 @@ int ranks_bench_run(int argc, char **argv);
 void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows);
 ranks_rows ranks_all(int64_t whole);
 // A file that is found, of that rank (-1: any).
-int ranks_find(const char *command, const char *option, const char *spec, int rank, load_place *place);
+int ranks_find(const char *option, const char *spec, int rank, load_place *place);
 // Load this rank's rows of an axis, and no others.
-int ranks_read(ranks *r, const char *command, const char *option, const load_place *place, int axis,
-               const ranks_rows *rows, array *a);
+int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,
+               array *a);
 // Both, of rows that are dealt here.
-int ranks_load(ranks *r, const char *command, const char *option, const char *spec, int rank, int axis,
-               ranks_rows *rows, array *a);
+int ranks_load(ranks *r, const char *option, const char *spec, int rank, int axis, ranks_rows *rows,
+               array *a);
 // Of a mask and a bias, the axis that is so many from the last: 1 for query rows, 2 for heads. An axis of 1 repeats, and is read
 // whole as one of another size than `size` is, which is refused later. item: -1, or one of batch items.
-int ranks_load_maps(ranks *r, const char *command, score_options *o, int from_last, int64_t size,
-                    const ranks_rows *rows, int64_t item);
+int ranks_load_maps(ranks *r, score_options *o, int from_last, int64_t size, const ranks_rows *rows,
+                    int64_t item);
 // Keep this rank's rows of what all ranks have.
-int ranks_keep(const char *command, const ranks_rows *rows, int axis, array *a);
+int ranks_keep(const ranks_rows *rows, int axis, array *a);
 // Compare this rank's part of a result with its rows of the stored one, which is found.
-int ranks_expect(ranks *r, const char *command, expect *e, int axis, const ranks_part *part);
+int ranks_expect(ranks *r, expect *e, int axis, const ranks_part *part);
 #endif

@@ -84,7 +84,7 @@ static int fill_tensor(const ranks_bench *b, session *s, ranks_call *c, int whic
                                               b->dtype == 1 ? ARRAY_F16 : ARRAY_BF16, &made)
                              : true);
     int status = good ? session_buffer(s, b->dtype ? made.data : values, bytes, &c->memory[which])
-                      : tool_failed("bench", "no memory");
+                      : tool_failed("no memory");
     *t = clattn_tensor_dense(c->memory[which], types[b->dtype], 4, shape);
     free(values);
     array_free(&made);
@@ -103,7 +103,7 @@ static int open_call(const ranks_bench *b, session *s, int rank, int count, int6
     const int64_t page = 256;
     const int32_t pages = b->decode ? clattn_mpi_pages(rank, count, n, page, NULL, 0) : 2;
     *c = (ranks_call){.kv = calloc((size_t)pages + 1, sizeof *c->kv)};
-    if (!c->kv) return tool_failed("bench", "no memory");
+    if (!c->kv) return tool_failed("no memory");
     p->kv_rows.segments = c->kv, p->q_rows.segments = c->q;
     p->kv_rows.count = b->decode ? clattn_mpi_pages(rank, count, n, page, c->kv, pages)
                                  : clattn_mpi_zigzag(rank, count, n, c->kv, 2);
@@ -203,7 +203,7 @@ static int run_part(const ranks_bench *b, session *s, MPI_Comm comm, int count, 
     if (status < 0 && done == CLATTN_OK) done = measure(b, world, comm, &c, &row->report, &row->seconds);
     clattn_mpi_last_error(world, text, sizeof text);
     if (status < 0 && done != CLATTN_OK)
-        status = tool_failed("bench", "%s", text[0] ? text : clattn_status_text(done));
+        status = tool_failed("%s", text[0] ? text : clattn_status_text(done));
     const clattn_mpi_report *r = &row->report;
     double mine[4] = {(double)r->sent_bytes, r->transfer_seconds, r->exposed_seconds,
                       (double)r->plan.device_bytes},
@@ -257,9 +257,8 @@ int ranks_bench_run(int argc, char **argv) {
     status = ranks_open(&b.ranks, &line, argc, argv);
     if (status >= 0) return status;
     if (ranks_way_is(&b.ranks, "decode") || ranks_way_is(&b.ranks, "heads"))
-        status = tool_wrong("bench", "--mpi-way %s: is of attend and layer; --decode measures decode",
-                            b.ranks.way);
-    if (status < 0) status = session_open(&s, "bench", &b.common);
+        status = tool_wrong("--mpi-way %s: is of attend and layer; --decode measures decode", b.ranks.way);
+    if (status < 0) status = session_open(&s, &b.common);
     const bool opened = status < 0;
     status = ranks_agree(&b.ranks, status);
     if (status < 0) status = run_all(&b, &s);

@@ -33,7 +33,7 @@ static int alike(const char *option, const load_place *a, const char *other, con
     for (int axis = 0; axis < 4; axis++)
         good = good && (free >> axis & 1 || a->whole.shape[axis] == b->whole.shape[axis]);
     if (good) return -1;
-    return tool_wrong("attend", "--%s: is %s %s beside --%s, %s %s: must fit, in one type", option,
+    return tool_wrong("--%s: is %s %s beside --%s, %s %s: must fit, in one type", option,
                       array_type_name(a->whole.type), array_shape_text(&a->whole, mine, sizeof mine), other,
                       array_type_name(b->whole.type), array_shape_text(&b->whole, theirs, sizeof theirs));
 }
@@ -45,28 +45,26 @@ static int check_past(const ranks_keys *k, int64_t batch, bool prefix) {
     if (status < 0) status = alike(k->past_options[1], &k->past[1], k->past_options[0], &k->past[0], 8u);
     const int64_t items = k->past[0].whole.shape[0], most = k->past[0].whole.shape[axis_of(k)];
     if (status < 0 && items != 1 && (prefix || items != batch))
-        return tool_wrong("attend",
-                          prefix ? "--%s: has %lld items: 1 is needed, which all share"
+        return tool_wrong(prefix ? "--%s: has %lld items: 1 is needed, which all share"
                                  : "--%s: has %lld items: 1 or B = %lld are needed",
                           k->past_options[0], (long long)items, (long long)batch);
     for (int64_t b = 0; b < batch && status < 0 && k->past_lengths; b++)
         if (k->past_lengths[b] < 0 || k->past_lengths[b] > most)
-            return tool_wrong("attend", "--past-lengths: item %lld is %d: 0 to %lld rows are there",
-                              (long long)b, (int)k->past_lengths[b], (long long)most);
+            return tool_wrong("--past-lengths: item %lld is %d: 0 to %lld rows are there", (long long)b,
+                              (int)k->past_lengths[b], (long long)most);
     return status;
 }
 
 static int check_pages(const ranks_keys *k, const kv_options *o, int64_t batch) {
     const array *pool = &k->now[0].whole;
     const int64_t size = pool->shape[axis_of(k)];
-    if (k->has_past) return tool_wrong("attend", "--block-table: not with --past-k");
+    if (k->has_past) return tool_wrong("--block-table: not with --past-k");
     if (o->table_array.type != ARRAY_I32 || o->table_array.shape[0] != batch)
-        return tool_wrong("attend", "--block-table: integers [B, blocks] are needed, B = %lld",
-                          (long long)batch);
+        return tool_wrong("--block-table: integers [B, blocks] are needed, B = %lld", (long long)batch);
     if (o->page_size && o->page_size != size)
-        return tool_wrong("attend", "--page-size %lld: --k has %lld rows a page", (long long)o->page_size,
+        return tool_wrong("--page-size %lld: --k has %lld rows a page", (long long)o->page_size,
                           (long long)size);
-    if (!pool->shape[0] && k->blocks) return tool_wrong("attend", "--k: has no page");
+    if (!pool->shape[0] && k->blocks) return tool_wrong("--k: has no page");
     return -1;
 }
 
@@ -77,8 +75,8 @@ int ranks_keys_find(ranks_keys *k, const char *files[2], kv_options *o, int64_t 
     k->past_options[0] = o->prefix_k ? "prefix-k" : "past-k";
     k->past_options[1] = o->prefix_k ? "prefix-v" : "past-v";
     for (int n = 0; n < 2 && status < 0; n++) {
-        status = ranks_find("attend", names[n], files[n], 4, &k->now[n]);
-        if (status < 0 && past[n]) status = ranks_find("attend", k->past_options[n], past[n], 4, &k->past[n]);
+        status = ranks_find(names[n], files[n], 4, &k->now[n]);
+        if (status < 0 && past[n]) status = ranks_find(k->past_options[n], past[n], 4, &k->past[n]);
     }
     if (status < 0) status = alike("v", &k->now[1], "k", &k->now[0], 8u);
     k->has_past = o->past_k, k->paged = o->block_table;
@@ -88,7 +86,7 @@ int ranks_keys_find(ranks_keys *k, const char *files[2], kv_options *o, int64_t 
     if (status < 0 && k->has_past) status = check_past(k, batch, o->prefix_k);
     const int64_t items = status < 0 ? k->now[0].whole.shape[0] : 0;
     if (status < 0 && !k->paged && items != (k->cu ? 1 : batch))
-        status = tool_wrong("attend", "--k: has %lld items: %lld are needed", (long long)items,
+        status = tool_wrong("--k: has %lld items: %lld are needed", (long long)items,
                             (long long)(k->cu ? 1 : batch));
     return status;
 }
@@ -140,7 +138,7 @@ int ranks_keys_read(const ranks_keys *k, ranks *r, int which, int64_t item, int6
     int64_t shape[4];
     memcpy(shape, whole->shape, sizeof shape);
     shape[0] = items, shape[axis_of(k)] = rows->rows;
-    if (!array_create(a, whole->type, 4, shape)) return tool_failed("attend", "no memory for keys");
+    if (!array_create(a, whole->type, 4, shape)) return tool_failed("no memory for keys");
     bool good = true;
     for (int64_t b = 0; b < items; b++)
         for (int c = 0; c < rows->count; c++) {
@@ -153,7 +151,7 @@ int ranks_keys_read(const ranks_keys *k, ranks *r, int which, int64_t item, int6
                 if (from) r->read_bytes += (double)row_bytes * (double)count;
             }
         }
-    return good ? -1 : tool_wrong("attend", "--%s: %s", which ? "v" : "k", error);
+    return good ? -1 : tool_wrong("--%s: %s", which ? "v" : "k", error);
 }
 
 void ranks_keys_free(ranks_keys *k) {

@@ -52,8 +52,7 @@ static void fill_request(const command_line *line, request *mine) {
 
 static int compare_request(const command_line *line, const request *first, const request *other, int rank) {
     if (strcmp(first->command, other->command) || strcmp(first->version, other->version))
-        return tool_wrong(line->command,
-                          "--mpi: rank 0 runs %s of clattn %s, rank %d %s of clattn %s: must be the same",
+        return tool_wrong("--mpi: rank 0 runs %s of clattn %s, rank %d %s of clattn %s: must be the same",
                           first->command, first->version, rank, other->command, other->version);
     for (int g = 0, n = 0; g < line->group_count; g++)
         for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST; i++, n++) {
@@ -61,11 +60,9 @@ static int compare_request(const command_line *line, const request *first, const
             const char *name = line->groups[g].rows[i].name, *dash = name[0] == '-' ? "" : "--";
             if (a == b) continue;
             if (a && b)
-                return tool_wrong(line->command,
-                                  "%s%s: rank 0 and rank %d have other values: must be the same", dash, name,
+                return tool_wrong("%s%s: rank 0 and rank %d have other values: must be the same", dash, name,
                                   rank);
-            return tool_wrong(line->command,
-                              "%s%s: is given on rank %d and not on rank %d: must be on all ranks or on none",
+            return tool_wrong("%s%s: is given on rank %d and not on rank %d: must be on all ranks or on none",
                               dash, name, a ? 0 : rank, a ? rank : 0);
         }
     return -1;
@@ -73,7 +70,7 @@ static int compare_request(const command_line *line, const request *first, const
 
 static int compare_requests(const ranks *r, const command_line *line) {
     request mine, *all = calloc((size_t)r->count, sizeof *all);
-    int status = ranks_agree(r, all ? -1 : tool_failed(line->command, "--mpi: no memory"));
+    int status = ranks_agree(r, all ? -1 : tool_failed("--mpi: no memory"));
     fill_request(line, &mine);
     if (status < 0) MPI_Allgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, MPI_COMM_WORLD);
     for (int n = 1; n < r->count && status < 0; n++) status = compare_request(line, &all[0], &all[n], n);
@@ -82,12 +79,11 @@ static int compare_requests(const ranks *r, const command_line *line) {
 }
 
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
-    const char *command = line->command;
     int level = 0;
     r->count = 1;
-    if (!r->wanted) return r->way ? tool_wrong(command, "--mpi-way: has no effect without --mpi") : -1;
+    if (!r->wanted) return r->way ? tool_wrong("--mpi-way: has no effect without --mpi") : -1;
     if (MPI_Init_thread(&argc, &argv, MPI_THREAD_FUNNELED, &level) != MPI_SUCCESS)
-        return tool_failed(command, "--mpi: MPI did not start");
+        return tool_failed("--mpi: MPI did not start");
     MPI_Comm_rank(MPI_COMM_WORLD, &r->rank);
     MPI_Comm_size(MPI_COMM_WORLD, &r->count);
     tool_errors_hold();
@@ -96,13 +92,12 @@ int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
     return status;
 }
 
-int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count) {
+int ranks_alike(const ranks *r, const char *option, const void *bytes, size_t count) {
     uint64_t mine = bytes ? hash_of(bytes, count) : 0, first = mine;
     MPI_Bcast(&first, 1, MPI_UINT64_T, 0, MPI_COMM_WORLD);
     return ranks_agree(r, mine == first
                               ? -1
-                              : tool_wrong(command,
-                                           "--%s: rank %d has other numbers than rank 0: must be the same",
+                              : tool_wrong("--%s: rank %d has other numbers than rank 0: must be the same",
                                            option, r->rank));
 }
 
@@ -213,12 +208,12 @@ int ranks_layer(ranks *r, session *s, const clattn_layer_params *p, const ranks_
                 : finish(r, s, done, &report, "heads", "heads: shared, one allreduce of the output");
 }
 
-int ranks_verdict(const ranks *r, const char *command, expect *e) {
+int ranks_verdict(const ranks *r, expect *e) {
     double mine[2] = {isnan(e->error) ? 1 : 0, isnan(e->error) ? 0 : e->error}, most[2];
     if (!e->file) return -1;
     MPI_Allreduce(mine, most, 2, MPI_DOUBLE, MPI_MAX, MPI_COMM_WORLD);
     e->error = most[0] > 0 ? (double)NAN : most[1];
-    return ranks_agree(r, expect_verdict(command, e));
+    return ranks_agree(r, expect_verdict(e));
 }
 
 // Sums over ranks, and the slowest's times, by rank 0.
@@ -284,8 +279,8 @@ static bool write_parts(const char *name, uint64_t head, const ranks_part *parts
     return good && closed;
 }
 
-int ranks_save(const ranks *r, session *s, const char *path, const array *whole, int axis,
-               const ranks_part *parts, int64_t count) {
+int ranks_save(const ranks *r, const char *path, const array *whole, int axis, const ranks_part *parts,
+               int64_t count) {
     char error[512] = "", name[FILE_NAME_MOST] = "", head[512];
     size_t bytes = 0;
     if (!path) return -1;
@@ -293,7 +288,7 @@ int ranks_save(const ranks *r, session *s, const char *path, const array *whole,
     bool good = start > 0 && array_measure(whole->type, whole->rank, whole->shape, &bytes);
     if (r->rank == 0 && good) good = file_shared_begin(path, start + bytes, name, error, sizeof error);
     const bool begun = good && r->rank == 0;
-    int status = ranks_agree(r, good ? -1 : tool_failed(s->command, "%s", error));
+    int status = ranks_agree(r, good ? -1 : tool_failed("%s", error));
     if (status < 0) {
         int descriptor = -1;
         MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
@@ -302,9 +297,8 @@ int ranks_save(const ranks *r, session *s, const char *path, const array *whole,
             good = file_shared_open(name, &descriptor, error, sizeof error) &&
                    file_shared_write(descriptor, 0, head, start, error, sizeof error) &&
                    file_shared_close(descriptor, error, sizeof error);
-        status = ranks_agree(r, good ? -1 : tool_failed(s->command, "%s", error));
+        status = ranks_agree(r, good ? -1 : tool_failed("%s", error));
     }
-    if (begun && !file_shared_end(path, status < 0, error, sizeof error))
-        status = tool_failed(s->command, "%s", error);
+    if (begun && !file_shared_end(path, status < 0, error, sizeof error)) status = tool_failed("%s", error);
     return ranks_agree(r, status);
 }

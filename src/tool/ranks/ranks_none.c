@@ -1,5 +1,6 @@
 // ranks_none.c: ranks.h in the program that is linked with no MPI: its way to the one that is. ranks_mpi.c has the same functions.
 #define _XOPEN_SOURCE 700
+#pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,84 +23,71 @@ static void program_path(char path[4096]) {
 }
 
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv) {
-    const char *command = line->command;
     char path[4096], name[] = "clattn-mpi";
     if (!r->wanted && !r->way) return -1;
-    if (!r->wanted) return tool_wrong(command, "--mpi-way: has no effect without --mpi");
+    if (!r->wanted) return tool_wrong("--mpi-way: has no effect without --mpi");
     char **words = calloc((size_t)argc + 2, sizeof *words);
-    if (!words) return tool_failed(command, "no memory");
+    if (!words) return tool_failed("no memory");
     words[0] = name;
     memcpy(words + 1, argv, (size_t)argc * sizeof *words);
     program_path(path);
     execvp(path, words);
     const int failure = errno;
     free(words);
-    return tool_failed(command, "--mpi: the program clattn-mpi, of a build with -Dmpi, is needed: %s",
+    return tool_failed("--mpi: the program clattn-mpi, of a build with -Dmpi, is needed: %s",
                        strerror(failure));
 }
 
 int ranks_agree(const ranks *r, int status) {
-    (void)r;
     return status;
 }
 
 void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
-    (void)r;
     *rows = ranks_all(whole);
 }
 
 // What follows is never reached: the program has gone over.
-static int none(const char *command) {
-    return tool_failed(command, "--mpi: this program has no MPI");
+static int none(void) {
+    return tool_failed("--mpi: this program has no MPI");
 }
 
-int ranks_alike(const ranks *r, const char *command, const char *option, const void *bytes, size_t count) {
-    (void)r, (void)option, (void)bytes, (void)count;
-    return none(command);
+int ranks_alike(const ranks *r, const char *option, const void *bytes, size_t count) {
+    return none();
 }
 
 int ranks_begin(ranks *r, session *s) {
-    (void)r;
-    return none(s->command);
+    return none();
 }
 
-void ranks_end(ranks *r) {
-    (void)r;
-}
+void ranks_end(ranks *r) {}
 
 int ranks_attend(ranks *r, session *s, const clattn_attention_params *p, const ranks_rows *q,
                  const ranks_rows *kv, bool decode) {
-    (void)r, (void)p, (void)q, (void)kv, (void)decode;
-    return none(s->command);
+    return none();
 }
 
 int ranks_layer(ranks *r, session *s, const clattn_layer_params *p, const ranks_rows *rows) {
-    (void)r, (void)p, (void)rows;
-    return none(s->command);
+    return none();
 }
 
-int ranks_save(const ranks *r, session *s, const char *path, const array *whole, int axis,
-               const ranks_part *parts, int64_t count) {
-    (void)r, (void)path, (void)whole, (void)axis, (void)parts, (void)count;
-    return none(s->command);
+int ranks_save(const ranks *r, const char *path, const array *whole, int axis, const ranks_part *parts,
+               int64_t count) {
+    return none();
 }
 
-int ranks_verdict(const ranks *r, const char *command, expect *e) {
-    (void)r, (void)e;
-    return none(command);
+int ranks_verdict(const ranks *r, expect *e) {
+    return none();
 }
 
 int ranks_tell(const ranks *r, const session *s, const char *out, const expect *e) {
-    (void)r, (void)out, (void)e;
-    return none(s->command);
+    return none();
 }
 
-void ranks_close(ranks *r, int status) {
-    (void)r, (void)status;
-}
+void ranks_close(ranks *r, int status) {}
 
 int ranks_bench_run(int argc, char **argv) {
     const command_line line = {.command = "bench"};
+    tool_begin("bench");
     ranks r = {.wanted = true};
     return ranks_open(&r, &line, argc, argv);
 }

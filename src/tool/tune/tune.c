@@ -118,7 +118,7 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
         const verify_result result = verify_run(s, &c, kernel, NULL, &ran, why);
         passed += result == VERIFY_PASS;
         if (result == VERIFY_FAIL) {
-            tool_note("tune", "%s failed: %s", c.name, why);
+            tool_note("%s failed: %s", c.name, why);
             return false;
         }
     }
@@ -138,7 +138,7 @@ double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool
               bench_call_prepare(&call, why) == BENCH_OK;
     for (int i = 0; i < 2 && ok; i++) ok = measure_once(&call.place, bench_call_enqueue, &call, &wall);
     if (ok && check) case_judge(call.data, &call.arrays, s->queue, &verdict);
-    if (!verdict.good) tool_note("tune", "failed: %s", verdict.why);
+    if (!verdict.good) tool_note("failed: %s", verdict.why);
     ok = ok && verdict.good && measure_run(&call.place, &settings, bench_call_enqueue, &call, &times);
     bench_call_destroy(&call);
     return ok ? times.time_ns : 0.0;
@@ -158,7 +158,7 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
     char what[320];
     snprintf(what, sizeof what, "%s %s", names_types[type], row);
     progress_more(&t->progress, 0.0, what);
-    const int status = session_open_rows(&s, "tune", &t->common, text);
+    const int status = session_open_rows(&s, &t->common, text);
     if (status >= 0) return status;
     if (verified(&s, type, CLATTN_KERNEL_FLASH))
         for (int i = 0; i < t->class_count; i++) {
@@ -218,7 +218,7 @@ static int try_matrix(tune *t, clattn_type type, winner *winners) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
     session s = {0};
     clattn_plan plan = {.matrix_instructions = false};
-    int status = session_open_rows(&s, "tune", &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
+    int status = session_open_rows(&s, &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
     if (status >= 0) return status;
     p.kv.k = p.kv.v = p.out = p.q;
     const bool has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
@@ -288,8 +288,8 @@ static int tune_projection(tune *t, const char *name) {
     if (t->named)
         c = t->classes[0].test;
     else if (!case_parse(name, &c, why))
-        return tool_failed("tune", "%s", why);
-    int status = session_open(&s, "tune", &t->common);
+        return tool_failed("%s", why);
+    int status = session_open(&s, &t->common);
     const bool lanes = status < 0 && projects_in_lanes(&s);
     c.projection = CLATTN_PROJECTION_CLBLAST;
     progress_more(&t->progress, 0.0, "projection by CLBlast");
@@ -318,21 +318,20 @@ static int tune_large(tune *t) {
     struct test_case c;
     char why[256];
     double best_ns = 0.0;
-    if (!case_parse("linear-f32-b1-h1-n1024-d1024-m1024-full", &c, why))
-        return tool_failed("tune", "%s", why);
+    if (!case_parse("linear-f32-b1-h1-n1024-d1024-m1024-full", &c, why)) return tool_failed("%s", why);
     return tune_clblast(t, TUNE_XGEMM, &c, &best_ns);
 }
 
 static int run_tune(tune *t) {
     session s = {0};
     char line[TUNED_HEAD], error[512];
-    int status = session_open(&s, "tune", &t->common);
+    int status = session_open(&s, &t->common);
     if (status >= 0) return status;
     t->device = *s.capabilities;
     t->id = s.device;
     session_close(&s);
     tune_add_line(t, tuned_head(&t->device, line));
-    progress_begin(&t->progress, "tune", t->common.quiet, count_rows(t), 0.0);
+    progress_begin(&t->progress, t->common.quiet, count_rows(t), 0.0);
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0 && !interrupt_asked(); type++)
         if (!t->projection && (!own || (own->op != CASE_LINEAR && (int)own->q_type == type)))
@@ -341,18 +340,18 @@ static int run_tune(tune *t) {
         status = tune_projection(t, "linear-f32-b1-h1-n256-d512-m512-full");
     if (status < 0 && t->projection && !interrupt_asked()) status = tune_large(t);
     if (status >= 0) return status;
-    if (!t->row_count && interrupt_asked()) return tool_failed("tune", "interrupted before the first row");
-    if (!t->row_count) return tool_failed("tune", "no candidate ran and was right: there is no row");
+    if (!t->row_count && interrupt_asked()) return tool_failed("interrupted before the first row");
+    if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
     if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
-        return tool_failed("tune", "%s", error);
+        return tool_failed("%s", error);
     const bool general = !t->named && !t->projection;
     const bool keeps = t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general);
     if (keeps) status = tune_keep(t);
     if (status < 0 && t->common.json) status = tune_print_json(t, keeps);
     if (status == EXIT_DONE) status = -1;
     if (status < 0 && interrupt_asked())
-        return tool_failed("tune", "interrupted: %d rows were found before", t->row_count);
+        return tool_failed("interrupted: %d rows were found before", t->row_count);
     return status < 0 ? EXIT_DONE : status;
 }
 
@@ -383,15 +382,15 @@ int tool_tune(int argc, char **argv) {
     int status = options_parse(&line, argc, argv);
     const output_file output = {"out", t.out};
     if (status < 0 && t.common.tuned)
-        return tool_wrong("tune", "--tuned: has no effect: rows are compared with what is shipped");
+        return tool_wrong("--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
-        return tool_wrong("tune", "--projection: the case is none: a linear case is needed");
+        return tool_wrong("--projection: the case is none: a linear case is needed");
     if (status < 0) status = outputs_check(&line, &output, 1);
     if (status >= 0) return status;
     t.common.tuned = "off";
     t.rows = json_array();
     interrupt_catch();
-    status = make_classes(&t, why) ? run_tune(&t) : tool_failed("tune", "%s", why);
+    status = make_classes(&t, why) ? run_tune(&t) : tool_failed("%s", why);
     json_decref(t.rows);
     return status;
 }

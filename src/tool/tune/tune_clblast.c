@@ -34,7 +34,7 @@ static const candidate direct[] = {
 
 static int try_row(tune *t, const char *row, const struct test_case *test, double *time_ns) {
     session s = {0};
-    const int status = session_open_rows(&s, "tune", &t->common, row);
+    const int status = session_open_rows(&s, &t->common, row);
     if (status >= 0) return status;
     *time_ns = tune_timed(&s, test, 7, true);
     progress_more(&t->progress, 1.0, "parameters of CLBlast");

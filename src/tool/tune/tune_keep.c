@@ -18,7 +18,7 @@ void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gain
     const bench_settings settings = {.measure = {.repeat = TURNS, .max_ms = TURNS_MS}};
     const bench_side sides[2] = {{&t->common, "\n", {.test = *test}}, {&t->common, row, {.test = *test}}};
     bench_pair pair;
-    bench_pair_measure("tune", &t->id, sides, &settings, &pair);
+    bench_pair_measure(&t->id, sides, &settings, &pair);
     const compare_ratio *r = &pair.ratio;
     *gained = (tune_gained){.faster = false};
     if (pair.row.status != BENCH_OK) {
@@ -55,15 +55,15 @@ int tune_keep(const tune *t) {
     if (!t->kept_count) {
         const bool went = remove(path) == 0;
         if (!t->common.quiet)
-            tool_note("tune", "no row is faster than what is shipped for sure: none is kept%s",
+            tool_note("no row is faster than what is shipped for sure: none is kept%s",
                       went ? ", and those of an earlier run are gone" : "");
         return -1;
     }
     tuned_head(&t->device, head);
     const file_part parts[] = {{head, strlen(head)}, {"\n", 1}, {t->kept, t->kept_used}};
-    if (!file_write_parts(path, parts, 3, error, sizeof error)) return tool_failed("tune", "%s", error);
+    if (!file_write_parts(path, parts, 3, error, sizeof error)) return tool_failed("%s", error);
     if (!t->common.quiet)
-        tool_note("tune", "%d rows are kept in %s, and used from now on; --tuned off does without",
-                  t->kept_count, path);
+        tool_note("%d rows are kept in %s, and used from now on; --tuned off does without", t->kept_count,
+                  path);
     return -1;
 }

@@ -32,8 +32,7 @@ static bool is_for(const char *rows, const clattn_capabilities *device) {
     return !strncmp(rows, head, length) && (rows[length] == '\n' || rows[length] == '\0');
 }
 
-int tuned_rows(const char *command, const common_options *o, const char *folder, cl_device_id device,
-               char **rows, bool *given) {
+int tuned_rows(const common_options *o, const char *folder, cl_device_id device, char **rows, bool *given) {
     char path[4200], why[512];
     unsigned char *text = NULL;
     size_t bytes = 0;
@@ -42,10 +41,9 @@ int tuned_rows(const char *command, const common_options *o, const char *folder,
     *given = o->tuned && strcmp(o->tuned, "off");
     if (o->tuned && !*given) return -1;
     if (*given) {
-        if (!file_read_whole(o->tuned, &text, &bytes, why, sizeof why))
-            return tool_wrong(command, "--tuned %s", why);
+        if (!file_read_whole(o->tuned, &text, &bytes, why, sizeof why)) return tool_wrong("--tuned %s", why);
         if (strlen((char *)text) != bytes)
-            return free(text), tool_wrong(command, "--tuned %s: holds a NUL: it is no text", o->tuned);
+            return free(text), tool_wrong("--tuned %s: holds a NUL: it is no text", o->tuned);
         *rows = (char *)text;
         return -1;
     }
@@ -58,8 +56,8 @@ int tuned_rows(const char *command, const common_options *o, const char *folder,
         return -1;
     }
     if (o->verbose)
-        printable_printf(stderr, "clattn %s: %s is not used: it was made for another driver or version\n",
-                         command, path);
+        printable_printf(stderr, "clattn%s: %s is not used: it was made for another driver or version\n",
+                         tool_name(), path);
     free(text);
     return -1;
 }

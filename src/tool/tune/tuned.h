@@ -13,6 +13,5 @@ bool tuned_path(const char *folder, const clattn_capabilities *device, char *pat
 
 // The rows for this device, which the caller frees; NULL: none. *given says that the user named them. -1, or an exit status
 // with its line where a file that was named cannot be read.
-int tuned_rows(const char *command, const common_options *o, const char *folder, cl_device_id device,
-               char **rows, bool *given);
+int tuned_rows(const common_options *o, const char *folder, cl_device_id device, char **rows, bool *given);
 #endif

@@ -200,7 +200,7 @@ static void run_pairs(verify *v, session *s, int i, const char *family) {
 
 static int run_variant(verify *v, session *s, int i) {
     v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
-    const int status = session_open_rows(s, "verify", &v->common, variants[i].rows);
+    const int status = session_open_rows(s, &v->common, variants[i].rows);
     if (status >= 0) return status;
     if (v->pairs) run_pairs(v, s, i, pairs_of(i));
     if (v->pairs && !strcmp(pairs_of(i), "planner")) run_pairs(v, s, i, "layer");
@@ -233,7 +233,7 @@ static int run_several(verify *v) {
     static several all; // its sessions do not move
     struct pairs pairs = {.count = 0};
     v->common.tuned = "off";
-    const int status = several_open(&all, "verify", &v->several, &v->common, false);
+    const int status = several_open(&all, &v->several, &v->common, false);
     if (status >= 0) return status;
     if (v->pairs && !pairs_make("planner", PAIRS_SEED, &pairs)) v->pairs = false;
     const int count = v->named ? 1 : v->pairs ? pairs.count : hard_case_count;
@@ -256,7 +256,7 @@ static int finish(const verify *v) {
     const int *n = v->counts;
     int status = n[VERIFY_FAIL] ? EXIT_FAILED : EXIT_DONE;
     if (v->family && n[VERIFY_PASS] + n[VERIFY_FAIL] + n[VERIFY_UNSUPPORTED] == 0)
-        return tool_wrong("verify", "--family %s: took no case: of %.*s one is accepted", v->family,
+        return tool_wrong("--family %s: took no case: of %.*s one is accepted", v->family,
                           v->seen[0] ? (int)strlen(v->seen) - 1 : 0, v->seen);
     if (v->common.json) {
         const int told =
@@ -266,24 +266,21 @@ static int finish(const verify *v) {
     } else
         printf("%d pass, %d fail, %d unsupported\n", n[VERIFY_PASS], n[VERIFY_FAIL], n[VERIFY_UNSUPPORTED]);
     if (n[VERIFY_PASS] + n[VERIFY_FAIL] > 0) return status;
-    return tool_failed("verify", "nothing was verified: no kernel asked for takes the %d cases",
-                       n[VERIFY_UNSUPPORTED]);
+    return tool_failed("nothing was verified: no kernel asked for takes the %d cases", n[VERIFY_UNSUPPORTED]);
 }
 
 // -1, or the exit status of a request that says its cases twice.
 static int refuse_together(const verify *v) {
-    if (v->common.tuned)
-        return tool_wrong("verify", "--tuned: has no effect: each variant has rows of its own");
+    if (v->common.tuned) return tool_wrong("--tuned: has no effect: each variant has rows of its own");
     const bool names_case = v->only && strchr(v->only, '/');
     if (v->named && names_case)
-        return tool_wrong("verify", "--only %s: names a case, and so does --case %s: one is accepted",
-                          v->only, v->named);
+        return tool_wrong("--only %s: names a case, and so does --case %s: one is accepted", v->only,
+                          v->named);
     if (v->pairs && (v->named || names_case))
-        return tool_wrong("verify", "--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
+        return tool_wrong("--pairs: has its own cases, no --case or --only VARIANT/CASE beside it");
     if ((v->several.devices || v->several.deal_given) && (v->only || v->family))
-        return tool_wrong("verify",
-                          "--devices: runs what the planner chooses: no --only or --family beside it");
-    if (v->shares && !v->pairs) return tool_wrong("verify", "--share: has no effect without --pairs");
+        return tool_wrong("--devices: runs what the planner chooses: no --only or --family beside it");
+    if (v->shares && !v->pairs) return tool_wrong("--share: has no effect without --pairs");
     return -1;
 }
 
@@ -319,7 +316,7 @@ int tool_verify(int argc, char **argv) {
     if (status >= 0) return status;
     v.rows = json_array();
     const bool together = v.several.devices || v.several.deal_given;
-    progress_begin(&v.progress, "verify", v.common.quiet, count_work(&v, together), 0.0);
+    progress_begin(&v.progress, v.common.quiet, count_work(&v, together), 0.0);
     if (together) status = run_several(&v), ran = 1;
     for (int i = 0; i < VARIANTS && !together; i++) {
         if (!wanted(&v, variants[i].name, NULL)) continue;
@@ -328,12 +325,10 @@ int tool_verify(int argc, char **argv) {
         if (status >= 0) break;
     }
     if (status < 0 && ran == 0)
-        status =
-            tool_wrong("verify", "--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
+        status = tool_wrong("--only %s: no such variant: unfused, flash, flash-lanes-16, ...", v.only);
     if (status < 0 && !v.family && v.counts[0] + v.counts[1] + v.counts[2] == 0)
-        status =
-            tool_wrong("verify", "--only %s: no such case (--only %s lists them), or one with another kernel",
-                       v.only, variants[0].name);
+        status = tool_wrong("--only %s: no such case (--only %s lists them), or one with another kernel",
+                            v.only, variants[0].name);
     if (status < 0) status = finish(&v);
     json_decref(v.rows);
     return status;
