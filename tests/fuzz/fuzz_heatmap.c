@@ -8,25 +8,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/npy.h"
-#include "tool/files/npy_header.h"
+#include "tool/files/formats.h"
 
 enum { MOST_CELLS = 8192 };
 
 /* Weights of a type and shape; a few bytes of data repeat. */
 static void write_weights(fuzz_bytes *b, int rank, const int64_t *shape) {
     static const array_type types[] = {ARRAY_F32, ARRAY_F16, ARRAY_U16, ARRAY_F32, ARRAY_F32, ARRAY_BOOL};
-    static unsigned char file[512 + 4 * MOST_CELLS];
+    static unsigned char file[NPY_HEAD + 4 * MOST_CELLS];
     array a = {.type = types[fuzz_below(b, 6)], .rank = rank};
     for (int i = 0; i < rank; i++) a.shape[i] = shape[i];
-    char *text = (char *)file + 10;
-    const size_t length = npy_header_format(&a, text, 500),
+    const size_t length = npy_head(&a, (char *)file),
                  bytes = (size_t)array_count(&a) * array_type_size(a.type);
-    memcpy(file, "\x93NUMPY\x01\x00", 8);
-    file[8] = (unsigned char)(length & 0xff), file[9] = (unsigned char)(length >> 8);
-    FUZZ_CHECK(length && 10 + length + bytes <= sizeof file);
-    for (size_t i = 0; i < bytes; i++) file[10 + length + i] = b->left ? b->at[i % b->left] : 0;
-    fuzz_write("weights.npy", file, 10 + length + bytes);
+    FUZZ_CHECK(length && length + bytes <= sizeof file);
+    for (size_t i = 0; i < bytes; i++) file[length + i] = b->left ? b->at[i % b->left] : 0;
+    fuzz_write("weights.npy", file, length + bytes);
 }
 
 /* Labels that are the input's own bytes. */

@@ -4,13 +4,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/safetensors.h"
-#include "tool/files/safetensors_index.h"
+#include "tool/files/formats.h"
 
 static bool read_one(const uint8_t *data, size_t size, const char *name) {
-    char error[256] = "";
+    reason error = "";
     array a;
-    const bool good = safetensors_parse(data, size, name, &a, error, sizeof error);
+    const file_source source = file_from_memory(data, size);
+    const bool good = load_from(&source, name, &a, error);
     fuzz_check_error(good, error);
     FUZZ_CHECK(good || !a.data);
     if (good) FUZZ_CHECK((size_t)array_count(&a) * array_type_size(a.type) == a.bytes);
@@ -20,26 +20,29 @@ static bool read_one(const uint8_t *data, size_t size, const char *name) {
 
 /* The same by its path. */
 static void read_file(const uint8_t *data, size_t size, size_t names) {
-    char error[256] = "", **list = NULL;
+    reason error = "";
+    char **list = NULL;
     size_t count = 0;
-    array a;
     fuzz_write("f.safetensors", data, size);
-    FUZZ_CHECK(safetensors_names("f.safetensors", &list, &count, error, sizeof error) && count == names);
+    FUZZ_CHECK(safetensors_names("f.safetensors", &list, &count, error) && count == names);
     FUZZ_CHECK(list[count] == NULL);
     for (size_t i = 0; i < count && i < 2; i++) {
         error[0] = '\0';
-        fuzz_check_error(safetensors_read("f.safetensors", list[i], &a, error, sizeof error), error);
-        array_free(&a);
+        load_place place;
+        const bool found = load_find_tensor("f.safetensors", list[i], &place, error);
+        fuzz_check_error(found, error);
+        if (found) FUZZ_CHECK(place.whole.bytes <= size);
+        load_leave(&place);
     }
     free(list);
 }
 
 bool fuzz_one(const uint8_t *data, size_t size) {
-    char error[256] = "";
+    reason error = "";
     const file_source source = file_from_memory(data, size);
     safetensors_index index = {0};
     bool any = false;
-    const bool good = safetensors_index_open(&source, &index, error, sizeof error);
+    const bool good = safetensors_index_open(&source, &index, error);
     fuzz_check_error(good, error);
     for (size_t i = 0; good && i < index.count && i < 8; i++)
         any = read_one(data, size, index.entries[i].name) || any;

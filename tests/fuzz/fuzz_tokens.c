@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "tool/heatmap/label.h"
-#include "tool/files/tokens.h"
 
 static void check_label(const char *text, int limit) {
     const label made = label_from_utf8(text, limit);
@@ -33,10 +32,10 @@ static size_t count_lines(const uint8_t *data, size_t size) {
 }
 
 bool fuzz_one(const uint8_t *data, size_t size) {
-    char error[256] = "";
+    reason error = "";
     tokens t;
     fuzz_write("tokens.txt", data, size);
-    const bool good = tokens_read("tokens.txt", &t, error, sizeof error);
+    const bool good = tokens_read("tokens.txt", &t, error);
     fuzz_check_error(good, error);
     FUZZ_CHECK(t.count == (good ? count_lines(data, size) : 0));
     for (size_t i = 0; i < t.count; i++) {

@@ -15,10 +15,8 @@ int clattn_main(int argc,
 int __wrap_session_open(session *s, const common_options *o);
 int __wrap_session_open_rows(session *s, const common_options *o, const char *rows);
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count);
-bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
-                             size_t error_size);
-bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, char *error,
-                             size_t error_size);
+bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, reason why);
+bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, reason why);
 
 int fuzz_sessions;
 volatile unsigned fuzz_written;
@@ -37,7 +35,7 @@ int __wrap_session_open_rows(session *s, const common_options *o, const char *ro
 int __wrap_session_devices(session *s, clattn_device **devices, size_t *count) {
     *devices = NULL;
     *count = 0;
-    return __wrap_session_open(s, "devices", NULL);
+    return __wrap_session_open(s, NULL);
 }
 
 /* All that would be written is read, so that the sanitizers see it. */
@@ -47,19 +45,17 @@ static unsigned sum_of(const unsigned char *bytes, size_t count) {
     return sum;
 }
 
-bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
-                             size_t error_size) {
+bool __wrap_file_write_parts(const char *path, const file_part *parts, size_t part_count, reason why) {
     unsigned sum = 0;
-    (void)error, (void)error_size;
+    (void)why;
     FUZZ_CHECK(path[0]);
     for (size_t i = 0; i < part_count; i++) sum += sum_of(parts[i].bytes, parts[i].count);
     fuzz_written = sum;
     return true;
 }
 
-bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, char *error,
-                             size_t error_size) {
-    return __wrap_file_write_parts(path, &(file_part){bytes, count}, 1, error, error_size);
+bool __wrap_file_write_whole(const char *path, const void *bytes, size_t count, reason why) {
+    return __wrap_file_write_parts(path, &(file_part){bytes, count}, 1, why);
 }
 
 int fuzz_tool(int argc, char **argv) {

@@ -3,7 +3,7 @@
 # model's own config.json stands for the options that names of tensors do not tell. What is refused: check_refusals.sh.
 #   $1 build folder
 set -u
-. "$PWD/tests/options_files.sh"
+. "$PWD/tests/program/options_files.sh"
 
 attend --out o.npy || complain "attend"
 

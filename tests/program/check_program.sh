@@ -6,7 +6,7 @@ clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-. "$OLDPWD/tests/refused.sh"
+. "$OLDPWD/tests/program/refused.sh"
 export XDG_CACHE_HOME="$work/cache"
 
 minilm() {
@@ -164,7 +164,7 @@ refused 2 'no such case' verify --only flash/nonesuch
 refused 2 'starts with' tune --case nonsense
 head -c 1000 "$x" >cut.npy
 refused 2 cut.npy attend --q cut.npy --k "$x" --v "$x" "$@"
-python3 "$OLDPWD/tests/check_watch.py" "$clattn" || complain "a call that is watched, and interrupted"
+python3 "$OLDPWD/tests/program/check_watch.py" "$clattn" || complain "a call that is watched, and interrupted"
 "$clattn" nonesuch 2>/dev/null
 [ $? = 2 ] || complain "an unknown command did not exit with 2"
 [ $refusals -ge 20 ] || complain "$refusals refusals were asked for: too few"

@@ -2,7 +2,7 @@
 # Options that are not wholly understood, would be without effect, or would become another request: each is refused with one
 # line and leaves no file.   $1 build folder
 set -u
-. "$PWD/tests/options_files.sh"
+. "$PWD/tests/program/options_files.sh"
 attend --out o.npy || complain "attend"
 
 for text in '' ' 1' '1 ' +1 1x 0x10 1e400 1e-400 1e-50 1e39 nan inf , 1,5; do

@@ -6,7 +6,7 @@ clattn=$PWD/$1/clattn data=$PWD/tests/data
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-. "$OLDPWD/tests/refused.sh"
+. "$OLDPWD/tests/program/refused.sh"
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain "bench $*"; }
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json

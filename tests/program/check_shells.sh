@@ -6,7 +6,7 @@ build=$PWD/$1 clattn=$PWD/$1/clattn
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1
-. "$OLDPWD/tests/refused.sh"
+. "$OLDPWD/tests/program/refused.sh"
 commands=$("$clattn" --help | sed -n 's/^  \([a-z]*\) .*/\1/p')
 [ "$(echo "$commands" | wc -w)" -ge 10 ] || complain "clattn --help lists: $commands"
 

@@ -1,7 +1,7 @@
 # options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on: a folder of their own, small files in it, and the
 # program. Sourced with $1, the build folder.
 clattn=$PWD/$1/clattn data=$PWD/tests/data
-. "$PWD/tests/refused.sh"
+. "$PWD/tests/program/refused.sh"
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work" || exit 1

@@ -20,7 +20,7 @@
 
 #include "tool/files/file.h"
 
-static char error[512];
+static reason error;
 
 /* A file that cannot be written whole leaves the old one and nothing beside it. */
 START_TEST(a_failed_write_leaves_the_old_file) {
@@ -30,28 +30,26 @@ START_TEST(a_failed_write_leaves_the_old_file) {
     char path[512];
     snprintf(path, sizeof path, "%s", in_folder("old"));
     entries(true);
-    ck_assert(file_write_whole(path, "old", 3, error, sizeof error));
+    ck_assert(file_write_whole(path, "old", 3, error));
     ck_assert_int_eq(chmod(path, 0640), 0);
     struct rlimit limit = {50000, 50000};
     signal(SIGXFSZ, SIG_IGN);
     ck_assert_int_eq(setrlimit(RLIMIT_FSIZE, &limit), 0);
-    ck_assert(!file_write_whole(path, large, sizeof large, error, sizeof error) &&
-              strstr(error, "File too large"));
+    ck_assert(!file_write_whole(path, large, sizeof large, error) && strstr(error, "File too large"));
     ck_assert_int_eq(entries(false), 1);
-    ck_assert(file_read_whole(path, &bytes, &size, error, sizeof error) && size == 3);
+    ck_assert(file_read_whole(path, &bytes, &size, error) && size == 3);
     free(bytes);
     struct stat status;
-    ck_assert(file_write_whole(path, "new", 3, error, sizeof error));
+    ck_assert(file_write_whole(path, "new", 3, error));
     ck_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
     ck_assert_int_eq(symlink("old", in_folder("link")), 0);
-    ck_assert(file_write_whole(in_folder("link"), "link", 4, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("link"), "link", 4, error));
     ck_assert(lstat(in_folder("link"), &status) == 0 && S_ISLNK(status.st_mode));
     ck_assert(stat(path, &status) == 0 && status.st_size == 4);
-    ck_assert(!file_write_whole(folder, "x", 1, error, sizeof error) && strstr(error, "is a folder"));
-    ck_assert(!file_write_whole(in_folder("no/x"), "x", 1, error, sizeof error));
-    ck_assert(!file_read_whole(folder, &bytes, &size, error, sizeof error) &&
-              strstr(error, "not a regular file"));
-    ck_assert(file_write_whole("/dev/null", "x", 1, error, sizeof error));
+    ck_assert(!file_write_whole(folder, "x", 1, error) && strstr(error, "is a folder"));
+    ck_assert(!file_write_whole(in_folder("no/x"), "x", 1, error));
+    ck_assert(!file_read_whole(folder, &bytes, &size, error) && strstr(error, "not a regular file"));
+    ck_assert(file_write_whole("/dev/null", "x", 1, error));
     ck_assert(stat("/dev/null", &status) == 0 && S_ISCHR(status.st_mode));
     ck_assert_int_eq(entries(false), 2);
 }
@@ -65,16 +63,16 @@ START_TEST(links_are_followed) {
     snprintf(link_path, sizeof link_path, "%s", in_folder("link"));
     ck_assert_int_eq(symlink("second", link_path), 0);
     ck_assert_int_eq(symlink("later", in_folder("second")), 0);
-    ck_assert(file_can_write(link_path, error, sizeof error));
-    ck_assert(file_write_whole(link_path, "text", 4, error, sizeof error));
+    ck_assert(file_can_write(link_path, error));
+    ck_assert(file_write_whole(link_path, "text", 4, error));
     ck_assert(lstat(link_path, &status) == 0 && S_ISLNK(status.st_mode));
     ck_assert(lstat(in_folder("later"), &status) == 0 && S_ISREG(status.st_mode) && status.st_size == 4);
     ck_assert_int_eq(entries(false), 3);
     ck_assert_int_eq(symlink("no/where", in_folder("astray")), 0);
     ck_assert_int_eq(symlink("self", in_folder("self")), 0);
-    ck_assert(!file_write_whole(in_folder("astray"), "x", 1, error_text, sizeof error_text));
+    ck_assert(!file_write_whole(in_folder("astray"), "x", 1, error_text));
     ck_assert_msg(strstr(error_text, "No such file") != NULL, "%s", error_text);
-    ck_assert(!file_write_whole(in_folder("self"), "x", 1, error_text, sizeof error_text));
+    ck_assert(!file_write_whole(in_folder("self"), "x", 1, error_text));
     ck_assert_msg(strstr(error_text, "symbolic links") != NULL, "%s", error_text);
     ck_assert_int_eq(entries(true), 5);
 }
@@ -84,9 +82,9 @@ END_TEST
 START_TEST(no_set_user_id_is_kept) {
     struct stat status;
     entries(true);
-    ck_assert(file_write_whole(in_folder("program"), "old", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("program"), "old", 3, error));
     ck_assert_int_eq(chmod(in_folder("program"), 07755), 0);
-    ck_assert(file_write_whole(in_folder("program"), "new", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("program"), "new", 3, error));
     ck_assert(stat(in_folder("program"), &status) == 0);
     ck_assert_uint_eq(status.st_mode & 07777, 0755);
 }
@@ -94,7 +92,7 @@ END_TEST
 
 static void assert_refused(const char *path, const char *word) {
     error[0] = '\0';
-    ck_assert_msg(!file_can_write(path, error, sizeof error), "%s could be written", path);
+    ck_assert_msg(!file_can_write(path, error), "%s could be written", path);
     ck_assert_msg(strstr(error, word) != NULL, "%s: no '%s' in: %s", path, word, error);
 }
 
@@ -103,16 +101,16 @@ START_TEST(outputs_are_known_before_they_are_made) {
     memset(long_name, 'n', sizeof long_name - 1);
     long_name[sizeof long_name - 1] = '\0';
     entries(true);
-    ck_assert(file_can_write(in_folder("new"), error, sizeof error));
-    ck_assert(file_can_write("new", error, sizeof error));
-    ck_assert(file_can_write("/dev/null", error, sizeof error));
+    ck_assert(file_can_write(in_folder("new"), error));
+    ck_assert(file_can_write("new", error));
+    ck_assert(file_can_write("/dev/null", error));
     ck_assert_int_eq(entries(false), 0);
     assert_refused("", "No such file");
     assert_refused(folder, "is a folder");
     assert_refused(in_folder("no/x"), "No such file");
     assert_refused(in_folder("x/"), "No such file");
     assert_refused(in_folder(long_name), "too long");
-    ck_assert(file_write_whole(in_folder("file"), "x", 1, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("file"), "x", 1, error));
     assert_refused(in_folder("file/x"), "Not a directory");
     snprintf(path, sizeof path, "%s", in_folder("file"));
     snprintf(linked, sizeof linked, "%s", in_folder("link"));
@@ -149,7 +147,7 @@ static void end_a_writer(int number) {
     ck_assert_int_ge(child, 0);
     if (child == 0) {
         signal(number, SIG_DFL); /* Check's own ends the whole group */
-        file_write_parts(in_folder("endless"), parts, sizeof parts / sizeof *parts, error, sizeof error);
+        file_write_parts(in_folder("endless"), parts, sizeof parts / sizeof *parts, error);
         _exit(1);
     }
     for (int n = 0; n < 20000 && !is_writing(child); n++) nanosleep(&moment, NULL);
@@ -165,16 +163,16 @@ START_TEST(a_signal_leaves_no_temporary_file) {
     unsigned char *bytes = NULL;
     size_t size = 0;
     entries(true);
-    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error));
     for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) {
         end_a_writer(numbers[n]);
         ck_assert_int_eq(entries(false), 1);
-        ck_assert(file_read_whole(in_folder("endless"), &bytes, &size, error, sizeof error) && size == 3);
+        ck_assert(file_read_whole(in_folder("endless"), &bytes, &size, error) && size == 3);
         free(bytes);
     }
     struct sigaction first, now;
     sigaction(SIGTERM, NULL, &first);
-    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error));
     ck_assert(sigaction(SIGTERM, NULL, &now) == 0 && now.sa_handler == first.sa_handler);
 }
 END_TEST
@@ -189,7 +187,7 @@ static pid_t begin_and_wait(char name[FILE_NAME_MOST]) {
         char own[FILE_NAME_MOST] = "";
         static const int numbers[] = {SIGTERM, SIGPIPE, SIGALRM, SIGUSR1, SIGUSR2};
         for (size_t n = 0; n < sizeof numbers / sizeof *numbers; n++) signal(numbers[n], SIG_DFL);
-        if (!file_shared_begin(in_folder("shared"), 100, own, error, sizeof error)) _exit(1);
+        if (!file_shared_begin(in_folder("shared"), 100, own, error)) _exit(1);
         if (write(ends[1], own, sizeof own) != sizeof own) _exit(1);
         for (;;) pause();
     }
@@ -233,7 +231,7 @@ START_TEST(leftovers_of_killed_runs_go) {
     char name[FILE_NAME_MOST], kept[8][FILE_NAME_MOST + 32], host[16] = "", link_to[FILE_NAME_MOST + 32];
     entries(true);
     const pid_t child = begin_and_wait(name);
-    ck_assert(file_write_whole(in_folder("other"), "x", 1, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("other"), "x", 1, error));
     ck_assert(is_there(name));
     end_child(child, SIGKILL);
     ck_assert(is_there(name));
@@ -257,12 +255,12 @@ START_TEST(leftovers_of_killed_runs_go) {
     const int held = open(kept[6], O_RDONLY);
     ck_assert(held >= 0 && flock(held, LOCK_EX) == 0);
     const bool root = geteuid() == 0 && chown(kept[7], 65534, 65534) == 0;
-    ck_assert(file_write_whole(in_folder("other"), "y", 1, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("other"), "y", 1, error));
     ck_assert_msg(!is_there(name), "%s is left", name);
     for (int n = 0; n < (root ? 8 : 7); n++) ck_assert_msg(is_there(kept[n]), "%s is gone", kept[n]);
     ck_assert(is_there(link_to) && is_there(in_folder("other")));
     close(held);
-    ck_assert(file_write_whole(in_folder("other"), "z", 1, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("other"), "z", 1, error));
     ck_assert(!is_there(kept[6]));
     ck_assert_int_eq(rmdir(kept[5]), 0);
     for (int n = 0; n < 8; n++)
@@ -276,10 +274,10 @@ START_TEST(kill_leaves_nothing) {
     const int probe = open(folder, O_WRONLY | O_TMPFILE, 0600); /* which a child would have, too */
     if (probe >= 0) close(probe);
     entries(true);
-    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("endless"), "old", 3, error));
     end_a_writer(SIGKILL);
     if (probe >= 0) ck_assert_int_eq(entries(false), 1);
-    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("endless"), "new", 3, error));
     ck_assert_int_eq(entries(false), 1);
 }
 END_TEST
@@ -287,12 +285,12 @@ END_TEST
 /* Another rank's part goes through no link. */
 START_TEST(a_shared_file_is_no_link) {
     int descriptor = -1;
-    ck_assert(file_write_whole(in_folder("target"), "old", 3, error, sizeof error));
+    ck_assert(file_write_whole(in_folder("target"), "old", 3, error));
     (void)unlink(in_folder("shared_link"));
     ck_assert_int_eq(symlink("target", in_folder("shared_link")), 0);
-    ck_assert(!file_shared_open(in_folder("shared_link"), &descriptor, error, sizeof error));
-    ck_assert(file_shared_open(in_folder("target"), &descriptor, error, sizeof error));
-    ck_assert(file_shared_close(descriptor, error, sizeof error));
+    ck_assert(!file_shared_open(in_folder("shared_link"), &descriptor, error));
+    ck_assert(file_shared_open(in_folder("target"), &descriptor, error));
+    ck_assert(file_shared_close(descriptor, error));
 }
 END_TEST
 
@@ -314,7 +312,7 @@ START_TEST(the_umask_is_read_once) {
     for (int n = 0; n < 2; n++) {
         const file_part part = {"new\n", 4};
         const char *path = in_folder(n ? "second" : "first");
-        ck_assert(file_write_parts(path, &part, 1, error, sizeof error));
+        ck_assert(file_write_parts(path, &part, 1, error));
         ck_assert(stat(path, &status) == 0 && (status.st_mode & 07777) == 0640);
     }
     ck_assert_int_eq(masks_set, before);

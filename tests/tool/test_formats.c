@@ -14,15 +14,18 @@
 
 #include "tool/files/array.h"
 #include "tool/files/file.h"
-#include "tool/files/load.h"
-#include "tool/cli/nearest.h"
-#include "tool/files/npy.h"
-#include "tool/cli/refuse.h"
-#include "tool/files/safetensors.h"
+#include "tool/files/formats.h"
+#include "tool/cli/text.h"
 
 #define BYTES(text) (const unsigned char *)(text)
 
-static char error[512];
+static reason error;
+
+/* tensor NULL: a .npy file. */
+static bool parse(const unsigned char *bytes, size_t size, const char *tensor, array *a) {
+    const file_source source = file_from_memory(bytes, size);
+    return load_from(&source, tensor, a, error);
+}
 
 static const char *data_file(const char *name) {
     static char path[1024];
@@ -42,8 +45,8 @@ START_TEST(npy_round_trip) {
                 ck_assert(array_create(&a, (array_type)t, rank, rank == 1 ? one : shape));
                 for (size_t k = 0; k < a.bytes; k++)
                     ((unsigned char *)a.data)[k] = (unsigned char)(k * 37 + 1);
-                ck_assert_msg(npy_write(in_folder("a.npy"), &a, error, sizeof error), "%s", error);
-                ck_assert_msg(npy_read(in_folder("a.npy"), &b, error, sizeof error), "%s", error);
+                ck_assert_msg(npy_write(in_folder("a.npy"), &a, error), "%s", error);
+                ck_assert_msg(load_array(in_folder("a.npy"), &b, error), "%s", error);
                 ck_assert_int_eq(b.type, t == ARRAY_BF16 ? ARRAY_U16 : (array_type)t);
                 ck_assert_int_eq(b.rank, rank);
                 ck_assert_mem_eq(a.shape, b.shape, sizeof a.shape);
@@ -63,8 +66,8 @@ START_TEST(npy_bytes_are_numpys) {
     array a = {.type = ARRAY_F32, .rank = 1, .shape = {2}, .data = (void *)values, .bytes = 8};
     unsigned char *bytes = NULL;
     size_t size = 0;
-    ck_assert(npy_write(in_folder("a.npy"), &a, error, sizeof error));
-    ck_assert(file_read_whole(in_folder("a.npy"), &bytes, &size, error, sizeof error));
+    ck_assert(npy_write(in_folder("a.npy"), &a, error));
+    ck_assert(file_read_whole(in_folder("a.npy"), &bytes, &size, error));
     ck_assert_uint_eq(size, 136);
     ck_assert_mem_eq(bytes, expected, sizeof expected - 1);
     ck_assert_int_eq(bytes[127], '\n');
@@ -125,17 +128,16 @@ START_TEST(npy_accepts_and_refuses) {
     array a;
     for (int version = 1; version <= 3; version++) {
         size_t size = make_npy(file, version, npy_cases[_i].dictionary, npy_cases[_i].data);
-        bool good = npy_parse(file, size, &a, error, sizeof error);
+        bool good = parse(file, size, NULL, &a);
         ck_assert_msg(good == !npy_cases[_i].error, "%s", error);
         if (!good) ck_assert_msg(strstr(error, npy_cases[_i].error) != NULL, "%s", error);
         if (!good) ck_assert_ptr_null(a.data);
         array_free(&a);
     }
     size_t size = make_npy(file, 4, npy_cases[_i].dictionary, npy_cases[_i].data);
-    ck_assert(!npy_parse(file, size, &a, error, sizeof error) && strstr(error, "format 4.0"));
-    ck_assert(!npy_parse(file, 5, &a, error, sizeof error) && strstr(error, "ends early"));
-    ck_assert(!npy_parse(BYTES("PK\3\4 a zip file"), 16, &a, error, sizeof error) &&
-              strstr(error, "not a .npy"));
+    ck_assert(!parse(file, size, NULL, &a) && strstr(error, "format 4.0"));
+    ck_assert(!parse(file, 5, NULL, &a) && strstr(error, "ends early"));
+    ck_assert(!parse(BYTES("PK\3\4 a zip file"), 16, NULL, &a) && strstr(error, "not a .npy"));
 }
 END_TEST
 
@@ -198,15 +200,15 @@ START_TEST(safetensors_accepts_and_refuses) {
     unsigned char file[512];
     array a;
     size_t size = make_safetensors(file, safetensors_cases[_i].json, safetensors_cases[_i].data);
-    bool good = safetensors_parse(file, size, "a", &a, error, sizeof error);
+    bool good = parse(file, size, "a", &a);
     ck_assert_msg(good == !safetensors_cases[_i].error, "%s", error);
     if (!good) ck_assert_msg(strstr(error, safetensors_cases[_i].error) != NULL, "%s", error);
     if (good) ck_assert_mem_eq(a.data, file + size - safetensors_cases[_i].data, a.bytes);
     if (!good) ck_assert_ptr_null(a.data);
     array_free(&a);
     file[7] = 0x80; /* a header of 2^63 bytes */
-    ck_assert(!safetensors_parse(file, size, "a", &a, error, sizeof error) && strstr(error, "header of"));
-    ck_assert(!safetensors_parse(file, 7, "a", &a, error, sizeof error) && strstr(error, "ends early"));
+    ck_assert(!parse(file, size, "a", &a) && strstr(error, "header of"));
+    ck_assert(!parse(file, 7, "a", &a) && strstr(error, "ends early"));
 }
 END_TEST
 
@@ -217,8 +219,7 @@ static bool parse_damaged(bool npy, const unsigned char *file, size_t size) {
     array a;
     memcpy(copy, file, size);
     error[0] = '\0';
-    bool good = npy ? npy_parse(copy, size, &a, error, sizeof error)
-                    : safetensors_parse(copy, size, "a", &a, error, sizeof error);
+    bool good = npy ? parse(copy, size, NULL, &a) : parse(copy, size, "a", &a);
     bool one_line = true;
     for (const char *c = error; *c; c++) one_line = one_line && (unsigned char)*c >= 0x20;
     array_free(&a);
@@ -253,7 +254,7 @@ START_TEST(real_files) {
     array a;
     char spec[1100], **names = NULL;
     size_t count = 0;
-    ck_assert_msg(load_array(data_file("minilm_layer0_weights.npy"), &a, error, sizeof error), "%s", error);
+    ck_assert_msg(load_array(data_file("minilm_layer0_weights.npy"), &a, error), "%s", error);
     ck_assert(a.type == ARRAY_F32 && a.rank == 4 && a.shape[1] == 12 && array_count(&a) == 3 * 12 * 24 * 24);
     for (int j = 0, row = 5 * 24; j < 1; j++) {
         double sum = 0;
@@ -261,32 +262,29 @@ START_TEST(real_files) {
         ck_assert_double_eq_tol(sum, 1, 1e-6);
     }
     array_free(&a);
-    ck_assert(
-        safetensors_names(data_file("smollm2_layer0.safetensors"), &names, &count, error, sizeof error));
+    ck_assert(safetensors_names(data_file("smollm2_layer0.safetensors"), &names, &count, error));
     ck_assert_uint_eq(count, 4);
     ck_assert_str_eq(names[3], "model.layers.0.self_attn.v_proj.weight");
     for (size_t n = 0; n < count; n++) {
         snprintf(spec, sizeof spec, "%s#%s", data_file("smollm2_layer0.safetensors"), names[n]);
-        ck_assert_msg(load_array(spec, &a, error, sizeof error), "%s", error);
+        ck_assert_msg(load_array(spec, &a, error), "%s", error);
         ck_assert(a.type == ARRAY_F32 && a.rank == 2 && a.shape[1] == 576);
         array_free(&a);
     }
     free(names);
     snprintf(spec, sizeof spec, "%s#model.layers.0.self_attn.w_proj.weight",
              data_file("smollm2_layer0.safetensors"));
-    ck_assert(!load_array(spec, &a, error, sizeof error) && strstr(error, "_proj.weight, model."));
-    ck_assert(!load_array(data_file("smollm2_layer0.safetensors"), &a, error, sizeof error) &&
-              strstr(error, "#NAME"));
-    ck_assert(!load_array("x.bin", &a, error, sizeof error) && strstr(error, "FILE.npy"));
-    ck_assert(!load_array(in_folder("none.npy"), &a, error, sizeof error) && strstr(error, "No such file"));
+    ck_assert(!load_array(spec, &a, error) && strstr(error, "_proj.weight, model."));
+    ck_assert(!load_array(data_file("smollm2_layer0.safetensors"), &a, error) && strstr(error, "#NAME"));
+    ck_assert(!load_array("x.bin", &a, error) && strstr(error, "FILE.npy"));
+    ck_assert(!load_array(in_folder("none.npy"), &a, error) && strstr(error, "No such file"));
 }
 END_TEST
 
 START_TEST(errors_are_one_line) {
-    char line[8];
-    ck_assert(!refuse(line, sizeof line, "a\nb\tlonger"));
-    ck_assert_str_eq(line, "a?b?lon");
-    ck_assert(!refuse(NULL, 0, "x"));
+    ck_assert(!refuse(error, "a\nb\t%0600d", 1));
+    ck_assert(strlen(error) == sizeof error - 1 && !strncmp(error, "a?b?000", 7));
+    ck_assert(!refuse(NULL, "x"));
     nearest_names("qyery", (const char *const[]){"value", "query", "key"}, 3, error, sizeof error);
     ck_assert_str_eq(error, "query, key, value");
 }

@@ -16,10 +16,9 @@
 #include "tool/files/file.h"
 #include "tool/cli/tool.h"
 #include "tool/heatmap/label.h"
-#include "tool/files/npy.h"
-#include "tool/files/tokens.h"
+#include "tool/files/formats.h"
 
-static char error[512];
+static reason error;
 static char output[65536], complaint[4096]; /* of the last run */
 
 static char *data_file(const char *name) {
@@ -58,7 +57,7 @@ static int run(char *const *arguments) {
 #define RUN(...) run((char *const[]){__VA_ARGS__, NULL})
 
 static char *write_text(const char *name, const char *text) {
-    ck_assert(file_write_whole(in_folder(name), text, strlen(text), error, sizeof error));
+    ck_assert(file_write_whole(in_folder(name), text, strlen(text), error));
     return in_folder(name);
 }
 
@@ -69,7 +68,7 @@ static char *write_weights(const char *name, array_type type, int rank, const in
     for (size_t k = 0; type == ARRAY_BOOL && k < a.bytes; k++) ((unsigned char *)a.data)[k] = k % 2;
     for (size_t k = 0; type == ARRAY_U16 && k < a.bytes / 2; k++)
         ((uint16_t *)a.data)[k] = (uint16_t)(0x3f80 - k);
-    ck_assert(npy_write(in_folder(name), &a, error, sizeof error));
+    ck_assert(npy_write(in_folder(name), &a, error));
     array_free(&a);
     return in_folder(name);
 }
@@ -93,15 +92,15 @@ END_TEST
 
 START_TEST(token_files) {
     tokens t;
-    ck_assert(tokens_read(write_text("t", "a\r\n\nb c"), &t, error, sizeof error));
+    ck_assert(tokens_read(write_text("t", "a\r\n\nb c"), &t, error));
     ck_assert_uint_eq(t.count, 3);
     ck_assert(!strcmp(t.lines[0], "a") && !strcmp(t.lines[1], "") && !strcmp(t.lines[2], "b c"));
     tokens_free(&t);
-    ck_assert(tokens_read(data_file("smollm2_tokens.txt"), &t, error, sizeof error) && t.count == 40);
+    ck_assert(tokens_read(data_file("smollm2_tokens.txt"), &t, error) && t.count == 40);
     tokens_free(&t);
-    ck_assert(!tokens_read(write_text("t", ""), &t, error, sizeof error) && strstr(error, "no token"));
-    ck_assert(file_write_whole(in_folder("t"), "a\0b", 3, error, sizeof error));
-    ck_assert(!tokens_read(in_folder("t"), &t, error, sizeof error) && strstr(error, "NUL"));
+    ck_assert(!tokens_read(write_text("t", ""), &t, error) && strstr(error, "no token"));
+    ck_assert(file_write_whole(in_folder("t"), "a\0b", 3, error));
+    ck_assert(!tokens_read(in_folder("t"), &t, error) && strstr(error, "NUL"));
 }
 END_TEST
 
@@ -154,7 +153,7 @@ START_TEST(terminal_draws_negative_weights) {
                    .data = (void *)(uintptr_t)values[n],
                    .bytes = 12};
         char *path = in_folder("negative.npy");
-        ck_assert(npy_write(path, &a, error, sizeof error));
+        ck_assert(npy_write(path, &a, error));
         ck_assert_int_eq(RUN(path), 0);
         ck_assert(strstr(output, n ? "-3 to 0" : "-2 to -0.5"));
         ck_assert(strstr(output, n ? "\u2502  \u00b7\u00b7  \u2502\n" : "\u2502      \u2502\n"));

@@ -6,84 +6,30 @@
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
 #include "tool/attend/attend.h"
-#include "tool/files/outputs.h"
 #include "tool/cli/report.h"
 #include "tool/cli/watch.h"
-
-enum {
-    ATTEND_Q = 200,
-    ATTEND_K,
-    ATTEND_V,
-    ATTEND_LAYOUT,
-    ATTEND_OUT,
-    ATTEND_LSE,
-    ATTEND_WEIGHTS,
-    ATTEND_SCORES,
-    ATTEND_SCORES_AT,
-    ATTEND_DROPOUT_MASK,
-    ATTEND_KV_TYPE,
-    ATTEND_DTYPE
-};
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
 
-static bool take_attend(void *target, int id, const char *value, char why[256]) {
-    attend *a = target;
-    int index = 0;
-    switch (id) {
-    case ATTEND_Q:
-        a->q = value;
-        return true;
-    case ATTEND_K:
-        a->k = value;
-        return true;
-    case ATTEND_V:
-        a->v = value;
-        return true;
-    case ATTEND_OUT:
-        a->out = value;
-        return true;
-    case ATTEND_LSE:
-        a->lse = value;
-        return true;
-    case ATTEND_WEIGHTS:
-        a->weights = value;
-        return true;
-    case ATTEND_SCORES:
-        a->scores = value;
-        return true;
-    case ATTEND_DROPOUT_MASK:
-        a->dropout_mask = value;
-        return true;
-    case ATTEND_LAYOUT:
-        if (!option_choice(value, layout_names, &index, why)) return false;
-        a->bshd = index == 1;
-        return true;
-    case ATTEND_SCORES_AT:
-        return option_choice(value, names_taps, &a->scores_at, why);
-    case ATTEND_KV_TYPE:
-        return option_choice(value, kv_type_names, &a->kv_type, why);
-    default:
-        return option_choice(value, names_types, &a->dtype, why);
-    }
-}
-
 static const option_row attend_rows[] = {
-    {"q", "FILE", ATTEND_Q, "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR"},
-    {"k", "FILE", ATTEND_K, "[B,Hkv,Nkv,D]"},
-    {"v", "FILE", ATTEND_V, "[B,Hkv,Nkv,Dv]"},
-    {"layout", "NAME", ATTEND_LAYOUT, "bhsd, or bshd for [B,N,H,D] files"},
-    {"out", "FILE", ATTEND_OUT, "output [B,H,Nq,Dv], .npy"},
-    {"lse", "FILE", ATTEND_LSE, "log-sum-exp [B,H,Nq]"},
-    {"weights", "FILE", ATTEND_WEIGHTS, "attention weights [B,H,Nq,Nkv]"},
-    {"scores", "FILE", ATTEND_SCORES, "a score tap [B,H,Nq,Nkv]"},
-    {"scores-at", "TAP", ATTEND_SCORES_AT, "raw, softcap, masked or softmax"},
-    {"dropout-mask", "FILE", ATTEND_DROPOUT_MASK, "which weights --dropout keeps: bool [B,H,Nq,Nkv]"},
-    {"kv-type", "TYPE", ATTEND_KV_TYPE,
+    {"q", "FILE", "[B,H,Nq,D]; .npy or FILE.safetensors#TENSOR", AS_TEXT(attend, q)},
+    {"k", "FILE", "[B,Hkv,Nkv,D]", AS_TEXT(attend, k)},
+    {"v", "FILE", "[B,Hkv,Nkv,Dv]", AS_TEXT(attend, v)},
+    {"layout", "NAME", "bhsd, or bshd for [B,N,H,D] files", AS_YES(attend, bshd, layout_names)},
+    {"out", "FILE", "output [B,H,Nq,Dv], .npy", AS_OUTPUT(attend, out)},
+    {"lse", "FILE", "log-sum-exp [B,H,Nq]", AS_OUTPUT(attend, lse)},
+    {"weights", "FILE", "attention weights [B,H,Nq,Nkv]", AS_OUTPUT(attend, weights)},
+    {"scores", "FILE", "a score tap [B,H,Nq,Nkv]", AS_OUTPUT(attend, scores)},
+    {"scores-at", "TAP", "raw, softcap, masked or softmax", AS_CHOICE(attend, scores_at, names_taps)},
+    {"dropout-mask", "FILE", "which weights --dropout keeps: bool [B,H,Nq,Nkv]",
+     AS_OUTPUT(attend, dropout_mask)},
+    {"kv-type", "TYPE",
      "how K and V are stored on the device: f32, f16, bf16, or q8, which quantises each row to int8 with a "
-     "scale (q4 is not built yet)"},
-    {"dtype", "TYPE", ATTEND_DTYPE, "storage type where it is not the files' own: f32, f16, bf16"},
+     "scale (q4 is not built yet)",
+     AS_CHOICE(attend, kv_type, kv_type_names)},
+    {"dtype", "TYPE", "storage type where it is not the files' own: f32, f16, bf16",
+     AS_CHOICE(attend, dtype, names_types)},
 };
 
 static int check_options(const attend *a) {
@@ -284,17 +230,16 @@ static void free_attend(attend *a) {
 
 int tool_attend(int argc, char **argv) {
     attend a = {.scores_at = -1, .kv_type = -1, .dtype = -1, .rope = {.layout = -1}};
-    const option_group groups[] = {
-        {"tensors", attend_rows, sizeof attend_rows / sizeof attend_rows[0], take_attend, &a},
-        rope_group(&a.rope),
-        score_group(&a.score),
-        kv_group(&a.kv),
-        ragged_group(&a.ragged),
-        ranks_group(&a.ranks),
-        append_group(&a.append),
-        several_group(&a.several),
-        expect_group(&a.expect),
-        common_group(&a.common)};
+    const option_group groups[] = {{"tensors", OPTION_ROWS(attend_rows), &a},
+                                   rope_group(&a.rope),
+                                   score_group(&a.score),
+                                   kv_group(&a.kv),
+                                   ragged_group(&a.ragged),
+                                   ranks_group(&a.ranks),
+                                   append_group(&a.append),
+                                   several_group(&a.several),
+                                   expect_group(&a.expect),
+                                   common_group(&a.common)};
     command_line line = {
         .command = "attend",
         .summary = "scaled dot-product attention on files",
@@ -306,14 +251,7 @@ int tool_attend(int argc, char **argv) {
         status = tool_wrong("--devices: beside --mpi each rank has one device: --device");
     if (status < 0) status = ranks_open(&a.ranks, &line, argc, argv);
     if (status >= 0) return status;
-    const output_file outputs[] = {{"out", a.out},
-                                   {"lse", a.lse},
-                                   {"weights", a.weights},
-                                   {"scores", a.scores},
-                                   {"dropout-mask", a.dropout_mask},
-                                   {"out-k", a.append.out_k},
-                                   {"out-v", a.append.out_v}};
-    status = outputs_check(&line, outputs, sizeof outputs / sizeof outputs[0]);
+    status = options_check_outputs(&line);
     if (status < 0) status = load_inputs(&a);
     if (a.several.devices || a.several.deal_given)
         status = status < 0 ? open_several(&a) : status;

@@ -93,7 +93,7 @@ static int check_positions(const char *option, const array *a, int64_t batch, in
                      a->shape[a->rank - 1] == rows && (a->rank == 2 || a->shape[0] == 3)))
         return -1;
     return tool_wrong("--%s: has shape %s: [.., 1 or %lld, %lld] is needed", option,
-                      array_shape_text(a, shape, sizeof shape), (long long)batch, (long long)rows);
+                      array_shape_text(a, shape), (long long)batch, (long long)rows);
 }
 
 // As many as there are rows, and new keys.
@@ -127,8 +127,8 @@ static int find_map(const attend *a, const char *option, const char *file) {
         good = map->shape[map->rank - n] == 1 || map->shape[map->rank - n] == want[4 - n];
     if (!good)
         status = tool_wrong("--%s: has shape %s: [%lld, %lld, %lld, %lld] or 1 is needed", option,
-                            array_shape_text(map, shape, sizeof shape), (long long)want[0],
-                            (long long)want[1], (long long)want[2], (long long)want[3]);
+                            array_shape_text(map, shape), (long long)want[0], (long long)want[1],
+                            (long long)want[2], (long long)want[3]);
     load_leave(&place);
     return status;
 }

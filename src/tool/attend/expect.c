@@ -5,44 +5,34 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "tool/files/load.h"
+#include "tool/files/formats.h"
 #include "tool/call_options/score_options.h"
 
-enum { EXPECT_FILE = 400, EXPECT_ROWS, EXPECT_TOLERANCE };
-
-static bool take_expect(void *target, int id, const char *value, char why[256]) {
+static bool take_tolerance(void *target, const char *value, char why[256]) {
     expect *e = target;
-    switch (id) {
-    case EXPECT_FILE:
-        e->file = value;
-        return true;
-    case EXPECT_ROWS:
-        e->rows_file = value;
-        return true;
-    default:
-        e->tolerant = true;
-        if (option_number(value, &e->tolerance, why) && e->tolerance >= 0.0) return true;
-        snprintf(why, 256, "a number from 0 is needed; 0 takes the same numbers alone");
-        return false;
-    }
+    e->tolerant = true;
+    if (option_number(value, &e->tolerance, why) && e->tolerance >= 0.0) return true;
+    snprintf(why, 256, "a number from 0 is needed; 0 takes the same numbers alone");
+    return false;
 }
 
 option_group expect_group(expect *e) {
     static const option_row rows[] = {
-        {"expect", "FILE", EXPECT_FILE,
-         "compare the output with this; exit status 1 when it is further off than allowed"},
-        {"expect-rows", "FILE", EXPECT_ROWS, "[B]: rows of each batch item to compare (padding left out)"},
-        {"tolerance", "X", EXPECT_TOLERANCE,
-         "largest absolute difference that passes, 0 for none; default 1e-5"},
+        {"expect", "FILE", "compare the output with this; exit status 1 when it is further off than allowed",
+         AS_TEXT(expect, file)},
+        {"expect-rows", "FILE", "[B]: rows of each batch item to compare (padding left out)",
+         AS_TEXT(expect, rows_file)},
+        {"tolerance", "X", "largest absolute difference that passes, 0 for none; default 1e-5",
+         AS_CALL(take_tolerance)},
     };
-    return (option_group){"check", rows, sizeof rows / sizeof rows[0], take_expect, e};
+    return (option_group){"check", OPTION_ROWS(rows), e};
 }
 
 // Its type and shape alone.
 static int find_values(expect *e) {
-    char error[512];
+    reason error;
     load_place place;
-    if (!load_find(e->file, &place, error, sizeof error)) return tool_wrong("--expect: %s", error);
+    if (!load_find(e->file, &place, error)) return tool_wrong("--expect: %s", error);
     e->values = place.whole;
     load_leave(&place);
     return -1;
@@ -70,8 +60,7 @@ int expect_fits(const expect *e, const array *result, int row_axis) {
     if (!e->file) return -1;
     if (!same_shape(&e->values, result))
         return tool_wrong("--expect: has shape %s: the output's, %s, is needed",
-                          array_shape_text(&e->values, got, sizeof got),
-                          array_shape_text(result, want, sizeof want));
+                          array_shape_text(&e->values, got), array_shape_text(result, want));
     for (int64_t b = 0; e->rows && b < result->shape[0]; b++) {
         if (e->rows[b] < 0 || e->rows[b] > result->shape[row_axis])
             return tool_wrong("--expect-rows: item %lld is %d: 0 to %lld rows are there", (long long)b,

@@ -9,120 +9,7 @@
 #include "tool/bench/bench_group.h"
 #include "tool/files/file.h"
 #include "tool/cli/interrupt.h"
-#include "tool/files/outputs.h"
 #include "tool/ranks/ranks.h"
-
-enum {
-    BENCH_BASELINES = 400 + BENCH_AXES,
-    BENCH_OUTPUT,
-    BENCH_SAVE,
-    BENCH_CASE,
-    BENCH_REPEAT,
-    BENCH_MAX_MS,
-    BENCH_CHECK,
-    BENCH_OPTIONS,
-    BENCH_BATCH,
-    BENCH_WARMUP,
-    BENCH_AGAINST,
-    BENCH_MPI
-};
-
-#define AXIS(axis) (400 + BENCH_AXIS_##axis)
-static const option_row bench_rows[] = {
-    {"-b", "LIST", AXIS(B), "batches; a list is 1,4 or 1k..16k*2 (k is 1024), lists multiply"},
-    {"-n", "LIST", AXIS(N), "query rows"},
-    {"n-kv", "LIST", AXIS(N_KV), "key rows; default as -n"},
-    {"-d", "LIST", AXIS(D), "head size"},
-    {"dv", "LIST", AXIS(DV), "head size of V; default as -d"},
-    {"heads", "LIST", AXIS(HEADS), "query heads"},
-    {"kv-heads", "LIST", AXIS(KV_HEADS), "key/value heads; default as --heads"},
-    {"d-model", "LIST", AXIS(MODEL),
-     "model width of a layer, inner size of a linear; default heads * head size"},
-    {"causal", "LIST", AXIS(CAUSAL), "no, yes or both; aligned bottom-right"},
-    {"dtype", "LIST", AXIS(DTYPE), "f32, f16, bf16"},
-    {"kernel", "LIST", AXIS(KERNEL), "auto, unfused, flash, decode"},
-    {"projection", "LIST", AXIS(PROJECTION), "auto, clblast, native: who multiplies in layer and linear"},
-    {"precision", "LIST", AXIS(PRECISION),
-     "exact, split: how the projections of layer and linear multiply float32"},
-    {"packed", "LIST", AXIS(PACKED), "no, yes or both: whether their weights are packed before"},
-    {"op", "LIST", AXIS(OP), "attend, decode, layer, linear (the query projection of such a layer alone)"},
-    {"baselines", "LIST", BENCH_BASELINES,
-     "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
-     "default none, and with no list at all both for one case"},
-    {"preset", "LIST", AXIS(PRESET),
-     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
-     "published "
-     "model's "
-     "attention with its RoPE, masks and (--op layer) norms, as clattn layer --list-presets names them"},
-    {"case", "NAME[,NAME]", BENCH_CASE,
-     "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
-     "and tune name "
-     "them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)"},
-    {"batch", "FILE", BENCH_BATCH,
-     "cases by name, one a line, as --case takes them; what follows a # is a remark"},
-    {"against", "OPTIONS", BENCH_AGAINST,
-     "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
-     "and other lists of "
-     "one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'"},
-    {"mpi", NULL, BENCH_MPI,
-     "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help"},
-    {"warmup", "N", BENCH_WARMUP, "runs before those that are timed; default 1, the one that is verified"},
-    {"repeat", "N", BENCH_REPEAT, "runs that are timed; default as many as --max-ms allows"},
-    {"max-ms", "X", BENCH_MAX_MS,
-     "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
-     "it is not enough for 5 "
-     "runs; a case of which one run takes more than ten times that (and two seconds) is given up, and told "
-     "as unsupported"},
-    {"options", NULL, BENCH_OPTIONS,
-     "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
-     "shape, or "
-     "of the shapes of --case"},
-    {"check", "on|off", BENCH_CHECK, "verify each case before it is timed; default on"},
-    {"-o", "FORMAT", BENCH_OUTPUT, "md, csv, json, jsonl or sql on stdout; default md"},
-    {"save", "FILE", BENCH_SAVE,
-     "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql"},
-};
-
-static bool take_switch(const char *value, bench_list *list, char why[256]) {
-    static const char *const names[] = {"no", "yes", "both", NULL};
-    if (!bench_list_names(value, names, list, why)) return false;
-    bool wanted[2] = {false, false};
-    for (int i = 0; i < list->count; i++)
-        for (int c = 0; c < 2; c++) wanted[c] = wanted[c] || list->x[i] == c || list->x[i] == 2;
-    list->count = 0;
-    for (int c = 0; c < 2; c++)
-        if (wanted[c]) list->x[list->count++] = c;
-    return true;
-}
-
-static bool take_axis(bench_list *list, int axis, const char *value, char why[256]) {
-    switch (axis) {
-    case BENCH_AXIS_PRESET:
-        return bench_list_names(value, bench_presets, list, why);
-    case BENCH_AXIS_OP:
-        return bench_list_names(value, names_ops, list, why);
-    case BENCH_AXIS_DTYPE:
-        return bench_list_names(value, names_types, list, why);
-    case BENCH_AXIS_KERNEL:
-        return bench_list_names(value, names_kernels, list, why);
-    case BENCH_AXIS_PROJECTION:
-        return bench_list_names(value, names_projections, list, why);
-    case BENCH_AXIS_PRECISION:
-        return bench_list_names(value, names_precisions, list, why);
-    case BENCH_AXIS_CAUSAL:
-    case BENCH_AXIS_PACKED:
-        return take_switch(value, list, why);
-    default:
-        return bench_list_numbers(value, list, why);
-    }
-}
-
-static bool take_max_ms(bench *b, const char *value, char why[256]) {
-    if (option_number(value, &b->settings.measure.max_ms, why) && b->settings.measure.max_ms > 0.0)
-        return true;
-    snprintf(why, 256, "a number of milliseconds above 0 is needed");
-    return false;
-}
 
 // By its ending; JSON without one. -1: an ending that none of the formats has.
 static int format_of(const char *path) {
@@ -132,55 +19,103 @@ static int format_of(const char *path) {
     return dot ? -1 : BENCH_JSON;
 }
 
-static bool take_bench(void *target, int id, const char *value, char why[256]) {
-    static const char *const switches[] = {"off", "on", NULL};
-    bench *b = target;
-    int index = 0;
-    if (id < 400 + BENCH_AXES) return take_axis(&b->lists[id - 400], id - 400, value, why);
-    switch (id) {
-    case BENCH_BASELINES:
-        return bench_list_names(value, bench_baselines, &b->baselines, why);
-    case BENCH_CASE:
-        b->named = value;
-        return true;
-    case BENCH_OUTPUT:
-        return option_choice(value, bench_formats, &b->format, why);
-    case BENCH_REPEAT:
-        return option_integer(value, 1, 1000, &b->settings.measure.repeat, why);
-    case BENCH_MAX_MS:
-        return take_max_ms(b, value, why);
-    case BENCH_WARMUP:
-        return option_integer(value, 1, 1000, &b->settings.warmup, why);
-    case BENCH_BATCH:
-        b->batch = value;
-        return true;
-    case BENCH_AGAINST:
-        b->against = value;
-        return true;
-    case BENCH_CHECK:
-        if (!option_choice(value, switches, &index, why)) return false;
-        b->settings.check = index == 1;
-        return true;
-    case BENCH_OPTIONS:
-        b->options = true;
-        return true;
-    case BENCH_MPI: // tool_bench has looked for it
-        snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
-        return false;
-    default:
-        b->save = value;
-        snprintf(why, 256,
-                 "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
-        return format_of(value) >= 0;
-    }
+static bool take_max_ms(void *target, const char *value, char why[256]) {
+    double *max_ms = &((bench *)target)->settings.measure.max_ms;
+    if (option_number(value, max_ms, why) && *max_ms > 0.0) return true;
+    snprintf(why, 256, "a number of milliseconds above 0 is needed");
+    return false;
 }
 
+static bool check_save(void *target, const char *value, char why[256]) {
+    (void)target;
+    snprintf(why, 256, "a name in .json, .md, .csv, .jsonl or .sql is needed; without an ending it is JSON");
+    return format_of(value) >= 0;
+}
+
+// tool_bench has looked for it.
+static bool refuse_mpi(void *target, const char *value, char why[256]) {
+    (void)target, (void)value;
+    snprintf(why, 256, "is written out and on the program's own line: clattn bench --mpi --help");
+    return false;
+}
+
+static const char *const no_yes_both[] = {"no", "yes", "both", NULL}, *const off_on[] = {"off", "on", NULL};
+#define AS_AXIS(axis) AS_NUMBERS(bench, lists[BENCH_AXIS_##axis])
+#define AS_WORDS(axis, names) AS_NAMES(bench, lists[BENCH_AXIS_##axis], names)
+static const option_row bench_rows[] = {
+    {"-b", "LIST", "batches; a list is 1,4 or 1k..16k*2 (k is 1024), lists multiply", AS_AXIS(B)},
+    {"-n", "LIST", "query rows", AS_AXIS(N)},
+    {"n-kv", "LIST", "key rows; default as -n", AS_AXIS(N_KV)},
+    {"-d", "LIST", "head size", AS_AXIS(D)},
+    {"dv", "LIST", "head size of V; default as -d", AS_AXIS(DV)},
+    {"heads", "LIST", "query heads", AS_AXIS(HEADS)},
+    {"kv-heads", "LIST", "key/value heads; default as --heads", AS_AXIS(KV_HEADS)},
+    {"d-model", "LIST", "model width of a layer, inner size of a linear; default heads * head size",
+     AS_AXIS(MODEL)},
+    {"causal", "LIST", "no, yes or both; aligned bottom-right", AS_WORDS(CAUSAL, no_yes_both)},
+    {"dtype", "LIST", "f32, f16, bf16", AS_WORDS(DTYPE, names_types)},
+    {"kernel", "LIST", "auto, unfused, flash, decode", AS_WORDS(KERNEL, names_kernels)},
+    {"projection", "LIST", "auto, clblast, native: who multiplies in layer and linear",
+     AS_WORDS(PROJECTION, names_projections)},
+    {"precision", "LIST", "exact, split: how the projections of layer and linear multiply float32",
+     AS_WORDS(PRECISION, names_precisions)},
+    {"packed", "LIST", "no, yes or both: whether their weights are packed before",
+     AS_WORDS(PACKED, no_yes_both)},
+    {"op", "LIST", "attend, decode, layer, linear (the query projection of such a layer alone)",
+     AS_WORDS(OP, names_ops)},
+    {"baselines", "LIST",
+     "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
+     "default none, and with no "
+     "list at all both for one case",
+     AS_NAMES(bench, baselines, bench_baselines)},
+    {"preset", "LIST",
+     "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
+     "published model's attention "
+     "with its RoPE, masks and (--op layer) norms, as clattn layer --list-presets names them",
+     AS_WORDS(PRESET, bench_presets)},
+    {"case", "NAME[,NAME]",
+     "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
+     "and tune name them: "
+     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)",
+     AS_TEXT(bench, named)},
+    {"batch", "FILE", "cases by name, one a line, as --case takes them; what follows a # is a remark",
+     AS_TEXT(bench, batch)},
+    {"against", "OPTIONS",
+     "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
+     "and other lists of one "
+     "value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'",
+     AS_TEXT(bench, against)},
+    {"mpi", NULL, "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help",
+     AS_CALL(refuse_mpi)},
+    {"warmup", "N", "runs before those that are timed; default 1, the one that is verified",
+     AS_INTEGER(bench, settings.warmup, 1, 1000)},
+    {"repeat", "N", "runs that are timed; default as many as --max-ms allows",
+     AS_INTEGER(bench, settings.measure.repeat, 1, 1000)},
+    {"max-ms", "X",
+     "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
+     "it is not enough for 5 "
+     "runs; a case of which one run takes more than ten times that (and two seconds) is given up, and told "
+     "as unsupported",
+     AS_CALL(take_max_ms)},
+    {"options", NULL,
+     "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
+     "shape, or of the shapes of "
+     "--case",
+     AS_SWITCH(bench, options)},
+    {"check", "on|off", "verify each case before it is timed; default on",
+     AS_YES(bench, settings.check, off_on)},
+    {"-o", "FORMAT", "md, csv, json, jsonl or sql on stdout; default md",
+     AS_CHOICE(bench, format, bench_formats)},
+    {"save", "FILE", "write a file too: JSON for clattn compare, or by its ending .md, .csv, .jsonl or .sql",
+     AS_OUTPUT_IF(bench, save, check_save)},
+};
+
 static int save_table(const bench *b) {
-    char error[512];
+    reason error;
     size_t bytes = 0;
     if (!b->save) return -1;
     char *text = bench_table_text(b->table, (bench_format)format_of(b->save), &bytes);
-    const bool ok = text && file_write_whole(b->save, text, bytes, error, sizeof error);
+    const bool ok = text && file_write_whole(b->save, text, bytes, error);
     const int status = ok ? -1 : tool_failed("--save: %s", text ? error : "no memory");
     free(text);
     return status;
@@ -222,11 +157,11 @@ static bool make_option_cases(bench *b, bool listed, char why[256]) {
 static int read_batch(bench *b, char **names) {
     unsigned char *text = NULL;
     size_t bytes = 0, used = 0;
-    char why[512];
+    reason why;
     bool remark = false, word = false;
     if (!b->batch) return -1;
     if (b->named) return tool_wrong("--batch: and --case name cases both: one is accepted");
-    if (!file_read_whole(b->batch, &text, &bytes, why, sizeof why)) return tool_wrong("--batch %s", why);
+    if (!file_read_whole(b->batch, &text, &bytes, why)) return tool_wrong("--batch %s", why);
     for (size_t i = 0; i < bytes; i++) {
         const char c = (char)text[i];
         remark = (remark || c == '#') && c != '\n';
@@ -250,10 +185,20 @@ static bool make_cases(bench *b, char why[256]) {
     return false;
 }
 
+// Of no, yes and both each of the two once.
+static void expand_both(option_list *list) {
+    bool wanted[2] = {false, false};
+    for (int i = 0; i < list->count; i++)
+        for (int c = 0; c < 2; c++) wanted[c] = wanted[c] || list->x[i] == c || list->x[i] == 2;
+    list->count = 0;
+    for (int c = 0; c < 2; c++)
+        if (wanted[c]) list->x[list->count++] = c;
+}
+
 static int parse(bench *b, int argc, char **argv) {
     const option_group groups[] = {
-        {"what is measured; with nothing, a minute of standard cases on every device", bench_rows,
-         sizeof bench_rows / sizeof bench_rows[0], take_bench, b},
+        {"what is measured; with nothing, a minute of standard cases on every device",
+         OPTION_ROWS(bench_rows), b},
         several_group(&b->several),
         common_group(&b->common)};
     command_line line = {.command = "bench",
@@ -263,8 +208,8 @@ static int parse(bench *b, int argc, char **argv) {
                          .groups = groups,
                          .group_count = 3};
     const int status = options_parse(&line, argc, argv);
-    const output_file output = {"save", b->save};
-    return status < 0 ? outputs_check(&line, &output, 1) : status;
+    expand_both(&b->lists[BENCH_AXIS_CAUSAL]), expand_both(&b->lists[BENCH_AXIS_PACKED]);
+    return status < 0 ? options_check_outputs(&line) : status;
 }
 
 // The options of --against, by spaces, as a second request that shares the rest with the first.

@@ -6,7 +6,7 @@
 #include "tool/devices/several.h"
 
 typedef struct bench {
-    bench_list lists[BENCH_AXES], baselines;
+    option_list lists[BENCH_AXES], baselines;
     bench_settings settings;
     int format; // -1: not given
     const char *save, *named, *batch, *against;

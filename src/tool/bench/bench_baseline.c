@@ -110,13 +110,13 @@ static const char softmax_source[] =
     "  for (int j = keys + item; j < n_kv; j += GROUP) x[j] = 0.0f;\n"
     "}\n";
 
-static bool refuse(char why[256], const char *what) {
+static bool cannot(char why[256], const char *what) {
     snprintf(why, 256, "%s", what);
     return false;
 }
 
 bool composition_can(const struct test_case *c, char why[256]) {
-    if (!have_clblast()) return refuse(why, "CLBlast's composition: libclblast is not there");
+    if (!have_clblast()) return cannot(why, "CLBlast's composition: libclblast is not there");
     const double heads = (double)c->batch * (double)c->heads;
     const double rows = heads * (double)c->n_q, keys = heads * (double)c->n_kv;
     struct test_case plain = {.op = c->op, .composed = true, .no_lse = true};
@@ -129,16 +129,16 @@ bool composition_can(const struct test_case *c, char why[256]) {
     plain.score.alignment = c->score.alignment;
     if (strcmp(case_name(c, name), case_name(&plain, wanted)) != 0 ||
         (c->score.causal && c->score.alignment != CLATTN_ALIGN_BOTTOM_RIGHT))
-        return refuse(why, "CLBlast's composition: sizes and bottom-right causality alone, no other option");
+        return cannot(why, "CLBlast's composition: sizes and bottom-right causality alone, no other option");
     if (c->q_type != CLATTN_TYPE_F32)
-        return refuse(why, "CLBlast's composition: float32 alone, its half product sums in half");
+        return cannot(why, "CLBlast's composition: float32 alone, its half product sums in half");
     if (c->kv_heads != c->heads)
-        return refuse(why,
+        return cannot(why,
                       "CLBlast's composition: as many key/value heads as heads, its batches share no matrix");
     if (fmax(rows * (double)c->n_kv,
              fmax(rows, keys) * (double)(c->head_dim > c->head_dim_v ? c->head_dim : c->head_dim_v)) >
         INT32_MAX)
-        return refuse(why,
+        return cannot(why,
                       "CLBlast's composition: a matrix of 2^31 elements or more, which it counts in 32 bits");
     return true;
 }
@@ -173,7 +173,7 @@ composition *composition_create(session *s, const struct test_case *c, const com
                                 char why[256]) {
     composition *made = malloc(sizeof *made);
     if (!made) {
-        refuse(why, "no memory");
+        cannot(why, "no memory");
         return NULL;
     }
     *made = (composition){.session = s, .c = *c, .buffers = *buffers};

@@ -63,12 +63,12 @@ static const struct {
 };
 
 // The value of an axis for the case at these indices.
-static int64_t value(const bench_list *lists, const int *at, int axis, int64_t otherwise) {
+static int64_t value(const option_list *lists, const int *at, int axis, int64_t otherwise) {
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
 // What the lists alone say.
-static struct test_case begin(const bench_list *lists, const int *at, case_op op) {
+static struct test_case begin(const option_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
     const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
     c.q_type = c.kv_type = c.out_type = c.matrix_type = c.bias_type = type;
@@ -81,7 +81,7 @@ static struct test_case begin(const bench_list *lists, const int *at, case_op op
 }
 
 // A model's attention, or its layer; of decode one row against the keys before it.
-static struct test_case make_model(const bench_list *lists, const int *at, const struct preset *preset) {
+static struct test_case make_model(const option_list *lists, const int *at, const struct preset *preset) {
     const case_op op = (case_op)value(lists, at, BENCH_AXIS_OP, CASE_ATTEND);
     struct test_case c = begin(lists, at, op);
     c.heads = value(lists, at, BENCH_AXIS_HEADS, 0);
@@ -98,7 +98,7 @@ static struct test_case make_model(const bench_list *lists, const int *at, const
     return c;
 }
 
-static struct test_case make(const bench_list *lists, const int *at) {
+static struct test_case make(const option_list *lists, const int *at) {
     const int64_t preset = value(lists, at, BENCH_AXIS_PRESET, -1);
     if (preset >= SIZES) return make_model(lists, at, &presets[preset - SIZES]);
     const shape *of = preset >= 0 ? &sizes[preset] : NULL;
@@ -146,21 +146,21 @@ static bool valid(const struct test_case *c, char why[256]) {
     return false;
 }
 
-static bool is_listed(const bench_list *list, int which) {
+static bool is_listed(const option_list *list, int which) {
     for (int i = 0; i < list->count; i++)
         if (list->x[i] == which) return true;
     return false;
 }
 
 static bool parse_one(const char *name, bench_case *c, char why[256]) {
-    char text[256], reason[256];
+    char text[256], told[256];
     const int hard = hard_case_find(name);
     *c = (bench_case){.baseline = BENCH_NO_BASELINE};
     if (hard >= 0)
         c->test = hard_case(hard);
-    else if (!case_parse(name, &c->test, reason)) {
+    else if (!case_parse(name, &c->test, told)) {
         snprintf(text, sizeof text, "%.100s", name);
-        snprintf(why, 256, "--case %.100s: %.140s", text, reason);
+        snprintf(why, 256, "--case %.100s: %.140s", text, told);
         return false;
     }
     if (c->test.composed) c->baseline = BENCH_CLBLAST;
@@ -186,7 +186,7 @@ bool bench_cases_named(const char *names, bench_case **cases, int *count, char w
 }
 
 // With the baselines that are asked for, or with all where none is asked for.
-static bool copy_standard(const bench_list *baselines, bench_case **cases, int *count, char why[256]) {
+static bool copy_standard(const option_list *baselines, bench_case **cases, int *count, char why[256]) {
     *count = 0;
     *cases = malloc(sizeof standard / sizeof standard[0] * sizeof **cases);
     for (size_t i = 0; *cases && i < sizeof standard / sizeof standard[0]; i++) {
@@ -202,7 +202,7 @@ static bool copy_standard(const bench_list *baselines, bench_case **cases, int *
 
 // The baselines of a case, onto `to`; their number is returned. Kernels and projections that are compared
 // share one of each, behind the first.
-static int add_baselines(const bench_list *lists, const int *at, const bench_list *baselines,
+static int add_baselines(const option_list *lists, const int *at, const option_list *baselines,
                          const struct test_case *c, bench_case *to) {
     const bool unfused = is_listed(&lists[BENCH_AXIS_KERNEL], CLATTN_KERNEL_UNFUSED);
     int count = 0;
@@ -219,7 +219,7 @@ static int add_baselines(const bench_list *lists, const int *at, const bench_lis
     return count;
 }
 
-static bool make_product(const bench_list *lists, const bench_list *baselines, int64_t product,
+static bool make_product(const option_list *lists, const option_list *baselines, int64_t product,
                          bench_case *cases, int *count, char why[256]) {
     *count = 0;
     for (int64_t i = 0; i < product; i++) {
@@ -238,7 +238,7 @@ static bool make_product(const bench_list *lists, const bench_list *baselines, i
     return true;
 }
 
-bool bench_cases_make(const bench_list lists[BENCH_AXES], const bench_list *baselines, bench_case **cases,
+bool bench_cases_make(const option_list lists[BENCH_AXES], const option_list *baselines, bench_case **cases,
                       int *count, char why[256]) {
     int64_t product = 1;
     bool given = false;

@@ -3,8 +3,8 @@
 #ifndef CLATTN_TOOL_BENCH_BENCH_CASES_H
 #define CLATTN_TOOL_BENCH_BENCH_CASES_H
 #include "evidence/case/case.h"
-#include "tool/bench/bench_list.h"
 #include "tool/bench/bench_mask.h"
+#include "tool/cli/tool.h"
 
 // What a case is that is there to be compared with.
 typedef enum bench_baseline { BENCH_NO_BASELINE = 0, BENCH_UNFUSED, BENCH_CLBLAST } bench_baseline;
@@ -43,7 +43,7 @@ extern const char *const bench_presets[], *const bench_baselines[];
 // there are for its op. Where all lists are empty: the standard set, with those of its baselines that are
 // asked for, or with all where none is named. The caller frees *cases. False: why[256] says what would be
 // accepted.
-bool bench_cases_make(const bench_list lists[BENCH_AXES], const bench_list *baselines, bench_case **cases,
+bool bench_cases_make(const option_list lists[BENCH_AXES], const option_list *baselines, bench_case **cases,
                       int *count, char why[256]);
 
 // The cases of NAME[,NAME]: names (evidence/case/case.h) or aliases of hard cases.

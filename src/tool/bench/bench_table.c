@@ -8,8 +8,8 @@
 #include <string.h>
 
 #include "evidence/words/words.h"
-#include "tool/files/memory_file.h"
-#include "tool/cli/printable.h"
+#include "tool/files/file.h"
+#include "tool/cli/text.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
 

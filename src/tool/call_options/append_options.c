@@ -1,27 +1,18 @@
 // append_options.c: see append_options.h.
 #include "tool/call_options/append_options.h"
 
-enum { APPEND_K = 1000, APPEND_V, APPEND_OUT_K, APPEND_OUT_V };
-
-static bool take_append(void *target, int id, const char *value, char why[256]) {
-    append_options *o = target;
-    const char **const to[] = {&o->k_new, &o->v_new, &o->out_k, &o->out_v};
-    (void)why;
-    *to[id - APPEND_K] = value;
-    return true;
-}
-
 option_group append_group(append_options *o) {
     static const option_row rows[] = {
-        {"k-new", "FILE", APPEND_K,
+        {"k-new", "FILE",
          "[B,Hkv,n,D] rows that are written into --k, a cache, before the call: the last n of the keys that "
          "--kv-lengths "
-         "count; with --cu-seqlens packed as q is"},
-        {"v-new", "FILE", APPEND_V, "[B,Hkv,n,Dv] likewise into --v"},
-        {"out-k", "FILE", APPEND_OUT_K, "the cache of keys afterwards, .npy"},
-        {"out-v", "FILE", APPEND_OUT_V, "that of values"},
+         "count; with --cu-seqlens packed as q is",
+         AS_TEXT(append_options, k_new)},
+        {"v-new", "FILE", "[B,Hkv,n,Dv] likewise into --v", AS_TEXT(append_options, v_new)},
+        {"out-k", "FILE", "the cache of keys afterwards, .npy", AS_OUTPUT(append_options, out_k)},
+        {"out-v", "FILE", "that of values", AS_OUTPUT(append_options, out_v)},
     };
-    return (option_group){"appended rows", rows, sizeof rows / sizeof rows[0], take_append, o};
+    return (option_group){"appended rows", OPTION_ROWS(rows), o};
 }
 
 static int load(const char *option, const char *file, int dtype, array *a) {

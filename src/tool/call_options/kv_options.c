@@ -6,56 +6,31 @@
 
 #include "tool/call_options/score_options.h"
 
-enum { KV_PAST_K = 600, KV_PAST_V, KV_PREFIX_K, KV_PREFIX_V, KV_PAST_LENGTHS, KV_BLOCK_TABLE, KV_PAGE_SIZE };
-
-static bool take_kv(void *target, int id, const char *value, char why[256]) {
-    kv_options *o = target;
-    switch (id) {
-    case KV_PAST_K:
-        o->past_k = value;
-        return true;
-    case KV_PAST_V:
-        o->past_v = value;
-        return true;
-    case KV_PREFIX_K:
-        o->prefix_k = value;
-        return true;
-    case KV_PREFIX_V:
-        o->prefix_v = value;
-        return true;
-    case KV_PAST_LENGTHS:
-        o->past_lengths = value;
-        return true;
-    case KV_BLOCK_TABLE:
-        o->block_table = value;
-        return true;
-    default:
-        return option_integer(value, 1, INT32_MAX, &o->page_size, why);
-    }
-}
-
 static const option_row kv_rows[] = {
-    {"past-k", "FILE", KV_PAST_K,
+    {"past-k", "FILE",
      "[B or 1,Hkv,P,D] keys before the call's own, which a size of 1 shares; --causal bottom-right, or "
-     "--align, lets rows stand behind them"},
-    {"past-v", "FILE", KV_PAST_V, "[B or 1,Hkv,P,Dv] their values"},
-    {"prefix-k", "FILE", KV_PREFIX_K,
-     "[1,Hkv,P,D] keys before the call's own that all batch items share: read once for all, where that "
-     "pays"},
-    {"prefix-v", "FILE", KV_PREFIX_V, "[1,Hkv,P,Dv] their values"},
-    {"past-lengths", "FILE", KV_PAST_LENGTHS, "[B] past rows of each item; default all"},
-    {"block-table", "FILE", KV_BLOCK_TABLE,
-     "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths "
-     "count"},
-    {"page-size", "N", KV_PAGE_SIZE, "rows of a page; default those of --k"},
+     "--align, lets rows stand "
+     "behind them",
+     AS_TEXT(kv_options, past_k)},
+    {"past-v", "FILE", "[B or 1,Hkv,P,Dv] their values", AS_TEXT(kv_options, past_v)},
+    {"prefix-k", "FILE",
+     "[1,Hkv,P,D] keys before the call's own that all batch items share: read once for all, where that pays",
+     AS_TEXT(kv_options, prefix_k)},
+    {"prefix-v", "FILE", "[1,Hkv,P,Dv] their values", AS_TEXT(kv_options, prefix_v)},
+    {"past-lengths", "FILE", "[B] past rows of each item; default all", AS_TEXT(kv_options, past_lengths)},
+    {"block-table", "FILE",
+     "[B,blocks] pages of each item: --k and --v are then pools [pages,Hkv,page size,D]; --kv-lengths count",
+     AS_TEXT(kv_options, block_table)},
+    {"page-size", "N", "rows of a page; default those of --k",
+     AS_INTEGER(kv_options, page_size, 1, INT32_MAX)},
 };
 
 option_group kv_group(kv_options *o) {
-    return (option_group){"past and pages", kv_rows, sizeof kv_rows / sizeof kv_rows[0], take_kv, o};
+    return (option_group){"past and pages", OPTION_ROWS(kv_rows), o};
 }
 
 option_group kv_past_group(kv_options *o) {
-    return (option_group){"past", kv_rows, KV_BLOCK_TABLE - KV_PAST_K, take_kv, o};
+    return (option_group){"past", kv_rows, 5, o};
 }
 
 // A prefix is a past of all items.
@@ -103,7 +78,7 @@ int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
     if (status < 0) status = score_options_integers("past-lengths", o->past_lengths, batch, &o->lengths);
     if (status >= 0 || !o->block_table) return status;
     status = tensors_load("block-table", o->block_table, 2, &o->table_array);
-    return status >= 0 ? status : tensors_narrow("block-table", &o->table_array);
+    return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
 int kv_options_upload(const kv_options *o, tensors *t, bool quantised, clattn_kv *kv) {

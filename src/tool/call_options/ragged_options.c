@@ -7,28 +7,17 @@
 #include "tool/call_options/kv_options.h"
 #include "tool/call_options/score_options.h"
 
-enum { RAGGED_CU = 700, RAGGED_CU_KV };
-
-static bool take_ragged(void *target, int id, const char *value, char why[256]) {
-    ragged_options *o = target;
-    (void)why;
-    if (id == RAGGED_CU)
-        o->file = value;
-    else
-        o->kv_file = value;
-    return true;
-}
-
 option_group ragged_group(ragged_options *o) {
     static const option_row rows[] = {
-        {"cu-seqlens", "FILE", RAGGED_CU,
+        {"cu-seqlens", "FILE",
          "[B+1] integers, 0 first: sequence b has the rows FILE[b] to FILE[b+1] - 1 of q, which is "
          "[1,H,T,D], or x [1,T,M]; those of k "
-         "and v, or y, too, unless theirs are a batch of B, or a cache"},
-        {"cu-seqlens-kv", "FILE", RAGGED_CU_KV, "the same of k and v, or y, where theirs are others"},
+         "and v, or y, too, unless theirs are a batch of B, or a cache",
+         AS_TEXT(ragged_options, file)},
+        {"cu-seqlens-kv", "FILE", "the same of k and v, or y, where theirs are others",
+         AS_TEXT(ragged_options, kv_file)},
     };
-    return (option_group){"sequences of different lengths", rows, sizeof rows / sizeof rows[0], take_ragged,
-                          o};
+    return (option_group){"sequences of different lengths", OPTION_ROWS(rows), o};
 }
 
 static int load(const char *option, const char *file, int64_t *count, int32_t **cu) {

@@ -8,33 +8,14 @@
 #include <string.h>
 
 #include "evidence/words/words.h"
-#include "tool/files/load.h"
+#include "tool/files/formats.h"
 
-enum {
-    SCORE_SCALE = 100,
-    SCORE_SOFTCAP,
-    SCORE_CAUSAL,
-    SCORE_OFFSET,
-    SCORE_ALIGN,
-    SCORE_WINDOW,
-    SCORE_MASK,
-    SCORE_BIAS,
-    SCORE_MOD,
-    SCORE_MASK_MOD,
-    SCORE_UNCHECKED,
-    SCORE_BUFFER,
-    SCORE_KERNEL,
-    SCORE_SPLITS,
-    SCORE_DROPOUT,
-    SCORE_SEED,
-    SCORE_FILES_FROM // and on: the rows of score_files
-};
-
-// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes.
+// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes: heads hold floats, batch
+// items integers.
 typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
 static const struct score_file {
     const char *option, *help;
-    score_axis axis; // heads hold floats, batch items integers
+    score_axis axis;
     size_t field;
 } score_files[] = {
     {"alibi", "[H] slopes", AXIS_HEADS, offsetof(clattn_score, alibi_slopes)},
@@ -50,7 +31,8 @@ _Static_assert(sizeof score_files / sizeof score_files[0] <= SCORE_FILES_MOST, "
 static const char *const causal_names[] = {"none", "top-left", "bottom-right", "offset", NULL};
 static const char *const align_names[] = {"top-left", "bottom-right", "offset", NULL};
 
-static bool take_window(clattn_score *p, const char *value, char why[256]) {
+static bool take_window(void *target, const char *value, char why[256]) {
+    clattn_score *p = &((score_options *)target)->score;
     int64_t left = 0, right = 0;
     const bool two = number_whole_at(&value, &left) && *value++ == ',' && number_whole(value, &right);
     if (!two || left < -1 || right < -1 || left > INT32_MAX || right > INT32_MAX) {
@@ -63,114 +45,74 @@ static bool take_window(clattn_score *p, const char *value, char why[256]) {
     return true;
 }
 
-static bool take_number_option(score_options *o, int id, const char *value, char why[256]) {
-    clattn_score *p = &o->score;
+static bool take_seed(void *target, const char *value, char why[256]) {
+    score_options *o = target;
     int64_t n = 0;
-    int index = 0;
-    switch (id) {
-    case SCORE_SCALE:
-        return option_float(value, &p->scale, why);
-    case SCORE_SOFTCAP:
-        return option_float(value, &p->softcap, why);
-    case SCORE_WINDOW:
-        return take_window(p, value, why);
-    case SCORE_DROPOUT:
-        return option_float(value, &p->dropout, why);
-    case SCORE_SEED:
-        if (!option_integer(value, 0, INT64_MAX, &n, why)) return false;
-        p->dropout_seed = (uint64_t)n;
-        o->seeded = true;
-        return true;
-    case SCORE_SPLITS:
-        if (!option_integer(value, 0, 65536, &n, why)) return false;
-        o->splits = (int32_t)n;
-        return true;
-    default:
-        if (!option_choice(value, names_kernels, &index, why)) return false;
-        o->kernel = (clattn_kernel)index;
-        return true;
-    }
+    o->seeded = option_integer(value, 0, INT64_MAX, &n, why);
+    o->score.dropout_seed = (uint64_t)n;
+    return o->seeded;
 }
 
-static bool take_score(void *target, int id, const char *value, char why[256]) {
+static bool take_buffer(void *target, const char *value, char why[256]) {
     score_options *o = target;
-    int index;
-    if (id >= SCORE_FILES_FROM) {
-        o->file[id - SCORE_FILES_FROM] = value;
-        return true;
-    }
-    switch (id) {
-    case SCORE_CAUSAL:
-        o->causal = value;
-        return option_choice(value, causal_names, &index, why);
-    case SCORE_ALIGN:
-        o->align = value;
-        return option_choice(value, align_names, &index, why);
-    case SCORE_OFFSET:
-        o->offset = value;
-        return true;
-    case SCORE_MASK:
-        o->mask = value;
-        return true;
-    case SCORE_BIAS:
-        o->bias = value;
-        return true;
-    case SCORE_MOD:
-        o->score.score_mod = value;
-        return true;
-    case SCORE_MASK_MOD:
-        o->score.mask_mod = value;
-        return true;
-    case SCORE_UNCHECKED:
-        return o->mods_unchecked = true;
-    case SCORE_BUFFER:
-        snprintf(why, 256, "at most %d are possible: buffer0 to buffer%d", CLATTN_MOD_BUFFERS,
-                 CLATTN_MOD_BUFFERS - 1);
-        if (o->buffers == CLATTN_MOD_BUFFERS) return false;
-        o->buffer[o->buffers++] = value;
-        return true;
-    default:
-        return take_number_option(o, id, value, why);
-    }
+    snprintf(why, 256, "at most %d are possible: buffer0 to buffer%d", CLATTN_MOD_BUFFERS,
+             CLATTN_MOD_BUFFERS - 1);
+    if (o->buffers == CLATTN_MOD_BUFFERS) return false;
+    o->buffer[o->buffers++] = value;
+    return true;
 }
+
+static const option_row plain_rows[] = {
+    {"scale", "X", "factor of the scores; 0, the default, is 1/sqrt(D)",
+     AS_NUMBER(score_options, score.scale)},
+    {"softcap", "X", "s = X tanh(s / X), before bias and masks; 0, the default, is none",
+     AS_NUMBER(score_options, score.softcap)},
+    {"causal", "MODE", "none, top-left, bottom-right or offset",
+     AS_WORD(score_options, causal, causal_names)},
+    {"offset", "N|FILE", "position of row 0 among the keys: one integer, or [B] in a file",
+     AS_TEXT(score_options, offset)},
+    {"align", "MODE", "top-left, bottom-right or offset where --causal is none (window, ALiBi)",
+     AS_WORD(score_options, align, align_names)},
+    {"window", "L,R", "keys from position - L to position + R; -1 is open", AS_CALL(take_window)},
+    {"mask", "FILE", "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats",
+     AS_TEXT(score_options, mask)},
+    {"bias", "FILE", "float, added to the scores; shapes as --mask", AS_TEXT(score_options, bias)},
+    {"score-mod", "EXPR",
+     "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length and "
+     "bufferN(...); example: "
+     "'score - 0.1f * abs(i - j)'",
+     AS_TEXT(score_options, score.score_mod)},
+    {"mask-mod", "EXPR", "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'",
+     AS_TEXT(score_options, score.mask_mod)},
+    {"mods-unchecked", NULL,
+     "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
+     "process, so not from "
+     "somebody who is not trusted; without, an expression can at worst be slow or wrong",
+     AS_SWITCH(score_options, mods_unchecked)},
+    {"buffer", "FILE...",
+     "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: f32, "
+     "f16, bf16, bool, i32 or "
+     "i64",
+     AS_CALL(take_buffer)},
+    {"kernel", "NAME", "auto, unfused, flash or decode", AS_CHOICE(score_options, kernel, names_kernels)},
+    {"splits", "N", "key ranges of the decode kernel", AS_INTEGER(score_options, splits, 0, 65536)},
+    {"dropout", "P", "drop each attention weight with this probability: 0 or more, below 1",
+     AS_NUMBER(score_options, score.dropout)},
+    {"seed", "S", "seed of --dropout; the same keeps the same weights on every device", AS_CALL(take_seed)},
+};
+#define PLAIN_ROWS ((int)(sizeof plain_rows / sizeof plain_rows[0]))
+_Static_assert(sizeof plain_rows / sizeof plain_rows[0] + SCORE_FILES_MOST <= SCORE_ROWS,
+               "room in score_options");
 
 option_group score_group(score_options *o) {
-    static const option_row plain[] = {
-        {"scale", "X", SCORE_SCALE, "factor of the scores; 0, the default, is 1/sqrt(D)"},
-        {"softcap", "X", SCORE_SOFTCAP, "s = X tanh(s / X), before bias and masks; 0, the default, is none"},
-        {"causal", "MODE", SCORE_CAUSAL, "none, top-left, bottom-right or offset"},
-        {"offset", "N|FILE", SCORE_OFFSET, "position of row 0 among the keys: one integer, or [B] in a file"},
-        {"align", "MODE", SCORE_ALIGN,
-         "top-left, bottom-right or offset where --causal is none (window, ALiBi)"},
-        {"window", "L,R", SCORE_WINDOW, "keys from position - L to position + R; -1 is open"},
-        {"mask", "FILE", SCORE_MASK,
-         "bool, true keeps: [Nkv], [Nq,Nkv], [H,Nq,Nkv] or [B,H,Nq,Nkv]; a size of 1 repeats"},
-        {"bias", "FILE", SCORE_BIAS, "float, added to the scores; shapes as --mask"},
-        {"score-mod", "EXPR", SCORE_MOD,
-         "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length "
-         "and "
-         "bufferN(...); example: 'score - 0.1f * abs(i - j)'"},
-        {"mask-mod", "EXPR", SCORE_MASK_MOD,
-         "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'"},
-        {"mods-unchecked", NULL, SCORE_UNCHECKED,
-         "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
-         "process, so not from "
-         "somebody who is not trusted; without, an expression can at worst be slow or wrong"},
-        {"buffer", "FILE...", SCORE_BUFFER,
-         "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: "
-         "f32, f16, bf16, bool, i32 or i64"},
-        {"kernel", "NAME", SCORE_KERNEL, "auto, unfused, flash or decode"},
-        {"splits", "N", SCORE_SPLITS, "key ranges of the decode kernel"},
-        {"dropout", "P", SCORE_DROPOUT,
-         "drop each attention weight with this probability: 0 or more, below 1"},
-        {"seed", "S", SCORE_SEED, "seed of --dropout; the same keeps the same weights on every device"},
-    };
-    const int count = (int)(sizeof plain / sizeof plain[0]);
-    memcpy(o->rows, plain, sizeof plain);
+    memcpy(o->rows, plain_rows, sizeof plain_rows);
     for (int i = 0; i < SCORE_FILES; i++)
-        o->rows[count + i] =
-            (option_row){score_files[i].option, "FILE", SCORE_FILES_FROM + i, score_files[i].help};
-    return (option_group){"scores and masks", o->rows, count + SCORE_FILES, take_score, o};
+        o->rows[PLAIN_ROWS + i] =
+            (option_row){.name = score_files[i].option,
+                         .value = "FILE",
+                         .help = score_files[i].help,
+                         .field = offsetof(score_options, file) + (size_t)i * sizeof o->file[0]};
+    return (option_group){"scores and masks", o->rows, PLAIN_ROWS + SCORE_FILES, o};
 }
 
 static int choose_alignment(score_options *o) {
@@ -254,7 +196,7 @@ static int load_file(score_options *o, int i, int64_t count) {
 // What an expression reads.
 static int load_buffer(score_options *o, int n) {
     const int status = tensors_load("buffer", o->buffer[n], -1, &o->buffer_array[n]);
-    return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n]);
+    return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n], false);
 }
 
 // An option whose effect hangs on another that is not there would pass in silence.

@@ -5,6 +5,7 @@
 #include "tool/call_options/tensors.h"
 
 #define SCORE_FILES_MOST 8
+#define SCORE_ROWS 32
 enum { SCORE_ALIBI, SCORE_SINKS }; // rows of score_files
 
 typedef struct score_options {
@@ -22,7 +23,7 @@ typedef struct score_options {
     array mask_array, bias_array, buffer_array[CLATTN_MOD_BUFFERS];
     int32_t *offsets;               // [B], owned
     void *values[SCORE_FILES_MOST]; // of the files, owned
-    option_row rows[32];            // what score_group hands out
+    option_row rows[SCORE_ROWS];    // what score_group hands out
 } score_options;
 
 option_group score_group(score_options *o);

@@ -5,8 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/load.h"
-#include "tool/files/npy.h"
+#include "tool/files/formats.h"
 #include "evidence/device/opencl.h"
 
 void tensors_release(tensors *t) {
@@ -47,11 +46,11 @@ int tensors_store(const char *option, array *a, int dtype) {
 }
 
 int tensors_load(const char *option, const char *spec, int rank, array *a) {
-    char error[512];
-    if (!load_array(spec, a, error, sizeof error)) return tool_wrong("--%s: %s", option, error);
+    reason error;
+    if (!load_array(spec, a, error)) return tool_wrong("--%s: %s", option, error);
     if (rank < 0 || a->rank == rank) return -1;
     char shape[128];
-    array_shape_text(a, shape, sizeof shape);
+    array_shape_text(a, shape);
     const int status = tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
     array_free(a);
     return status;
@@ -79,10 +78,12 @@ static bool device_type(array_type from, clattn_type *to) {
     }
 }
 
-int tensors_narrow(const char *option, array *a) {
-    int status = -1;
-    if (a->type != ARRAY_I64) return status;
+int tensors_narrow(const char *option, array *a, bool integers) {
     array narrow;
+    int status = -1;
+    if (integers && a->type != ARRAY_I32 && a->type != ARRAY_I64)
+        return tool_wrong("--%s: holds %s: i32 or i64 is needed", option, array_type_name(a->type));
+    if (a->type != ARRAY_I64) return -1;
     if (!array_create(&narrow, ARRAY_I32, a->rank, a->shape)) return tool_failed("no memory");
     const int64_t count = array_count(a), *from = a->data;
     int32_t *to = narrow.data;
@@ -128,12 +129,12 @@ int tensors_output(tensors *t, array_type type, int rank, const int64_t *shape, 
 }
 
 int tensors_save(tensors *t, const clattn_tensor *view, array *a, const char *path) {
-    char error[512];
+    reason error;
     if (!path) return -1;
     if (t->host) memcpy(a->data, (const void *)view->buffer, a->bytes);
     const int status = t->host ? -1 : session_read(t->session, view->buffer, a->data, a->bytes);
     if (status >= 0) return status;
-    return npy_write(path, a, error, sizeof error) ? -1 : tool_failed("%s", error);
+    return npy_write(path, a, error) ? -1 : tool_failed("%s", error);
 }
 
 clattn_tensor tensors_swap_heads(clattn_tensor t) {

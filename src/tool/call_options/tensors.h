@@ -23,8 +23,9 @@ int tensors_load(const char *option, const char *spec, int rank, array *a);
 // own, f32 for u2. Returns -1, else EXIT_WRONG with a line.
 int tensors_store(const char *option, array *a, int dtype);
 
-// 64-bit integers become those of 32 bits that they must be; others stay. Returns -1, else the exit status.
-int tensors_narrow(const char *option, array *a);
+// 64-bit integers become those of 32 bits that they must be; others stay, or are refused where integers are needed. Returns -1, else
+// the exit status.
+int tensors_narrow(const char *option, array *a, bool integers);
 
 // An array on the device as a dense view of its own shape. Returns -1, else the exit status.
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view);

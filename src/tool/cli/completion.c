@@ -5,8 +5,7 @@
 #include <string.h>
 
 #include "tool/cli/commands.h"
-#include "tool/files/memory_file.h"
-#include "tool/cli/options_text.h"
+#include "tool/files/file.h"
 #include "tool/cli/report.h"
 
 static int ask(const tool_command *command) {
@@ -95,22 +94,16 @@ static int completion_json(int shell, const char *name) {
     return status;
 }
 
-static bool take_json(void *target, int id, const char *value, char why[256]) {
-    bool *json = target;
-    (void)id, (void)value, (void)why;
-    tool_errors_json();
-    return *json = true;
-}
-
-static const option_row json_rows[] = {
-    {"json", NULL, 1, "the same as JSON, and an error as one object on stderr"}};
+static const option_row json_rows[] = {{"json", NULL,
+                                        "the same as JSON, and an error as one object on stderr",
+                                        OPTION_SWITCH, 0, NULL, 0, 0, NULL}};
 
 int tool_completion(int argc, char **argv) {
     static const char *const names[] = {"bash", "zsh", "fish", NULL};
     char why[256];
     int shell = 0;
     bool json = false;
-    const option_group group = {"options", json_rows, 1, take_json, &json};
+    const option_group group = {"options", json_rows, 1, &json};
     command_line line = {.command = "completion",
                          .summary = "bash, zsh or fish: what that shell completes, on stdout",
                          .example =
@@ -182,7 +175,7 @@ static int manual_json(const tool_command *command) {
 int tool_manual(int argc, char **argv) {
     char name[48];
     bool json = false;
-    const option_group group = {"options", json_rows, 1, take_json, &json};
+    const option_group group = {"options", json_rows, 1, &json};
     command_line line = {
         .command = "manual",
         .summary = "the manual page of a command, or of the program, in man's own format, on stdout",

@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 typedef struct kept {

@@ -6,7 +6,7 @@
 
 #include "tool/cli/commands.h"
 #include "tool/files/file.h"
-#include "tool/cli/nearest.h"
+#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 static void print_help(FILE *to) {

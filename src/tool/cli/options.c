@@ -1,4 +1,5 @@
-// options.c: option tables become getopt_long's, and help text. One table serves both, so neither can drift.
+// options.c: tables of options: getopt_long's are made of them, values stored by them, and files that they name compared. The help is made
+// of the same tables (options_text.c), so that neither can drift.
 #include <float.h>
 #include <getopt.h>
 #include <stdio.h>
@@ -6,54 +7,170 @@
 #include <string.h>
 
 #include "evidence/words/words.h"
-#include "tool/cli/nearest.h"
-#include "tool/cli/options_text.h"
+#include "tool/cli/tool.h"
+#include "tool/files/formats.h"
 
-#define ID_HELP 100000
+#define CODE_HELP 100000
+#define CODE_ROWS 256 // a row's place, from here: below are letters
 
-// getopt's tables: one-letter names go to `letters`, with their row's id as `val` of a hidden long option.
+const char *option_dashes(const option_row *row) {
+    return row->name[0] == '-' ? "" : "--";
+}
+
+// One-letter names go to `letters`.
 static void make_tables(const command_line *line, struct option *rows, char *letters) {
-    int n = 0;
+    int count = 0;
     *letters++ = ':'; // a missing value is told apart from an unknown option
-    for (int g = 0; g < line->group_count; g++)
-        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST - 2; i++) {
-            const option_row *row = &line->groups[g].rows[i];
-            if (row->name[0] == '-') {
-                *letters++ = row->name[1];
-                if (row->value) *letters++ = ':';
-                continue;
-            }
-            rows[n++] =
-                (struct option){row->name, row->value ? required_argument : no_argument, NULL, row->id + 256};
+    EACH_OPTION(line, group, row, n) {
+        const int code = CODE_ROWS + n, has = row->value ? required_argument : no_argument;
+        if (row->name[0] != '-') {
+            if (count < OPTIONS_MOST - 2) rows[count++] = (struct option){row->name, has, NULL, code};
+            continue;
         }
-    rows[n++] = (struct option){"help", no_argument, NULL, ID_HELP};
-    rows[n] = (struct option){NULL, 0, NULL, 0};
+        *letters++ = row->name[1];
+        if (row->value) *letters++ = ':';
+    }
+    rows[count++] = (struct option){"help", no_argument, NULL, CODE_HELP};
+    rows[count] = (struct option){NULL, 0, NULL, 0};
     *letters++ = 'h';
     *letters = '\0';
+}
+
+static bool store_integer(const option_row *row, const char *value, char *field, char why[256]) {
+    int64_t n = 0;
+    if (!option_integer(value, row->least, row->most, &n, why)) return false;
+    if (row->kind == OPTION_INTEGER) memcpy(field, &n, sizeof n);
+    if (row->kind == OPTION_INT32) memcpy(field, &(int32_t){(int32_t)n}, sizeof(int32_t));
+    return true;
+}
+
+static bool store_choice(const option_row *row, const char *value, char *field, char why[256]) {
+    int index = 0;
+    if (!option_choice(value, row->names, &index, why)) return false;
+    if (row->kind == OPTION_CHOICE) memcpy(field, &index, sizeof index);
+    if (row->kind == OPTION_WORD) memcpy(field, &row->names[index], sizeof value);
+    if (row->kind == OPTION_YES) memcpy(field, &(bool){index != 0}, sizeof(bool));
+    return true;
+}
+
+#define LIST_NUMBER_MOST 16777216
+
+// A number with its optional k; moves *text past it.
+static bool take_count(const char **text, int64_t *value) {
+    int64_t x = 0;
+    if (!number_whole_at(text, &x)) return false;
+    const bool kilo = **text == 'k' || **text == 'K';
+    *text += kilo;
+    if (x < 1 || x > LIST_NUMBER_MOST || (kilo && x > LIST_NUMBER_MOST / 1024)) return false;
+    *value = kilo ? x * 1024 : x;
+    return true;
+}
+
+static bool add_item(option_list *list, int64_t x) {
+    if (list->count == OPTION_LIST_MOST) return false;
+    list->x[list->count++] = x;
+    return true;
+}
+
+// What follows A in A..B*F or A..B+S.
+static bool take_range(const char **text, int64_t first, option_list *list) {
+    int64_t last = 0, step = 2;
+    *text += 2;
+    if (!take_count(text, &last) || last < first) return false;
+    const char how = **text == '+' ? '+' : '*';
+    if (**text == '*' || **text == '+') {
+        (*text)++;
+        if (!take_count(text, &step)) return false;
+    }
+    if (how == '*' && step < 2) return false;
+    for (int64_t x = first; x <= last; x = how == '*' ? x * step : x + step)
+        if (!add_item(list, x)) return false;
+    return true;
+}
+
+static bool store_numbers(const char *text, option_list *list, char why[256]) {
+    list->count = 0;
+    for (const char *p = text;; p++) {
+        int64_t x = 0;
+        bool ok = take_count(&p, &x);
+        if (ok) ok = strncmp(p, "..", 2) ? add_item(list, x) : take_range(&p, x, list);
+        if (ok && *p == '\0') return true;
+        if (ok && *p == ',') continue;
+        snprintf(why, 256, "a list such as 512,1k..16k*2 is needed: at most %d numbers from 1 to %d",
+                 OPTION_LIST_MOST, LIST_NUMBER_MOST);
+        return false;
+    }
+}
+
+static int find_name(const char *text, size_t length, const char *const *names) {
+    for (int i = 0; names[i]; i++)
+        if (strlen(names[i]) == length && !strncmp(names[i], text, length)) return i;
+    return -1;
+}
+
+static bool store_names(const char *text, const char *const *names, option_list *list, char why[256]) {
+    list->count = 0;
+    for (const char *p = text;; p++) {
+        const size_t length = strcspn(p, ",");
+        const int index = find_name(p, length, names);
+        if (index < 0 || !add_item(list, index)) break;
+        p += length;
+        if (*p == '\0') return true;
+    }
+    int used = snprintf(why, 256, "a list is needed of");
+    for (int i = 0; names[i] && used < 256; i++)
+        used += snprintf(why + used, 256 - (size_t)used, "%s %s", i ? "," : "", names[i]);
+    return false;
+}
+
+// By its row; false: why[256] says what would be accepted.
+static bool store(const option_row *row, void *target, const char *value, char why[256]) {
+    char *field = (char *)target + row->field;
+    switch (row->kind) {
+    case OPTION_TEXT:
+    case OPTION_OUTPUT:
+        memcpy(field, &value, sizeof value);
+        return !row->take || row->take(target, value, why);
+    case OPTION_SWITCH:
+        memcpy(field, &(bool){true}, sizeof(bool));
+        return true;
+    case OPTION_INTEGER:
+    case OPTION_INT32:
+        return store_integer(row, value, field, why);
+    case OPTION_REAL:
+        return option_number(value, (double *)(void *)field, why);
+    case OPTION_FLOAT:
+        return option_float(value, (float *)(void *)field, why);
+    case OPTION_NUMBERS:
+        return store_numbers(value, (option_list *)(void *)field, why);
+    case OPTION_NAMES:
+        return store_names(value, row->names, (option_list *)(void *)field, why);
+    case OPTION_CALL:
+        return row->take(target, value, why);
+    default:
+        return store_choice(row, value, field, why);
+    }
 }
 
 // One option. Of two values for it one would be without effect.
 static int take_row(const option_group *group, const option_row *row, const char *value, const char **taken) {
     char why[256] = "";
-    const char *dash = row->name[0] == '-' ? "" : "--";
-    if (value && !*value) return tool_wrong("%s%s: its value is empty", dash, row->name);
+    const char *dashes = option_dashes(row);
+    if (value && !*value) return tool_wrong("%s%s: its value is empty", dashes, row->name);
     if (value && *taken && !strstr(row->value, "..."))
-        return tool_wrong("%s%s %s: is given twice: one value is accepted", dash, row->name, value);
+        return tool_wrong("%s%s %s: is given twice: one value is accepted", dashes, row->name, value);
     *taken = value ? value : "";
-    if (group->take(group->target, row->id, value, why)) return -1;
-    return tool_wrong("%s%s%s%s: %s", dash, row->name, value ? " " : "", value ? value : "", why);
+    if (!strcmp(row->name, "json")) tool_errors_json(); // also where it was not written out
+    if (store(row, group->target, value, why)) return -1;
+    return tool_wrong("%s%s%s%s: %s", dashes, row->name, value ? " " : "", value ? value : "", why);
 }
 
 static int take(command_line *line, int code, const char *value) {
-    for (int g = 0, number = 0; g < line->group_count; g++) {
-        const option_group *group = &line->groups[g];
-        for (int i = 0; i < group->count; i++, number++) {
-            const option_row *row = &group->rows[i];
-            const bool found = row->name[0] == '-' ? row->name[1] == code : row->id + 256 == code;
-            if (!found) continue;
-            if (!line->given[g]) line->given[g] = row->name + strspn(row->name, "-");
-            return take_row(group, row, value, &line->values[number]);
-        }
+    EACH_OPTION(line, group, row, n) {
+        const char **given = &line->given[group - line->groups];
+        if (row->name[0] == '-' ? row->name[1] != code : CODE_ROWS + n != code) continue;
+        if (!*given) *given = row->name + strspn(row->name, "-");
+        return take_row(group, row, value, &line->values[n]);
     }
     return tool_wrong("unknown option; see clattn %s --help", line->command);
 }
@@ -82,7 +199,7 @@ int options_parse(command_line *line, int argc, char **argv) {
     for (;;) {
         const int code = getopt_long(argc, argv, letters, rows, NULL);
         if (code == -1) break;
-        if (code == ID_HELP || code == 'h') {
+        if (code == CODE_HELP || code == 'h') {
             options_text_print(line);
             return EXIT_DONE;
         }
@@ -134,49 +251,86 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
     return false;
 }
 
-enum { COMMON_DEVICE = 1, COMMON_TUNED, COMMON_CACHE, COMMON_JSON, COMMON_QUIET, COMMON_VERBOSE };
-
-static bool take_common(void *target, int id, const char *value, char why[256]) {
-    common_options *o = target;
-    (void)why;
-    switch (id) {
-    case COMMON_DEVICE:
-        o->device = value;
-        break;
-    case COMMON_TUNED:
-        o->tuned = value;
-        break;
-    case COMMON_CACHE:
-        o->cache_dir = value;
-        break;
-    case COMMON_JSON:
-        o->json = true;
-        tool_errors_json(); // also where it was not written out
-        break;
-    case COMMON_QUIET:
-        o->quiet = true;
-        break;
-    default:
-        o->verbose = true;
-        break;
-    }
-    return true;
-}
-
 option_group common_group(common_options *o) {
     static const option_row rows[] = {
-        {"device", "SPEC", COMMON_DEVICE,
+        {"device", "SPEC",
          "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE,"
-         " else the first GPU, else the first CPU"},
-        {"cache-dir", "DIR|off", COMMON_CACHE,
-         "where compiled kernels are kept, or off: nowhere; default the user's cache folder"},
-        {"tuned", "FILE|off", COMMON_TUNED,
+         " else the first GPU, else the first CPU",
+         AS_TEXT(common_options, device)},
+        {"cache-dir", "DIR|off",
+         "where compiled kernels are kept, or off: nowhere; default the user's cache folder",
+         AS_TEXT(common_options, cache_dir)},
+        {"tuned", "FILE|off",
          "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
          "kept in the cache "
-         "folder for this device, driver and version"},
-        {"json", NULL, COMMON_JSON, "print the report as JSON, and an error as one object on stderr"},
-        {"quiet", NULL, COMMON_QUIET, "print no report"},
-        {"verbose", NULL, COMMON_VERBOSE, "tell on stderr what is compiled, and build logs"},
+         "folder for this device, driver and version",
+         AS_TEXT(common_options, tuned)},
+        {"json", NULL, "print the report as JSON, and an error as one object on stderr",
+         AS_SWITCH(common_options, json)},
+        {"quiet", NULL, "print no report", AS_SWITCH(common_options, quiet)},
+        {"verbose", NULL, "tell on stderr what is compiled, and build logs",
+         AS_SWITCH(common_options, verbose)},
     };
-    return (option_group){"common options", rows, sizeof rows / sizeof rows[0], take_common, o};
+    return (option_group){"common options", OPTION_ROWS(rows), o};
+}
+
+static bool ends_in(const char *text, const char *end) {
+    const size_t all = strlen(text), length = strlen(end);
+    return all >= length && !strcmp(text + all - length, end);
+}
+
+// Of a model's folder, what is read there.
+static bool is_of_model(const char *path, const char *folder) {
+    char name[4096];
+    const char *slash = strrchr(path, '/');
+    if (!ends_in(path, ".safetensors") && !ends_in(path, ".json")) return false;
+    const int length = snprintf(name, sizeof name, "%s/%s", folder, slash ? slash + 1 : path);
+    return length > 0 && (size_t)length < sizeof name && file_same_target(path, name);
+}
+
+static bool is_input(const char *path, const char *value, const char *input) {
+    char file[4096];
+    if (value && !strcmp(value, "DIR")) return is_of_model(path, input);
+    if (value && !strstr(value, "FILE") && !strstr(value, "TENSOR")) return false;
+    const int length = snprintf(file, sizeof file, "%.*s", (int)load_file_length(input), input);
+    return length > 0 && (size_t)length < sizeof file && file_same_target(path, file);
+}
+
+static int check_output(const command_line *line, const option_row *output, const char *path) {
+    static const char wrong[] = "--%s %s: is the file of %s%s: an output does not replace an input";
+    EACH_OPTION(line, group, row, n) {
+        const char *value = line->values[n];
+        if (value && row->value && row->kind != OPTION_OUTPUT && is_input(path, row->value, value))
+            return tool_wrong(wrong, output->name, path, option_dashes(row), row->name);
+    }
+    for (int i = 0; i < line->positional_count; i++)
+        if (is_input(path, NULL, line->positional[i]))
+            return tool_wrong(wrong, output->name, path, "", line->positional[i]);
+    return -1;
+}
+
+// The file that a row names and that will be written, NULL: none. Another name of the same option has no dashes of its own.
+static const char *output_of(const option_group *group, const option_row *row) {
+    const char *path = NULL;
+    if (row->kind != OPTION_OUTPUT || row->name[0] == '-') return NULL;
+    memcpy(&path, (const char *)group->target + row->field, sizeof path);
+    return path && strcmp(path, "-") ? path : NULL;
+}
+
+int options_check_outputs(const command_line *line) {
+    reason why;
+    EACH_OPTION(line, group, row, n) {
+        const char *path = output_of(group, row);
+        if (!path) continue;
+        if (!file_can_write(path, why)) return tool_wrong("--%s: %s", row->name, why);
+        EACH_OPTION(line, other_group, other, m) {
+            const char *before = m < n ? output_of(other_group, other) : NULL;
+            if (before && file_same_target(path, before))
+                return tool_wrong("--%s %s: is the file of --%s: each output needs its own", row->name, path,
+                                  other->name);
+        }
+        const int status = check_output(line, row, path);
+        if (status >= 0) return status;
+    }
+    return -1;
 }

@@ -1,5 +1,5 @@
-// options_text.c: see options_text.h.
-#include "tool/cli/options_text.h"
+// options_text.c: see tool.h.
+#include "tool/cli/tool.h"
 
 #include <ctype.h>
 #include <string.h>
@@ -21,10 +21,6 @@ json_t *options_text_json(void) {
     json_t *taken = tables;
     tables = NULL;
     return taken;
-}
-
-static const char *dashes(const option_row *row) {
-    return row->name[0] == '-' ? "" : "--";
 }
 
 // Words from column `at` on; lines that follow begin at `indent`.
@@ -56,7 +52,7 @@ static void print_help(const command_line *line, FILE *to) {
         fprintf(to, "\n%s:\n", group->title);
         for (int i = 0; i < group->count; i++) {
             const option_row *row = &group->rows[i];
-            const int wide = fprintf(to, "  %s%s%s%s", dashes(row), row->name, row->value ? " " : "",
+            const int wide = fprintf(to, "  %s%s%s%s", option_dashes(row), row->name, row->value ? " " : "",
                                      row->value ? row->value : "");
             fprintf(to, "%*s", wide < LEFT + 3 ? LEFT + 3 - wide : 1, "");
             print_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
@@ -91,7 +87,7 @@ static void print_manual(const command_line *line, FILE *to) {
         for (int i = 0; i < line->groups[g].count; i++) {
             const option_row *row = &line->groups[g].rows[i];
             fputs(".TP\n\\fB", to);
-            options_text_roff(dashes(row), to);
+            options_text_roff(option_dashes(row), to);
             options_text_roff(row->name, to);
             fputs("\\fR", to);
             if (row->value) fputs(" \\fI", to), options_text_roff(row->value, to), fputs("\\fR", to);
@@ -119,29 +115,24 @@ static void print_words(const char *value, FILE *to) {
     for (const char *c = value; *c; c++) fputc(*c == '|' ? ' ' : *c, to);
 }
 
-#define EACH_ROW(line, row)                                                                                  \
-    for (int g = 0; g < (line)->group_count; g++)                                                            \
-        for (const option_row *row = (line)->groups[g].rows, *end = row + (line)->groups[g].count;           \
-             row < end; row++)
-
 // A value that is no file and no word completes to nothing: -o default of the whole would offer files there, too.
 static void print_bash(const command_line *line, FILE *to) {
     fprintf(to, "    %s)\n        case $before in\n", line->command);
-    EACH_ROW(line, row) {
+    EACH_OPTION(line, group, row, n) {
         if (!has_words(row)) continue;
-        fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -W '", dashes(row), row->name);
+        fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -W '", option_dashes(row), row->name);
         print_words(row->value, to);
         fputs("' -- \"$word\"); return ;;\n", to);
     }
-    EACH_ROW(line, row) {
+    EACH_OPTION(line, group, row, n) {
         if (row->value && !has_words(row) && takes_file(row))
             fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
-                    dashes(row), row->name);
+                    option_dashes(row), row->name);
         else if (row->value && !has_words(row))
-            fprintf(to, "        %s%s) return ;;\n", dashes(row), row->name);
+            fprintf(to, "        %s%s) return ;;\n", option_dashes(row), row->name);
     }
     fputs("        esac\n        case $word in\n        -*) mapfile -t COMPREPLY < <(compgen -W '", to);
-    EACH_ROW(line, row) fprintf(to, "%s%s ", dashes(row), row->name);
+    EACH_OPTION(line, group, row, n) fprintf(to, "%s%s ", option_dashes(row), row->name);
     fprintf(to, "--help' -- \"$word\") ;;\n        *) %s ;;\n        esac ;;\n",
             line->positional_max ? "mapfile -t COMPREPLY < <(compgen -f -- \"$word\")" : ":");
 }
@@ -170,9 +161,9 @@ void options_text_zsh(const char *text, FILE *to) {
 
 static void print_zsh(const command_line *line, FILE *to) {
     fprintf(to, "    %s) _arguments", line->command);
-    EACH_ROW(line, row) {
-        fprintf(to, " \\\n        '%s%s%s[", row->value && strstr(row->value, "...") ? "*" : "", dashes(row),
-                row->name);
+    EACH_OPTION(line, group, row, n) {
+        fprintf(to, " \\\n        '%s%s%s[", row->value && strstr(row->value, "...") ? "*" : "",
+                option_dashes(row), row->name);
         options_text_zsh(row->help, to);
         fputc(']', to);
         if (row->value) {
@@ -191,7 +182,7 @@ static void print_zsh(const command_line *line, FILE *to) {
 }
 
 static void print_fish(const command_line *line, FILE *to) {
-    EACH_ROW(line, row) {
+    EACH_OPTION(line, group, row, n) {
         fprintf(to, "complete -c clattn -n '__fish_seen_subcommand_from %s'", line->command);
         if (row->name[0] == '-')
             fprintf(to, " -s %s", row->name + 1);
@@ -219,9 +210,10 @@ static void add_json(const command_line *line, FILE *to) {
     for (int g = 0; g < line->group_count; g++)
         for (int i = 0; i < line->groups[g].count; i++) {
             const option_row *row = &line->groups[g].rows[i];
-            json_array_append_new(options, json_pack("{s:s, s:o, s:s?, s:s}", "group", line->groups[g].title,
-                                                     "name", json_sprintf("%s%s", dashes(row), row->name),
-                                                     "value", row->value, "help", row->help));
+            json_array_append_new(options,
+                                  json_pack("{s:s, s:o, s:s?, s:s}", "group", line->groups[g].title, "name",
+                                            json_sprintf("%s%s", option_dashes(row), row->name), "value",
+                                            row->value, "help", row->help));
         }
     json_array_append_new(tables, json_pack("{s:s, s:s, s:s, s:b, s:o}", "command", line->command, "summary",
                                             line->summary, "example", line->example, "takes_files",

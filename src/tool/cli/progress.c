@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "evidence/device/measure.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 #define LEAST_SHARE 0.01 // before that start-up is most of what is known

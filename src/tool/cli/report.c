@@ -1,5 +1,5 @@
 // report.c: see report.h.
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/report.h"
 
 #include <math.h>

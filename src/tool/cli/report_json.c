@@ -1,7 +1,7 @@
 // report_json.c: one JSON object as a command's whole answer: see report.h.
 #include <stdio.h>
 
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/report.h"
 
 json_t *report_text(const char *text) {

@@ -8,7 +8,7 @@
 #include "evidence/device/choose_device.h"
 #include "evidence/device/opencl.h"
 #include "tool/files/file.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 #include "tool/tune/tuned.h"
 
@@ -109,13 +109,13 @@ static bool means_off(const char *word) {
 static int check_cache_dir(const session *s) {
     const char *given = s->options.cache_dir;
     struct stat status;
-    char why[512];
+    reason why;
     if (!given || !strcmp(given, "off")) return -1;
     if (means_off(given) && stat(given, &status) != 0)
         return tool_wrong("--cache-dir %s: off keeps nothing; ./%s is a folder of that name", given, given);
     if (stat(given, &status) == 0)
         return S_ISDIR(status.st_mode) ? -1 : tool_wrong("--cache-dir %s: is no folder: one, or off", given);
-    return file_can_write(given, why, sizeof why) ? -1 : tool_wrong("--cache-dir %s", why);
+    return file_can_write(given, why) ? -1 : tool_wrong("--cache-dir %s", why);
 }
 
 static clattn_status make_context(session *s, const char *folder, const char *rows) {

@@ -3,19 +3,13 @@
 #ifndef CLATTN_TOOL_CLI_TOOL_H
 #define CLATTN_TOOL_CLI_TOOL_H
 #include <clattn/clattn.h>
-#include <stdio.h> // mingw-w64 says there which formats it has
+#include <jansson.h>
+#include <stddef.h>
 
+#include "tool/cli/text.h"
 #include "tool/files/array.h"
 
 enum { EXIT_DONE = 0, EXIT_FAILED = 1, EXIT_WRONG = 2 };
-
-#if defined(__MINGW_PRINTF_FORMAT)
-#define TOOL_PRINTF(at) __attribute__((__format__(__MINGW_PRINTF_FORMAT, at, at + 1)))
-#elif defined(__GNUC__)
-#define TOOL_PRINTF(at) __attribute__((__format__(__printf__, at, at + 1)))
-#else
-#define TOOL_PRINTF(at)
-#endif
 
 // The sub-command that lines on stderr name: options_parse sets it. NULL: none.
 void tool_begin(const char *command);
@@ -36,22 +30,68 @@ int tool_errors_end(int status);
 void tool_errors_hold(void);
 void tool_errors_release(bool mine);
 
-// One option of the command line: "device" is --device, "-n" is -n. ids are unique within a sub-command;
-// value NULL is a switch.
-typedef struct option_row {
-    const char *name, *value; // of a value such as "FILE..." each counts
-    int id;
-    const char *help;
-} option_row;
+// Items of a list: `512,1k..16k*2` of numbers, `f32,bf16` of names.
+#define OPTION_LIST_MOST 64
+typedef struct option_list {
+    int64_t x[OPTION_LIST_MOST];
+    int count; // 0: not given
+} option_list;
 
-// A table of options and who takes them: take() stores a value, or says in why[256] what would be accepted.
+// What becomes of an option's value: it is stored in a field of the group's target, or a function takes it.
+typedef enum option_kind {
+    OPTION_TEXT,    // const char *: as given
+    OPTION_OUTPUT,  // the same, the name of a file that will be written; "-" is none
+    OPTION_SWITCH,  // bool
+    OPTION_INTEGER, // int64_t, from `least` to `most`
+    OPTION_INT32,   // int32_t, likewise
+    OPTION_REAL,    // double
+    OPTION_FLOAT,   // float
+    OPTION_CHOICE,  // int or an enum: its place in `names`
+    OPTION_WORD,    // const char *: that one of `names`
+    // option_list: N, or A..B*F (multiplied), or A..B+S (stepped), A..B being doubled; k is 1024; all from 1 to 16777216
+    OPTION_NUMBERS,
+    OPTION_NAMES, // option_list: places in `names`
+    OPTION_YES,   // bool: whether it is not the first of `names`
+    OPTION_CALL   // take() stores it
+} option_kind;
+
+// One option of the command line: "device" is --device, "-n" is -n; value NULL: it is a switch.
+typedef struct option_row {
+    const char *name, *value, *help; // of a value such as "FILE..." each counts
+    option_kind kind;
+    size_t field;
+    const char *const *names; // ending with NULL
+    int64_t least, most;
+    bool (*take)(void *target, const char *value,
+                 char why[256]); // says in why[256] what would be accepted; of OUTPUT, too
+} option_row;
+#define OPTION_FIELD(kind, type, field) kind, offsetof(type, field), NULL, 0, 0, NULL
+#define AS_TEXT(type, field) OPTION_FIELD(OPTION_TEXT, type, field)
+#define AS_OUTPUT(type, field) OPTION_FIELD(OPTION_OUTPUT, type, field)
+#define AS_OUTPUT_IF(type, field, take) OPTION_OUTPUT, offsetof(type, field), NULL, 0, 0, take
+#define AS_SWITCH(type, field) OPTION_FIELD(OPTION_SWITCH, type, field)
+#define AS_NUMBER(type, field)                                                                               \
+    OPTION_FIELD(_Generic(((type *)NULL)->field, double : OPTION_REAL, float : OPTION_FLOAT), type, field)
+#define AS_INTEGER(type, field, least, most)                                                                 \
+    _Generic(((type *)NULL)->field, int64_t                                                                  \
+             : OPTION_INTEGER, int32_t                                                                       \
+             : OPTION_INT32),                                                                                \
+        offsetof(type, field), NULL, least, most, NULL
+#define AS_CHOICE(type, field, names) OPTION_CHOICE, offsetof(type, field), names, 0, 0, NULL
+#define AS_WORD(type, field, names) OPTION_WORD, offsetof(type, field), names, 0, 0, NULL
+#define AS_YES(type, field, names) OPTION_YES, offsetof(type, field), names, 0, 0, NULL
+#define AS_NUMBERS(type, field) OPTION_FIELD(OPTION_NUMBERS, type, field)
+#define AS_NAMES(type, field, names) OPTION_NAMES, offsetof(type, field), names, 0, 0, NULL
+#define AS_CALL(take) OPTION_CALL, 0, NULL, 0, 0, take
+
+// A table of options, and what they fill.
 typedef struct option_group {
     const char *title;
     const option_row *rows;
     int count;
-    bool (*take)(void *target, int id, const char *value, char why[256]);
     void *target;
 } option_group;
+#define OPTION_ROWS(rows) rows, (int)(sizeof(rows) / sizeof(rows)[0])
 
 enum { OPTIONS_MOST = 96 }; // of a command
 typedef struct command_line {
@@ -61,14 +101,48 @@ typedef struct command_line {
     int positional_max;         // arguments that are no options
     const char *positional[16]; // filled by options_parse
     int positional_count;
-    const char *given
-        [16]; // of each group the first option that was given, its name without dashes; filled by options_parse
-    const char *values
-        [OPTIONS_MOST]; // of each option, in the tables' order: "" of a switch, NULL: not given; likewise
+    // Filled by options_parse: of each group the first option that was given, its name without dashes; of each option, in the tables' order,
+    // its value, "" of a switch, NULL: not given.
+    const char *given[16], *values[OPTIONS_MOST];
 } command_line;
+
+// Each row, with its group and its place among all.
+#define EACH_OPTION(line, group, row, n)                                                                     \
+    for (int n = 0, once_##n = 1; once_##n; once_##n = 0)                                                    \
+        for (const option_group *group = (line)->groups; group < (line)->groups + (line)->group_count;       \
+             group++)                                                                                        \
+            for (const option_row *row = group->rows; row < group->rows + group->count; row++, n++)
+const char *option_dashes(const option_row *row); // "--", or "" of a name that has its own
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).
 int options_parse(command_line *line, int argc, char **argv);
+// The files that will be written, asked after before any work. Returns -1, else EXIT_WRONG with a line: one cannot be written, two options
+// name one file, or it is an input: a file of the line's options or arguments, by whatever path or link, or weights or configuration in a
+// folder of them.
+int options_check_outputs(const command_line *line);
+
+// options_text.c: a command's table as text: its help, its manual page, and its part of what a shell completes. All are made from the
+// one table that also parses, so that none can drift.
+typedef enum options_form {
+    OPTIONS_HELP = 0,
+    OPTIONS_MANUAL,
+    OPTIONS_BASH,
+    OPTIONS_ZSH,
+    OPTIONS_FISH,
+    OPTIONS_JSON // nothing is printed: see options_text_json
+} options_form;
+
+// What --help of any command prints from here on, and where; NULL is stdout.
+void options_text_choose(options_form form, FILE *to);
+void options_text_print(const command_line *line);
+// The tables that were asked for since OPTIONS_JSON was chosen, an array, which the caller releases.
+json_t *options_text_json(void);
+
+// Roff's and zsh's own signs in running text, told as themselves.
+void options_text_roff(const char *text, FILE *to);
+void options_text_zsh(const char *text, FILE *to);
+// Text between single quotes of a shell (zsh, bash); fish takes backslashes inside.
+void options_text_quoted(const char *text, bool fish, FILE *to);
 
 // Numbers in option values: the whole text must be one.
 bool option_integer(const char *text, int64_t least, int64_t most, int64_t *value, char why[256]);

@@ -6,20 +6,12 @@
 #include <string.h>
 
 #include "tool/compare/compare_rows.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 
 #define MOST_FILES 16
 
-enum {
-    COMPARE_FAIL_ABOVE = 500,
-    COMPARE_ALLOW_MISSING,
-    COMPARE_ALLOW_INCONCLUSIVE,
-    COMPARE_BY,
-    COMPARE_JSON,
-    COMPARE_QUIET
-};
 enum {
     SAME = COMPARE_SAME,
     FASTER = COMPARE_FASTER,
@@ -41,28 +33,23 @@ typedef struct compare {
     progress progress; // in rows
 } compare;
 
-static bool take_compare(void *target, int id, const char *value, char why[256]) {
-    compare *c = target;
+static bool take_percentage(void *target, const char *value, char why[256]) {
+    double *limit = &((compare *)target)->fail_above;
     char number[32];
-    if (id == COMPARE_ALLOW_MISSING) c->allow_missing = true;
-    if (id == COMPARE_ALLOW_INCONCLUSIVE) c->allow_inconclusive = true;
-    if (id == COMPARE_BY) {
-        const bool known = option_choice(value, compare_by_words, &c->by, why);
-        c->by += known;
-        return known;
-    }
-    if (id == COMPARE_JSON) c->json = true, tool_errors_json();
-    if (id == COMPARE_QUIET) c->quiet = true;
-    if (id != COMPARE_FAIL_ABOVE) return true;
     const size_t length = strcspn(value, "%");
     const int fits = snprintf(number, sizeof number, "%.*s", (int)(length < 32 ? length : 32), value) < 32;
     const bool ends = value[length] == '\0' || value[length + 1] == '\0';
-    if (fits && ends && option_number(number, &c->fail_above, why) && c->fail_above >= 0.0) {
-        c->fail_above /= 100.0;
-        return true;
-    }
-    snprintf(why, 256, "a percentage such as 5%% is needed");
-    return false;
+    const bool good = fits && ends && option_number(number, limit, why) && *limit >= 0.0;
+    *limit /= 100.0;
+    if (!good) snprintf(why, 256, "a percentage such as 5%% is needed");
+    return good;
+}
+
+static bool take_by(void *target, const char *value, char why[256]) {
+    int *by = &((compare *)target)->by;
+    const bool known = option_choice(value, compare_by_words, by, why);
+    *by += known;
+    return known;
 }
 
 static const char *verdict_word(int verdict) {
@@ -248,16 +235,19 @@ static int refuse_options(const compare *c) {
 
 int tool_compare(int argc, char **argv) {
     static const option_row rows[] = {
-        {"fail-above", "P%", COMPARE_FAIL_ABOVE,
-         "exit 1 when a real slowdown is more than this, or may be, or a row of the first file is gone"},
-        {"allow-missing", NULL, COMPARE_ALLOW_MISSING, "rows of the first file that are gone do not fail"},
-        {"allow-inconclusive", NULL, COMPARE_ALLOW_INCONCLUSIVE, "rows too noisy to tell do not fail"},
-        {"by", "WHAT", COMPARE_BY, "rows that differ in this alone: dtype, device, kernel or file"},
-        {"json", NULL, COMPARE_JSON, "print the comparison as JSON"},
-        {"quiet", NULL, COMPARE_QUIET, "print nothing: the exit status tells"},
+        {"fail-above", "P%",
+         "exit 1 when a real slowdown is more than this, or may be, or a row of the first file is gone",
+         AS_CALL(take_percentage)},
+        {"allow-missing", NULL, "rows of the first file that are gone do not fail",
+         AS_SWITCH(compare, allow_missing)},
+        {"allow-inconclusive", NULL, "rows too noisy to tell do not fail",
+         AS_SWITCH(compare, allow_inconclusive)},
+        {"by", "WHAT", "rows that differ in this alone: dtype, device, kernel or file", AS_CALL(take_by)},
+        {"json", NULL, "print the comparison as JSON", AS_SWITCH(compare, json)},
+        {"quiet", NULL, "print nothing: the exit status tells", AS_SWITCH(compare, quiet)},
     };
     compare c = {.fail_above = -1.0};
-    const option_group groups[] = {{"options", rows, sizeof rows / sizeof rows[0], take_compare, &c}};
+    const option_group groups[] = {{"options", OPTION_ROWS(rows), &c}};
     command_line line = {.command = "compare",
                          .summary = "A.json B.json of clattn bench --save: which differences are real",
                          .example = "clattn compare before.json after.json --fail-above 5%",

@@ -7,7 +7,7 @@
 
 #include "tool/bench/bench_table.h"
 #include "tool/files/file.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 const char *compare_text(const json_t *row, const char *key) {
@@ -54,9 +54,9 @@ static bool valid_rows(const json_t *rows) {
 int compare_load(const char *path, json_t **file) {
     unsigned char *bytes = NULL;
     size_t count = 0;
-    char why[512];
+    reason why;
     json_error_t error;
-    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong("%s", why);
+    if (!file_read_whole(path, &bytes, &count, why)) return tool_wrong("%s", why);
     *file = json_loadb((const char *)bytes, count, 0, &error);
     free(bytes);
     if (!*file)

@@ -7,7 +7,7 @@
 #include <time.h>
 
 #include "evidence/device/choose_device.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 #include "tool/cli/tool.h"
@@ -196,22 +196,15 @@ static bool tell_device(session *s, size_t index, const clattn_device *device, j
     return true;
 }
 
-enum { DEVICES_MEASURE };
-static const option_row rows[] = {{"measure", NULL, DEVICES_MEASURE,
+static const option_row rows[] = {{"measure", NULL,
                                    "measure the engines' rates again, also those that the cache folder "
-                                   "keeps, and keep what is found now; a quiet "
-                                   "machine answers best"}};
-
-static bool take_devices(void *target, int id, const char *value, char why[256]) {
-    (void)id, (void)value, (void)why;
-    *(bool *)target = true;
-    return true;
-}
+                                   "keeps, and keep what is found now; a quiet machine answers best",
+                                   AS_SWITCH(session, measures_again)}};
 
 int tool_devices(int argc, char **argv) {
     common_options o = {0};
     session s = {.measures_again = false};
-    const option_group groups[] = {{"devices", rows, 1, take_devices, &s.measures_again}, common_group(&o)};
+    const option_group groups[] = {{"devices", OPTION_ROWS(rows), &s}, common_group(&o)};
     command_line line = {.command = "devices",
                          .summary = "list OpenCL devices and what clattn does with them",
                          .example = "clattn devices --json\n  clattn devices --measure",

@@ -1,5 +1,5 @@
 // several.c: see several.h.
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/devices/several.h"
 
 #include <math.h>
@@ -8,31 +8,27 @@
 
 #include "tool/cli/report.h"
 
-enum { SEVERAL_DEVICES = 1100, SEVERAL_DEAL };
-
 static const char *const deals[] = {"auto", "heads", "rows", "keys", "whole", NULL};
 
-static bool take_several(void *target, int id, const char *value, char why[256]) {
+static bool take_deal(void *target, const char *value, char why[256]) {
     several_options *o = target;
-    if (id == SEVERAL_DEVICES) {
-        o->devices = value;
-        return true;
-    }
     o->deal_given = true;
     return option_choice(value, deals, &o->deal, why);
 }
 
 option_group several_group(several_options *o) {
     static const option_row rows[] = {
-        {"devices", "LIST", SEVERAL_DEVICES,
+        {"devices", "LIST",
          "devices that share each call, as --device names one, by commas: 0,1; each gets as much as it does "
-         "in the same time"},
-        {"deal", "NAME", SEVERAL_DEAL, "what is dealt to them: heads, rows, keys, whole (nothing) or auto"},
+         "in the same time",
+         AS_TEXT(several_options, devices)},
+        {"deal", "NAME", "what is dealt to them: heads, rows, keys, whole (nothing) or auto",
+         AS_CALL(take_deal)},
     };
-    return (option_group){"several devices", rows, sizeof rows / sizeof rows[0], take_several, o};
+    return (option_group){"several devices", OPTION_ROWS(rows), o};
 }
 
-static int refuse(const several_options *o, const common_options *common) {
+static int check_request(const several_options *o, const common_options *common) {
     if (!o->devices && o->deal_given) return tool_wrong("--deal: has no effect without --devices LIST");
     if (o->devices && common->device)
         return tool_wrong("--device: names one, and --devices %s others: one of both is accepted",
@@ -69,7 +65,7 @@ static clattn_status make_group(several *all, int first, int count, clattn_group
 
 int several_open(several *all, const several_options *o, const common_options *common, bool alone) {
     *all = (several){.deal = (clattn_deal)o->deal};
-    int status = refuse(o, common);
+    int status = check_request(o, common);
     if (status < 0) status = open_sessions(all, o, common);
     clattn_status made = status < 0 ? make_group(all, 0, all->count, &all->group) : CLATTN_OK;
     for (int n = 0; alone && status < 0 && n < all->count && made == CLATTN_OK; n++)

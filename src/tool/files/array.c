@@ -69,7 +69,8 @@ bool array_create(array *out, array_type type, int rank, const int64_t *shape) {
     return true;
 }
 
-const char *array_shape_text(const array *a, char *text, size_t size) {
+const char *array_shape_text(const array *a, char text[128]) {
+    const size_t size = 128;
     size_t used = 0;
     const char *separator = "[";
     for (int axis = 0; axis < a->rank && used < size; axis++) {

@@ -48,7 +48,7 @@ bool array_measure(array_type type, int rank, const int64_t *shape, size_t *byte
 bool array_create(array *out, array_type type, int rank, const int64_t *shape);
 
 /* The shape as "[3, 12, 24]", cut to fit; returns text. */
-const char *array_shape_text(const array *a, char *text, size_t size);
+const char *array_shape_text(const array *a, char text[128]);
 
 /* A malloc'ed float for each element: exact for f32, f16, bf16, u16 and bool (0 or 1), rounded to nearest for
  * i32 and i64. False: no memory. */

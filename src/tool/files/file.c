@@ -5,6 +5,7 @@
 #define _FILE_OFFSET_BITS 64
 #include "tool/files/file.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -12,26 +13,24 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
-
-#include "tool/files/leftovers.h"
-#include "tool/cli/refuse.h"
 
 /* Linux moves at most 2^31 - 4096 bytes in one call. */
 #define TRANSFER_BYTES ((size_t)1 << 30)
 /* As many symbolic links as Linux follows. */
 #define LINKS_MOST 40
 
-bool file_open(const char *path, file_source *source, char *error, size_t error_size) {
+bool file_open(const char *path, file_source *source, reason why) {
     *source = (file_source){.name = path, .descriptor = -1};
     struct stat status;
     /* stat comes first: opening a pipe would wait for a writer. */
-    if (stat(path, &status)) return refuse(error, error_size, "%s: %s", path, strerror(errno));
-    if (!S_ISREG(status.st_mode)) return refuse(error, error_size, "%s: not a regular file", path);
+    if (stat(path, &status)) return refuse(why, "%s: %s", path, strerror(errno));
+    if (!S_ISREG(status.st_mode)) return refuse(why, "%s: not a regular file", path);
     source->descriptor = open(path, O_RDONLY | O_CLOEXEC);
-    if (source->descriptor < 0) return refuse(error, error_size, "%s: %s", path, strerror(errno));
+    if (source->descriptor < 0) return refuse(why, "%s: %s", path, strerror(errno));
     source->size = (uint64_t)status.st_size;
     return true;
 }
@@ -41,15 +40,14 @@ void file_close(file_source *source) {
     source->descriptor = -1;
 }
 
-bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
-                    size_t error_size) {
+bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, reason why) {
     unsigned char *to = bytes;
     while (count) {
         ssize_t got =
             pread(source->descriptor, to, count < TRANSFER_BYTES ? count : TRANSFER_BYTES, (off_t)offset);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return refuse(error, error_size, "%s: %s", source->name, strerror(errno));
-        if (got == 0) return refuse(error, error_size, "%s: became shorter while it was read", source->name);
+        if (got < 0) return refuse(why, "%s: %s", source->name, strerror(errno));
+        if (got == 0) return refuse(why, "%s: became shorter while it was read", source->name);
         to += got;
         offset += (uint64_t)got;
         count -= (size_t)got;
@@ -72,13 +70,12 @@ static int write_all(int descriptor, const file_part *parts, size_t part_count) 
     return 0;
 }
 
-static bool write_directly(const char *path, const file_part *parts, size_t part_count, char *error,
-                           size_t error_size) {
+static bool write_directly(const char *path, const file_part *parts, size_t part_count, reason why) {
     int descriptor = open(path, O_WRONLY | O_CLOEXEC);
-    if (descriptor < 0) return refuse(error, error_size, "%s: %s", path, strerror(errno));
+    if (descriptor < 0) return refuse(why, "%s: %s", path, strerror(errno));
     int failure = write_all(descriptor, parts, part_count);
     if (close(descriptor) && !failure) failure = errno;
-    return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
+    return failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
 /* Bytes of a path's folder, its slash included; 0 where it names none. */
@@ -117,7 +114,7 @@ static bool folder_takes_files(const char *target) {
     return good;
 }
 
-bool file_can_write(const char *path, char *error, size_t error_size) {
+bool file_can_write(const char *path, reason why) {
     struct stat status;
     char *target = path[0] ? target_of(path) : NULL;
     bool good = target != NULL;
@@ -128,8 +125,8 @@ bool file_can_write(const char *path, char *error, size_t error_size) {
     if (good && (!exists || S_ISREG(status.st_mode))) good = folder_takes_files(target);
     const int failure = path[0] ? errno : ENOENT;
     free(target);
-    if (folder) return refuse(error, error_size, "%s: is a folder: a file's name is needed", path);
-    return good ? true : refuse(error, error_size, "%s: cannot be written: %s", path, strerror(failure));
+    if (folder) return refuse(why, "%s: is a folder: a file's name is needed", path);
+    return good ? true : refuse(why, "%s: cannot be written: %s", path, strerror(failure));
 }
 
 bool file_same_target(const char *path, const char *other) {
@@ -152,6 +149,76 @@ bool file_same_target(const char *path, const char *other) {
     free(targets[0]);
     free(targets[1]);
     return same;
+}
+
+/* Names of temporary files, and those that stay where a run was killed: the next run that writes to the same folder removes them. A name is
+ * .clattn-HOST-PROCESS-NUMBER in hexadecimal digits, of which the host is a hash of its name, since folders are shared between hosts, whose
+ * processes have numbers of their own. */
+#define PREFIX ".clattn-"
+#define LOOKED_AT_MOST 100000 /* of a folder's entries: this is a service, and no work */
+
+/* FNV-1a, of 32 bits. */
+static unsigned long host_number(void) {
+    char name[256] = "";
+    uint32_t hash = 0x811c9dc5u;
+    (void)gethostname(name, sizeof name - 1);
+    for (const char *c = name; *c; c++) hash = (hash ^ (unsigned char)*c) * 0x01000193u;
+    return hash;
+}
+
+/* A name for the file that is written in the folder of `target`, of which the first `folder` bytes name it. -1: it does not fit. */
+static int leftovers_name(char *name, size_t size, const char *target, size_t folder, unsigned long n) {
+    const int length = snprintf(name, size, "%.*s" PREFIX "%lx-%lx-%lx", (int)folder, target, host_number(),
+                                (unsigned long)getpid(), n);
+    return length < 0 || (size_t)length >= size ? -1 : 0;
+}
+
+/* Whoever writes such a file keeps it open and calls this, so that no other process takes it for a leftover. */
+static void leftovers_hold(int descriptor) {
+    (void)flock(descriptor, LOCK_EX | LOCK_NB);
+}
+
+/* Hexadecimal digits, and what ends them. */
+static bool take(const char **at, char end, unsigned long *number) {
+    static const char digits[] = "0123456789abcdef";
+    int count = 0;
+    *number = 0;
+    for (const char *digit; **at && (digit = strchr(digits, **at)) && count < 15; ++*at, count++)
+        *number = *number << 4 | (unsigned long)(digit - digits);
+    return count && *(*at)++ == end;
+}
+
+static bool is_of_gone_process(const char *name) {
+    const char *at = name + sizeof PREFIX - 1;
+    unsigned long host, process, n;
+    if (strncmp(name, PREFIX, sizeof PREFIX - 1) || !take(&at, '-', &host) || !take(&at, '-', &process) ||
+        !take(&at, '\0', &n) || host != host_number() || process == 0 || process > INT32_MAX)
+        return false;
+    return kill((pid_t)process, 0) != 0 && errno == ESRCH;
+}
+
+static void remove_one(int folder, const char *name) {
+    struct stat status;
+    const int descriptor = openat(folder, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+    if (descriptor < 0) return;
+    if (fstat(descriptor, &status) == 0 && S_ISREG(status.st_mode) && status.st_uid == geteuid() &&
+        flock(descriptor, LOCK_SH | LOCK_NB) == 0) /* as NFS takes it of a file that is open to be read */
+        (void)unlinkat(folder, name, 0);
+    (void)close(descriptor);
+}
+
+/* Remove those in that folder that were made on this host by a process that is gone, of this user. One that anybody holds, also in another
+ * container, stays; so does every other file. */
+static void leftovers_remove(const char *target, size_t folder) {
+    char *path = folder ? strdup(target) : strdup(".");
+    if (path && folder) path[folder] = '\0';
+    DIR *entries = path ? opendir(path) : NULL;
+    free(path);
+    if (!entries) return;
+    const struct dirent *entry;
+    for (int n = 0; n < LOOKED_AT_MOST && (entry = readdir(entries)) != NULL; n++)
+        if (is_of_gone_process(entry->d_name)) remove_one(dirfd(entries), entry->d_name);
+    (void)closedir(entries);
 }
 
 /* It is known by setting it alone, and whatever another thread makes in that moment anybody could write: before there are any. */
@@ -253,28 +320,26 @@ static int replace(const char *target, mode_t mode, const file_part *parts, size
     return failure;
 }
 
-bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
-                      size_t error_size) {
+bool file_write_parts(const char *path, const file_part *parts, size_t part_count, reason why) {
     struct stat status;
-    if (!file_can_write(path, error, error_size)) return false;
+    if (!file_can_write(path, why)) return false;
     const bool exists = stat(path, &status) == 0;
-    if (exists && !S_ISREG(status.st_mode)) return write_directly(path, parts, part_count, error, error_size);
+    if (exists && !S_ISREG(status.st_mode)) return write_directly(path, parts, part_count, why);
     char *target = target_of(path);
     /* Set-user-ID and its like were given to the old contents, and maybe by another user. */
     const mode_t mode = exists ? status.st_mode & 0777 : default_mode();
     const int failure = target ? replace(target, mode, parts, part_count) : errno;
     free(target);
-    return failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
+    return failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
 static int shared = -1; /* of the one that begins: open as long as the file is a temporary one */
 
-bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], char *error,
-                       size_t error_size) {
+bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST], reason why) {
     struct stat status;
-    if (!file_can_write(path, error, error_size)) return false;
+    if (!file_can_write(path, why)) return false;
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
-        return refuse(error, error_size, "%s: not a regular file", path);
+        return refuse(why, "%s: not a regular file", path);
     char *target = target_of(path);
     if (target) leftovers_remove(target, folder_length(target));
     watch_signals(true);
@@ -284,11 +349,11 @@ bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST
     free(target);
     (void)snprintf(name, FILE_NAME_MOST, "%s", temporary);
     if (!failure) return true;
-    (void)file_shared_end(path, false, error, error_size);
-    return refuse(error, error_size, "%s: %s", path, strerror(failure));
+    (void)file_shared_end(path, false, why);
+    return refuse(why, "%s: %s", path, strerror(failure));
 }
 
-bool file_shared_end(const char *path, bool keep, char *error, size_t error_size) {
+bool file_shared_end(const char *path, bool keep, reason why) {
     struct stat status;
     char *target = target_of(path);
     int failure = target ? 0 : errno;
@@ -300,30 +365,29 @@ bool file_shared_end(const char *path, bool keep, char *error, size_t error_size
     temporary_is_there = 0;
     watch_signals(false);
     free(target);
-    return keep && failure ? refuse(error, error_size, "%s: %s", path, strerror(failure)) : true;
+    return keep && failure ? refuse(why, "%s: %s", path, strerror(failure)) : true;
 }
 
-bool file_shared_open(const char *name, int *descriptor, char *error, size_t error_size) {
+bool file_shared_open(const char *name, int *descriptor, reason why) {
     *descriptor = open(name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-    return *descriptor >= 0 ? true : refuse(error, error_size, "%s: %s", name, strerror(errno));
+    return *descriptor >= 0 ? true : refuse(why, "%s: %s", name, strerror(errno));
 }
 
-bool file_shared_write(int descriptor, uint64_t offset, const void *bytes, size_t count, char *error,
-                       size_t error_size) {
+bool file_shared_write(int descriptor, uint64_t offset, const void *bytes, size_t count, reason why) {
     const unsigned char *from = bytes;
     while (count) {
         const ssize_t put =
             pwrite(descriptor, from, count < TRANSFER_BYTES ? count : TRANSFER_BYTES, (off_t)offset);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return refuse(error, error_size, "the output: %s", strerror(errno));
+        if (put < 0) return refuse(why, "the output: %s", strerror(errno));
         from += put, offset += (uint64_t)put, count -= (size_t)put;
     }
     return true;
 }
 
-bool file_shared_close(int descriptor, char *error, size_t error_size) {
+bool file_shared_close(int descriptor, reason why) {
     const int failure = fsync(descriptor) ? errno : 0;
     return (close(descriptor) == 0 && !failure)
                ? true
-               : refuse(error, error_size, "the output: %s", strerror(failure ? failure : errno));
+               : refuse(why, "the output: %s", strerror(failure ? failure : errno));
 }

@@ -12,19 +12,19 @@
 #include <fcntl.h>
 #include <io.h>
 
-#include "tool/cli/refuse.h"
+#include "tool/cli/text.h"
 
 #define TRANSFER_BYTES ((size_t)1 << 30)
 #define PREFIX L"\\\\?\\"
 
 /* The system's words for the last failure, without the newline at their end. */
-static bool refuse_last(char *error, size_t error_size, const char *path) {
+static bool refuse_last(reason why, const char *path) {
     char text[160] = "";
     const DWORD code = GetLastError();
     DWORD length = FormatMessageA(FORMAT_MESSAGE_FROM_SYSTEM | FORMAT_MESSAGE_IGNORE_INSERTS, NULL, code, 0,
                                   text, sizeof text, NULL);
     while (length && strchr("\r\n .", text[length - 1])) text[--length] = '\0';
-    return refuse(error, error_size, "%s: %s (%lu)", path, text, (unsigned long)code);
+    return refuse(why, "%s: %s (%lu)", path, text, (unsigned long)code);
 }
 
 /* In malloc'ed memory, absolute and in the form that has no limit of 260 characters, but for devices and network paths. */
@@ -45,7 +45,7 @@ static wchar_t *wide_path(const char *path) {
     return all;
 }
 
-bool file_open(const char *path, file_source *source, char *error, size_t error_size) {
+bool file_open(const char *path, file_source *source, reason why) {
     *source = (file_source){.name = path, .descriptor = -1};
     BY_HANDLE_FILE_INFORMATION facts;
     wchar_t *wide = wide_path(path);
@@ -53,15 +53,15 @@ bool file_open(const char *path, file_source *source, char *error, size_t error_
                                            OPEN_EXISTING, FILE_FLAG_BACKUP_SEMANTICS, NULL)
                              : INVALID_HANDLE_VALUE;
     free(wide);
-    if (file == INVALID_HANDLE_VALUE) return refuse_last(error, error_size, path);
+    if (file == INVALID_HANDLE_VALUE) return refuse_last(why, path);
     if (GetFileType(file) != FILE_TYPE_DISK || !GetFileInformationByHandle(file, &facts) ||
         facts.dwFileAttributes & FILE_ATTRIBUTE_DIRECTORY) {
         (void)CloseHandle(file);
-        return refuse(error, error_size, "%s: not a regular file", path);
+        return refuse(why, "%s: not a regular file", path);
     }
     source->size = (uint64_t)facts.nFileSizeHigh << 32 | facts.nFileSizeLow;
     source->descriptor = _open_osfhandle((intptr_t)file, _O_RDONLY | _O_BINARY);
-    return source->descriptor >= 0 ? true : refuse(error, error_size, "%s: too many open files", path);
+    return source->descriptor >= 0 ? true : refuse(why, "%s: too many open files", path);
 }
 
 void file_close(file_source *source) {
@@ -69,16 +69,15 @@ void file_close(file_source *source) {
     source->descriptor = -1;
 }
 
-bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, char *error,
-                    size_t error_size) {
+bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, size_t count, reason why) {
     const HANDLE file = (HANDLE)_get_osfhandle(source->descriptor);
     for (unsigned char *to = bytes; count;) {
         OVERLAPPED at = {.Offset = (DWORD)offset, .OffsetHigh = (DWORD)(offset >> 32)};
         DWORD got = 0;
         if (!ReadFile(file, to, (DWORD)(count < TRANSFER_BYTES ? count : TRANSFER_BYTES), &got, &at) &&
             GetLastError() != ERROR_HANDLE_EOF)
-            return refuse_last(error, error_size, source->name);
-        if (got == 0) return refuse(error, error_size, "%s: became shorter while it was read", source->name);
+            return refuse_last(why, source->name);
+        if (got == 0) return refuse(why, "%s: became shorter while it was read", source->name);
         to += got;
         offset += got;
         count -= got;
@@ -88,20 +87,20 @@ bool file_read_disk(const file_source *source, uint64_t offset, void *bytes, siz
 
 void file_begin(void) {} /* permissions are the folder's */
 
-bool file_can_write(const char *path, char *error, size_t error_size) {
+bool file_can_write(const char *path, reason why) {
     wchar_t *wide = path[0] ? wide_path(path) : NULL;
-    if (!wide) return refuse(error, error_size, "%s: cannot be written: no such file or folder", path);
+    if (!wide) return refuse(why, "%s: cannot be written: no such file or folder", path);
     const DWORD exists = GetFileAttributesW(wide);
     wchar_t *slash = wcsrchr(wide, L'\\');
     if (slash) *slash = L'\0';
     const DWORD folder = wcsncmp(wide, L"\\\\.", 3) ? GetFileAttributesW(wide) : FILE_ATTRIBUTE_DIRECTORY;
     free(wide);
     if (exists != INVALID_FILE_ATTRIBUTES && exists & FILE_ATTRIBUTE_DIRECTORY)
-        return refuse(error, error_size, "%s: is a folder: a file's name is needed", path);
+        return refuse(why, "%s: is a folder: a file's name is needed", path);
     if (folder == INVALID_FILE_ATTRIBUTES || !(folder & FILE_ATTRIBUTE_DIRECTORY))
-        return refuse(error, error_size, "%s: cannot be written: its folder is not there", path);
+        return refuse(why, "%s: cannot be written: its folder is not there", path);
     if (exists != INVALID_FILE_ATTRIBUTES && exists & FILE_ATTRIBUTE_READONLY)
-        return refuse(error, error_size, "%s: cannot be written: it is protected", path);
+        return refuse(why, "%s: cannot be written: it is protected", path);
     return true;
 }
 
@@ -149,9 +148,8 @@ static bool replace(const wchar_t *target, const file_part *parts, size_t part_c
     return done;
 }
 
-bool file_write_parts(const char *path, const file_part *parts, size_t part_count, char *error,
-                      size_t error_size) {
-    if (!file_can_write(path, error, error_size)) return false;
+bool file_write_parts(const char *path, const file_part *parts, size_t part_count, reason why) {
+    if (!file_can_write(path, why)) return false;
     wchar_t *wide = wide_path(path);
     bool done = false;
     if (wide && wcsncmp(wide, L"\\\\.", 3) == 0) { /* NUL, CON */
@@ -162,7 +160,7 @@ bool file_write_parts(const char *path, const file_part *parts, size_t part_coun
     } else if (wide) {
         done = replace(wide, parts, part_count);
     }
-    if (!done) (void)refuse_last(error, error_size, path);
+    if (!done) (void)refuse_last(why, path);
     free(wide);
     return done;
 }

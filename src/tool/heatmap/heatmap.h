@@ -8,9 +8,9 @@
 
 typedef struct heatmap_request {
     const char *weights; // the file; NULL: a mask is drawn
-    const char *tokens, *y_tokens, *out, *head_list;
+    const char *tokens, *y_tokens, *out, *head_list, *dtype;
     int64_t batch, n, n_kv;
-    bool bf16, by_head;
+    bool by_head;
     int scale, colour; // of their words
     float most;
     score_options score;

@@ -7,9 +7,9 @@
 
 #include "tool/heatmap/heatmap.h"
 #include "tool/heatmap/picture_out.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/report.h"
-#include "tool/files/tokens.h"
+#include "tool/heatmap/label.h"
 
 typedef struct mask_picture {
     heatmap_request *r;
@@ -20,12 +20,12 @@ typedef struct mask_picture {
 
 static int check(mask_picture *m) {
     heatmap_request *r = m->r;
-    char why[512];
+    reason why;
     m->heads = 1;
     if (r->head_list && !option_integer(r->head_list, 1, HEATMAP_MOST_SIZE, &m->heads, why))
         return tool_wrong("--heads %s: of a mask it is their number: %s", r->head_list, why);
     if (!r->n_kv) r->n_kv = r->n;
-    if (r->tokens && !tokens_read(r->tokens, &m->labels, why, sizeof why)) return tool_wrong("%s", why);
+    if (r->tokens && !tokens_read(r->tokens, &m->labels, why)) return tool_wrong("%s", why);
     if (r->tokens && (int64_t)m->labels.count < (r->n < r->n_kv ? r->n_kv : r->n))
         return tool_wrong("--tokens: %zu lines: as many as rows and keys are needed", m->labels.count);
     r->common.mods_unchecked = r->score.mods_unchecked;
@@ -88,7 +88,7 @@ static int draw(const mask_picture *m) {
                        .hides_zero = true};
     for (int h = 0; heads && h < m->heads; h++) heads[h] = h;
     snprintf(title, sizeof title, "%.400s", r->score.score.mask_mod ? r->score.score.mask_mod : "mask");
-    const bool done = heads && picture_out(&p, r->out, r->colour, error, sizeof error);
+    const bool done = heads && picture_out(&p, r->out, r->colour, error);
     const int status = done ? report(m, &p) : tool_failed("%s", error);
     free(heads);
     return status;

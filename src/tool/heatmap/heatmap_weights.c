@@ -6,12 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/load.h"
+#include "tool/files/formats.h"
 #include "tool/heatmap/picture_out.h"
-#include "tool/cli/printable.h"
-#include "tool/cli/refuse.h"
+#include "tool/cli/text.h"
 #include "tool/cli/report.h"
-#include "tool/files/tokens.h"
+#include "tool/heatmap/label.h"
 
 /* Keys beyond which the weights of a row are mostly far below their greatest. */
 #define LOGARITHMIC_FROM 64
@@ -25,40 +24,34 @@ typedef struct heatmap {
     picture picture;
 } heatmap;
 
-typedef struct failure {
-    char text[1024];
-} failure;
-
-static bool load_weights(const heatmap_request *r, heatmap *map, failure *why) {
+static bool load_weights(const heatmap_request *r, heatmap *map, reason why) {
     char shape[128];
     array *w = &map->weights;
-    if (!load_array(r->weights, w, why->text, sizeof why->text)) return false;
-    if (r->bf16 && w->type != ARRAY_U16 && w->type != ARRAY_BF16)
-        return refuse(why->text, sizeof why->text, "--dtype bf16: %s holds %s; it is for u2", r->weights,
-                      array_type_name(w->type));
-    if (w->type == ARRAY_U16 && r->bf16) w->type = ARRAY_BF16;
+    if (!load_array(r->weights, w, why)) return false;
+    if (r->dtype && w->type != ARRAY_U16 && w->type != ARRAY_BF16)
+        return refuse(why, "--dtype bf16: %s holds %s; it is for u2", r->weights, array_type_name(w->type));
+    if (w->type == ARRAY_U16 && r->dtype) w->type = ARRAY_BF16;
     if (w->type != ARRAY_F32 && w->type != ARRAY_F16 && w->type != ARRAY_BF16 && w->type != ARRAY_BOOL)
-        return refuse(why->text, sizeof why->text,
+        return refuse(why,
                       "%s: type %s; f32, f16, bf16 (u2 with --dtype bf16) and, for masks, bool are accepted",
                       r->weights, array_type_name(w->type));
     if (w->rank < (w->type == ARRAY_BOOL ? 2 : 3) || w->rank > 4)
-        return refuse(why->text, sizeof why->text,
+        return refuse(why,
                       "%s: shape %s; [H, Nq, Nkv] or [B, H, Nq, Nkv] is accepted, and of a mask [Nq, Nkv]",
-                      r->weights, array_shape_text(w, shape, sizeof shape));
+                      r->weights, array_shape_text(w, shape));
     if (w->rank == 2) {
         w->shape[2] = w->shape[1], w->shape[1] = w->shape[0], w->shape[0] = 1;
         w->rank = 3;
     }
     for (int axis = 0; axis < w->rank; axis++)
         if (w->shape[axis] < 1 || (axis >= w->rank - 3 && w->shape[axis] > HEATMAP_MOST_SIZE))
-            return refuse(why->text, sizeof why->text, "%s: shape %s; sizes from 1 to %d are drawn",
-                          r->weights, array_shape_text(w, shape, sizeof shape), HEATMAP_MOST_SIZE);
+            return refuse(why, "%s: shape %s; sizes from 1 to %d are drawn", r->weights,
+                          array_shape_text(w, shape), HEATMAP_MOST_SIZE);
     int64_t batches = w->rank == 4 ? w->shape[0] : 1;
     if (r->batch >= batches)
-        return refuse(why->text, sizeof why->text, "--batch %lld: %s holds 0 to %lld", (long long)r->batch,
-                      r->weights, (long long)batches - 1);
-    if (!array_to_f32(w, &map->values))
-        return refuse(why->text, sizeof why->text, "no memory for the weights");
+        return refuse(why, "--batch %lld: %s holds 0 to %lld", (long long)r->batch, r->weights,
+                      (long long)batches - 1);
+    if (!array_to_f32(w, &map->values)) return refuse(why, "no memory for the weights");
     return true;
 }
 
@@ -80,11 +73,11 @@ static bool take_heads(const char **list, int head_count, heatmap *map) {
     return true;
 }
 
-static bool choose_heads(const heatmap_request *r, heatmap *map, failure *why) {
+static bool choose_heads(const heatmap_request *r, heatmap *map, reason why) {
     const array *w = &map->weights;
     int head_count = (int)w->shape[w->rank - 3];
     map->heads = calloc((size_t)head_count, sizeof *map->heads);
-    if (!map->heads) return refuse(why->text, sizeof why->text, "no memory for the heads");
+    if (!map->heads) return refuse(why, "no memory for the heads");
     map->picture.head_numbers = map->heads;
     if (!r->head_list) {
         for (int head = 0; head < head_count; head++) map->heads[head] = head;
@@ -94,7 +87,7 @@ static bool choose_heads(const heatmap_request *r, heatmap *map, failure *why) {
     const char *list = r->head_list;
     do
         if (!take_heads(&list, head_count, map))
-            return refuse(why->text, sizeof why->text,
+            return refuse(why,
                           "--heads %s: a list of different heads from 0 to %d, such as "
                           "0,2-3, is accepted",
                           r->head_list, head_count - 1);
@@ -104,11 +97,11 @@ static bool choose_heads(const heatmap_request *r, heatmap *map, failure *why) {
 
 /* Crop one axis of `size` to its tokens. */
 static bool crop(const char *path, const tokens *labels, int64_t size, const char *axis, int *kept,
-                 failure *why) {
+                 reason why) {
     *kept = (int)size;
     if (!path) return true;
     if ((uint64_t)labels->count > (uint64_t)size)
-        return refuse(why->text, sizeof why->text,
+        return refuse(why,
                       "%s: %zu tokens; the weights have %lld %s, at most as many are "
                       "accepted",
                       path, labels->count, (long long)size, axis);
@@ -116,12 +109,11 @@ static bool crop(const char *path, const tokens *labels, int64_t size, const cha
     return true;
 }
 
-static bool label_axes(const heatmap_request *r, heatmap *map, failure *why) {
+static bool label_axes(const heatmap_request *r, heatmap *map, reason why) {
     const array *w = &map->weights;
     picture *p = &map->picture;
-    if (r->tokens && !tokens_read(r->tokens, &map->row_tokens, why->text, sizeof why->text)) return false;
-    if (r->y_tokens && !tokens_read(r->y_tokens, &map->column_tokens, why->text, sizeof why->text))
-        return false;
+    if (r->tokens && !tokens_read(r->tokens, &map->row_tokens, why)) return false;
+    if (r->y_tokens && !tokens_read(r->y_tokens, &map->column_tokens, why)) return false;
     const tokens *columns = r->y_tokens ? &map->column_tokens : &map->row_tokens;
     const char *columns_path = r->y_tokens ? r->y_tokens : r->tokens;
     p->row_labels = map->row_tokens.lines;
@@ -155,7 +147,7 @@ static int report(const heatmap_request *r, const picture *p) {
     return EXIT_DONE;
 }
 
-static int draw(const heatmap_request *r, heatmap *map, failure *why) {
+static int draw(const heatmap_request *r, heatmap *map, reason why) {
     char title[512];
     const char *slash = strrchr(r->weights, '/');
     const char *name = slash && slash[1] ? slash + 1 : r->weights;
@@ -168,21 +160,21 @@ static int draw(const heatmap_request *r, heatmap *map, failure *why) {
     picture_range(p, &least, &greatest);
     p->hides_zero = least == 0 && greatest > 0; /* no weight of a softmax is 0 but by a mask, or underflow */
     p->title = title;
-    const bool done = picture_out(p, r->out, r->colour, why->text, sizeof why->text);
-    const int status = done ? report(r, p) : tool_failed("%s", why->text);
+    const bool done = picture_out(p, r->out, r->colour, why);
+    const int status = done ? report(r, p) : tool_failed("%s", why);
     p->title = NULL;
     return status;
 }
 
 int heatmap_weights(const heatmap_request *r) {
-    failure why = {""};
+    reason why = "";
     heatmap map = {.values = NULL};
     int status = EXIT_WRONG;
-    if (load_weights(r, &map, &why) && choose_heads(r, &map, &why) && label_axes(r, &map, &why)) {
+    if (load_weights(r, &map, why) && choose_heads(r, &map, why) && label_axes(r, &map, why)) {
         place(r, &map);
-        status = draw(r, &map, &why);
+        status = draw(r, &map, why);
     } else {
-        tool_wrong("%s", why.text);
+        tool_wrong("%s", why);
     }
     tokens_free(&map.row_tokens);
     tokens_free(&map.column_tokens);

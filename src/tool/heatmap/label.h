@@ -1,10 +1,9 @@
-/* Token labels as they are drawn: UTF-8 walked code point by code point, tokenizers' space marks made
+/* Tokens of a file, and their labels as they are drawn: UTF-8 walked code point by code point, tokenizers' space marks made
  * visible, nothing that could steer a terminal or break an XML file. Called by the picture's back ends. */
 #ifndef CLATTN_TOOL_HEATMAP_LABEL_H
 #define CLATTN_TOOL_HEATMAP_LABEL_H
 
-#include <stddef.h>
-#include <stdint.h>
+#include "tool/cli/text.h"
 
 /* Longest token that is drawn, in code points; a longer one ends in "..". */
 #define LABEL_LIMIT 14
@@ -28,5 +27,17 @@ const char *label_utf8(uint32_t code_point, char utf8[5]);
  */
 int label_columns(uint32_t code_point);
 int label_width(const label *text); /* of all of it */
+
+typedef struct tokens {
+    char *text;         /* owns the lines */
+    const char **lines; /* [count] */
+    size_t count;
+} tokens;
+
+/* Read a file: a line is a token, an empty line an empty one; a newline at the end of the file begins none,
+ * and the CR of a CRLF is dropped. A file with a NUL or without a token is refused. Release with tokens_free.
+ */
+bool tokens_read(const char *path, tokens *out, reason why);
+void tokens_free(tokens *t);
 
 #endif

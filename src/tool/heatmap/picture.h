@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
+
+#include "tool/cli/text.h"
 
 /* Whether there are weights that are -infinity, as masked scores are: grey; or NaN or infinity. */
 typedef struct picture_signs {
@@ -56,8 +57,8 @@ void picture_range(const picture *p, float *least, float *greatest);
 /* Write a file, whole or not at all. False: too large, no memory, or the file cannot be written; error has
  * one line. picture_png also fails where the build has no libpng. A weight of -infinity is drawn grey,
  * another that is not finite red. */
-bool picture_png(const picture *p, const char *path, char *error, size_t error_size);
-bool picture_svg(const picture *p, const char *path, char *error, size_t error_size);
+bool picture_png(const picture *p, const char *path, reason why);
+bool picture_svg(const picture *p, const char *path, reason why);
 
 /* Print in at most so many columns of UTF-8 (at least 40 are taken), with shade characters, or in the colours of a terminal of
  * 256; where the keys do not fit, neighbouring ones share a column, and as many rows a line, that shows the greatest. The caller

@@ -42,11 +42,11 @@ static bool is_coloured(int wanted) {
     return isatty(STDOUT_FILENO) && !(without && *without) && terminal && strcmp(terminal, "dumb") != 0;
 }
 
-bool picture_out(const picture *p, const char *path, int colour, char *error, size_t error_size) {
+bool picture_out(const picture *p, const char *path, int colour, reason why) {
     picture drawn = *p;
     drawn.signs = picture_signs_of(p);
-    if (has_suffix(path, ".png")) return picture_png(&drawn, path, error, error_size);
-    if (has_suffix(path, ".svg")) return picture_svg(&drawn, path, error, error_size);
+    if (has_suffix(path, ".png")) return picture_png(&drawn, path, why);
+    if (has_suffix(path, ".svg")) return picture_svg(&drawn, path, why);
     picture_terminal(&drawn, terminal_columns(), is_coloured(colour), stdout);
     return true;
 }

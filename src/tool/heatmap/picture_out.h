@@ -10,6 +10,6 @@ bool picture_out_is_terminal(const char *path);
 
 /* Draw to an accepted path. colour, of the terminal: 0 asks the terminal and NO_COLOR, 1 always, 2 never. False: the file
  * cannot be made; error has one line. The caller checks ferror(stdout). */
-bool picture_out(const picture *p, const char *path, int colour, char *error, size_t error_size);
+bool picture_out(const picture *p, const char *path, int colour, reason why);
 
 #endif

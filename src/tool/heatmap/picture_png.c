@@ -2,7 +2,7 @@
  * heatmap.c. */
 #include "tool/heatmap/picture.h"
 
-#include "tool/cli/refuse.h"
+#include "tool/cli/text.h"
 
 #ifdef CLATTN_HAVE_PNG
 
@@ -79,7 +79,7 @@ static void raster_text(void *state, int x, int y, const label *text, text_ancho
     }
 }
 
-static bool encode(const raster *r, const char *path, char *error, size_t error_size) {
+static bool encode(const raster *r, const char *path, reason why) {
     unsigned char palette[256][3];
     for (int index = 0; index < 256; index++) picture_colour(index, palette[index]);
     png_image image = {.version = PNG_IMAGE_VERSION,
@@ -89,37 +89,37 @@ static bool encode(const raster *r, const char *path, char *error, size_t error_
                        .colormap_entries = 256};
     png_alloc_size_t bytes = PNG_IMAGE_PNG_SIZE_MAX(image);
     void *encoded = malloc(bytes);
-    if (!encoded) return refuse(error, error_size, "%s: no memory for the picture", path);
+    if (!encoded) return refuse(why, "%s: no memory for the picture", path);
     bool done = png_image_write_to_memory(&image, encoded, &bytes, 0, r->pixels, 0, palette) != 0;
     if (done)
-        done = file_write_whole(path, encoded, bytes, error, error_size);
+        done = file_write_whole(path, encoded, bytes, why);
     else
-        refuse(error, error_size, "%s: libpng: %s", path, image.message);
+        refuse(why, "%s: libpng: %s", path, image.message);
     free(encoded);
     return done;
 }
 
-bool picture_png(const picture *p, const char *path, char *error, size_t error_size) {
+bool picture_png(const picture *p, const char *path, reason why) {
     picture_layout layout = picture_plan(p);
     if (layout.width > PIXEL_LIMIT / layout.height)
-        return refuse(error, error_size, "%s: %lld x %lld pixels; choose fewer heads or tokens", path,
+        return refuse(why, "%s: %lld x %lld pixels; choose fewer heads or tokens", path,
                       (long long)layout.width, (long long)layout.height);
     raster r = {.width = (int)layout.width, .height = (int)layout.height};
     r.pixels = malloc((size_t)r.width * (size_t)r.height);
-    if (!r.pixels) return refuse(error, error_size, "%s: no memory for the picture", path);
+    if (!r.pixels) return refuse(why, "%s: no memory for the picture", path);
     r.fonts = glyphs_open();
     picture_draw(p, &layout, &(canvas){&r, raster_box, raster_text});
     glyphs_close(r.fonts);
-    bool done = encode(&r, path, error, error_size);
+    bool done = encode(&r, path, why);
     free(r.pixels);
     return done;
 }
 
 #else
 
-bool picture_png(const picture *p, const char *path, char *error, size_t error_size) {
+bool picture_png(const picture *p, const char *path, reason why) {
     (void)p;
-    return refuse(error, error_size, "%s: built without libpng; .svg and - for the terminal are there", path);
+    return refuse(why, "%s: built without libpng; .svg and - for the terminal are there", path);
 }
 
 #endif

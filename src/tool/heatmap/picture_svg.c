@@ -6,9 +6,8 @@
 #include <stdlib.h>
 
 #include "tool/files/file.h"
-#include "tool/files/memory_file.h"
 #include "tool/heatmap/picture_canvas.h"
-#include "tool/cli/refuse.h"
+#include "tool/cli/text.h"
 
 /* A file of about 100 MB, more than viewers take. */
 #define CELL_LIMIT 2000000
@@ -54,19 +53,19 @@ static void write_svg(const picture *p, FILE *out) {
     (void)fputs("</g>\n</svg>\n", out);
 }
 
-bool picture_svg(const picture *p, const char *path, char *error, size_t error_size) {
+bool picture_svg(const picture *p, const char *path, reason why) {
     const int block = picture_plan(p).block;
     if ((int64_t)p->heads * (p->rows / block) > CELL_LIMIT / (p->columns / block + 1))
-        return refuse(error, error_size, "%s: %d x %d x %d cells; as SVG at most %d, more as .png", path,
-                      p->heads, p->rows, p->columns, CELL_LIMIT);
+        return refuse(why, "%s: %d x %d x %d cells; as SVG at most %d, more as .png", path, p->heads, p->rows,
+                      p->columns, CELL_LIMIT);
     memory_file m;
     char *text = NULL;
     if (memory_file_open(&m)) {
         write_svg(p, m.to);
         text = memory_file_close(&m);
     }
-    bool done = text ? file_write_whole(path, text, m.bytes, error, error_size)
-                     : refuse(error, error_size, "%s: no memory for the picture", path);
+    bool done = text ? file_write_whole(path, text, m.bytes, why)
+                     : refuse(why, "%s: no memory for the picture", path);
     free(text);
     return done;
 }

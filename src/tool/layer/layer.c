@@ -6,158 +6,81 @@
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
 #include "tool/layer/layer_run.h"
-#include "tool/files/outputs.h"
 #include "tool/cli/report.h"
 #include "tool/call_options/rope_options.h"
 #include "tool/cli/watch.h"
 
-enum {
-    OPTION_TENSORS = 300, // LAYER_TENSORS ids from here
-    OPTION_FILE = 320,
-    OPTION_NAMES,
-    OPTION_HEADS,
-    OPTION_KV_HEADS,
-    OPTION_X,
-    OPTION_Y,
-    OPTION_OUT,
-    OPTION_WEIGHTS_OUT,
-    OPTION_PROJECTION,
-    OPTION_PRECISION,
-    OPTION_DTYPE,
-    OPTION_MODEL,
-    OPTION_LAYER,
-    OPTION_NORM,
-    OPTION_NORM_EPSILON,
-    OPTION_NORM_PLUS_ONE,
-    OPTION_PRESET,
-    OPTION_LIST_PRESETS
-};
-
-static bool take_count(const char *value, int32_t *result, char why[256]) {
-    int64_t n = 0;
-    if (!option_integer(value, 1, 65536, &n, why)) return false;
-    *result = (int32_t)n;
-    return true;
-}
-
-static bool take_projection(clattn_layer_params *p, int id, const char *value, char why[256]) {
-    const bool who = id == OPTION_PROJECTION;
-    int index = 0;
-    if (!option_choice(value, who ? names_projections : names_precisions, &index, why)) return false;
-    if (who)
-        p->projection = (clattn_projection)index;
-    else
-        p->precision = (clattn_precision)index;
-    return true;
-}
-
-static bool take_norm(layer_run *r, int id, const char *value, char why[256]) {
-    clattn_layer_params *p = &r->params;
-    if (id == OPTION_NORM_PLUS_ONE) return p->norm_plus_one = true;
-    if (id == OPTION_NORM_EPSILON) {
-        if (option_float(value, &p->norm_epsilon, why) && p->norm_epsilon > 0.0f) return true;
-        snprintf(why, 256, "a number above 0 is needed, such as 1e-6");
-        return false;
-    }
-    if (!option_choice(value, names_norms, &r->norm, why)) return false;
-    p->norm = (clattn_norm)r->norm;
-    return true;
-}
-
-// Where an option's text goes that is a name or a path; NULL: it is none.
-static const char **text_of(layer_run *r, int id) {
-    if (id < OPTION_TENSORS + LAYER_TENSORS) return &r->weights.given[id - OPTION_TENSORS];
-    switch (id) {
-    case OPTION_FILE:
-        return &r->weights.file;
-    case OPTION_NAMES:
-        return &r->weights.names;
-    case OPTION_X:
-        return &r->x;
-    case OPTION_Y:
-        return &r->y;
-    case OPTION_OUT:
-        return &r->out;
-    case OPTION_WEIGHTS_OUT:
-        return &r->attention_weights;
-    case OPTION_MODEL:
-        return &r->model_folder;
-    default:
-        return NULL;
-    }
-}
-
-static bool take_layer(void *target, int id, const char *value, char why[256]) {
+static bool take_norm(void *target, const char *value, char why[256]) {
     layer_run *r = target;
-    const char **text = text_of(r, id);
-    int index = 0;
-    if (text) return *text = value, true;
-    switch (id) {
-    case OPTION_HEADS:
-        return take_count(value, &r->params.heads, why);
-    case OPTION_KV_HEADS:
-        return take_count(value, &r->params.kv_heads, why);
-    case OPTION_LAYER:
-        return option_integer(value, 0, 65535, &r->layer, why);
-    case OPTION_DTYPE:
-        return option_choice(value, names_types, &r->dtype, why);
-    case OPTION_NORM:
-    case OPTION_NORM_EPSILON:
-    case OPTION_NORM_PLUS_ONE:
-        return take_norm(r, id, value, why);
-    case OPTION_PRESET:
-        if (!option_choice(value, preset_names, &index, why)) return false;
-        r->preset = &presets[index];
-        return true;
-    case OPTION_LIST_PRESETS:
-        return r->lists = true;
-    default:
-        return take_projection(&r->params, id, value, why);
-    }
+    const bool known = option_choice(value, names_norms, &r->norm, why);
+    if (known) r->params.norm = (clattn_norm)r->norm;
+    return known;
 }
 
+static bool take_epsilon(void *target, const char *value, char why[256]) {
+    float *epsilon = &((layer_run *)target)->params.norm_epsilon;
+    if (option_float(value, epsilon, why) && *epsilon > 0.0f) return true;
+    snprintf(why, 256, "a number above 0 is needed, such as 1e-6");
+    return false;
+}
+
+static bool take_preset(void *target, const char *value, char why[256]) {
+    int index = 0;
+    if (!option_choice(value, preset_names, &index, why)) return false;
+    ((layer_run *)target)->preset = &presets[index];
+    return true;
+}
+
+#define AS_TENSOR(which) AS_TEXT(layer_run, weights.given[which])
 static const option_row layer_rows[] = {
-    {"weights", "FILE", OPTION_FILE, "FILE.safetensors with the layer's tensors"},
-    {"names", "SCHEME:PREFIX", OPTION_NAMES,
+    {"weights", "FILE", "FILE.safetensors with the layer's tensors", AS_TEXT(layer_run, weights.file)},
+    {"names", "SCHEME:PREFIX",
      "bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, which needs --causal, --rope "
-     "and "
-     "--rope-base said: names do not tell them (--model reads them)"},
-    {"model", "DIR", OPTION_MODEL,
+     "and --rope-base said: "
+     "names do not tell them (--model reads them)",
+     AS_TEXT(layer_run, weights.names)},
+    {"model", "DIR",
      "in place of --weights, --names, heads, RoPE and masks: config.json and model.safetensors (or its "
-     "shards)"},
-    {"layer", "N", OPTION_LAYER, "layer of the model, from 0"},
-    {"preset", "NAME", OPTION_PRESET,
+     "shards)",
+     AS_TEXT(layer_run, model_folder)},
+    {"layer", "N", "layer of the model, from 0", AS_INTEGER(layer_run, layer, 0, 65535)},
+    {"preset", "NAME",
      "in place of heads, RoPE, norm and masks: a published model's, of --list-presets; the weights are the "
-     "caller's, of any width"},
-    {"list-presets", NULL, OPTION_LIST_PRESETS, "print them with their sources"},
-    {"wq", "TENSOR", OPTION_TENSORS + LAYER_WQ, "[H*D, M], by name or a file; likewise the next eleven"},
-    {"wk", "TENSOR", OPTION_TENSORS + LAYER_WK, "[Hkv*D, My]"},
-    {"wv", "TENSOR", OPTION_TENSORS + LAYER_WV, "[Hkv*Dv, My]"},
-    {"wo", "TENSOR", OPTION_TENSORS + LAYER_WO, "[Mo, H*Dv]"},
-    {"bq", "TENSOR", OPTION_TENSORS + LAYER_BQ, "[H*D]"},
-    {"bk", "TENSOR", OPTION_TENSORS + LAYER_BK, "[Hkv*D]"},
-    {"bv", "TENSOR", OPTION_TENSORS + LAYER_BV, "[Hkv*Dv]"},
-    {"bo", "TENSOR", OPTION_TENSORS + LAYER_BO, "[Mo]"},
-    {"q-norm", "TENSOR", OPTION_TENSORS + LAYER_Q_NORM, "[D], or [H*D] with --norm width"},
-    {"k-norm", "TENSOR", OPTION_TENSORS + LAYER_K_NORM, "[D], or [Hkv*D]"},
-    {"gate", "TENSOR", OPTION_TENSORS + LAYER_GATE,
-     "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid"},
-    {"gate-bias", "TENSOR", OPTION_TENSORS + LAYER_GATE_BIAS, "[H] or [H*Dv]"},
-    {"norm", "MODE", OPTION_NORM, "RMSNorm of q and k before RoPE: none, heads or width"},
-    {"qk-norm", "MODE", OPTION_NORM, "the same as --norm"},
-    {"norm-eps", "X", OPTION_NORM_EPSILON, "default 1e-6"},
-    {"norm-plus-one", NULL, OPTION_NORM_PLUS_ONE, "the norms' weights are 1 + those of the file"},
-    {"heads", "H", OPTION_HEADS, "query heads"},
-    {"kv-heads", "N", OPTION_KV_HEADS, "key/value heads; default as --heads"},
-    {"x", "FILE", OPTION_X, "input [B,N,M], .npy or FILE.safetensors#TENSOR"},
-    {"y", "FILE", OPTION_Y, "key/value side [B,Nkv,My]: cross-attention"},
-    {"out", "FILE", OPTION_OUT, "output [B,N,Mo], .npy"},
-    {"attention-weights", "FILE", OPTION_WEIGHTS_OUT, "attention weights [B,H,Nq,Nkv], .npy"},
-    {"projection", "NAME", OPTION_PROJECTION, "auto, clblast or native"},
-    {"precision", "NAME", OPTION_PRECISION,
-     "exact or split: whether a matrix engine may multiply float32 in three terms"},
-    {"dtype", "TYPE", OPTION_DTYPE,
-     "storage type of x, y and the output: f32, f16, bf16; default the file's own"},
+     "caller's, of any width",
+     AS_CALL(take_preset)},
+    {"list-presets", NULL, "print them with their sources", AS_SWITCH(layer_run, lists)},
+    {"wq", "TENSOR", "[H*D, M], by name or a file; likewise the next eleven", AS_TENSOR(LAYER_WQ)},
+    {"wk", "TENSOR", "[Hkv*D, My]", AS_TENSOR(LAYER_WK)},
+    {"wv", "TENSOR", "[Hkv*Dv, My]", AS_TENSOR(LAYER_WV)},
+    {"wo", "TENSOR", "[Mo, H*Dv]", AS_TENSOR(LAYER_WO)},
+    {"bq", "TENSOR", "[H*D]", AS_TENSOR(LAYER_BQ)},
+    {"bk", "TENSOR", "[Hkv*D]", AS_TENSOR(LAYER_BK)},
+    {"bv", "TENSOR", "[Hkv*Dv]", AS_TENSOR(LAYER_BV)},
+    {"bo", "TENSOR", "[Mo]", AS_TENSOR(LAYER_BO)},
+    {"q-norm", "TENSOR", "[D], or [H*D] with --norm width", AS_TENSOR(LAYER_Q_NORM)},
+    {"k-norm", "TENSOR", "[D], or [Hkv*D]", AS_TENSOR(LAYER_K_NORM)},
+    {"gate", "TENSOR", "[H, M], a gate a head, or [H*Dv, M]: the heads' result times its sigmoid",
+     AS_TENSOR(LAYER_GATE)},
+    {"gate-bias", "TENSOR", "[H] or [H*Dv]", AS_TENSOR(LAYER_GATE_BIAS)},
+    {"norm", "MODE", "RMSNorm of q and k before RoPE: none, heads or width", AS_CALL(take_norm)},
+    {"qk-norm", "MODE", "the same as --norm", AS_CALL(take_norm)},
+    {"norm-eps", "X", "default 1e-6", AS_CALL(take_epsilon)},
+    {"norm-plus-one", NULL, "the norms' weights are 1 + those of the file",
+     AS_SWITCH(layer_run, params.norm_plus_one)},
+    {"heads", "H", "query heads", AS_INTEGER(layer_run, params.heads, 1, 65536)},
+    {"kv-heads", "N", "key/value heads; default as --heads",
+     AS_INTEGER(layer_run, params.kv_heads, 1, 65536)},
+    {"x", "FILE", "input [B,N,M], .npy or FILE.safetensors#TENSOR", AS_TEXT(layer_run, x)},
+    {"y", "FILE", "key/value side [B,Nkv,My]: cross-attention", AS_TEXT(layer_run, y)},
+    {"out", "FILE", "output [B,N,Mo], .npy", AS_OUTPUT(layer_run, out)},
+    {"attention-weights", "FILE", "attention weights [B,H,Nq,Nkv], .npy",
+     AS_OUTPUT(layer_run, attention_weights)},
+    {"projection", "NAME", "auto, clblast or native",
+     AS_CHOICE(layer_run, params.projection, names_projections)},
+    {"precision", "NAME", "exact or split: whether a matrix engine may multiply float32 in three terms",
+     AS_CHOICE(layer_run, params.precision, names_precisions)},
+    {"dtype", "TYPE", "storage type of x, y and the output: f32, f16, bf16; default the file's own",
+     AS_CHOICE(layer_run, dtype, names_types)},
 };
 
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
@@ -290,15 +213,14 @@ static void free_layer(layer_run *r) {
 int tool_layer(int argc, char **argv) {
     layer_run r = {.layer = -1, .dtype = -1, .rope = {.layout = -1}, .norm = -1};
     session s = {0};
-    const option_group groups[] = {
-        {"layer", layer_rows, sizeof layer_rows / sizeof layer_rows[0], take_layer, &r},
-        rope_group(&r.rope),
-        score_group(&r.score),
-        kv_past_group(&r.kv),
-        ragged_group(&r.ragged),
-        ranks_group(&r.ranks),
-        expect_group(&r.expect),
-        common_group(&r.common)};
+    const option_group groups[] = {{"layer", OPTION_ROWS(layer_rows), &r},
+                                   rope_group(&r.rope),
+                                   score_group(&r.score),
+                                   kv_past_group(&r.kv),
+                                   ragged_group(&r.ragged),
+                                   ranks_group(&r.ranks),
+                                   expect_group(&r.expect),
+                                   common_group(&r.common)};
     command_line line = {
         .command = "layer",
         .summary = "multi-head attention with a model's weights",
@@ -312,8 +234,7 @@ int tool_layer(int argc, char **argv) {
     if (r.lists) return list_presets(r.common.json);
     status = ranks_open(&r.ranks, &line, argc, argv);
     if (status >= 0) return status;
-    const output_file outputs[] = {{"out", r.out}, {"attention-weights", r.attention_weights}};
-    status = outputs_check(&line, outputs, 2);
+    status = options_check_outputs(&line);
     if (status < 0) status = load_inputs(&r);
     if (status < 0) status = session_open(&s, &r.common);
     const bool opened = status < 0;

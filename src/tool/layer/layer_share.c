@@ -53,7 +53,7 @@ static int parts_of(const layer_share *s, int tensor, bool packed, int64_t start
 
 int layer_share_load(const layer_share *s, const char *option, int tensor, bool packed, bool turned,
                      const load_place *place, array *a) {
-    char error[512];
+    reason error;
     int64_t starts[3] = {0}, counts[3] = {0}, units = 1;
     const bool of_all = tensor == LAYER_BO || tensor == LAYER_Q_NORM || tensor == LAYER_K_NORM;
     const bool fits = place->whole.rank == (tensor < LAYER_BQ ? 2 : 1); // others are refused later
@@ -66,6 +66,6 @@ int layer_share_load(const layer_share *s, const char *option, int tensor, bool 
         return tool_wrong("--%s: has %lld rows, which %lld heads cannot share", option, (long long)rows,
                           (long long)units);
     for (int n = 0; n < parts; n++) starts[n] *= rows / units, counts[n] *= rows / units;
-    if (load_rows(place, axis, parts, starts, counts, a, error, sizeof error)) return -1;
+    if (load_rows(place, axis, parts, starts, counts, a, error)) return -1;
     return tool_wrong("--%s: %s", option, error);
 }

@@ -1,7 +1,7 @@
 // layer_share.h: layer --mpi-way heads: which heads are a rank's, and what of the weights' files is theirs.
 #ifndef CLATTN_TOOL_LAYER_LAYER_SHARE_H
 #define CLATTN_TOOL_LAYER_LAYER_SHARE_H
-#include "tool/files/load.h"
+#include "tool/files/formats.h"
 #include "tool/cli/tool.h"
 
 // Query heads [first, first + count) of `all`, and the key/value heads that they read.

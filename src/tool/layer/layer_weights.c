@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/cli/printable.h"
-#include "tool/files/safetensors.h"
+#include "tool/cli/text.h"
+#include "tool/files/formats.h"
 
 const char *const layer_tensor_options[LAYER_TENSORS] = {
     "wq", "wk", "wv", "wo", "gate", "bq", "bk", "bv", "bo", "gate-bias", "q-norm", "k-norm", "sinks"};
@@ -78,14 +78,13 @@ static int find_file(const layer_weights *w, const char *name, char path[1024]) 
 
 // All of it, or what is of this rank's heads.
 static int load_found(layer_weights *w, int i, load_place *place) {
-    char error[512];
+    reason error;
     const int64_t start = 0, all = place->whole.shape[0];
     int status = -1;
     if (w->share.wanted)
         status = layer_share_load(&w->share, layer_tensor_options[i], i, w->packed, w->turned, place,
                                   &w->arrays[i]);
-    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error,
-                        sizeof error))
+    else if (!load_rows(place, 0, place->whole.rank ? 1 : 0, &start, &all, &w->arrays[i], error))
         status = tool_wrong("--%s: %s", layer_tensor_options[i], error);
     load_leave(place);
     w->present[i] = status < 0;
@@ -98,7 +97,7 @@ static int load_named(layer_weights *w, int i, const char *name) {
     const int status = find_file(w, name, path);
     load_place place;
     if (status >= 0) return status;
-    if (!load_find_tensor(path, name, &place, error, sizeof error)) return tool_wrong("--weights: %s", error);
+    if (!load_find_tensor(path, name, &place, error)) return tool_wrong("--weights: %s", error);
     return load_found(w, i, &place);
 }
 
@@ -146,7 +145,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
     w->packed = schemes[scheme].packed, w->turned = schemes[scheme].turned;
     int status = w->packed ? check_packed(w) : -1;
     if (status >= 0) return status;
-    if (!w->shards && !safetensors_names(w->file, &names, &count, error, sizeof error))
+    if (!w->shards && !safetensors_names(w->file, &names, &count, error))
         return tool_wrong("--weights: %s", error);
     for (int i = 0; i < 4 && schemes[scheme].strangers[i] && status < 0; i++)
         if (join_name(prefix, schemes[scheme].strangers[i], name, sizeof name),
@@ -167,7 +166,7 @@ static int load_scheme(layer_weights *w, size_t scheme) {
 
 static int load_given(layer_weights *w) {
     bool used = w->names || !w->file;
-    char error[512];
+    reason error;
     int status = -1;
     for (int i = 0; i < LAYER_TENSORS && status < 0; i++) {
         const char *name = w->given[i];
@@ -176,7 +175,7 @@ static int load_given(layer_weights *w) {
         const bool own_file = strchr(name, '#') || (n > 4 && !strcmp(name + n - 4, ".npy"));
         if (own_file) {
             load_place place;
-            if (load_find(name, &place, error, sizeof error))
+            if (load_find(name, &place, error))
                 status = load_found(w, i, &place);
             else
                 status = tool_wrong("--%s: %s", layer_tensor_options[i], error);
@@ -214,8 +213,7 @@ static int check_tensors(const layer_weights *w) {
         if (w->present[i] && w->arrays[i].rank != (i < LAYER_BQ ? 2 : 1)) {
             char shape[128];
             status = tool_wrong("--%s: has shape %s: %s is needed", layer_tensor_options[i],
-                                array_shape_text(&w->arrays[i], shape, sizeof shape),
-                                i < LAYER_BQ ? "[out, in]" : "[out]");
+                                array_shape_text(&w->arrays[i], shape), i < LAYER_BQ ? "[out, in]" : "[out]");
         }
     const int64_t parts = w->parts[0] + 2 * w->parts[1], all = parts ? parts : 3;
     if (status < 0 && w->packed &&

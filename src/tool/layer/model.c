@@ -8,7 +8,7 @@
 
 #include "tool/files/file.h"
 #include "tool/call_options/rope_scaling.h"
-#include "tool/files/safetensors.h"
+#include "tool/files/formats.h"
 
 #define SIZE_MOST 65536
 
@@ -124,11 +124,11 @@ static int read_size(const reader *r, const char *key, int32_t otherwise, int32_
 static json_t *read_json(const char *folder, const char *name, char path[1024]) {
     unsigned char *bytes = NULL;
     size_t count = 0;
-    char why[512];
+    reason why;
     json_error_t error;
     const int length = snprintf(path, 1024, "%s/%s", folder, name);
     if (length < 0 || length >= 1024) return tool_wrong("--model: the path is too long"), NULL;
-    if (!file_read_whole(path, &bytes, &count, why, sizeof why)) return tool_wrong("--model: %s", why), NULL;
+    if (!file_read_whole(path, &bytes, &count, why)) return tool_wrong("--model: %s", why), NULL;
     json_t *root = json_loadb((const char *)bytes, count, JSON_REJECT_DUPLICATES, &error);
     free(bytes);
     if (!root) tool_wrong("--model: %s: line %d: %s", path, error.line, error.text);
@@ -283,7 +283,7 @@ static int read_config(reader *r, int64_t layer, model *m) {
 static bool file_is_there(const char *folder, const char *name, char path[1024]) {
     file_source source = {.descriptor = -1};
     const int length = snprintf(path, 1024, "%s/%s", folder, name);
-    const bool there = length > 0 && length < 1024 && file_open(path, &source, NULL, 0);
+    const bool there = length > 0 && length < 1024 && file_open(path, &source, NULL);
     file_close(&source);
     return there;
 }
@@ -326,7 +326,7 @@ static int find_path(const struct kind *kind, int64_t layer, model *m) {
     const char *scheme = kind->scheme ? kind->scheme : "llama";
     char **names = NULL, error[512], begin[80];
     size_t count = 0;
-    if (m->file && !safetensors_names(m->file, &names, &count, error, sizeof error))
+    if (m->file && !safetensors_names(m->file, &names, &count, error))
         return tool_wrong("--model: %s", error);
     for (int i = 0; path[i]; i++) {
         snprintf(begin, sizeof begin, path[i], (long long)layer);

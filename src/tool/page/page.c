@@ -7,9 +7,7 @@
 
 #include "tool/compare/compare_rows.h"
 #include "tool/files/file.h"
-#include "tool/files/memory_file.h"
-#include "tool/files/outputs.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/report.h"
 
 void page_text(FILE *to, const char *text) {
@@ -252,7 +250,7 @@ static int tell(const page *p, const char *out, size_t bytes) {
 }
 
 static int save(page *p, const char *out, bool json) {
-    char error[512];
+    reason error;
     memory_file m;
     p->to = memory_file_open(&m);
     if (!p->to) return tool_failed("no memory for the page");
@@ -261,13 +259,10 @@ static int save(page *p, const char *out, bool json) {
     progress_wipe(p->progress);
     char *text = memory_file_close(&m);
     if (status < 0 && !text) status = tool_failed("no memory for the page");
-    if (status < 0 && !file_write_whole(out, text, m.bytes, error, sizeof error))
-        status = tool_failed("%s", error);
+    if (status < 0 && !file_write_whole(out, text, m.bytes, error)) status = tool_failed("%s", error);
     free(text);
     return status < 0 && json ? tell(p, out, m.bytes) : status;
 }
-
-enum { PAGE_OUT = 800, PAGE_TITLE, PAGE_WEIGHTS, PAGE_TOKENS, PAGE_BATCH, PAGE_JSON, PAGE_QUIET };
 
 typedef struct request {
     page page;
@@ -275,43 +270,34 @@ typedef struct request {
     bool json, quiet;
 } request;
 
-static bool take_page(void *target, int id, const char *value, char why[256]) {
-    request *r = target;
-    if (id == PAGE_OUT) r->out = value;
-    if (id == PAGE_JSON) r->json = true, tool_errors_json();
-    if (id == PAGE_QUIET) r->quiet = true;
-    if (id == PAGE_TITLE) r->page.title = value;
-    if (id == PAGE_WEIGHTS) r->page.weights = value;
-    if (id == PAGE_TOKENS) r->page.tokens = value;
-    return id != PAGE_BATCH || option_integer(value, 0, INT32_MAX, &r->page.item, why);
-}
-
-static int refuse(const request *r, const command_line *line) {
-    const output_file output = {"out", r->out};
+static int check_request(const request *r, const command_line *line) {
     if (!line->positional_count)
         return tool_wrong("a file of clattn bench --save is needed; see clattn report --help");
     if (!r->out) return tool_wrong("--out FILE is needed: the page, such as report.html");
     if (!r->page.weights && (r->page.tokens || r->page.item))
         return tool_wrong("--%s: has no effect without --weights", r->page.tokens ? "tokens" : "batch");
-    return outputs_check(line, &output, 1);
+    return options_check_outputs(line);
 }
 
 int tool_report(int argc, char **argv) {
     static const option_row rows[] = {
-        {"out", "FILE", PAGE_OUT, "the page, as HTML"},
-        {"-o", "FILE", PAGE_OUT, "the same"},
-        {"title", "TEXT", PAGE_TITLE, "its heading; default \"clattn report\""},
-        {"weights", "FILE", PAGE_WEIGHTS,
-         "attention weights to draw, [H, Nq, Nkv] or [B, H, Nq, Nkv], a panel for each head"},
-        {"tokens", "FILE", PAGE_TOKENS,
-         "their tokens, one a line; fewer than there are rows crop the panels"},
-        {"batch", "N", PAGE_BATCH, "the batch item of --weights; default 0"},
-        {"json", NULL, PAGE_JSON, "tell what the page holds as JSON, and an error as one object on stderr"},
-        {"quiet", NULL, PAGE_QUIET, "show no progress"},
+        {"out", "FILE", "the page, as HTML", AS_OUTPUT(request, out)},
+        {"-o", "FILE", "the same", AS_OUTPUT(request, out)},
+        {"title", "TEXT", "its heading; default \"clattn report\"", AS_TEXT(request, page.title)},
+        {"weights", "FILE",
+         "attention weights to draw, [H, Nq, Nkv] or [B, H, Nq, Nkv], a panel for each head",
+         AS_TEXT(request, page.weights)},
+        {"tokens", "FILE", "their tokens, one a line; fewer than there are rows crop the panels",
+         AS_TEXT(request, page.tokens)},
+        {"batch", "N", "the batch item of --weights; default 0",
+         AS_INTEGER(request, page.item, 0, INT32_MAX)},
+        {"json", NULL, "tell what the page holds as JSON, and an error as one object on stderr",
+         AS_SWITCH(request, json)},
+        {"quiet", NULL, "show no progress", AS_SWITCH(request, quiet)},
     };
     progress shown;
     request r = {.page = {.title = "clattn report", .progress = &shown}};
-    const option_group groups[] = {{"options", rows, sizeof rows / sizeof rows[0], take_page, &r}};
+    const option_group groups[] = {{"options", OPTION_ROWS(rows), &r}};
     command_line line = {.command = "report",
                          .summary = "files of clattn bench --save as one HTML page that needs no network",
                          .example = "clattn report before.json after.json --out report.html",
@@ -319,7 +305,7 @@ int tool_report(int argc, char **argv) {
                          .group_count = 1,
                          .positional_max = PAGE_FILES};
     int status = options_parse(&line, argc, argv);
-    if (status < 0) status = refuse(&r, &line);
+    if (status < 0) status = check_request(&r, &line);
     if (status >= 0) return status;
     r.page.paths = line.positional, r.page.file_count = line.positional_count;
     progress_begin(&shown, r.quiet, 0.0, 500.0);

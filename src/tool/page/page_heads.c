@@ -4,10 +4,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/files/load.h"
+#include "tool/files/formats.h"
 #include "tool/page/page.h"
 #include "tool/heatmap/picture_canvas.h"
-#include "tool/files/tokens.h"
+#include "tool/heatmap/label.h"
 
 // A cell is about 60 bytes: a page of 3 MB.
 #define MOST_CELLS 50000
@@ -23,8 +23,8 @@ typedef struct heads {
 } heads;
 
 static int check(const page *p, heads *h) {
-    char why[512];
-    if (!load_array(p->weights, &h->weights, why, sizeof why)) return tool_wrong("--weights %s", why);
+    reason why;
+    if (!load_array(p->weights, &h->weights, why)) return tool_wrong("--weights %s", why);
     const array *w = &h->weights;
     const bool fits = (w->rank == 3 || w->rank == 4) &&
                       (w->type == ARRAY_F32 || w->type == ARRAY_F16 || w->type == ARRAY_BF16);
@@ -36,8 +36,7 @@ static int check(const page *p, heads *h) {
         return tool_wrong("--batch %lld: %s holds 0 to %lld", (long long)p->item, p->weights,
                           (long long)items - 1);
     h->count = w->shape[w->rank - 3], h->rows = w->shape[w->rank - 2], h->keys = w->shape[w->rank - 1];
-    if (p->tokens && !tokens_read(p->tokens, &h->words, why, sizeof why))
-        return tool_wrong("--tokens %s", why);
+    if (p->tokens && !tokens_read(p->tokens, &h->words, why)) return tool_wrong("--tokens %s", why);
     if (p->tokens && (int64_t)h->words.count > (h->rows < h->keys ? h->rows : h->keys))
         return tool_wrong("--tokens %s: %zu tokens; %lld queries and %lld keys are there", p->tokens,
                           h->words.count, (long long)h->rows, (long long)h->keys);

@@ -5,30 +5,21 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RANKS_MPI = 900, RANKS_WAY };
 static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gather", "decode", "heads", NULL};
 
-static bool take_ranks(void *target, int id, const char *value, char why[256]) {
-    ranks *r = target;
-    int index = 0;
-    if (id == RANKS_MPI) return r->wanted = true;
-    if (!option_choice(value, way_names, &index, why)) return false;
-    r->way = way_names[index];
-    return true;
-}
-
 static const option_row ranks_rows_table[] = {
-    {"mpi", NULL, RANKS_MPI,
+    {"mpi", NULL,
      "under mpirun: each rank reads its rows alone, and writes its part of the one output (a build with "
-     "-Dmpi); not with weights, scores, dropout, --k-new or --splits"},
-    {"mpi-way", "NAME", RANKS_WAY,
+     "-Dmpi); not with weights, scores, dropout, --k-new or --splits",
+     AS_SWITCH(ranks, wanted)},
+    {"mpi-way", "NAME",
      "how keys reach the rows that see them: auto, ring, all_to_all or all_gather; for attend also decode: "
-     "queries on all ranks, keys shared; for layer also heads: heads shared, and the weights with them"},
+     "queries on all ranks, keys shared; for layer also heads: heads shared, and the weights with them",
+     AS_WORD(ranks, way, way_names)},
 };
 
 option_group ranks_group(ranks *r) {
-    return (option_group){"ranks", ranks_rows_table, sizeof ranks_rows_table / sizeof *ranks_rows_table,
-                          take_ranks, r};
+    return (option_group){"ranks", OPTION_ROWS(ranks_rows_table), r};
 }
 
 bool ranks_way_is(const ranks *r, const char *name) {
@@ -42,19 +33,19 @@ ranks_rows ranks_all(int64_t whole) {
 
 int ranks_find(const char *option, const char *spec, int rank, load_place *place) {
     char error[512], shape[128];
-    if (!load_find(spec, place, error, sizeof error)) return tool_wrong("--%s: %s", option, error);
+    if (!load_find(spec, place, error)) return tool_wrong("--%s: %s", option, error);
     if (rank < 0 || place->whole.rank == rank) return -1;
-    array_shape_text(&place->whole, shape, sizeof shape);
+    array_shape_text(&place->whole, shape);
     load_leave(place);
     return tool_wrong("--%s: %s has shape %s: rank %d is needed", option, spec, shape, rank);
 }
 
 int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,
                array *a) {
-    char error[512];
+    reason error;
     const int64_t starts[2] = {rows->first + rows->chunks[0].start, rows->first + rows->chunks[1].start},
                   counts[2] = {rows->chunks[0].count, rows->chunks[1].count};
-    if (!load_rows(place, axis, rows->count, starts, counts, a, error, sizeof error))
+    if (!load_rows(place, axis, rows->count, starts, counts, a, error))
         return tool_wrong("--%s: %s", option, error);
     r->read_bytes += (double)a->bytes;
     return -1;

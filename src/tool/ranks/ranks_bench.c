@@ -12,19 +12,6 @@
 #include "tool/ranks/ranks.h"
 #include "tool/cli/report.h"
 
-enum {
-    BENCH_N = 920,
-    BENCH_HEADS,
-    BENCH_KV_HEADS,
-    BENCH_D,
-    BENCH_CAUSAL,
-    BENCH_DTYPE,
-    BENCH_REPEAT,
-    BENCH_DECODE,
-    BENCH_ALL,
-    BENCH_PIECE
-};
-
 typedef struct ranks_bench {
     int64_t n, heads, kv_heads, d, repeat, piece;
     int causal, dtype;
@@ -35,30 +22,19 @@ typedef struct ranks_bench {
 
 static const char *const yes_no[] = {"no", "yes", NULL};
 
-static bool take_bench(void *target, int id, const char *value, char why[256]) {
-    ranks_bench *b = target;
-    int64_t *const numbers[] = {&b->n, &b->heads, &b->kv_heads, &b->d};
-    if (id >= BENCH_N && id <= BENCH_D)
-        return option_integer(value, 1, INT32_MAX, numbers[id - BENCH_N], why);
-    if (id == BENCH_REPEAT) return option_integer(value, 1, 1000, &b->repeat, why);
-    if (id == BENCH_PIECE) return option_integer(value, 1, INT32_MAX, &b->piece, why);
-    if (id == BENCH_CAUSAL) return option_choice(value, yes_no, &b->causal, why);
-    if (id == BENCH_DTYPE) return option_choice(value, names_types, &b->dtype, why);
-    if (id == BENCH_ALL) return b->all = true;
-    return b->decode = true;
-}
-
 static const option_row bench_rows[] = {
-    {"-n", "N", BENCH_N, "rows of the whole sequence, keys of a decode; default 8192"},
-    {"heads", "H", BENCH_HEADS, "default 8"},
-    {"kv-heads", "H", BENCH_KV_HEADS, "default as --heads"},
-    {"-d", "D", BENCH_D, "head size; default 64"},
-    {"causal", "WORD", BENCH_CAUSAL, "no or yes; default yes"},
-    {"dtype", "TYPE", BENCH_DTYPE, "f32, f16, bf16"},
-    {"repeat", "N", BENCH_REPEAT, "the median of so many; default 5"},
-    {"decode", NULL, BENCH_DECODE, "one query row over keys that are shared in pages"},
-    {"piece-rows", "N", BENCH_PIECE, "the ring's piece; default 32 MiB"},
-    {"all-ranks", NULL, BENCH_ALL, "the ranks that there are alone, and not 1, 2, 4, ... of them, too"},
+    {"-n", "N", "rows of the whole sequence, keys of a decode; default 8192",
+     AS_INTEGER(ranks_bench, n, 1, INT32_MAX)},
+    {"heads", "H", "default 8", AS_INTEGER(ranks_bench, heads, 1, INT32_MAX)},
+    {"kv-heads", "H", "default as --heads", AS_INTEGER(ranks_bench, kv_heads, 1, INT32_MAX)},
+    {"-d", "D", "head size; default 64", AS_INTEGER(ranks_bench, d, 1, INT32_MAX)},
+    {"causal", "WORD", "no or yes; default yes", AS_CHOICE(ranks_bench, causal, yes_no)},
+    {"dtype", "TYPE", "f32, f16, bf16", AS_CHOICE(ranks_bench, dtype, names_types)},
+    {"repeat", "N", "the median of so many; default 5", AS_INTEGER(ranks_bench, repeat, 1, 1000)},
+    {"decode", NULL, "one query row over keys that are shared in pages", AS_SWITCH(ranks_bench, decode)},
+    {"piece-rows", "N", "the ring's piece; default 32 MiB", AS_INTEGER(ranks_bench, piece, 1, INT32_MAX)},
+    {"all-ranks", NULL, "the ranks that there are alone, and not 1, 2, 4, ... of them, too",
+     AS_SWITCH(ranks_bench, all)},
 };
 
 typedef struct ranks_call {
@@ -243,9 +219,7 @@ int ranks_bench_run(int argc, char **argv) {
     ranks_bench b = {.n = 8192, .heads = 8, .d = 64, .repeat = 5, .causal = 1};
     session s = {0};
     const option_group groups[] = {
-        {"case", bench_rows, sizeof bench_rows / sizeof *bench_rows, take_bench, &b},
-        ranks_group(&b.ranks),
-        common_group(&b.common)};
+        {"case", OPTION_ROWS(bench_rows), &b}, ranks_group(&b.ranks), common_group(&b.common)};
     command_line line = {.command = "bench",
                          .summary = "scaling over the ranks of mpirun",
                          .example = "mpirun -n 4 clattn bench --mpi -n 16384 -d 128 --causal yes",

@@ -34,8 +34,8 @@ static int alike(const char *option, const load_place *a, const char *other, con
         good = good && (free >> axis & 1 || a->whole.shape[axis] == b->whole.shape[axis]);
     if (good) return -1;
     return tool_wrong("--%s: is %s %s beside --%s, %s %s: must fit, in one type", option,
-                      array_type_name(a->whole.type), array_shape_text(&a->whole, mine, sizeof mine), other,
-                      array_type_name(b->whole.type), array_shape_text(&b->whole, theirs, sizeof theirs));
+                      array_type_name(a->whole.type), array_shape_text(&a->whole, mine), other,
+                      array_type_name(b->whole.type), array_shape_text(&b->whole, theirs));
 }
 
 static int check_past(const ranks_keys *k, int64_t batch, bool prefix) {
@@ -116,7 +116,7 @@ static const load_place *place_of(const ranks_keys *k, int which, int64_t item, 
 
 // `count` rows of all heads, to row `at` of an item of `a`.
 static bool copy_rows(const ranks_keys *k, const load_place *from, int64_t source, int64_t row, int64_t count,
-                      array *a, int64_t item, int64_t at, char error[512]) {
+                      array *a, int64_t item, int64_t at, reason why) {
     const int axis = axis_of(k);
     const int64_t *shape = from->whole.shape, outer = k->bshd ? 1 : shape[1];
     const size_t bytes =
@@ -124,15 +124,14 @@ static bool copy_rows(const ranks_keys *k, const load_place *from, int64_t sourc
     for (int64_t h = 0; h < outer; h++) {
         const uint64_t begin = (uint64_t)((source * outer + h) * shape[axis] + row) * bytes;
         char *to = (char *)a->data + (size_t)((item * outer + h) * a->shape[axis] + at) * bytes;
-        if (!file_read_at(&from->source, from->data + begin, to, (size_t)count * bytes, error, 512))
-            return false;
+        if (!file_read_at(&from->source, from->data + begin, to, (size_t)count * bytes, why)) return false;
     }
     return true;
 }
 
 int ranks_keys_read(const ranks_keys *k, ranks *r, int which, int64_t item, int64_t items,
                     const ranks_rows *rows, const int32_t *lengths, array *a) {
-    char error[512] = "";
+    reason error = "";
     const array *whole = &k->now[which].whole;
     const size_t row_bytes = array_type_size(whole->type) * (size_t)(ranks_keys_heads(k) * whole->shape[3]);
     int64_t shape[4];

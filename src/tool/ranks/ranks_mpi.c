@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include "tool/files/file.h"
-#include "tool/files/npy.h"
-#include "tool/cli/printable.h"
+#include "tool/files/formats.h"
+#include "tool/cli/text.h"
 #include "tool/ranks/ranks.h"
 #include "tool/cli/report.h"
 
@@ -246,7 +246,7 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
     return EXIT_DONE;
 }
 
-static bool write_part(int descriptor, uint64_t head, const ranks_part *part, int axis, char error[512]) {
+static bool write_part(int descriptor, uint64_t head, const ranks_part *part, int axis, reason why) {
     const array *mine = part->mine;
     const ranks_rows *rows = part->rows;
     int64_t outer = 1;
@@ -262,31 +262,31 @@ static bool write_part(int descriptor, uint64_t head, const ranks_part *part, in
         for (int c = 0; c < rows->count && good; c++) {
             const size_t bytes = (size_t)rows->chunks[c].count * row;
             const uint64_t at = head + (uint64_t)(n * rows->file + rows->first + rows->chunks[c].start) * row;
-            good = file_shared_write(descriptor, at, from, bytes, error, 512);
+            good = file_shared_write(descriptor, at, from, bytes, why);
             from += bytes;
         }
     return good;
 }
 
 static bool write_parts(const char *name, uint64_t head, const ranks_part *parts, int64_t count, int axis,
-                        char error[512]) {
+                        reason why) {
     int descriptor = -1;
-    bool good = file_shared_open(name, &descriptor, error, 512);
+    bool good = file_shared_open(name, &descriptor, why);
     if (!good) return false;
-    for (int64_t n = 0; n < count && good; n++) good = write_part(descriptor, head, &parts[n], axis, error);
-    char last[512];
-    const bool closed = file_shared_close(descriptor, good ? error : last, 512);
+    for (int64_t n = 0; n < count && good; n++) good = write_part(descriptor, head, &parts[n], axis, why);
+    reason last;
+    const bool closed = file_shared_close(descriptor, good ? why : last);
     return good && closed;
 }
 
 int ranks_save(const ranks *r, const char *path, const array *whole, int axis, const ranks_part *parts,
                int64_t count) {
-    char error[512] = "", name[FILE_NAME_MOST] = "", head[512];
+    char error[512] = "", name[FILE_NAME_MOST] = "", head[NPY_HEAD];
     size_t bytes = 0;
     if (!path) return -1;
-    const size_t start = npy_head(whole, head, sizeof head);
+    const size_t start = npy_head(whole, head);
     bool good = start > 0 && array_measure(whole->type, whole->rank, whole->shape, &bytes);
-    if (r->rank == 0 && good) good = file_shared_begin(path, start + bytes, name, error, sizeof error);
+    if (r->rank == 0 && good) good = file_shared_begin(path, start + bytes, name, error);
     const bool begun = good && r->rank == 0;
     int status = ranks_agree(r, good ? -1 : tool_failed("%s", error));
     if (status < 0) {
@@ -294,11 +294,11 @@ int ranks_save(const ranks *r, const char *path, const array *whole, int axis, c
         MPI_Bcast(name, sizeof name, MPI_CHAR, 0, MPI_COMM_WORLD);
         good = write_parts(name, start, parts, count, axis, error);
         if (good && r->rank == 0)
-            good = file_shared_open(name, &descriptor, error, sizeof error) &&
-                   file_shared_write(descriptor, 0, head, start, error, sizeof error) &&
-                   file_shared_close(descriptor, error, sizeof error);
+            good = file_shared_open(name, &descriptor, error) &&
+                   file_shared_write(descriptor, 0, head, start, error) &&
+                   file_shared_close(descriptor, error);
         status = ranks_agree(r, good ? -1 : tool_failed("%s", error));
     }
-    if (begun && !file_shared_end(path, status < 0, error, sizeof error)) status = tool_failed("%s", error);
+    if (begun && !file_shared_end(path, status < 0, error)) status = tool_failed("%s", error);
     return ranks_agree(r, status);
 }

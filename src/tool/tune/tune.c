@@ -13,7 +13,6 @@
 #include "tool/bench/bench_call.h"
 #include "tool/files/file.h"
 #include "tool/cli/interrupt.h"
-#include "tool/files/outputs.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 #include "tool/verify/verify_case.h"
@@ -64,7 +63,8 @@ static void name_class(tune_class *class) {
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s", n, n, band);
 }
 
-static bool take_case(tune *t, const char *value, char why[256]) {
+static bool take_case(void *target, const char *value, char why[256]) {
+    tune *t = target;
     struct test_case *c = &t->classes[0].test;
     const int hard = hard_case_find(value);
     if (hard >= 0) *c = hard_case(hard);
@@ -75,18 +75,12 @@ static bool take_case(tune *t, const char *value, char why[256]) {
     return true;
 }
 
-static bool take_tune(void *target, int id, const char *value, char why[256]) {
-    tune *t = target;
-    if (id == 600) t->out = value;
-    if (id == 601) t->quick = true;
-    if (id == 603) t->projection = true;
-    if (id == 604) {
-        static const char *const words[] = {"on", "off", NULL};
-        int word = 0;
-        if (!option_choice(value, words, &word, why)) return false;
-        t->keep = word ? TUNE_KEEP_OFF : TUNE_KEEP_ON;
-    }
-    return id != 602 || take_case(t, value, why);
+static bool take_keep(void *target, const char *value, char why[256]) {
+    static const char *const words[] = {"on", "off", NULL};
+    int word = 0;
+    if (!option_choice(value, words, &word, why)) return false;
+    ((tune *)target)->keep = word ? TUNE_KEEP_OFF : TUNE_KEEP_ON;
+    return true;
 }
 
 static bool make_classes(tune *t, char why[256]) {
@@ -343,8 +337,7 @@ static int run_tune(tune *t) {
     if (!t->row_count && interrupt_asked()) return tool_failed("interrupted before the first row");
     if (!t->row_count) return tool_failed("no candidate ran and was right: there is no row");
     if (!t->common.json) fputs(t->text, stdout);
-    if (t->out && !file_write_whole(t->out, t->text, t->used, error, sizeof error))
-        return tool_failed("%s", error);
+    if (t->out && !file_write_whole(t->out, t->text, t->used, error)) return tool_failed("%s", error);
     const bool general = !t->named && !t->projection;
     const bool keeps = t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general);
     if (keeps) status = tune_keep(t);
@@ -358,20 +351,24 @@ static int run_tune(tune *t) {
 int tool_tune(int argc, char **argv) {
     static tune t; // large; a run keeps nothing of the last one
     static const option_row rows[] = {
-        {"out", "FILE", 600,
+        {"out", "FILE",
          "write the rows here, too: a text for clattn_context_params.tuned_rows, where clattn.h tells how a "
-         "row is written; the row \"flash_tiles :\" has that kernel run on any device, in tests, say"},
-        {"quick", NULL, 601, "a third of the candidates"},
-        {"case", "NAME", 602, "time them on this case alone, as tests, verify and bench name it"},
-        {"keep", "on|off", 604,
+         "row is written; the row "
+         "\"flash_tiles :\" has that kernel run on any device, in tests, say",
+         AS_OUTPUT(tune, out)},
+        {"quick", NULL, "a third of the candidates", AS_SWITCH(tune, quick)},
+        {"case", "NAME", "time them on this case alone, as tests, verify and bench name it",
+         AS_CALL(take_case)},
+        {"keep", "on|off",
          "keep rows that are faster than what is shipped for sure in the cache folder, where clattn finds "
          "them for this device; "
-         "default on, but off with --case and --projection"},
-        {"projection", NULL, 603,
+         "default on, but off with --case and --projection",
+         AS_CALL(take_keep)},
+        {"projection", NULL,
          "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "
-         "--out rows.txt"}};
-    const option_group groups[] = {{"tune", rows, sizeof rows / sizeof rows[0], take_tune, &t},
-                                   common_group(&t.common)};
+         "--out rows.txt",
+         AS_SWITCH(tune, projection)}};
+    const option_group groups[] = {{"tune", OPTION_ROWS(rows), &t}, common_group(&t.common)};
     command_line line = {.command = "tune",
                          .summary = "find the fastest legal variants of this device, as rows for the planner",
                          .example = "clattn tune --device cpu --out rows.txt",
@@ -380,12 +377,11 @@ int tool_tune(int argc, char **argv) {
     char why[256];
     memset(&t, 0, sizeof t);
     int status = options_parse(&line, argc, argv);
-    const output_file output = {"out", t.out};
     if (status < 0 && t.common.tuned)
         return tool_wrong("--tuned: has no effect: rows are compared with what is shipped");
     if (status < 0 && t.projection && t.named && t.classes[0].test.op != CASE_LINEAR)
         return tool_wrong("--projection: the case is none: a linear case is needed");
-    if (status < 0) status = outputs_check(&line, &output, 1);
+    if (status < 0) status = options_check_outputs(&line);
     if (status >= 0) return status;
     t.common.tuned = "off";
     t.rows = json_array();

@@ -61,7 +61,7 @@ int tune_keep(const tune *t) {
     }
     tuned_head(&t->device, head);
     const file_part parts[] = {{head, strlen(head)}, {"\n", 1}, {t->kept, t->kept_used}};
-    if (!file_write_parts(path, parts, 3, error, sizeof error)) return tool_failed("%s", error);
+    if (!file_write_parts(path, parts, 3, error)) return tool_failed("%s", error);
     if (!t->common.quiet)
         tool_note("%d rows are kept in %s, and used from now on; --tuned off does without", t->kept_count,
                   path);

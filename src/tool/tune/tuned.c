@@ -1,5 +1,5 @@
 // tuned.c: see tuned.h.
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/tune/tuned.h"
 
 #include <ctype.h>
@@ -41,7 +41,7 @@ int tuned_rows(const common_options *o, const char *folder, cl_device_id device,
     *given = o->tuned && strcmp(o->tuned, "off");
     if (o->tuned && !*given) return -1;
     if (*given) {
-        if (!file_read_whole(o->tuned, &text, &bytes, why, sizeof why)) return tool_wrong("--tuned %s", why);
+        if (!file_read_whole(o->tuned, &text, &bytes, why)) return tool_wrong("--tuned %s", why);
         if (strlen((char *)text) != bytes)
             return free(text), tool_wrong("--tuned %s: holds a NUL: it is no text", o->tuned);
         *rows = (char *)text;
@@ -50,7 +50,7 @@ int tuned_rows(const common_options *o, const char *folder, cl_device_id device,
     if (!folder || clattn_device_describe(device, &of) != CLATTN_OK ||
         !tuned_path(folder, &of, path, sizeof path))
         return -1;
-    if (!file_read_whole(path, &text, &bytes, why, sizeof why)) return -1;
+    if (!file_read_whole(path, &text, &bytes, why)) return -1;
     if (is_for((char *)text, &of) && strlen((char *)text) == bytes) {
         *rows = (char *)text;
         return -1;

@@ -7,7 +7,7 @@
 #include "evidence/sets/hard_cases.h"
 #include "evidence/words/words.h"
 #include "evidence/sets/pairs.h"
-#include "tool/cli/printable.h"
+#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 #include "tool/verify/verify_case.h"
@@ -50,7 +50,6 @@ static const struct {
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
-enum { VERIFY_ONLY = 500, VERIFY_CASE, VERIFY_FAMILY, VERIFY_PAIRS, VERIFY_SHARE };
 #define PAIRS_SEED 1
 
 typedef struct verify {
@@ -69,7 +68,8 @@ typedef struct verify {
 } verify;
 
 // K/N, K from 0 and below N.
-static bool take_share(verify *v, const char *value, char why[256]) {
+static bool take_share(void *target, const char *value, char why[256]) {
+    verify *v = target;
     if (number_whole_at(&value, &v->share) && *value++ == '/' && number_whole_at(&value, &v->shares) &&
         *value == '\0' && v->share >= 0 && v->share < v->shares)
         return true;
@@ -77,19 +77,9 @@ static bool take_share(verify *v, const char *value, char why[256]) {
     return false;
 }
 
-static bool take_verify(void *target, int id, const char *value, char why[256]) {
+static bool take_case(void *target, const char *value, char why[256]) {
     verify *v = target;
-    if (id == VERIFY_PAIRS) return v->pairs = true;
-    if (id == VERIFY_SHARE) return take_share(v, value, why);
     const int hard = hard_case_find(value);
-    if (id == VERIFY_ONLY) {
-        v->only = value;
-        return true;
-    }
-    if (id == VERIFY_FAMILY) {
-        v->family = value;
-        return true;
-    }
     v->named = value;
     if (hard >= 0) v->test = hard_case(hard);
     return hard >= 0 || case_parse(value, &v->test, why);
@@ -286,24 +276,28 @@ static int refuse_together(const verify *v) {
 
 // What the command line may say of it.
 static const option_row rows[] = {
-    {"only", "VARIANT[/CASE]", VERIFY_ONLY, "run this alone, in place of all variants and hard cases"},
-    {"family", "NAME", VERIFY_FAMILY,
-     "the cases alone that this kernel family takes, in every variant that has it"},
-    {"pairs", NULL, VERIFY_PAIRS,
-     "in place of the hard cases about 500 for each variant, in which every two values of every two "
-     "options meet; "
-     "with --only some minutes, else hours"},
-    {"share", "K/N", VERIFY_SHARE,
-     "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces"},
-    {"case", "NAME", VERIFY_CASE,
-     "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and "
-     "tune name it: "
-     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)"}};
+    {"only", "VARIANT[/CASE]", "run this alone, in place of all variants and hard cases",
+     AS_TEXT(verify, only)},
+    {"family", "NAME", "the cases alone that this kernel family takes, in every variant that has it",
+     AS_TEXT(verify, family)},
+    {"pairs", NULL,
+     "in place of the hard cases about 500 for each variant, in which every two values of every two options "
+     "meet; "
+     "with --only some minutes, else hours",
+     AS_SWITCH(verify, pairs)},
+    {"share", "K/N",
+     "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces",
+     AS_CALL(take_share)},
+    {"case", "NAME",
+     "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and tune "
+     "name it: "
+     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)",
+     AS_CALL(take_case)}};
 
 int tool_verify(int argc, char **argv) {
     verify v = {0};
     const option_group groups[] = {
-        {"verify", rows, 5, take_verify, &v}, several_group(&v.several), common_group(&v.common)};
+        {"verify", OPTION_ROWS(rows), &v}, several_group(&v.several), common_group(&v.common)};
     command_line line = {.command = "verify",
                          .summary = "is this device right? every kernel variant on hard cases",
                          .example = "clattn verify --device cpu",
