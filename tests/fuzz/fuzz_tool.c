@@ -7,7 +7,7 @@
 #include <unistd.h>
 
 #include "tool/files/file.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 extern volatile unsigned fuzz_written; /* so that no compiler leaves the sum out */
 int clattn_main(int argc,

@@ -36,7 +36,7 @@ DECLARES = 3  # the .c files whose functions one header of src, tests or bench d
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {
     "opened": 72,
-    "declares": 18,
+    "declares": 6,
     "circles": 41,
     "columns of scripts": 358,
 }

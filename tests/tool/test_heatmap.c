@@ -18,6 +18,8 @@
 #include "tool/heatmap/label.h"
 #include "tool/files/formats.h"
 
+int tool_heatmap(int argc, char **argv);
+
 static reason error;
 static char output[65536], complaint[4096]; /* of the last run */
 

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tool/bench/bench_against.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 

@@ -7,7 +7,7 @@
 #include "evidence/words/words.h"
 #include "tool/attend/attend.h"
 #include "tool/cli/report.h"
-#include "tool/cli/watch.h"
+#include "tool/cli/progress.h"
 
 static const char *const layout_names[] = {"bhsd", "bshd", NULL};
 static const char *const kv_type_names[] = {"f32", "f16", "bf16", "q8", "q4", NULL};
@@ -154,7 +154,7 @@ static int run_attend(attend *a, session *s, tensors *t) {
     clattn_status done = clattn_attention_plan(s->context, p, &plan);
     if (done == CLATTN_OK) done = clattn_attention_prepare(s->context, p);
     const uint64_t ready = measure_clock_ns();
-    a->params.progress = watch_begin(&seen, s, report_flops(p));
+    a->params.progress = watch_begin(&seen, s->options.quiet, report_flops(p));
     if (done == CLATTN_OK) done = clattn_attention_enqueue(s->context, s->queue, p, 0, NULL, NULL);
     watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);
@@ -176,7 +176,7 @@ static int run_several(attend *a, several *all, tensors *t) {
     if (status < 0) status = attend_outputs(a, t);
     if (status < 0) status = expect_fits(&a->expect, &a->out_array, a->bshd ? 1 : 2);
     if (status >= 0) return status;
-    a->params.progress = watch_begin(&seen, s, report_flops(&a->params));
+    a->params.progress = watch_begin(&seen, s->options.quiet, report_flops(&a->params));
     const uint64_t start = measure_clock_ns();
     const clattn_status done = several_run(all, &a->params);
     const uint64_t end = measure_clock_ns();

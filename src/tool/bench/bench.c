@@ -8,7 +8,7 @@
 #include "tool/bench/bench_against.h"
 #include "tool/bench/bench_group.h"
 #include "tool/files/file.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 #include "tool/ranks/ranks.h"
 
 // By its ending; JSON without one. -1: an ending that none of the formats has.

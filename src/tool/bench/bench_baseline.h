@@ -4,7 +4,7 @@
 #ifndef CLATTN_TOOL_BENCH_BENCH_BASELINE_H
 #define CLATTN_TOOL_BENCH_BENCH_BASELINE_H
 #include "evidence/case/case.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 typedef struct composition composition;
 

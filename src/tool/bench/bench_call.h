@@ -4,7 +4,7 @@
 #define CLATTN_TOOL_BENCH_BENCH_CALL_H
 #include "evidence/case/case_check.h"
 #include "tool/bench/bench_cases.h"
-#include "tool/cli/place.h"
+#include "tool/cli/session.h"
 
 typedef enum bench_status { BENCH_OK = 0, BENCH_FAIL, BENCH_UNSUPPORTED } bench_status;
 
@@ -36,7 +36,8 @@ void bench_call_destroy(bench_call *call);
 
 // Make the workspace and compile.
 bench_status bench_call_prepare(bench_call *call, char why[256]);
-// From here on a run that takes longer is given up; 0: as long as it takes. What has no slices is not given up: projections alone, CLBlast.
+// From here on a run that takes longer is given up; 0: as long as it takes. What has no slices is not given up: projections alone,
+// CLBlast.
 void bench_call_watch(bench_call *call, double most_ms);
 // Enqueue once: a measure_call, whose user is the bench_call.
 bool bench_call_enqueue(void *call, cl_event *event);

@@ -7,7 +7,7 @@
 #include "evidence/case/case_group.h"
 #include "evidence/limits/model.h"
 #include "tool/bench/bench_against.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 
 #define LEARNS 3 // calls in which a group finds its rates
 #define TRIES 3  // of each device alone, to find the fastest

@@ -6,7 +6,7 @@
 #include "evidence/limits/model.h"
 #include "tool/bench/bench.h"
 #include "tool/bench/bench_against.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 
 // What is expected of the parts, for the time that is left; only the proportions count.
 #define LIMITS_MS 2000.0

@@ -1,5 +1,5 @@
-// ragged_options.h: --cu-seqlens and --cu-seqlens-kv of clattn attend and layer: sequences of different lengths in files that have them one
-// behind the other.
+// ragged_options.h: --cu-seqlens and --cu-seqlens-kv of clattn attend and layer: sequences of different lengths in files that have them
+// one behind the other.
 #ifndef CLATTN_TOOL_CALL_OPTIONS_RAGGED_OPTIONS_H
 #define CLATTN_TOOL_CALL_OPTIONS_RAGGED_OPTIONS_H
 #include "tool/call_options/tensors.h"

@@ -10,8 +10,8 @@
 #include "evidence/words/words.h"
 #include "tool/files/formats.h"
 
-// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes: heads hold floats, batch
-// items integers.
+// Options that are a file of one number a head, or a batch item, and the pointer of clattn_score that it becomes: heads hold floats,
+// batch items integers.
 typedef enum score_axis { AXIS_HEADS, AXIS_BATCH } score_axis;
 static const struct score_file {
     const char *option, *help;

@@ -1,7 +1,7 @@
 // tensors.h: host arrays on the device, for attend and layer: upload, outputs, and reading results back.
 #ifndef CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
 #define CLATTN_TOOL_CALL_OPTIONS_TENSORS_H
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 #define TENSORS_MAX 32
 

@@ -5,7 +5,7 @@
 
 typedef struct tool_command {
     const char *name;
-    int (*run)(int argc, char **argv); // argv[0] is the command's own name
+    int (*run)(int argc, char **argv);
     const char *summary;
 } tool_command;
 

@@ -1,6 +1,6 @@
-// errors.c: error lines: "clattn COMMAND: ..." on stderr as they come; with --json one object there when the command ends, so that
-// who reads JSON never meets a line that is none.
-#include <jansson.h>
+// errors.c: what a command says as a whole: its answer as JSON, and error lines: "clattn COMMAND: ..." on stderr as they come; with
+// --json one object there when the command ends, so that who reads JSON never meets a line that is none.
+#include <math.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -113,4 +113,24 @@ int tool_errors_end(int status) {
     json_decref(all.notes);
     memset(&all, 0, sizeof all);
     return status;
+}
+
+json_t *report_text(const char *text) {
+    char plain[4096];
+    json_t *json = json_string(text);
+    if (json) return json;
+    snprintf(plain, sizeof plain, "%s", text);
+    return json_string(printable(plain));
+}
+
+int report_json(json_t *object) {
+    const int bad = !object || json_dumpf(object, stdout,
+                                          JSON_INDENT(1) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII) != 0;
+    json_decref(object);
+    printf("\n");
+    return bad ? EXIT_FAILED : EXIT_DONE;
+}
+
+json_t *report_real(double x) {
+    return isfinite(x) ? json_real(x) : json_null();
 }

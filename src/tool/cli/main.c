@@ -1,8 +1,14 @@
 // main.c: finds the sub-command. What each does is in its own file.
+#define _GNU_SOURCE // sched_getaffinity
 #include <errno.h>
 #include <locale.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#ifdef __linux__
+#include <sched.h>
+#include <unistd.h>
+#endif
 
 #include "tool/cli/commands.h"
 #include "tool/files/file.h"
@@ -72,9 +78,32 @@ static int run(int argc, char **argv) {
     return tool_wrong("%s: %s: is one argument too many; see clattn --help", argv[1], argv[argc - 1]);
 }
 
+#ifdef __linux__
+// Workers of PoCL keep to a core each, where the environment says so before OpenCL is first used. Left to the system, two of them often
+// share one for a whole call, which then takes twice as long. The library sets no environment: this is the program's. Worker i goes to
+// CPU i, and PoCL 3.1 ends the process where the system refuses that: so only a process that may use every CPU asks for it, and none that
+// was told another number of workers.
+static bool owns_every_cpu(void) {
+    const long count = sysconf(_SC_NPROCESSORS_CONF);
+    cpu_set_t allowed;
+    CPU_ZERO(&allowed);
+    if (count < 1 || count > CPU_SETSIZE || sched_getaffinity(0, sizeof allowed, &allowed) != 0) return false;
+    for (int i = 0; i < (int)count; i++)
+        if (!CPU_ISSET(i, &allowed)) return false;
+    return true;
+}
+
+static void pin_workers(void) {
+    const bool told = getenv("POCL_MAX_PTHREAD_COUNT") || getenv("POCL_PTHREAD_MIN_THREADS");
+    if (!told && owns_every_cpu()) setenv("POCL_AFFINITY", "1", 0); // what the user says stays
+}
+#else
+static void pin_workers(void) {}
+#endif
+
 int main(int argc, char **argv) {
     file_begin();
-    tool_pin_workers();
+    pin_workers();
     setlocale(LC_CTYPE, ""); // numbers stay in the C locale: files and JSON depend on it
     tool_errors_begin(argc, argv);
     return tool_errors_end(finish_output(run(argc, argv)));

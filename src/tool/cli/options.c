@@ -1,5 +1,5 @@
-// options.c: tables of options: getopt_long's are made of them, values stored by them, and files that they name compared. The help is made
-// of the same tables (options_text.c), so that neither can drift.
+// options.c: tables of options: getopt_long's are made of them, values stored by them, and files that they name compared. The help is
+// made of the same tables (options_text.c), so that neither can drift.
 #include <float.h>
 #include <getopt.h>
 #include <stdio.h>

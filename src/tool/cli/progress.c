@@ -2,6 +2,7 @@
 #include "tool/cli/progress.h"
 
 #include <math.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -72,4 +73,82 @@ void progress_wipe(progress *p) {
     fputs("\r\033[K", stderr);
     fflush(stderr);
     p->on_screen = false;
+}
+
+static volatile sig_atomic_t asked;
+
+static void note_interrupt(int signal_number) {
+    (void)signal_number;
+    asked = 1;
+}
+
+#ifdef _WIN32
+void interrupt_catch(void) {
+    asked = 0;
+    (void)signal(SIGINT, note_interrupt); // which Windows takes back as it comes
+}
+#else
+// A signal that the parent has switched off, as nohup and shells' background jobs do, stays so.
+void interrupt_catch(void) {
+    struct sigaction now, own = {.sa_handler = note_interrupt, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    asked = 0;
+    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(SIGINT, &own, NULL);
+}
+#endif
+
+bool interrupt_asked(void) {
+    return asked != 0;
+}
+
+static volatile sig_atomic_t interrupted;
+#ifdef _WIN32
+static void (*before)(int);
+#else
+static struct sigaction before;
+#endif
+
+static void on_interrupt(int signal) {
+    (void)signal;
+    interrupted = 1;
+}
+
+#ifdef _WIN32
+static void catch_once(void) {
+    before = signal(SIGINT, on_interrupt); // which Windows takes back as it comes
+}
+static void let_go(void) {
+    (void)signal(SIGINT, before);
+}
+#else
+static void catch_once(void) {
+    struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
+    sigemptyset(&once.sa_mask);
+    sigaction(SIGINT, &once, &before);
+}
+static void let_go(void) {
+    sigaction(SIGINT, &before, NULL);
+}
+#endif
+
+static bool show(void *user, double done) {
+    watch *w = user;
+    progress_at(&w->line, done, NULL);
+    return !interrupted;
+}
+
+const clattn_progress *watch_begin(watch *w, bool quiet, double flops) {
+    *w = (watch){.progress = {show, w}};
+    progress_begin(&w->line, quiet, 1.0, 0.0);
+    if (quiet || flops < WATCH_LEAST_FLOPS || !isatty(STDERR_FILENO)) return NULL;
+    interrupted = 0;
+    catch_once();
+    w->watching = true;
+    return &w->progress;
+}
+
+void watch_end(watch *w) {
+    if (!w->watching) return;
+    let_go();
+    progress_wipe(&w->line);
+    w->watching = false;
 }

@@ -2,8 +2,7 @@
 // somebody who watches it on a terminal. Used by every command that can be long.
 #ifndef CLATTN_TOOL_CLI_PROGRESS_H
 #define CLATTN_TOOL_CLI_PROGRESS_H
-#include <stdbool.h>
-#include <stdint.h>
+#include <clattn/clattn.h>
 
 typedef struct progress {
     double all, done; // work, in any unit: parts of one size, operations, milliseconds
@@ -23,4 +22,22 @@ void progress_wipe(progress *p);
 
 // "42 %, 3 min 05 s left" of a share of the work that took so many seconds; returns text. No time where too little is done to tell.
 const char *progress_text(double share, double seconds, char text[48]);
+
+// Ctrl-C on work of many parts: the first ends it after the part at hand, so that what is there is kept; the second ends the program at
+// once.
+void interrupt_catch(void);
+bool interrupt_asked(void);
+
+// Somebody who watches a long call on a terminal: a line on stderr says how far it is and what time is left, and an interrupt cancels it
+// between two slices, so that nothing of it runs on when the program ends; a second one ends the program at once. A call that has one
+// waits between its launches, so that a short call has none: its time is reported.
+#define WATCH_LEAST_FLOPS 2e10
+typedef struct watch {
+    clattn_progress progress;
+    struct progress line;
+    bool watching;
+} watch;
+// The progress of a call of so many operations; NULL where nobody watches: stderr is no terminal, or --quiet.
+const clattn_progress *watch_begin(watch *w, bool quiet, double flops);
+void watch_end(watch *w);
 #endif

@@ -28,8 +28,7 @@ int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t
                               (double)build_ns / 1e6, "workspace_bytes", (json_int_t)plan->workspace_bytes,
                               "why", plan->why, "out", report_text(out_file));
         // JSON has no number for an error that is not finite.
-        if (j && e->file)
-            json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
+        if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
         return report_json(j);
     }
     printable_printf(stdout, "%s  kernel %s", s->capabilities->name, plan->kernel_name);

@@ -1,15 +1,8 @@
 // report.h: what a run prints on stdout: one line for a person, or one JSON object.
 #ifndef CLATTN_TOOL_CLI_REPORT_H
 #define CLATTN_TOOL_CLI_REPORT_H
-#include <jansson.h>
-
 #include "tool/attend/expect.h"
-#include "tool/cli/tool.h"
-
-// Print and release an object. EXIT_FAILED when stdout cannot be written.
-int report_json(json_t *object);
-// A text that may be no UTF-8, such as a path, for which JSON has no place.
-json_t *report_text(const char *text);
+#include "tool/cli/session.h"
 
 // Floating-point operations of attention: 2 (D + Dv) for each pair of row and key that positions and lengths
 // show.

@@ -9,7 +9,7 @@
 #include "evidence/device/opencl.h"
 #include "tool/files/file.h"
 #include "tool/cli/text.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 #include "tool/tune/tuned.h"
 
 static void keep_message(void *user, clattn_log_level level, const char *message) {
@@ -222,4 +222,12 @@ int session_read(session *s, cl_mem buffer, void *data, size_t bytes) {
 int session_finish(session *s) {
     const cl_int code = clFinish(s->queue);
     return code == CL_SUCCESS ? -1 : tool_failed("the device failed: OpenCL error %d", (int)code);
+}
+
+struct place session_place(const session *s) {
+    return (struct place){.context = s->context,
+                          .opencl = clattn_context_opencl(s->context),
+                          .device = s->device.device,
+                          .queue = s->queue,
+                          .guard = PLACE_GUARD};
 }

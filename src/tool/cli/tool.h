@@ -1,4 +1,4 @@
-// tool.h: what the sub-commands share: exit statuses, error lines, option tables, the device session.
+// tool.h: what the sub-commands share: exit statuses, error lines, reports as JSON, tables of options.
 // The program is a thin user of the public header: nothing here reaches into the library.
 #ifndef CLATTN_TOOL_CLI_TOOL_H
 #define CLATTN_TOOL_CLI_TOOL_H
@@ -29,6 +29,13 @@ int tool_errors_end(int status);
 // tells it, or not.
 void tool_errors_hold(void);
 void tool_errors_release(bool mine);
+
+// Print and release an object. EXIT_FAILED when stdout cannot be written.
+int report_json(json_t *object);
+// A text that may be no UTF-8, such as a path, for which JSON has no place.
+json_t *report_text(const char *text);
+// JSON has no number for one that is not finite.
+json_t *report_real(double x);
 
 // Items of a list: `512,1k..16k*2` of numbers, `f32,bf16` of names.
 #define OPTION_LIST_MOST 64
@@ -62,8 +69,8 @@ typedef struct option_row {
     size_t field;
     const char *const *names; // ending with NULL
     int64_t least, most;
-    bool (*take)(void *target, const char *value,
-                 char why[256]); // says in why[256] what would be accepted; of OUTPUT, too
+    // OUTPUT, too, may have one: whether the name is accepted. It says in why[256] what would be.
+    bool (*take)(void *target, const char *value, char why[256]);
 } option_row;
 #define OPTION_FIELD(kind, type, field) kind, offsetof(type, field), NULL, 0, 0, NULL
 #define AS_TEXT(type, field) OPTION_FIELD(OPTION_TEXT, type, field)
@@ -101,8 +108,8 @@ typedef struct command_line {
     int positional_max;         // arguments that are no options
     const char *positional[16]; // filled by options_parse
     int positional_count;
-    // Filled by options_parse: of each group the first option that was given, its name without dashes; of each option, in the tables' order,
-    // its value, "" of a switch, NULL: not given.
+    // Filled by options_parse: of each group the first option that was given, its name without dashes; of each option, in the tables'
+    // order, its value, "" of a switch, NULL: not given.
     const char *given[16], *values[OPTIONS_MOST];
 } command_line;
 
@@ -116,9 +123,9 @@ const char *option_dashes(const option_row *row); // "--", or "" of a name that 
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).
 int options_parse(command_line *line, int argc, char **argv);
-// The files that will be written, asked after before any work. Returns -1, else EXIT_WRONG with a line: one cannot be written, two options
-// name one file, or it is an input: a file of the line's options or arguments, by whatever path or link, or weights or configuration in a
-// folder of them.
+// The files that will be written, asked after before any work. Returns -1, else EXIT_WRONG with a line: one cannot be written, two
+// options name one file, or it is an input: a file of the line's options or arguments, by whatever path or link, or weights or
+// configuration in a folder of them.
 int options_check_outputs(const command_line *line);
 
 // options_text.c: a command's table as text: its help, its manual page, and its part of what a shell completes. All are made from the
@@ -159,55 +166,4 @@ typedef struct common_options {
     bool mods_unchecked; // of score_options.h
 } common_options;
 option_group common_group(common_options *o);
-
-// A device ready for use.
-typedef struct session {
-    common_options options;
-    clattn_device device;
-    clattn_context *context;
-    const clattn_capabilities *capabilities;
-    cl_command_queue queue;
-    char message[1024];  // of the last failed call
-    bool measures_again; // what is kept of rates is not read
-} session;
-
-// The log that keeps the last error line of a session and prints build logs with --verbose.
-clattn_log session_log(session *s);
-// All devices; the caller frees. EXIT_FAILED (with a line) where there is none.
-int session_devices(session *s, clattn_device **devices, size_t *count);
-int session_open(session *s, const common_options *o);
-// The same with tuned rows of one's own; and on a given device. Rows NULL: those of --tuned, else those that clattn tune has
-// kept for the device.
-int session_open_rows(session *s, const common_options *o, const char *rows);
-int session_open_device(session *s, const clattn_device *device, const char *rows);
-void session_close(session *s);
-// Print the line of a failed clattn call and return the exit status for it: a wrong request is 2, the rest 1.
-int session_status(session *s, clattn_status status);
-// A buffer of these bytes; NULL data leaves it unset. *buffer stays NULL for 0 bytes.
-int session_buffer(session *s, const void *data, size_t bytes, cl_mem *buffer);
-int session_read(session *s, cl_mem buffer, void *data, size_t bytes);
-int session_finish(session *s);
-
-// The folder of compiled kernels: --cache-dir, else the user's cache folder; NULL: off.
-const char *tool_cache_dir(const common_options *o, char *text, size_t size);
-
-// Before OpenCL is first used.
-void tool_pin_workers(void);
-void linker_look(void);
-// Whether a kernel on this device would end the process, for want of a linker.
-bool linker_is_missing(const clattn_capabilities *device);
-
-// Sub-commands: argv[0] is the command's own name.
-
-int tool_devices(int argc, char **argv);
-int tool_attend(int argc, char **argv);
-int tool_layer(int argc, char **argv);
-int tool_heatmap(int argc, char **argv);
-int tool_verify(int argc, char **argv);
-int tool_bench(int argc, char **argv);
-int tool_tune(int argc, char **argv);
-int tool_compare(int argc, char **argv);
-int tool_report(int argc, char **argv);
-int tool_completion(int argc, char **argv);
-int tool_manual(int argc, char **argv);
 #endif

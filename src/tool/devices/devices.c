@@ -10,7 +10,7 @@
 #include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 #define FAMILIES 32
 

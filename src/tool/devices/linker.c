@@ -13,7 +13,7 @@
 #endif
 
 #include "evidence/device/opencl.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 #ifdef _WIN32
 void linker_look(void) {}

@@ -110,8 +110,7 @@ static int report_in_json(const several *all, double gflops, uint64_t time_ns, c
                           r->merged, "why", r->why, "time_ns", (json_int_t)time_ns, "gflops", gflops, "out",
                           report_text(out_file));
     // JSON has no number for an error that is not finite.
-    if (j && e->file)
-        json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
+    if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
     return report_json(j);
 }
 

@@ -8,7 +8,7 @@
 #include "tool/layer/layer_run.h"
 #include "tool/cli/report.h"
 #include "tool/call_options/rope_options.h"
-#include "tool/cli/watch.h"
+#include "tool/cli/progress.h"
 
 static bool take_norm(void *target, const char *value, char why[256]) {
     layer_run *r = target;
@@ -170,7 +170,7 @@ static int run_layer(layer_run *r, session *s, tensors *t) {
     clattn_status done = clattn_layer_plan(s->context, &r->params, &plan);
     if (done == CLATTN_OK) done = clattn_layer_prepare(s->context, &r->params);
     const uint64_t ready = measure_clock_ns();
-    r->params.progress = watch_begin(&seen, s, layer_flops(&r->params));
+    r->params.progress = watch_begin(&seen, s->options.quiet, layer_flops(&r->params));
     if (done == CLATTN_OK) done = clattn_layer_enqueue(s->context, s->queue, &r->params, 0, NULL, NULL);
     watch_end(&seen);
     if (done != CLATTN_OK) return session_status(s, done);

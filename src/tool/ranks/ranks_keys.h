@@ -1,5 +1,5 @@
-// ranks_keys.h: keys and values of attend --mpi, of which a rank reads its rows: from --k and --v, with rows of --past-k before them or in
-// pages by --block-table. Rows that no length counts are not read.
+// ranks_keys.h: keys and values of attend --mpi, of which a rank reads its rows: from --k and --v, with rows of --past-k before them or
+// in pages by --block-table. Rows that no length counts are not read.
 #ifndef CLATTN_TOOL_RANKS_RANKS_KEYS_H
 #define CLATTN_TOOL_RANKS_RANKS_KEYS_H
 #include "tool/call_options/kv_options.h"

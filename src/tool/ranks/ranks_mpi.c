@@ -231,8 +231,7 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
                       "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
                       "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
                       "read_bytes", (json_int_t)all[1], "out", report_text(out));
-        if (j && e->file)
-            json_object_set_new(j, "max_error", isfinite(e->error) ? json_real(e->error) : json_null());
+        if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
         return report_json(j);
     }
     printable_printf(

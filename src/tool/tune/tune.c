@@ -12,7 +12,7 @@
 #include "evidence/device/measure.h"
 #include "tool/bench/bench_call.h"
 #include "tool/files/file.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 #include "tool/verify/verify_case.h"

@@ -5,7 +5,7 @@
 
 #include "evidence/case/case.h"
 #include "tool/cli/progress.h"
-#include "tool/cli/tool.h"
+#include "tool/cli/session.h"
 
 #define TUNE_CLASSES 3
 

@@ -6,7 +6,7 @@
 
 #include "tool/bench/bench_against.h"
 #include "tool/files/file.h"
-#include "tool/cli/interrupt.h"
+#include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 

@@ -6,7 +6,7 @@
 
 #include "evidence/case/case_check.h"
 #include "evidence/case/case_group.h"
-#include "tool/cli/place.h"
+#include "tool/cli/session.h"
 #include "evidence/device/opencl.h"
 
 enum { MOST_FAMILIES = 64 };
