@@ -1,6 +1,6 @@
 // test_block_mask.c: block masks: what the device writes, that kernels pass over what is empty and are right with the rest, and
 // what is refused. Leaves out the masks and expressions they are made of (test_masks.c, test_mods.c).
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "support/harness.h"
 
 #include <math.h>
@@ -10,50 +10,6 @@ static struct test_case base(const char *name) {
     return (struct test_case){
         .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 150, .n_kv = 333, .head_dim = 32};
 }
-
-START_TEST(with_block_masks) {
-    struct test_case test = base("block mask");
-    test.seed = (uint64_t)_i;
-    test.mods = test.blocks = true;
-    test.score.window = true, test.score.window_left = 100, test.score.window_right = 60;
-    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    if (_i == 1) test.mask.rank = 2, test.mods = false;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Of keys behind a past and in pages, whose sizes the masks take, too.
-START_TEST(of_other_places) {
-    struct test_case test = base("block mask of a past");
-    test.mask.rank = 3, test.blocks = true;
-    if (_i == 0)
-        test.has_past = true, test.past = 200;
-    else
-        test.page_size = 9, test.ragged = CASE_RAGGED_CACHE;
-    case_assert(&test);
-}
-END_TEST
-
-// Few rows: heads that share keys and whose blocks differ or not, splits of the keys to which visible blocks are dealt, some of
-// them none; a NaN in every key that is hidden.
-START_TEST(decode_with_block_masks) {
-    struct test_case test = base("block mask, few rows");
-    test.seed = (uint64_t)_i; // of even ones all heads have one block mask
-    test.n_q = _i < 2 ? 1 : 5, test.n_kv = 700, test.blocks = true;
-    test.splits = _i == 1 ? 3 : _i == 3 ? 16 : 0;
-    test.kernel = CLATTN_KERNEL_DECODE;
-    test.contents = CASE_HIDDEN_NAN;
-    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    if (_i % 2 == 0) {
-        test.mods = test.score.window = true;
-        test.score.window_left = 100, test.score.window_right = -1;
-    } else {
-        test.mask.rank = 3;
-        test.score.softcap = 2.5f;
-    }
-    case_assert(&test);
-}
-END_TEST
 
 // The same blocks beside a text that hides nothing: what they call empty is passed over.
 static void assert_passes_over(struct case_arrays *a, const clattn_tensor *blocks, clattn_kernel kernel,
@@ -187,12 +143,9 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("block mask");
-    TCase *all =
-        harness_add(suite, "block masks",
-                    (const TTest *const[]){block_masks_themselves, decode_passes_over,
-                                           decode_of_heads_that_differ, block_masks_are_refused, NULL});
-    tcase_add_loop_test(all, with_block_masks, 0, 2);
-    tcase_add_loop_test(all, of_other_places, 0, 2);
-    tcase_add_loop_test(all, decode_with_block_masks, 0, 4);
+    harness_add(suite, "block masks",
+                (const TTest *const[]){block_masks_themselves, decode_passes_over,
+                                       decode_of_heads_that_differ, block_masks_are_refused, NULL});
+    case_list_add(suite, "block_mask", "cases");
     return harness_run(suite);
 }

@@ -1,7 +1,7 @@
 // test_dropout.c: dropout: the mask that the device writes, and the one that every kernel uses, bit for bit those of the host
 // (evidence/reference/random.h); results beside the reference with other options; what a NaN in a value does; refusals. Leaves
 // out the words themselves (test_philox.c) and rows that are launched apart (test_slices.c).
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
 #include "support/harness.h"
@@ -96,38 +96,6 @@ START_TEST(masks_of_kernels) {
 }
 END_TEST
 
-// With every kernel; other options are the hard cases' (evidence/sets/hard_cases.c).
-START_TEST(with_options) {
-    struct test_case test = base("options");
-    test.score.causal = true, test.score.alignment = CLATTN_ALIGN_OFFSET, test.score.offset = 90;
-    test.n_kv = 133;
-    if (_i == 1) {
-        test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_BF16;
-        test.head_dim = test.head_dim_v = 64, test.n_kv = 600;
-    }
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// What is returned beside the output is before dropout.
-START_TEST(with_weights) {
-    struct test_case test = base("weights");
-    test.weights = true;
-    if (_i == 1) test.weights_type = CLATTN_TYPE_F16, test.kernel = CLATTN_KERNEL_UNFUSED;
-    if (_i == 2) test.scores = true, test.scores_at = CLATTN_TAP_SOFTMAX, test.kernel = CLATTN_KERNEL_UNFUSED;
-    case_assert(&test);
-}
-END_TEST
-
-START_TEST(in_a_layer) {
-    struct test_case test = {.name = "layer", .op = CASE_LAYER, .batch = 2, .heads = 4, .kv_heads = 2};
-    test.n_q = test.n_kv = 19, test.head_dim = 32, test.head_dim_v = 96, test.width = 48;
-    test.projection = CLATTN_PROJECTION_NATIVE;
-    test.score.dropout = 0.25f, test.score.causal = true;
-    case_assert(&test);
-}
-END_TEST
-
 // A NaN in a value reaches every row that sees its key, dropped or not, and no other.
 START_TEST(nan_in_a_value) {
     struct test_case test = base("NaN");
@@ -204,10 +172,8 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("dropout");
     TCase *masks = harness_add(suite, "masks", (const TTest *const[]){written_masks, seeds, refusals, NULL});
-    TCase *options = harness_add(suite, "options", (const TTest *const[]){in_a_layer, NULL});
     tcase_add_loop_test(masks, masks_of_kernels, 0, 4);
     tcase_add_loop_test(masks, nan_in_a_value, 0, 2);
-    tcase_add_loop_test(options, with_options, 0, 2);
-    tcase_add_loop_test(options, with_weights, 0, 3);
+    case_list_add(suite, "dropout", "options");
     return harness_run(suite);
 }

@@ -1,5 +1,5 @@
 // test_hostile.c: NaN and infinity, seen and hidden, huge and tiny values, and identities that need no
-// reference. Leaves out ordinary numbers (test_attention.c, test_masks.c).
+// reference. Leaves out ordinary numbers (tests/cases).
 #include "support/case_assert.h"
 #include "evidence/reference/storage.h"
 #include "support/harness.h"

@@ -3,6 +3,7 @@
 // in every case (case_kv.h). Leaves out speed.
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
+#include "support/case_list.h"
 
 static struct test_case base(const char *name, int64_t n_kv, int64_t past) {
     struct test_case test = {
@@ -14,118 +15,6 @@ static struct test_case base(const char *name, int64_t n_kv, int64_t past) {
     return test;
 }
 
-static void retype(struct test_case *test, clattn_type type) {
-    test->q_type = test->kv_type = test->out_type = type;
-}
-
-// Nothing of the past, nothing new, one of each, the edges of tiles, and more than a tile of either.
-START_TEST(past_sizes) {
-    static const int64_t sizes[][2] = {{5, 0}, {5, 5}, {2, 1}, {64, 63}, {65, 64}, {130, 65}, {200, 131}};
-    for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
-        struct test_case test = base("sizes", sizes[n][0], sizes[n][1]);
-        test.n_q = n % 2 ? 4 : 19;
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-START_TEST(past_lengths) {
-    static const int32_t kv_lengths[] = {20, 45};
-    for (int n = 0; n < 8; n++) {
-        struct test_case test = base("lengths", 100, 60);
-        test.past_count = 2;
-        test.past_length[0] = n % 4 == 0 ? 0 : n % 4 == 1 ? 60 : n % 4 == 2 ? 33 : 1;
-        test.past_length[1] = 60 - test.past_length[0];
-        test.past_shared = n / 4 == 1;
-        test.layout = (enum layout)(n % LAYOUT_COUNT);
-        if (n % 4 == 3) case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-// An item without a key, and one whose only keys are past.
-START_TEST(empty_items) {
-    struct test_case test = base("empty items", 40, 40);
-    test.past_count = 2, test.past_length[1] = 17;
-    case_assert_kernels(&test);
-    test = base("no keys yet", 16, 0);
-    test.page_size = 8, test.has_past = false;
-    static const int32_t none[] = {0, 3};
-    case_give(&test, CASE_KV_LENGTHS, 2, none);
-    case_assert_kernels(&test);
-}
-END_TEST
-
-START_TEST(page_sizes) {
-    static const int sizes[][2] = {{1, 9}, {3, 23}, {16, 5}, {64, 3}, {200, 1}};
-    for (size_t n = 0; n < sizeof sizes / sizeof sizes[0]; n++) {
-        struct test_case test = base("pages", sizes[n][0] * sizes[n][1], -1);
-        const int32_t lengths[] = {(int32_t)test.n_kv, (int32_t)(test.n_kv / 2)};
-        test.page_size = sizes[n][0];
-        test.n_q = n % 2 ? 4 : 19;
-        test.layout = (enum layout)(n % LAYOUT_COUNT);
-        case_give(&test, CASE_KV_LENGTHS, 2, lengths);
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-START_TEST(sixteen_bit_types) {
-    for (int n = 0; n < 2; n++) {
-        struct test_case test = base("16 bits", 110, n ? -1 : 71);
-        retype(&test, n ? CLATTN_TYPE_F16 : CLATTN_TYPE_BF16);
-        test.page_size = n ? 11 : 0;
-        case_assert_kernels(&test);
-        test.n_q = 40;
-        test.kernel = CLATTN_KERNEL_FLASH;
-        case_assert(&test);
-    }
-}
-END_TEST
-
-// Options of the score know all keys by their place in the whole.
-START_TEST(options) {
-    struct test_case test = base("options", 96, 50);
-    test.mask.rank = 2, test.bias.rank = 3;
-    test.hosts = CASE_HOST_BIT(CASE_ALIBI) | CASE_HOST_BIT(CASE_SINKS);
-    test.score.softcap = 5;
-    test.score.window = true, test.score.window_left = 70, test.score.window_right = 0;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// RoPE turns q, and of the keys the new ones alone, which follow the past.
-START_TEST(rope) {
-    for (int n = 0; n < 3; n++) {
-        struct test_case test = base("rope", 48, n < 2 ? 39 : -1);
-        test.page_size = n < 2 ? 0 : 16;
-        test.past_count = n == 1 ? 2 : 0;
-        test.past_length[0] = 5, test.past_length[1] = 39;
-        test.rope.layout = n ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
-        test.rope.position = 100;
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-// Int8 with scales; weights and taps.
-START_TEST(int8_weights_and_taps) {
-    struct test_case test = base("int8", 70, 41);
-    test.kv_type = CLATTN_TYPE_I8;
-    case_assert_kernels(&test);
-    test = base("int8 pages", 70, -1);
-    test.kv_type = CLATTN_TYPE_I8, test.page_size = 7;
-    case_assert(&test);
-    test = base("weights", 200, 131);
-    test.weights = true;
-    test.kernel = CLATTN_KERNEL_AUTO;
-    case_assert(&test);
-    test.scores = true, test.scores_at = CLATTN_TAP_MASKED;
-    case_assert(&test);
-}
-END_TEST
-
 // Multi-head latent attention, whose values are the first columns of its keys: in pages, and of a past.
 static struct test_case latent(const char *name, int64_t past) {
     struct test_case test = base(name, 112, past);
@@ -134,21 +23,6 @@ static struct test_case latent(const char *name, int64_t past) {
     test.latent = true;
     return test;
 }
-
-START_TEST(latents) {
-    static const int32_t lengths[] = {112, 35};
-    for (int n = 0; n < 4; n++) {
-        struct test_case test = latent("latents", n < 2 ? -1 : 71);
-        test.page_size = n < 2 ? 16 : 0;
-        test.past_count = n == 3 ? 2 : 0;
-        test.past_length[0] = 71, test.past_length[1] = 5;
-        if (n % 2) test.kv_type = CLATTN_TYPE_I8;
-        if (n == 0) retype(&test, CLATTN_TYPE_BF16);
-        if (n < 3) case_give(&test, CASE_KV_LENGTHS, 2, lengths);
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
 
 // The new values are a part of their keys, and those of the past are not.
 START_TEST(past_values_elsewhere) {
@@ -171,16 +45,6 @@ START_TEST(past_values_elsewhere) {
     for (int64_t i = 0; i < 2 * 20 * 2 * 64; i++) ck_assert_double_eq_tol(got.out[i], exact[i], 1e-5);
     guarded_release(&elsewhere), case_result_free(&got), case_unbind(&arrays);
     case_free(data), free(values), free(exact);
-}
-END_TEST
-
-// Expressions beside past keys of int8 have too many arguments for one kernel: another takes them.
-START_TEST(expressions_beside_int8) {
-    struct test_case test = base("expressions", 60, 41);
-    test.kv_type = CLATTN_TYPE_I8;
-    test.hosts = CASE_HOST_BIT(CASE_ALIBI);
-    test.mods = true;
-    case_assert(&test);
 }
 END_TEST
 
@@ -316,24 +180,12 @@ START_TEST(not_built) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {past_sizes,
-                                  past_lengths,
-                                  empty_items,
-                                  page_sizes,
-                                  sixteen_bit_types,
-                                  options,
-                                  rope,
-                                  int8_weights_and_taps,
-                                  latents,
-                                  past_values_elsewhere,
-                                  expressions_beside_int8,
-                                  pages_that_are_none,
-                                  latents_and_a_past,
-                                  not_built,
+    const TTest *const tests[] = {past_values_elsewhere, pages_that_are_none, latents_and_a_past, not_built,
                                   NULL};
     Suite *suite = suite_create("past");
     TCase *group = harness_add(suite, "past", tests);
     REFUSED_LOOP(group, past_that_is_refused, invalid_past);
     REFUSED_LOOP(group, pages_that_are_refused, invalid_pages);
+    case_list_add(suite, "past", "cases");
     return harness_run(suite);
 }

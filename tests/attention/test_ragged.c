@@ -1,7 +1,7 @@
 // test_ragged.c: ragged batches: sequences of different lengths, packed one behind the other, against the reference of a dense
 // batch of such lengths, on every path and option that knows where a row lies; arrays on the host and on the device; what is
 // refused; and that nothing is touched outside the tensors, whatever an array on the device says.
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -26,95 +26,6 @@ static struct test_case base(const char *name, case_ragged ragged) {
     return test;
 }
 
-// Every path, wherever the arrays lie, without and with rows between the sequences.
-START_TEST(on_every_path) {
-    const struct test_case test = base("ragged", (case_ragged)_i);
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Alignments, and what counts from a row's position.
-START_TEST(positions) {
-    static const int32_t offsets[] = {50, 3, -4, 19, 0};
-    struct test_case test = base("positions", _i & 1 ? CASE_RAGGED_GAPS_DEVICE : CASE_RAGGED_HOST);
-    if (_i & 2) {
-        case_give(&test, CASE_OFFSETS, SEQUENCES, offsets);
-        test.score.alignment = CLATTN_ALIGN_OFFSET;
-    } else if (_i & 1) {
-        test.score.alignment = CLATTN_ALIGN_TOP_LEFT;
-    }
-    test.hosts |= CASE_HOST_BIT(CASE_ALIBI) | CASE_HOST_BIT(CASE_SINKS);
-    test.score.window = true, test.score.window_left = 30, test.score.window_right = 3;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Axes of the longest sequence; expressions and a block mask, which know rows and lengths.
-START_TEST(maps) {
-    struct test_case test = base("maps", _i & 1 ? CASE_RAGGED_DEVICE : CASE_RAGGED_GAPS);
-    if (_i & 2) {
-        test.mods = test.blocks = true;
-        test.hosts |= CASE_HOST_BIT(CASE_ALIBI);
-    } else {
-        test.mask.rank = 4, test.bias = (struct score_map){3, 0, CLATTN_TYPE_BF16};
-    }
-    test.layout = LAYOUT_BSHD;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Weights and taps are those of a dense batch, keys that a sequence does not have included.
-START_TEST(returned) {
-    struct test_case test = base("returned", _i & 1 ? CASE_RAGGED_HOST : CASE_RAGGED_CACHE_DEVICE);
-    test.weights = true;
-    if (_i & 2) test.scores = true, test.scores_at = CLATTN_TAP_RAW;
-    case_assert(&test);
-}
-END_TEST
-
-// Turned by where rows are in their sequence, and rows of i8, whose scales lie as they do.
-START_TEST(stored_otherwise) {
-    struct test_case test = base("rope", _i & 1 ? CASE_RAGGED_GAPS_DEVICE : CASE_RAGGED_CACHE);
-    test.layout = LAYOUT_PADDED;
-    if (_i & 2) {
-        test.kv_type = CLATTN_TYPE_I8;
-    } else {
-        test.rope.layout = CLATTN_ROPE_HALF;
-        test.rope.position = 100;
-    }
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// What is dropped counts sequences, and rows and keys inside them, as a dense batch's does.
-START_TEST(dropped) {
-    struct test_case test = base("dropout", _i & 1 ? CASE_RAGGED_GAPS_DEVICE : CASE_RAGGED_HOST);
-    test.score.dropout = 0.4f, test.score.dropout_seed = 5;
-    if (_i & 2) {
-        static const int32_t few_q[] = {1, 4, 0, 1, 2};
-        test.n_q = 4, test.head_dim = 64, test.kernel = CLATTN_KERNEL_DECODE, test.splits = 2;
-        case_give(&test, CASE_Q_LENGTHS, SEQUENCES, few_q);
-        case_assert(&test);
-    } else {
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-// Few rows over many keys, in ranges of each sequence's own keys.
-START_TEST(decoding) {
-    static const int32_t few_q[] = {1, 4, 0, 1, 2}, many_kv[] = {700, 5, 31, 0, 130};
-    struct test_case test = base("decoding", _i & 1 ? CASE_RAGGED_DEVICE : CASE_RAGGED_HOST);
-    test.n_q = 4, test.n_kv = 700, test.head_dim = 64;
-    case_give(&test, CASE_Q_LENGTHS, SEQUENCES, few_q);
-    case_give(&test, CASE_KV_LENGTHS, SEQUENCES, many_kv);
-    test.hosts |= CASE_HOST_BIT(CASE_SINKS);
-    test.kernel = CLATTN_KERNEL_DECODE;
-    test.splits = _i & 2 ? 3 : 0;
-    case_assert(&test);
-}
-END_TEST
-
 static struct test_case of_lengths(const char *name, int sequences, const int32_t *q, const int32_t *kv) {
     struct test_case test = base(name, CASE_RAGGED_HOST);
     test.batch = sequences;
@@ -122,17 +33,6 @@ static struct test_case of_lengths(const char *name, int sequences, const int32_
     case_give(&test, CASE_KV_LENGTHS, sequences, kv);
     return test;
 }
-
-START_TEST(one_sequence_and_none) {
-    static const int32_t rows[] = {23}, keys[] = {77}, zero[] = {0, 0};
-    struct test_case test = of_lengths("one sequence", 1, rows, keys);
-    case_assert_kernels(&test);
-    test = of_lengths("no rows", 2, zero, kv_rows);
-    case_assert_kernels(&test);
-    test = of_lengths("no keys", 2, q_rows + 2, zero);
-    case_assert_kernels(&test);
-}
-END_TEST
 
 // Single rows among long sequences: each goes to the kernel that suits it, and the result is one.
 START_TEST(prefill_and_decode) {
@@ -318,19 +218,13 @@ END_TEST
 
 int main(void) {
     Suite *suite = suite_create("ragged");
-    TCase *results = harness_add(
-        suite, "results", (const TTest *const[]){one_sequence_and_none, both_places_agree, odd_arrays, NULL});
-    tcase_add_loop_test(results, on_every_path, CASE_RAGGED_HOST, CASE_RAGGED_CACHE_DEVICE + 1);
-    tcase_add_loop_test(results, positions, 0, 4);
-    tcase_add_loop_test(results, maps, 0, 4);
-    tcase_add_loop_test(results, returned, 0, 4);
-    tcase_add_loop_test(results, stored_otherwise, 0, 4);
-    tcase_add_loop_test(results, dropped, 0, 4);
-    tcase_add_loop_test(results, decoding, 0, 4);
+    TCase *results =
+        harness_add(suite, "results", (const TTest *const[]){both_places_agree, odd_arrays, NULL});
     tcase_add_loop_test(results, prefill_and_decode, 0, 4);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     harness_add(suite, "refusals",
                 (const TTest *const[]){arrays_are_refused, masks_are_of_whole_sequences,
                                        device_arrays_are_refused, NULL});
+    case_list_add(suite, "ragged", "cases");
     return harness_run(suite);
 }

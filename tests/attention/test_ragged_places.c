@@ -2,7 +2,7 @@
 // lengths on the host or on the device; rows that the call appends; explicit positions. Against the reference of a dense batch of
 // such lengths, on every path; what is refused; and that nothing is touched outside the tensors whatever arrays on the device
 // say. Sequences packed on both sides are test_ragged.c's.
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "support/harness.h"
 
 #include <stdlib.h>
@@ -23,118 +23,6 @@ static struct test_case base(const char *name, case_ragged ragged) {
     case_give(&test, CASE_KV_LENGTHS, SEQUENCES, kv_rows);
     return test;
 }
-
-// Decode and prefill together: sequences of one row among long ones. By the seed lengths stay on the host.
-START_TEST(pages) {
-    struct test_case test = base("pages", _i & 1 ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE);
-    test.page_size = _i & 2 ? 8 : 15;
-    if (_i & 2) test.layout = LAYOUT_BSHD, test.hosts |= CASE_HOST_BIT(CASE_SINKS), test.device_sinks = true;
-    if (_i & 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = 9;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Key lengths in a buffer, of a dense cache and, by the seed, beside lengths on the host.
-START_TEST(lengths_of_a_cache) {
-    struct test_case test = base("lengths", CASE_RAGGED_CACHE_DEVICE);
-    test.seed = (uint64_t)_i;
-    test.score.alignment = CLATTN_ALIGN_TOP_LEFT;
-    test.score.window = true, test.score.window_left = 30, test.score.window_right = 9;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Past rows of each item, of other lengths than its sequence's; or one past for all.
-START_TEST(past) {
-    static const case_ragged kinds[] = {CASE_RAGGED_HOST,  CASE_RAGGED_DEVICE,
-                                        CASE_RAGGED_GAPS,  CASE_RAGGED_GAPS_DEVICE,
-                                        CASE_RAGGED_CACHE, CASE_RAGGED_CACHE_DEVICE};
-    static const int32_t offsets[] = {80, 60, 0, 19, -4};
-    static const double lengths[] = {80, 60, 0, 20, 61};
-    struct test_case test = base("past", kinds[_i]);
-    test.has_past = true, test.past = 80, test.n_kv = 80 + 96;
-    test.past_count = _i % 3 == 2 ? 0 : SEQUENCES;
-    test.past_shared = _i % 2 == 1;
-    for (int b = 0; b < test.past_count; b++) test.past_length[b] = lengths[b];
-    if (_i % 3 == 1) test.rope.layout = CLATTN_ROPE_INTERLEAVED, test.rope.position = 3;
-    if (_i % 3 == 0) test.mask.rank = 4;
-    if (_i == 2) {
-        case_give(&test, CASE_OFFSETS, SEQUENCES, offsets);
-        test.score.alignment = CLATTN_ALIGN_OFFSET;
-    }
-    case_assert_kernels(&test);
-}
-END_TEST
-
-START_TEST(past_of_i8) {
-    struct test_case test = base("past of i8", _i ? CASE_RAGGED_GAPS_DEVICE : CASE_RAGGED_HOST);
-    test.has_past = true, test.past = 50, test.n_kv = 146;
-    test.kv_type = CLATTN_TYPE_I8;
-    if (_i) test.hosts |= CASE_HOST_BIT(CASE_ALIBI), test.score.softcap = 3;
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Positions lie packed as the rows do; those of a dense cache do not.
-START_TEST(positions) {
-    static const case_ragged kinds[] = {CASE_RAGGED_GAPS, CASE_RAGGED_DEVICE, CASE_RAGGED_CACHE};
-    struct test_case test = base("positions", kinds[_i]);
-    test.rope.layout = CLATTN_ROPE_HALF;
-    test.positions = true;
-    if (_i == 1) test.rope.sections[0] = 6, test.rope.sections[1] = 5, test.rope.sections[2] = 5;
-    test.kernel = CLATTN_KERNEL_FLASH;
-    case_assert(&test);
-}
-END_TEST
-
-// New rows into a dense cache and into pages, turned by counted and by explicit positions, and as i8.
-START_TEST(appended) {
-    struct test_case test = base("appended", _i & 1 ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE);
-    test.append = (int32_t)test.n_q;
-    test.page_size = _i & 2 ? 12 : 0;
-    if (_i & 4) {
-        test.kv_type = CLATTN_TYPE_I8;
-    } else {
-        test.rope.layout = CLATTN_ROPE_HALF;
-        test.positions = (_i & 1) == 0;
-        test.rope.position = test.positions ? 0 : 1000;
-    }
-    test.kernel = CLATTN_KERNEL_FLASH;
-    case_assert(&test);
-}
-END_TEST
-
-// The past is that of all, or each sequence's own, and stays as it is.
-START_TEST(appended_behind_a_past) {
-    static const double lengths[] = {80, 60, 0, 19, 61};
-    struct test_case test = base("behind a past", _i & 1 ? CASE_RAGGED_CACHE_DEVICE : CASE_RAGGED_CACHE);
-    test.append = (int32_t)test.n_q;
-    test.has_past = true, test.past = _i & 2 ? 80 : 9, test.past_shared = !(_i & 2);
-    if (_i & 2) {
-        test.past_count = SEQUENCES;
-        for (int b = 0; b < SEQUENCES; b++) test.past_length[b] = lengths[b];
-        test.n_kv = 80 + 96;
-    }
-    if (_i & 2) test.rope.layout = CLATTN_ROPE_HALF, test.rope.position = 3;
-    static const int32_t keys[] = {120, 60, 17, 20, 96}, more[] = {120, 60, 26, 20, 96};
-    case_give(&test, CASE_KV_LENGTHS, SEQUENCES, _i & 2 ? keys : more);
-    case_assert_kernels(&test);
-}
-END_TEST
-
-// Dense batches append to pages, too.
-START_TEST(appended_to_pages) {
-    static const int32_t keys[] = {60, 9, 33}, rows[] = {7, 9, 0};
-    struct test_case test = {
-        .name = "pages", .batch = 3, .heads = 4, .kv_heads = 2, .n_q = 9, .n_kv = 60, .head_dim = 32};
-    test.page_size = 5, test.append = 9;
-    test.score.causal = true, test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    test.rope.layout = CLATTN_ROPE_HALF;
-    case_give(&test, CASE_KV_LENGTHS, 3, keys);
-    if (_i) case_give(&test, CASE_Q_LENGTHS, 3, rows);
-    case_assert(&test);
-}
-END_TEST
 
 // Rows of each sequence of the same kernel in both places.
 START_TEST(both_places_agree) {
@@ -362,18 +250,11 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("ragged_places");
     TCase *results = harness_add(suite, "results", (const TTest *const[]){both_places_agree, NULL});
-    tcase_add_loop_test(results, pages, 0, 4);
-    tcase_add_loop_test(results, lengths_of_a_cache, 0, 2);
-    tcase_add_loop_test(results, past, 0, 6);
-    tcase_add_loop_test(results, past_of_i8, 1, 2);
-    tcase_add_loop_test(results, positions, 0, 3);
-    tcase_add_loop_test(results, appended, 0, 6);
-    tcase_add_loop_test(results, appended_behind_a_past, 0, 4);
-    tcase_add_loop_test(results, appended_to_pages, 0, 2);
     tcase_add_loop_test(results, wild_arrays, 0, 2);
     tcase_add_loop_test(results, cells_of_the_table, 0, 10);
     harness_add(suite, "refusals",
                 (const TTest *const[]){refusals, no_sequences_append, device_lengths_are_refused,
                                        positions_are_refused, NULL});
+    case_list_add(suite, "ragged_places", "cases");
     return harness_run(suite);
 }

@@ -1,49 +1,9 @@
 // test_views.c: where tensors lie: strides, offsets, BSHD, packed QKV, repeating strides, and the view
 // helpers of the header. Leaves out views that must be refused (test_errors.c).
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "support/harness.h"
 
 #include <string.h>
-
-START_TEST(layouts) {
-    for (int n = 0; n < 2 * LAYOUT_COUNT; n++) {
-        struct test_case test = {.name = "layouts", .batch = 2, .heads = 4, .kv_heads = 2, .n_kv = 33};
-        test.n_q = n < LAYOUT_COUNT ? 1 : 20;
-        test.head_dim = 32;
-        test.layout = (enum layout)(n % LAYOUT_COUNT);
-        case_assert_kernels(&test);
-        test.head_dim = 40;
-        test.head_dim_v = 24;
-        test.score.causal = true;
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-START_TEST(sixteen_bit_layouts) {
-    for (int n = 0; n < 2 * LAYOUT_COUNT; n++) {
-        clattn_type type = n < LAYOUT_COUNT ? CLATTN_TYPE_F16 : CLATTN_TYPE_BF16;
-        struct test_case test = {.name = "16-bit layouts", .heads = 2, .n_q = 9, .n_kv = 33, .head_dim = 40};
-        test.head_dim_v = 24;
-        test.q_type = test.kv_type = test.out_type = type;
-        test.layout = (enum layout)(n % LAYOUT_COUNT);
-        case_assert_kernels(&test);
-    }
-}
-END_TEST
-
-START_TEST(packed_qkv) {
-    struct test_case test = {
-        .name = "packed QKV", .batch = 2, .heads = 4, .n_q = 17, .n_kv = 17, .head_dim = 32};
-    test.packed = true;
-    case_assert_kernels(&test);
-    test.kv_heads = 2;
-    test.score.causal = true;
-    case_assert_kernels(&test);
-    test.q_type = test.kv_type = test.out_type = CLATTN_TYPE_F16;
-    case_assert_kernels(&test);
-}
-END_TEST
 
 static void repeat_first(double *data, int64_t items, int64_t size) {
     for (int64_t n = 1; n < items; n++) memcpy(data + n * size, data, (size_t)size * sizeof *data);
@@ -111,10 +71,11 @@ START_TEST(type_sizes) {
 END_TEST
 
 int main(void) {
-    const TTest *const views[] = {layouts, sixteen_bit_layouts, packed_qkv, repeating_strides, NULL};
+    const TTest *const views[] = {repeating_strides, NULL};
     const TTest *const made[] = {dense_helper, head_helpers, type_sizes, NULL};
     Suite *suite = suite_create("views");
     harness_add(suite, "attention", views);
     harness_add(suite, "constructors", made);
+    case_list_add(suite, "views", "cases");
     return harness_run(suite);
 }

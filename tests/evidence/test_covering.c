@@ -81,6 +81,21 @@ START_TEST(little_is_kept_apart) {
 }
 END_TEST
 
+// The options whose pairs tests/cases/masks.txt holds with every kernel are values here, where they meet all others.
+START_TEST(options_of_masks_are_values) {
+    static const char *const tokens[] = {"causal",     "causal-topleft", "causal-offsets", "window5:3",
+                                         "kvlen",      "qlen",           "maskbhqk",       "biasqk",
+                                         "softcap1.5", "alibi",          "sinks"};
+    for (size_t n = 0; n < sizeof tokens / sizeof tokens[0]; n++) {
+        int found = 0;
+        for (int f = 0; f < pairs_of_attention.count; f++)
+            for (int x = 0; x < pairs_level_count(&pairs_of_attention, f); x++)
+                found += strcmp(pairs_of_attention.factors[f].levels[x], tokens[n]) == 0;
+        ck_assert_msg(found == 1, "%s is the value of %d options", tokens[n], found);
+    }
+}
+END_TEST
+
 START_TEST(rows_are_cases) {
     make(_i);
     for (int n = 0; n < array.count; n++) {
@@ -222,6 +237,7 @@ int main(void) {
     tcase_add_loop_test(group, little_is_kept_apart, 0, families());
     tcase_add_loop_test(group, rows_are_cases, 0, families());
     tcase_add_loop_test(group, newer_options_are_there, 0, families());
+    tcase_add_test(group, options_of_masks_are_values);
     tcase_add_test(group, keys_of_a_layer_are_there);
     tcase_add_test(group, a_seed_gives_one_array);
     suite_add_tcase(suite, group);

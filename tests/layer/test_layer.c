@@ -1,110 +1,11 @@
 // test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
 // types, views, workspace and projections. Leaves out real models (test_models.c).
 #include "support/harness.h"
-#include "support/case_assert.h"
+#include "support/case_list.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-
-static void with_projections(const struct test_case *test) {
-    struct test_case t = *test;
-    for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
-        t.projection = (clattn_projection)n;
-        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) case_assert(&t);
-    }
-}
-
-START_TEST(biases) {
-    for (int n = 0; n <= LAYER_ALL_BIASES; n++) {
-        struct test_case test = case_layer_base("biases");
-        test.biases = n;
-        test.projection = CLATTN_PROJECTION_NATIVE;
-        case_assert(&test);
-    }
-    struct test_case all = case_layer_base("all biases"), none = case_layer_base("no bias");
-    none.biases = 0;
-    with_projections(&all);
-    with_projections(&none);
-}
-END_TEST
-
-START_TEST(shapes) {
-    struct test_case gqa = case_layer_base("grouped-query"), sizes = case_layer_base("Dk != Dv"),
-                     widths = case_layer_base("M != H D");
-    gqa.kv_heads = 2;
-    sizes.head_dim_v = 24;
-    widths.width = 31;
-    widths.width_out = 57;
-    with_projections(&gqa);
-    with_projections(&sizes);
-    with_projections(&widths);
-    struct test_case one = {
-        .op = CASE_LAYER, .name = "one of each", .n_q = 1, .width = 1, .heads = 1, .head_dim = 1};
-    with_projections(&one);
-    struct test_case row = case_layer_base("one row");
-    row.batch = 1;
-    row.n_q = 1;
-    with_projections(&row);
-    // Heads that end within a pair of bfloat16.
-    struct test_case odd = case_layer_base("odd heads");
-    odd.q_type = odd.matrix_type = CLATTN_TYPE_BF16;
-    odd.n_q = odd.n_kv = 40;
-    odd.head_dim = 15;
-    odd.projection = CLATTN_PROJECTION_NATIVE;
-    case_assert(&odd);
-}
-END_TEST
-
-START_TEST(cross_attention) {
-    struct test_case test = case_layer_base("cross-attention");
-    test.n_kv = 21;
-    test.width_y = 40;
-    test.kv_heads = 2;
-    test.head_dim_v = 24;
-    with_projections(&test);
-    test.score.causal = true;
-    test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-    with_projections(&test);
-}
-END_TEST
-
-START_TEST(strided_views) {
-    for (int layout = 0; layout < LAYOUT_COUNT; layout++) {
-        struct test_case test = case_layer_base("strided");
-        test.layout = (enum layout)layout;
-        test.n_kv = 21;
-        test.width_y = 40;
-        with_projections(&test);
-    }
-}
-END_TEST
-
-START_TEST(storage_types) {
-    for (int n = 0; n < 9; n++) {
-        struct test_case test = case_layer_base("types");
-        test.q_type = (clattn_type)(n % 3);
-        test.matrix_type = (clattn_type)(n / 3);
-        test.bias_type = n % 2 ? test.q_type : test.matrix_type;
-        test.score.causal = true;
-        with_projections(&test);
-    }
-}
-END_TEST
-
-START_TEST(attention_options) {
-    static const int32_t kv_lengths[] = {9, 4}, q_lengths[] = {5, 9};
-    struct test_case test = case_layer_base("options");
-    test.weights = true;
-    test.score.causal = true;
-    test.rope.layout = CLATTN_ROPE_HALF;
-    test.score.softcap = 2;
-    case_assert(&test);
-    case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
-    case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
-    case_assert(&test);
-}
-END_TEST
 
 // Rows past a query length keep what was there, whoever projects, whatever the types.
 static void keeps_rows(const struct test_case *test) {
@@ -217,21 +118,6 @@ START_TEST(wait_lists) {
 }
 END_TEST
 
-// CLBlast writes the heads of a row one after another, as float32.
-START_TEST(heads_of_clblast) {
-    for (int n = 0; n < 4 && harness_has_clblast(); n++) {
-        struct test_case test = case_layer_base("heads of CLBlast");
-        test.projection = CLATTN_PROJECTION_CLBLAST;
-        test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
-        test.rope.layout = CLATTN_ROPE_HALF;
-        test.q_type = n == 3 ? CLATTN_TYPE_BF16 : CLATTN_TYPE_F32;
-        test.gate = CASE_GATE_ALL;
-        test.ready = n >= 2;
-        case_assert(&test);
-    }
-}
-END_TEST
-
 START_TEST(without_clblast) {
     struct test_case test = case_layer_base("no CLBlast");
     test.projection = CLATTN_PROJECTION_CLBLAST;
@@ -323,21 +209,12 @@ START_TEST(prepare_without_buffers) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {biases,
-                                    shapes,
-                                    cross_attention,
-                                    strided_views,
-                                    storage_types,
-                                    attention_options,
-                                    rows_past_a_length,
-                                    same_bits,
-                                    heads_of_clblast,
-                                    key_bias_in_raw_scores,
-                                    NULL};
+    const TTest *const numbers[] = {rows_past_a_length, same_bits, key_bias_in_raw_scores, NULL};
     const TTest *const calls[] = {plan_and_prepare, prepare_without_buffers, workspace,
                                   wait_lists,       without_clblast,         NULL};
     Suite *suite = suite_create("layer");
     harness_add(suite, "calls", calls);
     harness_add(suite, "numbers", numbers);
+    case_list_add(suite, "layer", "cases");
     return harness_run(suite);
 }

@@ -1,7 +1,7 @@
 // test_layer_heads.c: what a layer does to heads beside attention: norms of q and k with and without RoPE, gates, and keys
 // and values that are made once by a call of their own. Leaves out refusals (test_errors_layer.c).
 #include "support/harness.h"
-#include "support/case_assert.h"
+#include "support/case_list.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -22,76 +22,6 @@ static struct test_case seen(const char *name) {
     test.scores_at = CLATTN_TAP_RAW;
     return test;
 }
-
-START_TEST(norms) {
-    for (int how = CLATTN_NORM_HEADS; how < CLATTN_NORM_COUNT; how++)
-        for (int n = 0; n < 3; n++) {
-            struct test_case test = seen("norms");
-            test.norm = (clattn_norm)how;
-            test.norm_plain = n == 1;
-            test.norm_plus_one = n == 2;
-            test.norm_epsilon = n == 2 ? 0.5f : 0.0f;
-            case_assert(&test);
-            test.n_kv = 33, test.width_y = 40;
-            test.head_dim = 25;
-            if (n == 0) case_assert(&test);
-        }
-}
-END_TEST
-
-START_TEST(norms_that_turn) {
-    for (int n = 0; n < 8; n++) {
-        struct test_case test = seen("norm, then RoPE");
-        test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
-        test.rope.layout = n / 2 % 2 ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
-        test.rope.rotary_dim = n == 3 ? 6 : 0;
-        test.rope.position = 1000;
-        test.score.causal = true;
-        if (n >= 4) {
-            test.rope.scaling = CLATTN_ROPE_SCALING_YARN; // its factor on cosines and sines
-            test.rope.factor = 4, test.rope.original_length = 1000;
-            test.n_kv = 30, test.width_y = 40;
-            test.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-        }
-        if (n >= 6) {
-            static const int32_t q_lengths[] = {5, 9}, kv_lengths[] = {30, 4};
-            case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
-            case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
-        }
-        case_assert(&test);
-    }
-}
-END_TEST
-
-START_TEST(types) {
-    for (int n = 0; n < 3; n++) {
-        struct test_case test = n ? seen("types") : base("types");
-        test.norm = n % 2 ? CLATTN_NORM_WIDTH : CLATTN_NORM_HEADS;
-        test.q_type = test.matrix_type = (clattn_type)(n % 3);
-        test.bias_type = (clattn_type)((n + 1) % 3);
-        test.gate = n % 2 ? CASE_GATE_HEADS : CASE_GATE_ALL;
-        test.rope.layout = CLATTN_ROPE_HALF;
-        test.score.causal = true;
-        case_assert(&test);
-    }
-}
-END_TEST
-
-START_TEST(gates) {
-    for (int n = 0; n < 4; n++) {
-        struct test_case test = seen("gates");
-        test.norm = CLATTN_NORM_NONE;
-        test.gate = n % 2 ? CASE_GATE_HEADS : CASE_GATE_ALL;
-        test.gate_bias = n / 2 % 2;
-        test.head_dim_v = 24;
-        case_assert(&test);
-    }
-    struct test_case one = seen("a head of one number");
-    one.head_dim_v = 1;
-    one.gate = CASE_GATE_HEADS;
-    case_assert(&one);
-}
-END_TEST
 
 // A gate far on either side is open or shut, and never NaN.
 START_TEST(gates_that_are_shut) {
@@ -126,53 +56,6 @@ START_TEST(a_row_of_zeros) {
         ck_assert_msg(case_agrees(data, &got, why, sizeof why), "%s", why);
         case_result_free(&got);
         case_free(data);
-    }
-}
-END_TEST
-
-// Keys and values once: of x and of y, with each bias or none, every type and layout, turned by the projection or after.
-START_TEST(made_before) {
-    for (int n = 0; n <= LAYER_ALL_BIASES; n++) {
-        struct test_case test = seen("made before");
-        test.ready = true;
-        test.biases = n;
-        test.norm = CLATTN_NORM_NONE;
-        if (n % 2) test.n_kv = 21, test.width_y = 40, test.head_dim_v = 24;
-        if (n % 3 == 1) test.rope.layout = CLATTN_ROPE_HALF;
-        if (n >= 8) test.norm = CLATTN_NORM_HEADS;
-        test.layout = (enum layout)(n / 4);
-        case_assert(&test);
-    }
-    for (int n = 0; n < 3; n++) {
-        struct test_case test = n ? seen("made before, types") : base("made before");
-        test.ready = true;
-        test.q_type = test.matrix_type = test.bias_type = (clattn_type)(n % 3);
-        test.norm = n ? CLATTN_NORM_WIDTH : CLATTN_NORM_NONE;
-        test.rope.layout = CLATTN_ROPE_HALF;
-        test.rope.scaling = n % 2 ? CLATTN_ROPE_SCALING_YARN : CLATTN_ROPE_SCALING_NONE;
-        if (n % 2) test.rope.factor = 4, test.rope.original_length = 1000;
-        test.score.causal = true;
-        case_assert(&test);
-    }
-}
-END_TEST
-
-// What a layer passes on to attention, with all of that around it.
-START_TEST(options_of_scores) {
-    static const int32_t kv_lengths[] = {33, 17}, q_lengths[] = {9, 5};
-    for (int n = 0; n < 3; n++) {
-        struct test_case test = n ? seen("options") : base("options");
-        test.hosts = CASE_HOST_BIT(CASE_SINKS) | CASE_HOST_BIT(CASE_ALIBI);
-        test.score.softcap = 5, test.score.causal = true;
-        test.score.window = true, test.score.window_left = 8, test.score.window_right = -1;
-        test.mask.rank = 2, test.bias.rank = 3;
-        test.n_kv = 33, test.width_y = 40;
-        test.gate = CASE_GATE_ALL;
-        test.ready = n != 1;
-        test.mods = n == 1;
-        case_give(&test, CASE_KV_LENGTHS, 2, kv_lengths);
-        case_give(&test, CASE_Q_LENGTHS, 2, q_lengths);
-        case_assert(&test);
     }
 }
 END_TEST
@@ -260,20 +143,11 @@ START_TEST(plan_and_prepare) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {norms,
-                                    norms_that_turn,
-                                    types,
-                                    gates,
-                                    gates_that_are_shut,
-
-                                    a_row_of_zeros,
-                                    made_before,
-                                    options_of_scores,
-                                    keys_as_integers,
-                                    NULL};
+    const TTest *const numbers[] = {gates_that_are_shut, a_row_of_zeros, keys_as_integers, NULL};
     const TTest *const calls[] = {no_copies, plan_and_prepare, NULL};
     Suite *suite = suite_create("heads of a layer");
     harness_add(suite, "numbers", numbers);
     harness_add(suite, "calls", calls);
+    case_list_add(suite, "layer_heads", "cases");
     return harness_run(suite);
 }

@@ -2,7 +2,7 @@
 // compute it; and how the call meets its queue: plan, workspace, prepare, wait lists, sizes of zero. Leaves
 // out refusals (test_errors_linear.c).
 #include "support/harness.h"
-#include "support/case_assert.h"
+#include "support/case_list.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -10,77 +10,6 @@
 
 static const struct test_case ordinary = {
     .op = CASE_LINEAR, .name = "ordinary", .batch = 2, .n_q = 9, .width = 67, .head_dim = 45, .biases = 1};
-
-static void with_projections(const struct test_case *test) {
-    struct test_case t = *test;
-    for (int n = 0; n < CLATTN_PROJECTION_COUNT; n++) {
-        t.projection = (clattn_projection)n;
-        if (t.projection != CLATTN_PROJECTION_CLBLAST || harness_has_clblast()) case_assert(&t);
-    }
-}
-
-START_TEST(rows) {
-    static const int64_t all[] = {1, 2, 3, 4, 5, 7, 8, 10, 16, 17, 31, 32, 33, 63, 64, 65, 97, 128, 200};
-    for (size_t n = 0; n < sizeof all / sizeof all[0]; n++) {
-        struct test_case test = {
-            .op = CASE_LINEAR, .name = "rows", .n_q = all[n], .width = 67, .head_dim = 45};
-        test.biases = n % 2 == 1;
-        with_projections(&test);
-        test.width = 128;
-        test.head_dim = 96;
-        test.biases = !test.biases;
-        with_projections(&test);
-    }
-}
-END_TEST
-
-// Around a vector, a block, a tile and a part of the reduction.
-START_TEST(odd_sizes) {
-    static const int64_t sizes[] = {1, 2, 15, 16, 17, 31, 33, 193, 257, 521};
-    const size_t count = sizeof sizes / sizeof sizes[0];
-    for (size_t n = 0; n < count * 4; n++) {
-        struct test_case test = {
-            .op = CASE_LINEAR, .name = "odd sizes", .batch = 1 + (int64_t)(n % 3), .n_q = n % 2 ? 40 : 3};
-        test.width = sizes[n % count];
-        test.head_dim = sizes[(n * 7 + n / count) % count];
-        test.biases = n % 3 == 1;
-        with_projections(&test);
-        if (test.n_q < 40) continue;
-        // A product of pairs, where the device has one.
-        test.q_type = test.matrix_type = CLATTN_TYPE_BF16;
-        test.projection = CLATTN_PROJECTION_NATIVE;
-        case_assert(&test);
-    }
-}
-END_TEST
-
-START_TEST(storage_types) {
-    for (int n = 0; n < 27; n++) {
-        struct test_case test = ordinary;
-        test.name = "types";
-        test.q_type = (clattn_type)(n % 3);
-        test.matrix_type = (clattn_type)(n / 3 % 3);
-        test.bias_type = (clattn_type)(n / 9);
-        with_projections(&test);
-        test.n_q = 35;
-        test.biases = 0;
-        if (n < 9) with_projections(&test);
-    }
-}
-END_TEST
-
-START_TEST(strided_views) {
-    for (int n = 0; n < LAYOUT_COUNT * 3; n++) {
-        struct test_case test = ordinary;
-        test.name = "strided";
-        test.layout = (enum layout)(n % LAYOUT_COUNT);
-        test.q_type = test.matrix_type = (clattn_type)(n / LAYOUT_COUNT);
-        with_projections(&test);
-        test.n_q = 41;
-        with_projections(&test);
-    }
-}
-END_TEST
 
 // One batch item, one row of x and one row of w that repeat by strides of 0 give the same as copies of them.
 START_TEST(repeated_inputs) {
@@ -291,11 +220,11 @@ START_TEST(sizes_of_zero) {
 END_TEST
 
 int main(void) {
-    const TTest *const numbers[] = {
-        rows, odd_sizes, storage_types, strided_views, repeated_inputs, nan_stays_in_its_row, NULL};
+    const TTest *const numbers[] = {repeated_inputs, nan_stays_in_its_row, NULL};
     const TTest *const calls[] = {sizes_of_zero, plan, prepare_compiles_all, workspace, wait_lists, NULL};
     Suite *suite = suite_create("linear");
     harness_add(suite, "calls", calls);
     harness_add(suite, "numbers", numbers);
+    case_list_add(suite, "linear", "cases");
     return harness_run(suite);
 }

@@ -2,7 +2,7 @@
 // reference; the ready texts of mods.h beside boolean masks made here; names, types and bounds of what a text reads; texts that
 // are refused, and what the compiler says of others. Leaves out block masks
 // (test_block_mask.c) and the program (check_options.sh).
-#include "support/case_assert.h"
+#include "support/case_list.h"
 #include "support/harness.h"
 
 #include <stdio.h>
@@ -13,49 +13,6 @@ static struct test_case base(const char *name) {
     return (struct test_case){
         .name = name, .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 9, .n_kv = 133, .head_dim = 32};
 }
-
-static const int32_t two_kv_lengths[] = {90, 133}, two_offsets[] = {60, 124};
-
-// Everything that an expression can say, alone and together.
-START_TEST(said_by_expressions) {
-    struct test_case test = base("expressions");
-    test.mods = true;
-    test.score.causal = true;
-    test.score.alignment = CLATTN_ALIGN_OFFSET;
-    case_give(&test, CASE_OFFSETS, 2, two_offsets);
-    if (_i & 1) {
-        test.hosts |= CASE_HOST_BIT(CASE_ALIBI);
-        test.bias = (struct score_map){3, MAP_REPEAT_ROWS, CLATTN_TYPE_BF16};
-        test.score.softcap = 1.5f;
-    }
-    if (_i & 2) {
-        test.score.window = true, test.score.window_left = 70, test.score.window_right = 3;
-        test.mask.rank = 4;
-        test.hosts |= CASE_HOST_BIT(CASE_SINKS);
-        case_give(&test, CASE_KV_LENGTHS, 2, two_kv_lengths);
-        test.contents = CASE_HIDDEN_NAN;
-    }
-    case_assert_kernels(&test);
-}
-END_TEST
-
-START_TEST(in_a_layer) {
-    struct test_case test = {.name = "layer",
-                             .op = CASE_LAYER,
-                             .batch = 2,
-                             .heads = 4,
-                             .kv_heads = 2,
-                             .n_q = 19,
-                             .n_kv = 19,
-                             .head_dim = 16,
-                             .width = 48,
-                             .mods = true,
-                             .hosts = CASE_HOST_BIT(CASE_ALIBI),
-                             .projection = CLATTN_PROJECTION_NATIVE};
-    test.score.causal = true;
-    case_assert(&test);
-}
-END_TEST
 
 // A call whose mask or bias says what a text says: `numbers` become buffers of the text.
 struct said {
@@ -344,10 +301,9 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("mods");
     TCase *results = harness_add(
-        suite, "results",
-        (const TTest *const[]){in_a_layer, ready_masks, ready_masks_that_read, names_and_bounds, NULL});
-    tcase_add_loop_test(results, said_by_expressions, 1, 4);
+        suite, "results", (const TTest *const[]){ready_masks, ready_masks_that_read, names_and_bounds, NULL});
     tcase_add_loop_test(results, types_of_buffers, 0, 5);
     harness_add(suite, "refusals", (const TTest *const[]){texts_are_refused, compilers_words, NULL});
+    case_list_add(suite, "mods", "cases");
     return harness_run(suite);
 }

@@ -1,0 +1,8 @@
+// test_list.c: a suite that is a list of cases and nothing else: tests/cases/LIST.txt (case_list.h).
+#include "support/case_list.h"
+
+int main(void) {
+    Suite *suite = suite_create(LIST);
+    case_list_add(suite, LIST, "cases");
+    return harness_run(suite);
+}
