@@ -65,25 +65,23 @@ static const option_row bench_rows[] = {
      AS_WORDS(OP, names_ops)},
     {"baselines", "LIST",
      "none, unfused, clblast (float32, Q K^T and P V as its products): a row more for each case they can do; "
-     "default none, and with no "
-     "list at all both for one case",
+     "default none, and with no list at all both for one case",
      AS_NAMES(bench, baselines, bench_baselines)},
     {"preset", "LIST",
      "bert-base, gpt2, gpt3, llama3-8b, decode, mla-decode: sizes that the options above override; or a "
-     "published model's attention "
-     "with its RoPE, masks and (--op layer) norms, as clattn layer --list-presets names them",
+     "published model's attention with its RoPE, masks and (--op layer) norms, as clattn layer "
+     "--list-presets names them",
      AS_WORDS(PRESET, bench_presets)},
     {"case", "NAME[,NAME]",
      "hard cases of verify, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, verify "
-     "and tune name them: "
-     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)",
+     "and tune name them: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: "
+     "src/evidence/case/case.h)",
      AS_TEXT(bench, named)},
     {"batch", "FILE", "cases by name, one a line, as --case takes them; what follows a # is a remark",
      AS_TEXT(bench, batch)},
     {"against", "OPTIONS",
      "the same cases with these options changed, in turns, and how much slower they are: 'dtype', 'kernel' "
-     "and other lists of one "
-     "value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'",
+     "and other lists of one value, --case, --tuned: clattn bench -n 1k --against '--dtype bf16'",
      AS_TEXT(bench, against)},
     {"mpi", NULL, "under mpirun: scaling over ranks, with options of its own: clattn bench --mpi --help",
      AS_CALL(refuse_mpi)},
@@ -93,14 +91,12 @@ static const option_row bench_rows[] = {
      AS_INTEGER(bench, settings.measure.repeat, 1, 1000)},
     {"max-ms", "X",
      "time for the runs of one case, and for each limit of a device; default 1000, or ten times that where "
-     "it is not enough for 5 "
-     "runs; a case of which one run takes more than ten times that (and two seconds) is given up, and told "
-     "as unsupported",
+     "it is not enough for 5 runs; a case of which one run takes more than ten times that (and two seconds) "
+     "is given up, and told as unsupported",
      AS_CALL(take_max_ms)},
     {"options", NULL,
      "what each option of an attention call costs, beside the plain call in turns: of a prefill and a decode "
-     "shape, or of the shapes of "
-     "--case",
+     "shape, or of the shapes of --case",
      AS_SWITCH(bench, options)},
     {"check", "on|off", "verify each case before it is timed; default on",
      AS_YES(bench, settings.check, off_on)},
@@ -234,8 +230,7 @@ static int make_all(bench *b) {
     if (!make_cases(b->other, why)) return tool_wrong("--against: %s", why);
     if (b->other->case_count != b->case_count)
         return tool_wrong("--against: makes %d cases, and there are %d without it: a list or --case beside "
-                          "it, and of its own "
-                          "lists one value each, are accepted",
+                          "it, and of its own lists one value each, are accepted",
                           b->other->case_count, b->case_count);
     return -1;
 }

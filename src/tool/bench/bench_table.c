@@ -287,9 +287,8 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     size_t i;
     fprintf(to,
             "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
-            "round, with its interval of "
-            "95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so it is "
-            "|\n|---|---|--:|---|---|--:|--:|---|\n",
+            "round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so "
+            "it is |\n|---|---|--:|---|---|--:|--:|---|\n",
             text(json_array_get(rows, 0), "against"));
     json_array_foreach(rows, i, row) {
         if ((size_t)json_integer_value(json_object_get(row, "device_index")) == device)

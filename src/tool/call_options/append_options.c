@@ -5,8 +5,7 @@ option_group append_group(append_options *o) {
     static const option_row rows[] = {
         {"k-new", "FILE",
          "[B,Hkv,n,D] rows that are written into --k, a cache, before the call: the last n of the keys that "
-         "--kv-lengths "
-         "count; with --cu-seqlens packed as q is",
+         "--kv-lengths count; with --cu-seqlens packed as q is",
          AS_TEXT(append_options, k_new)},
         {"v-new", "FILE", "[B,Hkv,n,Dv] likewise into --v", AS_TEXT(append_options, v_new)},
         {"out-k", "FILE", "the cache of keys afterwards, .npy", AS_OUTPUT(append_options, out_k)},

@@ -9,8 +9,7 @@
 static const option_row kv_rows[] = {
     {"past-k", "FILE",
      "[B or 1,Hkv,P,D] keys before the call's own, which a size of 1 shares; --causal bottom-right, or "
-     "--align, lets rows stand "
-     "behind them",
+     "--align, lets rows stand behind them",
      AS_TEXT(kv_options, past_k)},
     {"past-v", "FILE", "[B or 1,Hkv,P,Dv] their values", AS_TEXT(kv_options, past_v)},
     {"prefix-k", "FILE",

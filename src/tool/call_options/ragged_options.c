@@ -11,8 +11,7 @@ option_group ragged_group(ragged_options *o) {
     static const option_row rows[] = {
         {"cu-seqlens", "FILE",
          "[B+1] integers, 0 first: sequence b has the rows FILE[b] to FILE[b+1] - 1 of q, which is "
-         "[1,H,T,D], or x [1,T,M]; those of k "
-         "and v, or y, too, unless theirs are a batch of B, or a cache",
+         "[1,H,T,D], or x [1,T,M]; those of k and v, or y, too, unless theirs are a batch of B, or a cache",
          AS_TEXT(ragged_options, file)},
         {"cu-seqlens-kv", "FILE", "the same of k and v, or y, where theirs are others",
          AS_TEXT(ragged_options, kv_file)},

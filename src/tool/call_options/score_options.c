@@ -79,20 +79,17 @@ static const option_row plain_rows[] = {
     {"bias", "FILE", "float, added to the scores; shapes as --mask", AS_TEXT(score_options, bias)},
     {"score-mod", "EXPR",
      "what becomes of a score: an OpenCL C expression over score, b, h, i, j, row, q_length, kv_length and "
-     "bufferN(...); example: "
-     "'score - 0.1f * abs(i - j)'",
+     "bufferN(...); example: 'score - 0.1f * abs(i - j)'",
      AS_TEXT(score_options, score.score_mod)},
     {"mask-mod", "EXPR", "likewise, without score: 0 hides the key; example: 'j <= i && buffer0(b, j) != 0'",
      AS_TEXT(score_options, score.mask_mod)},
     {"mods-unchecked", NULL,
      "take any --score-mod and --mask-mod that the compiler takes: code that can read, write and end the "
-     "process, so not from "
-     "somebody who is not trusted; without, an expression can at worst be slow or wrong",
+     "process, so not from somebody who is not trusted; without, an expression can at worst be slow or wrong",
      AS_SWITCH(score_options, mods_unchecked)},
     {"buffer", "FILE...",
      "of 1 to 4 axes, read by an expression as buffer0(x0, ...); up to four times, buffer0 to buffer3: f32, "
-     "f16, bf16, bool, i32 or "
-     "i64",
+     "f16, bf16, bool, i32 or i64",
      AS_CALL(take_buffer)},
     {"kernel", "NAME", "auto, unfused, flash or decode", AS_CHOICE(score_options, kernel, names_kernels)},
     {"splits", "N", "key ranges of the decode kernel", AS_INTEGER(score_options, splits, 0, 65536)},

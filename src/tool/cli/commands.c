@@ -161,9 +161,8 @@ static void print_title(const char *name, const char *summary) {
 static void print_end(const char *see) {
     printf(
         ".SH EXIT STATUS\n.TP\n0\ndone\n.TP\n1\nthe device or the run failed, or a check did\n.TP\n2\nthe "
-        "request was wrong: "
-        "one line says what, and what would be accepted; with \\fB\\-\\-json\\fR it is an object on standard "
-        "error, {\"error\": {\"status\", \"command\", \"message\"}}\n.SH SEE ALSO\n%s\n",
+        "request was wrong: one line says what, and what would be accepted; with \\fB\\-\\-json\\fR it is an "
+        "object on standard error, {\"error\": {\"status\", \"command\", \"message\"}}\n.SH SEE ALSO\n%s\n",
         see);
 }
 

@@ -183,8 +183,8 @@ static int refuse_unknown(const command_line *line, const struct option *rows, c
     while (rows[count].name) names[count] = rows[count].name, count++;
     snprintf(wanted, sizeof wanted, "%.*s", (int)strcspn(name, "="), name);
     const char *near = given[0] == '-' && given[1] == '-' ? nearest_name(wanted, names, count) : NULL;
-    return tool_wrong("%s: no such option (or not written out, or given a value it does not take)%s%s%s; "
-                      "see clattn %s --help",
+    return tool_wrong("%s: no such option (or not written out, or given a value it does not take)%s%s%s; see "
+                      "clattn %s --help",
                       given, near ? "; did you mean --" : "", near ? near : "", near ? "?" : "",
                       line->command);
 }
@@ -254,16 +254,15 @@ bool option_choice(const char *text, const char *const *names, int *index, char 
 option_group common_group(common_options *o) {
     static const option_row rows[] = {
         {"device", "SPEC",
-         "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE,"
-         " else the first GPU, else the first CPU",
+         "a number from clattn devices, gpu, cpu, or part of a name; default $CLATTN_DEVICE, else the first "
+         "GPU, else the first CPU",
          AS_TEXT(common_options, device)},
         {"cache-dir", "DIR|off",
          "where compiled kernels are kept, or off: nowhere; default the user's cache folder",
          AS_TEXT(common_options, cache_dir)},
         {"tuned", "FILE|off",
          "tuned rows for the planner, as clattn tune --out writes them; default those that clattn tune has "
-         "kept in the cache "
-         "folder for this device, driver and version",
+         "kept in the cache folder for this device, driver and version",
          AS_TEXT(common_options, tuned)},
         {"json", NULL, "print the report as JSON, and an error as one object on stderr",
          AS_SWITCH(common_options, json)},

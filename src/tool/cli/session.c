@@ -92,9 +92,9 @@ static int find_device(session *s) {
     if (second)
         return tool_wrong("%s %s: means device %zu and others: a number or a whole name from clattn devices",
                           option, spec, second);
-    return tool_wrong("%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from "
-                      "clattn devices",
-                      option, spec, count - 1);
+    return tool_wrong(
+        "%s %s: no such device: a number from 0 to %zu, gpu, cpu, or part of a name from clattn devices",
+        option, spec, count - 1);
 }
 
 // Words that others take for it, and that nobody calls a folder.

@@ -154,8 +154,7 @@ static void judge_coverage(compare *c) {
             c->missing[1]);
     else if (c->fail_above >= 0.0 && !c->allow_inconclusive && c->counts[INCONCLUSIVE] && c->failed)
         tool_failed("%d rows are inconclusive, which --fail-above does not accept where they may be that "
-                    "much slower: "
-                    "measure again, or --allow-inconclusive",
+                    "much slower: measure again, or --allow-inconclusive",
                     c->counts[INCONCLUSIVE]);
 }
 

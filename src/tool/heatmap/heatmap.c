@@ -63,8 +63,8 @@ static int check_request(const heatmap_request *r, const command_line *line) {
     const char *masks = given[OF_MASK] ? given[OF_MASK] : given[OF_SCORES];
     const char *device = c->device ? "device" : c->cache_dir ? "cache-dir" : c->tuned ? "tuned" : NULL;
     if (!r->weights && !masks)
-        return tool_wrong("a file of weights is needed, or --n N and what hides keys; see clattn "
-                          "heatmap --help");
+        return tool_wrong(
+            "a file of weights is needed, or --n N and what hides keys; see clattn heatmap --help");
     if (!r->weights && !r->n) return tool_wrong("--n N is needed with a mask; see clattn heatmap --help");
     if (!r->weights && given[OF_WEIGHTS])
         return tool_wrong("--%s: is for a file of weights, and a mask is drawn", given[OF_WEIGHTS]);

@@ -88,8 +88,7 @@ static bool choose_heads(const heatmap_request *r, heatmap *map, reason why) {
     do
         if (!take_heads(&list, head_count, map))
             return refuse(why,
-                          "--heads %s: a list of different heads from 0 to %d, such as "
-                          "0,2-3, is accepted",
+                          "--heads %s: a list of different heads from 0 to %d, such as 0,2-3, is accepted",
                           r->head_list, head_count - 1);
     while (*list);
     return true;
@@ -101,10 +100,8 @@ static bool crop(const char *path, const tokens *labels, int64_t size, const cha
     *kept = (int)size;
     if (!path) return true;
     if ((uint64_t)labels->count > (uint64_t)size)
-        return refuse(why,
-                      "%s: %zu tokens; the weights have %lld %s, at most as many are "
-                      "accepted",
-                      path, labels->count, (long long)size, axis);
+        return refuse(why, "%s: %zu tokens; the weights have %lld %s, at most as many are accepted", path,
+                      labels->count, (long long)size, axis);
     *kept = (int)labels->count;
     return true;
 }

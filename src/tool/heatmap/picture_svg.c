@@ -41,14 +41,13 @@ static void write_svg(const picture *p, FILE *out) {
     picture_layout layout = picture_plan(p);
     unsigned char ink[3];
     picture_colour(COLOUR_INK, ink);
-    (void)fprintf(
-        out,
-        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 %lld %lld\" "
-        "shape-rendering=\"crispEdges\" xml:space=\"preserve\" "
-        "font-family=\"DejaVu Sans Mono, Menlo, Consolas, monospace\" font-size=\"16\">\n"
-        "<g fill=\"#%02x%02x%02x\">\n",
-        (long long)layout.width, (long long)layout.height, (long long)layout.width, (long long)layout.height,
-        ink[0], ink[1], ink[2]);
+    (void)fprintf(out,
+                  "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%lld\" height=\"%lld\" viewBox=\"0 0 "
+                  "%lld %lld\" shape-rendering=\"crispEdges\" xml:space=\"preserve\" font-family=\"DejaVu "
+                  "Sans Mono, Menlo, Consolas, monospace\" font-size=\"16\">\n"
+                  "<g fill=\"#%02x%02x%02x\">\n",
+                  (long long)layout.width, (long long)layout.height, (long long)layout.width,
+                  (long long)layout.height, ink[0], ink[1], ink[2]);
     picture_draw(p, &layout, &(canvas){out, svg_box, svg_text});
     (void)fputs("</g>\n</svg>\n", out);
 }

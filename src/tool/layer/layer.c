@@ -36,8 +36,7 @@ static const option_row layer_rows[] = {
     {"weights", "FILE", "FILE.safetensors with the layer's tensors", AS_TEXT(layer_run, weights.file)},
     {"names", "SCHEME:PREFIX",
      "bert:PREFIX, torch:PREFIX (in_proj_weight, out_proj), or llama:PREFIX, which needs --causal, --rope "
-     "and --rope-base said: "
-     "names do not tell them (--model reads them)",
+     "and --rope-base said: names do not tell them (--model reads them)",
      AS_TEXT(layer_run, weights.names)},
     {"model", "DIR",
      "in place of --weights, --names, heads, RoPE and masks: config.json and model.safetensors (or its "

@@ -71,11 +71,12 @@ static int check_options(const layer_run *r) {
                           : rope->layout < 0                           ? "rope"
                           : rope->layout > 0 && rope->rope.base == 0.0 ? "rope-base"
                                                                        : NULL;
-    return missing ? tool_wrong("--names llama: needs --%s, which names do not tell: usual is --causal "
-                                "top-left --rope half "
-                                "--rope-base with rope_theta of config.json; --model DIR --layer N reads it",
-                                missing)
-                   : -1;
+    return missing
+               ? tool_wrong(
+                     "--names llama: needs --%s, which names do not tell: usual is --causal top-left --rope "
+                     "half --rope-base with rope_theta of config.json; --model DIR --layer N reads it",
+                     missing)
+               : -1;
 }
 
 // As if each had been said by an option.

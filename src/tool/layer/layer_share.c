@@ -25,9 +25,9 @@ int layer_share_heads(layer_share *s, int rank, int ranks, int64_t heads, int64_
         return -1;
     }
     if (ranks > heads || (ranks + kv_heads - 1) / kv_heads > each)
-        return tool_wrong("--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be "
-                          "dealt to",
-                          ranks, (long long)heads, (long long)kv_heads);
+        return tool_wrong(
+            "--mpi-way heads: %d ranks are more than %lld heads on %lld key/value heads can be dealt to",
+            ranks, (long long)heads, (long long)kv_heads);
     for (int64_t kv = 0; kv < kv_heads; kv++) {
         int64_t first, count;
         block(kv, kv_heads, ranks, &first, &count);

@@ -105,10 +105,9 @@ static int load_named(layer_weights *w, int i, const char *name) {
 static int check_packed(const layer_weights *w) {
     for (int i = 0; i < LAYER_TENSORS; i++)
         if (w->given[i] && (i <= LAYER_WV || (i >= LAYER_BQ && i <= LAYER_BV)))
-            return tool_wrong(
-                "--%s: has no effect beside --names %.5s..., where one tensor holds Q, K and V: "
-                "leave it out, or name all tensors without --names",
-                layer_tensor_options[i], w->names);
+            return tool_wrong("--%s: has no effect beside --names %.5s..., where one tensor holds Q, K and "
+                              "V: leave it out, or name all tensors without --names",
+                              layer_tensor_options[i], w->names);
     return -1;
 }
 
@@ -220,8 +219,7 @@ static int check_tensors(const layer_weights *w) {
         (w->arrays[LAYER_WQ].shape[0] % all ||
          (w->present[LAYER_BQ] && w->arrays[LAYER_BQ].shape[0] != w->arrays[LAYER_WQ].shape[0])))
         status = tool_wrong("--names %s: the tensor of Q, K and V has %lld rows, of which each of %lld heads "
-                            "has as many, and a "
-                            "bias has one number a row",
+                            "has as many, and a bias has one number a row",
                             w->names, (long long)w->arrays[LAYER_WQ].shape[0], (long long)all);
     return status;
 }

@@ -121,9 +121,8 @@ static void write_cases(const page *p) {
     static const char *const columns[] = {"ms",       "spread",       "GFLOP/s", "GB/s",
                                           "of limit", "error (NMSE)", "build ms"};
     fputs("<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">The limit of decode is reading, of the rest "
-          "multiply-adds in float32. A spread "
-          "above 10 % is red: the machine was busy with other work. A click on a column sorts by "
-          "it.</p>\n<div class=\"wide\"><table>\n<thead><tr>",
+          "multiply-adds in float32. A spread above 10 % is red: the machine was busy with other work. A "
+          "click on a column sorts by it.</p>\n<div class=\"wide\"><table>\n<thead><tr>",
           p->to);
     if (p->file_count > 1) fputs("<th class=\"text\" data-sort>file</th>", p->to);
     fputs("<th class=\"text\" data-sort>case</th><th class=\"text\" data-sort>kernel</th>", p->to);
@@ -180,12 +179,10 @@ static void write_ratios(const page *p) {
     fputs("<h2 id=\"ratios\">Against ", p->to);
     page_file_name(p, 0);
     fputs("</h2>\n<p class=\"soft\">The ratio is a file's time by the first file's, with a bootstrap "
-          "interval of 95 % where both keep "
-          "their samples; below 1 is faster.</p>\n<div class=\"wide\"><table>\n<thead><tr><th class=\"text\" "
-          "data-sort>file</th><th "
-          "class=\"text\" data-sort>case</th><th class=\"text\" data-sort>device</th><th data-sort>first, "
-          "ms</th><th data-sort>ms</th><th "
-          "data-sort>ratio</th><th>half to twice</th><th class=\"text\" data-sort>so it "
+          "interval of 95 % where both keep their samples; below 1 is faster.</p>\n<div "
+          "class=\"wide\"><table>\n<thead><tr><th class=\"text\" data-sort>file</th><th class=\"text\" "
+          "data-sort>case</th><th class=\"text\" data-sort>device</th><th data-sort>first, ms</th><th "
+          "data-sort>ms</th><th data-sort>ratio</th><th>half to twice</th><th class=\"text\" data-sort>so it "
           "is</th></tr></thead>\n<tbody>\n",
           p->to);
     for (int file = 1; file < p->file_count; file++) {
@@ -216,11 +213,9 @@ static int write_page(const page *p) {
             p->file_count > 1 ? "<a href=\"#ratios\">Ratios</a>" : "",
             p->weights ? "<a href=\"#heads\">Heads</a>" : "");
     fputs("<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: the slope is "
-          "reading a buffer larger than the "
-          "caches, the level is multiply-adds in float32, which products of 16-bit numbers may pass; what "
-          "the caches hold is read "
-          "faster than the slope. Blue: prefill, layers and projections; red: decode. A point tells its case "
-          "on hover.</p>\n",
+          "reading a buffer larger than the caches, the level is multiply-adds in float32, which products of "
+          "16-bit numbers may pass; what the caches hold is read faster than the slope. Blue: prefill, "
+          "layers and projections; red: decode. A point tells its case on hover.</p>\n",
           p->to);
     for (int file = 0; file < p->file_count; file++) write_devices(p, file);
     write_cases(p);

@@ -42,8 +42,8 @@ static void draw_grid(const page *p, const frame *f) {
                 "text-anchor=\"end\">%g</text>\n",
                 LEFT, y_of(f, y), WIDTH - RIGHT, LEFT - 6.0, y_of(f, y) + 4.0, exp2(y));
     fprintf(p->to,
-            "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">operations a byte of the tensors</text>"
-            "<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
+            "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">operations a byte of the tensors</text><text "
+            "transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
             LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 8.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
 }
 
@@ -122,10 +122,9 @@ void page_interval(FILE *to, double ratio, double low, double high) {
     for (int i = 0; i < 3; i++) x[i] = 60.0 + 58.0 * fmin(fmax(log2(fmax(ends[i], 1e-3)), -1.0), 1.0);
     fprintf(to,
             "<svg class=\"plain\" viewBox=\"0 0 120 14\" width=\"120\" height=\"14\" role=\"img\" "
-            "aria-label=\"%.3f to %.3f\">"
-            "<path class=\"axis\" d=\"M60 1V13\"/><path class=\"roof\" d=\"M%.1f 7H%.1f\"/><circle "
-            "class=\"point\" cx=\"%.1f\" cy=\"7\" r=\"4\"/>"
-            "<title>%.3f, 95 %%: %.3f to %.3f, on a scale from half to twice</title></svg>",
+            "aria-label=\"%.3f to %.3f\"><path class=\"axis\" d=\"M60 1V13\"/><path class=\"roof\" d=\"M%.1f "
+            "7H%.1f\"/><circle class=\"point\" cx=\"%.1f\" cy=\"7\" r=\"4\"/><title>%.3f, 95 %%: %.3f to "
+            "%.3f, on a scale from half to twice</title></svg>",
             low, high, x[0], fmax(x[1], x[0] + 1.0), x[2], ratio, low, high);
 }
 

@@ -92,9 +92,8 @@ static void draw_head(const page *p, const heads *h, int64_t n) {
     const int64_t wide = h->keys * cell, high = h->rows * cell;
     fprintf(p->to,
             "<figure><svg viewBox=\"0 0 %lld %lld\" width=\"%lld\" height=\"%lld\" "
-            "shape-rendering=\"crispEdges\" role=\"img\" "
-            "aria-label=\"head %lld\"><rect width=\"100%%\" height=\"100%%\" fill=\"#808080\" "
-            "fill-opacity=\".25\"/>\n",
+            "shape-rendering=\"crispEdges\" role=\"img\" aria-label=\"head %lld\"><rect width=\"100%%\" "
+            "height=\"100%%\" fill=\"#808080\" fill-opacity=\".25\"/>\n",
             (long long)wide, (long long)high, (long long)wide, (long long)high, (long long)n);
     for (int64_t i = 0; i < h->rows; i++)
         for (int64_t j = 0; j < h->keys; j++) draw_cell(p, h, i, j, h->first[n * head + i * row + j], cell);
@@ -111,9 +110,8 @@ int page_heads(const page *p) {
         page_text(p->to, p->weights);
         fprintf(p->to,
                 ": rows are queries, columns are keys; colours go by powers of ten, from yellow at the "
-                "greatest weight, %.3g, to a "
-                "ten-thousandth of it; grey is exactly 0. A cell tells its tokens and weight on "
-                "hover.</p>\n<div class=\"heads\">\n",
+                "greatest weight, %.3g, to a ten-thousandth of it; grey is exactly 0. A cell tells its "
+                "tokens and weight on hover.</p>\n<div class=\"heads\">\n",
                 (double)h.most);
         const double each = (double)(h.rows * h.keys) / PAGE_CELLS_ROW;
         p->progress->all += each * (double)h.count;

@@ -234,11 +234,10 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
         if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
         return report_json(j);
     }
-    printable_printf(
-        stdout,
-        "%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f %% of "
-        "transfers hidden  -> %s\n",
-        r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
+    printable_printf(stdout,
+                     "%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f "
+                     "%% of transfers hidden  -> %s\n",
+                     r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
     if (e->file)
         printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
                          e->tolerance);

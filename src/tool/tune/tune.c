@@ -353,16 +353,14 @@ int tool_tune(int argc, char **argv) {
     static const option_row rows[] = {
         {"out", "FILE",
          "write the rows here, too: a text for clattn_context_params.tuned_rows, where clattn.h tells how a "
-         "row is written; the row "
-         "\"flash_tiles :\" has that kernel run on any device, in tests, say",
+         "row is written; the row \"flash_tiles :\" has that kernel run on any device, in tests, say",
          AS_OUTPUT(tune, out)},
         {"quick", NULL, "a third of the candidates", AS_SWITCH(tune, quick)},
         {"case", "NAME", "time them on this case alone, as tests, verify and bench name it",
          AS_CALL(take_case)},
         {"keep", "on|off",
          "keep rows that are faster than what is shipped for sure in the cache folder, where clattn finds "
-         "them for this device; "
-         "default on, but off with --case and --projection",
+         "them for this device; default on, but off with --case and --projection",
          AS_CALL(take_keep)},
         {"projection", NULL,
          "projections alone, with parameters of CLBlast's kernels: clattn tune --projection --device gpu "

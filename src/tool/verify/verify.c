@@ -282,16 +282,14 @@ static const option_row rows[] = {
      AS_TEXT(verify, family)},
     {"pairs", NULL,
      "in place of the hard cases about 500 for each variant, in which every two values of every two options "
-     "meet; "
-     "with --only some minutes, else hours",
+     "meet; with --only some minutes, else hours",
      AS_SWITCH(verify, pairs)},
     {"share", "K/N",
      "of --pairs the cases of every Nth configuration of kernels, from the Kth on: a long run in pieces",
      AS_CALL(take_share)},
     {"case", "NAME",
      "a hard case, or OP-TYPE-bN-hN[-hkvN]-nN[-nkvN]-dN-full|causal and options, as tests, bench and tune "
-     "name it: "
-     "attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)",
+     "name it: attend-f32-b1-h2-n9-nkv33-d64-causal-window5:3-alibi (all of them: src/evidence/case/case.h)",
      AS_CALL(take_case)}};
 
 int tool_verify(int argc, char **argv) {
