@@ -14,8 +14,8 @@
 #include <png.h>
 #endif
 
-#include "tool/heatmap/glyph.h"
-#include "tool/heatmap/picture_canvas.h"
+#include "tool/heatmap/font.h"
+#include "tool/heatmap/picture.h"
 
 static reason error;
 

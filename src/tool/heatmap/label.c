@@ -17,6 +17,12 @@ label label_from_utf8(const char *text, int limit) {
     return made;
 }
 
+label label_at(const char *const *labels, int index, int limit) {
+    char number[16];
+    if (!labels) (void)snprintf(number, sizeof number, "%d", index);
+    return label_from_utf8(labels ? labels[index] : number, limit);
+}
+
 const char *label_utf8(uint32_t code_point, char utf8[5]) {
     int more = code_point < 0x80 ? 0 : code_point < 0x800 ? 1 : code_point < 0x10000 ? 2 : 3;
     static const unsigned first[] = {0, 0xc0, 0xe0, 0xf0};

@@ -19,6 +19,8 @@ typedef struct label {
 /* U+0120 (byte-level BPE's space) and U+2581 (SentencePiece's) become '_'; control characters and what is not
  * UTF-8 become U+FFFD. A label longer than `limit` (3 to LABEL_CAPACITY) is cut. */
 label label_from_utf8(const char *text, int limit);
+/* That one of them; where there are none its number. */
+label label_at(const char *const *labels, int index, int limit);
 
 /* One code point as UTF-8 with a NUL after it; returns utf8. */
 const char *label_utf8(uint32_t code_point, char utf8[5]);

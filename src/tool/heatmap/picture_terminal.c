@@ -3,8 +3,6 @@
 
 #include <math.h>
 
-#include "tool/heatmap/picture_canvas.h"
-
 #define LEAST_COLUMNS 40
 #define LABEL_COLUMNS 12
 #define KEY_LABEL_ROWS 10
@@ -21,13 +19,6 @@ typedef struct grid {
     int width; /* characters of a column, 2 where there is room */
     bool coloured;
 } grid;
-
-static label token_label(const char *const *labels, int index, int limit) {
-    char number[16];
-    if (labels) return label_from_utf8(labels[index], limit);
-    (void)snprintf(number, sizeof number, "%d", index);
-    return label_from_utf8(number, limit);
-}
 
 static void put(FILE *out, const char *text, int times) {
     for (int k = 0; k < times; k++) (void)fputs(text, out);
@@ -68,7 +59,7 @@ static void put_cell(const picture *p, const grid *g, const picture_scale *scale
 }
 
 static void put_row_label(const picture *p, int row, FILE *out) {
-    label text = token_label(p->row_labels, row, LABEL_COLUMNS);
+    label text = label_at(p->row_labels, row, LABEL_COLUMNS);
     int columns = 0, shown = 0;
     while (shown < text.length && columns + label_columns(text.code_points[shown]) <= LABEL_COLUMNS)
         columns += label_columns(text.code_points[shown++]);
@@ -80,14 +71,14 @@ static void put_row_label(const picture *p, int row, FILE *out) {
 static void put_key_labels(const picture *p, const grid *g, FILE *out) {
     int rows = 1;
     for (int j = 0; j < p->columns; j += g->keys) {
-        int length = token_label(p->column_labels, j, KEY_LABEL_ROWS).length;
+        int length = label_at(p->column_labels, j, KEY_LABEL_ROWS).length;
         if (length > rows) rows = length;
     }
     for (int row = 0; row < rows; row++) {
         put(out, " ", LABEL_COLUMNS + 2);
         int pending = 0;
         for (int j = 0; j < p->columns; j += g->keys) {
-            label text = token_label(p->column_labels, j, KEY_LABEL_ROWS);
+            label text = label_at(p->column_labels, j, KEY_LABEL_ROWS);
             int k = row - (rows - text.length);
             uint32_t code_point = k < 0 ? ' ' : text.code_points[k];
             int columns = label_columns(code_point);

@@ -6,7 +6,7 @@
 
 #include "tool/files/formats.h"
 #include "tool/page/page.h"
-#include "tool/heatmap/picture_canvas.h"
+#include "tool/heatmap/picture.h"
 #include "tool/heatmap/label.h"
 
 // A cell is about 60 bytes: a page of 3 MB.
