@@ -2,142 +2,117 @@
 // the files and how sure that is, and the heads of a model. It asks for nothing from a network and reads without scripts.
 #include "tool/page/page.h"
 
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "tool/compare/compare_rows.h"
 #include "tool/files/file.h"
-#include "tool/cli/text.h"
-#include "tool/cli/report.h"
 
-void page_text(FILE *to, const char *text) {
-    while (*text) {
-        const char *from = text, c = *from;
-        const bool good = printable_next(&text) != PRINTABLE_NONE;
-        const char *told = c == '<'   ? "&lt;"
-                           : c == '>' ? "&gt;"
-                           : c == '&' ? "&amp;"
-                           : c == '"' ? "&quot;"
-                                      : NULL;
-        if (told)
-            fputs(told, to);
-        else
-            fprintf(to, "%.*s", good ? (int)(text - from) : 1, good ? from : "?");
-    }
-}
-
-void page_file_name(const page *p, int file) {
-    char name[256];
+// What a person calls a file: its name without folder and ending.
+static const char *name_of(const page *p, int file, char name[256]) {
     const char *slash = strrchr(p->paths[file], '/');
-    snprintf(name, sizeof name, "%s", slash && slash[1] ? slash + 1 : p->paths[file]);
+    snprintf(name, 256, "%s", slash && slash[1] ? slash + 1 : p->paths[file]);
     char *dot = strrchr(name, '.');
     if (dot && dot != name) *dot = '\0';
-    page_text(p->to, name);
-}
-
-static void number_cell(const page *p, double x, const char *format) {
-    fprintf(p->to, "<td data-v=\"%.9g\">", x);
-    fprintf(p->to, format, x);
-    fputs("</td>", p->to);
-}
-
-static void text_cell(const page *p, const char *text) {
-    fputs("<td class=\"text\">", p->to);
-    page_text(p->to, text);
-    fputs("</td>", p->to);
-}
-
-// From each cache that the run has measured, and from memory.
-static void write_reading(const page *p, const json_t *device) {
-    json_t *cache;
-    size_t i;
-    fputs("; reading", p->to);
-    json_array_foreach(json_object_get(device, "caches"), i, cache) {
-        fputs(" from ", p->to);
-        page_text(p->to, compare_text(cache, "name"));
-        fprintf(p->to, " (%.0f KiB) %.1f GB/s,", compare_number(cache, "bytes") / 1024.0,
-                compare_number(cache, "read_gbytes_per_s"));
-    }
-    fprintf(p->to, " past the caches %.1f GB/s. ", compare_number(device, "read_gbytes_per_s"));
+    return name;
 }
 
 static void write_devices(const page *p, int file) {
-    json_t *device;
-    size_t d;
+    json_t *device, *cache;
+    size_t d, i;
+    char name[256];
     json_array_foreach(json_object_get(p->files[file], "devices"), d, device) {
-        fputs("<h3>", p->to);
-        page_text(p->to, compare_text(device, "device"));
-        if (p->file_count > 1) fputs(" in ", p->to), page_file_name(p, file);
-        fputs("</h3>\n<p class=\"soft\">", p->to);
-        page_text(p->to, compare_text(device, "platform"));
-        fputs(", driver ", p->to);
-        page_text(p->to, compare_text(device, "driver"));
-        fprintf(p->to, ", %lld compute units. Measured in that run: FMA %.1f GFLOP/s",
-                (long long)json_integer_value(json_object_get(device, "compute_units")),
-                compare_number(device, "fma_gflops"));
+        page_put(p->to, p->file_count > 1 ? "<h3>%s in %s</h3>\n" : "<h3>%s</h3>\n",
+                 compare_text(device, "device"), name_of(p, file, name));
+        page_put(
+            p->to,
+            "<p class=\"soft\">%s, driver %s, %lld compute units. Measured in that run: FMA %.1f GFLOP/s",
+            compare_text(device, "platform"), compare_text(device, "driver"),
+            (long long)json_integer_value(json_object_get(device, "compute_units")),
+            compare_number(device, "fma_gflops"));
         if (compare_number(device, "fma_loads_gflops") > 0.0)
-            fprintf(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
-                    compare_number(device, "fma_loads_gflops"));
-        write_reading(p, device);
-        page_text(p->to, compare_text(device, "contended"));
-        fputs("</p>\n", p->to);
+            page_put(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
+                     compare_number(device, "fma_loads_gflops"));
+        page_put(p->to, "; reading");
+        json_array_foreach(json_object_get(device, "caches"), i, cache) {
+            page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", compare_text(cache, "name"),
+                     compare_number(cache, "bytes") / 1024.0, compare_number(cache, "read_gbytes_per_s"));
+        }
+        page_put(p->to, " past the caches %.1f GB/s. %s</p>\n", compare_number(device, "read_gbytes_per_s"),
+                 compare_text(device, "contended"));
         page_roofline(p, file, (int)d);
     }
 }
 
+// A column's number, and how it is told: the value that a click sorts by comes first.
+static void write_number(const page *p, const char *format, double x) {
+    page_put(p->to, "<td data-v=\"%.9g\">", x);
+    page_put(p->to, format, x);
+    page_put(p->to, "</td>");
+}
+
+// With a bar of so many percent.
+static void write_bar(const page *p, const char *format, double x, double percent) {
+    page_put(p->to, "<td data-v=\"%.6g\">", x);
+    page_put(p->to, format, x);
+    page_put(p->to, "<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>",
+             fmin(fmax(percent, 0.0), 100.0));
+}
+
 static void write_case(const page *p, int file, const json_t *row) {
-    fputs("<tr>", p->to);
-    if (p->file_count > 1) {
-        fputs("<td class=\"text\">", p->to);
-        page_file_name(p, file);
-        fputs("</td>", p->to);
-    }
-    text_cell(p, compare_text(row, "case"));
-    text_cell(p, compare_text(row, "kernel"));
+    char name[256];
+    page_put(p->to, "<tr>");
+    if (p->file_count > 1) page_put(p->to, "<td class=\"text\">%s</td>", name_of(p, file, name));
+    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td>", compare_text(row, "case"),
+             compare_text(row, "kernel"));
     if (!compare_ok(row)) {
-        fprintf(p->to, "<td class=\"text bad\" colspan=\"7\">");
-        page_text(p->to, compare_text(row, "status"));
-        fputs(": ", p->to);
-        page_text(p->to, compare_text(row, "why"));
-        fputs("</td></tr>\n", p->to);
+        page_put(p->to, "<td class=\"text bad\" colspan=\"7\">%s: %s</td></tr>\n",
+                 compare_text(row, "status"), compare_text(row, "why"));
         return;
     }
     const double spread = 100.0 * compare_number(row, "time_ns_spread") / compare_number(row, "time_ns");
-    number_cell(p, compare_number(row, "time_ns") / 1e6, "%.3f");
-    fprintf(p->to, "<td data-v=\"%.6g\"%s>%.1f %%</td>", spread, spread > 10.0 ? " class=\"bad\"" : "",
-            spread);
-    number_cell(p, compare_number(row, "gflops"), "%.1f");
-    number_cell(p, compare_number(row, "gbytes_per_s"), "%.1f");
-    page_share(p->to, compare_number(row, "limit_percent"));
-    if (json_is_real(json_object_get(row, "error_nmse")))
-        page_error(p->to, compare_number(row, "error_nmse"));
+    write_number(p, "%.3f", compare_number(row, "time_ns") / 1e6);
+    page_put(p->to,
+             spread > 10.0 ? "<td data-v=\"%.6g\" class=\"bad\">%.1f %%</td>"
+                           : "<td data-v=\"%.6g\">%.1f %%</td>",
+             spread, spread);
+    write_number(p, "%.1f", compare_number(row, "gflops"));
+    write_number(p, "%.1f", compare_number(row, "gbytes_per_s"));
+    write_bar(p, "%.0f %%", compare_number(row, "limit_percent"), compare_number(row, "limit_percent"));
+    const double nmse = compare_number(row, "error_nmse");
+    if (json_is_real(
+            json_object_get(row, "error_nmse"))) // errors far below one: the bar goes by powers of ten
+        write_bar(p, "%.1e", nmse, nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
     else
-        fputs("<td>not checked</td>", p->to);
-    number_cell(p, compare_number(row, "build_ms"), "%.1f");
-    fputs("</tr>\n", p->to);
+        page_put(p->to, "<td>not checked</td>");
+    write_number(p, "%.1f", compare_number(row, "build_ms"));
+    page_put(p->to, "</tr>\n");
 }
 
+static const char table_end[] = "</tbody></table></div>\n";
+
 static void write_cases(const page *p) {
-    static const char *const columns[] = {"ms",       "spread",       "GFLOP/s", "GB/s",
-                                          "of limit", "error (NMSE)", "build ms"};
-    fputs("<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">The limit of decode is reading, of the rest "
-          "multiply-adds in float32. A spread above 10 % is red: the machine was busy with other work. A "
-          "click on a column sorts by it.</p>\n<div class=\"wide\"><table>\n<thead><tr>",
-          p->to);
-    if (p->file_count > 1) fputs("<th class=\"text\" data-sort>file</th>", p->to);
-    fputs("<th class=\"text\" data-sort>case</th><th class=\"text\" data-sort>kernel</th>", p->to);
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-        fprintf(p->to, "<th data-sort>%s</th>", columns[i]);
-    fputs("</tr></thead>\n<tbody>\n", p->to);
-    for (int file = 0; file < p->file_count; file++) {
-        json_t *row;
-        size_t i;
+    json_t *row;
+    size_t i;
+    page_put(p->to, "<h2 id=\"cases\">Cases</h2>\n<p class=\"soft\">The limit of decode is reading, of the "
+                    "rest multiply-adds in float32. "
+                    "A spread above 10 %% is red: the machine was busy with other work. A click on a column "
+                    "sorts by it.</p>\n"
+                    "<div class=\"wide\"><table>\n<thead><tr>");
+    if (p->file_count > 1) page_put(p->to, "<th class=\"text\" data-sort>file</th>");
+    page_put(
+        p->to,
+        "<th class=\"text\" data-sort>case</th><th class=\"text\" data-sort>kernel</th><th data-sort>ms</th>"
+        "<th data-sort>spread</th><th data-sort>GFLOP/s</th><th data-sort>GB/s</th><th data-sort>of "
+        "limit</th>"
+        "<th data-sort>error (NMSE)</th><th data-sort>build ms</th></tr></thead>\n<tbody>\n");
+    for (int file = 0; file < p->file_count; file++)
         json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
             progress_more(p->progress, 1.0, "cases");
             write_case(p, file, row);
         }
-    }
-    fputs("</tbody></table></div>\n", p->to);
+    fputs(table_end, p->to);
 }
 
 static json_t *same_case(const json_t *rows, const json_t *wanted) {
@@ -154,69 +129,69 @@ static json_t *same_case(const json_t *rows, const json_t *wanted) {
 static int write_ratio(const page *p, int file, const json_t *row) {
     const json_t *first = same_case(json_object_get(p->files[0], "rows"), row);
     compare_times *times = first && compare_ok(row) ? malloc(2 * sizeof *times) : NULL;
+    char name[256];
     if (!times) return 0;
     compare_times_of(first, &times[0]), compare_times_of(row, &times[1]);
     const compare_ratio r = compare_ratio_of(&times[0], &times[1]);
     free(times);
-    fputs("<tr><td class=\"text\">", p->to);
-    page_file_name(p, file);
-    fputs("</td>", p->to);
-    text_cell(p, compare_text(row, "case"));
-    text_cell(p, compare_text(row, "device"));
-    number_cell(p, compare_number(first, "time_ns") / 1e6, "%.3f");
-    number_cell(p, compare_number(row, "time_ns") / 1e6, "%.3f");
-    number_cell(p, r.ratio, "%.3f");
-    fputs("<td>", p->to);
+    page_put(p->to, "<tr><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
+             name_of(p, file, name), compare_text(row, "case"), compare_text(row, "device"));
+    write_number(p, "%.3f", compare_number(first, "time_ns") / 1e6);
+    write_number(p, "%.3f", compare_number(row, "time_ns") / 1e6);
+    write_number(p, "%.3f", r.ratio);
+    page_put(p->to, "<td>");
     page_interval(p->to, r.ratio, r.low, r.high);
-    const char *tone = r.verdict == COMPARE_FASTER ? " good" : r.verdict == COMPARE_SLOWER ? " bad" : "";
-    fprintf(p->to, "</td><td class=\"text%s\">%s</td></tr>\n", tone, compare_verdicts[r.verdict]);
+    page_put(p->to, "</td><td class=\"text%s\">%s</td></tr>\n",
+             r.verdict == COMPARE_FASTER   ? " good"
+             : r.verdict == COMPARE_SLOWER ? " bad"
+                                           : "",
+             compare_verdicts[r.verdict]);
     return 1;
 }
 
 static void write_ratios(const page *p) {
+    json_t *row;
+    size_t i;
+    char name[256];
     int count = 0;
     if (p->file_count < 2) return;
-    fputs("<h2 id=\"ratios\">Against ", p->to);
-    page_file_name(p, 0);
-    fputs("</h2>\n<p class=\"soft\">The ratio is a file's time by the first file's, with a bootstrap "
-          "interval of 95 % where both keep their samples; below 1 is faster.</p>\n<div "
-          "class=\"wide\"><table>\n<thead><tr><th class=\"text\" data-sort>file</th><th class=\"text\" "
-          "data-sort>case</th><th class=\"text\" data-sort>device</th><th data-sort>first, ms</th><th "
-          "data-sort>ms</th><th data-sort>ratio</th><th>half to twice</th><th class=\"text\" data-sort>so it "
-          "is</th></tr></thead>\n<tbody>\n",
-          p->to);
-    for (int file = 1; file < p->file_count; file++) {
-        json_t *row;
-        size_t i;
+    page_put(p->to,
+             "<h2 id=\"ratios\">Against %s</h2>\n<p class=\"soft\">The ratio is a file's time by the first "
+             "file's, with a bootstrap "
+             "interval of 95 %% where both keep their samples; below 1 is faster.</p>\n<div "
+             "class=\"wide\"><table>\n<thead><tr>"
+             "<th class=\"text\" data-sort>file</th><th class=\"text\" data-sort>case</th><th class=\"text\" "
+             "data-sort>device</th>"
+             "<th data-sort>first, ms</th><th data-sort>ms</th><th data-sort>ratio</th><th>half to twice</th>"
+             "<th class=\"text\" data-sort>so it is</th></tr></thead>\n<tbody>\n",
+             name_of(p, 0, name));
+    for (int file = 1; file < p->file_count; file++)
         json_array_foreach(json_object_get(p->files[file], "rows"), i, row) {
             progress_more(p->progress, PAGE_RATIO_ROWS, "ratios");
             count += write_ratio(p, file, row);
         }
-    }
-    fputs("</tbody></table></div>\n", p->to);
-    if (!count) fputs("<p>No case was measured on one device in the first file and in another.</p>\n", p->to);
+    fputs(table_end, p->to);
+    if (!count)
+        page_put(p->to, "<p>No case was measured on one device in the first file and in another.</p>\n");
 }
 
 static int write_page(const page *p) {
-    fputs("<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>", p->to);
-    page_text(p->to, p->title);
-    fprintf(p->to, "</title>\n%s</head>\n<body>\n<h1>", page_head);
-    page_text(p->to, p->title);
-    fputs("</h1>\n<p class=\"soft\">", p->to);
-    for (int file = 0; file < p->file_count; file++) {
-        if (file) fputs("; ", p->to);
-        page_text(p->to, p->paths[file]);
-        fputs(" by clattn ", p->to);
-        page_text(p->to, compare_text(p->files[file], "clattn"));
-    }
-    fprintf(p->to, "</p>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>%s%s</nav>\n",
-            p->file_count > 1 ? "<a href=\"#ratios\">Ratios</a>" : "",
-            p->weights ? "<a href=\"#heads\">Heads</a>" : "");
-    fputs("<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: the slope is "
-          "reading a buffer larger than the caches, the level is multiply-adds in float32, which products of "
-          "16-bit numbers may pass; what the caches hold is read faster than the slope. Blue: prefill, "
-          "layers and projections; red: decode. A point tells its case on hover.</p>\n",
-          p->to);
+    page_put(p->to, "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<title>%s</title>\n", p->title);
+    fputs(page_head, p->to);
+    page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<p class=\"soft\">", p->title);
+    for (int file = 0; file < p->file_count; file++)
+        page_put(p->to, "%s%s by clattn %s", file ? "; " : "", p->paths[file],
+                 compare_text(p->files[file], "clattn"));
+    page_put(p->to, "</p>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>");
+    if (p->file_count > 1) page_put(p->to, "<a href=\"#ratios\">Ratios</a>");
+    if (p->weights) page_put(p->to, "<a href=\"#heads\">Heads</a>");
+    page_put(p->to, "</nav>\n<h2 id=\"devices\">Devices</h2>\n<p class=\"soft\">Of each device its roofline: "
+                    "the slope is reading a buffer "
+                    "larger than the caches, the level is multiply-adds in float32, which products of 16-bit "
+                    "numbers may pass; what the caches "
+                    "hold is read faster than the slope. Blue: prefill, layers and projections; red: decode. "
+                    "A point tells its case on hover."
+                    "</p>\n");
     for (int file = 0; file < p->file_count; file++) write_devices(p, file);
     write_cases(p);
     write_ratios(p);

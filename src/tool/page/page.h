@@ -1,9 +1,6 @@
-// page.h: what the parts of clattn report share: text that HTML cannot misread, numbers, and the page's sections. Used by page*.c.
+// page.h: what the parts of clattn report share: text that HTML cannot misread, and the page's sections. Used by page*.c.
 #ifndef CLATTN_TOOL_PAGE_PAGE_H
 #define CLATTN_TOOL_PAGE_PAGE_H
-#include <jansson.h>
-#include <stdio.h>
-
 #include "tool/cli/progress.h"
 #include "tool/cli/tool.h"
 
@@ -21,23 +18,16 @@ typedef struct page {
 #define PAGE_RATIO_ROWS 50.0
 #define PAGE_CELLS_ROW 10.0 // cells of a head that are as long as a row
 
-// Text with HTML's own signs told, and without control characters.
-void page_text(FILE *to, const char *text);
-// What a person calls a file: its name without folder and ending.
-void page_file_name(const page *p, int file);
+// page_html.c: fprintf of %s, %d, %lld and real numbers; the format is HTML, a text of %s gets its signs told and loses control characters.
+void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
+extern const char page_head[], page_script[];
 
 // page_charts.c: a device's roofline with the cases of a file that were measured on it, as a picture that tells each on hover.
 void page_roofline(const page *p, int file, int device);
 // A ratio's interval on a scale from half to twice.
 void page_interval(FILE *to, double ratio, double low, double high);
-// A share of 1 as a bar with its number.
-void page_share(FILE *to, double percent);
-// Errors far below one, as a bar by powers of ten.
-void page_error(FILE *to, double nmse);
 
 // page_heads.c: the heads of attention weights, [H, Nq, Nkv] or [B, H, Nq, Nkv]; each cell says its tokens and weight on hover.
 // -1, or an exit status with its line.
 int page_heads(const page *p);
-
-extern const char page_head[], page_script[]; // page_style.c
 #endif

@@ -32,61 +32,59 @@ static double y_of(const frame *f, double log_y) {
 
 static void draw_grid(const page *p, const frame *f) {
     for (double x = LEAST_X + 1.0; x <= MOST_X; x += 2.0)
-        fprintf(p->to,
-                "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
-                "text-anchor=\"middle\">%g</text>\n",
-                x_of(x), TOP, HEIGHT - BOTTOM, x_of(x), HEIGHT - BOTTOM + 16.0, exp2(x));
+        page_put(p->to,
+                 "<path class=\"grid\" d=\"M%.1f %.1fV%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
+                 "text-anchor=\"middle\">%g</text>\n",
+                 x_of(x), TOP, HEIGHT - BOTTOM, x_of(x), HEIGHT - BOTTOM + 16.0, exp2(x));
     for (double y = ceil(f->most_y - OCTAVES); y <= f->most_y; y += 2.0)
-        fprintf(p->to,
-                "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
-                "text-anchor=\"end\">%g</text>\n",
-                LEFT, y_of(f, y), WIDTH - RIGHT, LEFT - 6.0, y_of(f, y) + 4.0, exp2(y));
-    fprintf(p->to,
-            "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">operations a byte of the tensors</text><text "
-            "transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
-            LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 8.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
+        page_put(p->to,
+                 "<path class=\"grid\" d=\"M%.1f %.1fH%.1f\"/><text x=\"%.1f\" y=\"%.1f\" "
+                 "text-anchor=\"end\">%g</text>\n",
+                 LEFT, y_of(f, y), WIDTH - RIGHT, LEFT - 6.0, y_of(f, y) + 4.0, exp2(y));
+    page_put(p->to,
+             "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">operations a byte of the tensors</text>"
+             "<text transform=\"translate(14 %.1f) rotate(-90)\" text-anchor=\"middle\">GFLOP/s</text>\n",
+             LEFT + (WIDTH - LEFT - RIGHT) / 2.0, HEIGHT - 8.0, TOP + (HEIGHT - TOP - BOTTOM) / 2.0);
 }
 
-// Reading limits on the left of where the lines meet, multiply-adds on the right.
+// Reading limits on the left of where the lines meet, multiply-adds on the right, where the name stands so far below them.
 static void draw_roof(const page *p, const frame *f, const char *name, double gflops, double gbytes,
-                      const char *dash) {
+                      const char *dashes, double below) {
     if (gflops <= 0.0 || gbytes <= 0.0) return;
     const double meet = log2(gflops / gbytes), low = fmax(LEAST_X, f->most_y - OCTAVES - log2(gbytes));
-    fprintf(p->to,
-            "<path class=\"roof\"%s d=\"M%.1f %.1fL%.1f %.1fH%.1f\"><title>%s: %.1f GFLOP/s, reading %.1f "
-            "GB/s</title></path>\n",
-            dash, x_of(low), y_of(f, low + log2(gbytes)), x_of(meet), y_of(f, log2(gflops)), WIDTH - RIGHT,
-            name, gflops, gbytes);
-    fprintf(p->to, "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s %.0f</text>\n", WIDTH - RIGHT - 4.0,
-            y_of(f, log2(gflops)) + (*dash ? 14.0 : -5.0), name, gflops);
+    page_put(p->to,
+             "<path class=\"roof\" stroke-dasharray=\"%s\" d=\"M%.1f %.1fL%.1f %.1fH%.1f\"><title>%s: %.1f "
+             "GFLOP/s, reading %.1f "
+             "GB/s</title></path>\n<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%s %.0f</text>\n",
+             dashes, x_of(low), y_of(f, low + log2(gbytes)), x_of(meet), y_of(f, log2(gflops)), WIDTH - RIGHT,
+             name, gflops, gbytes, WIDTH - RIGHT - 4.0, y_of(f, log2(gflops)) + below, name, gflops);
 }
 
 // Reading from a cache: the slope alone, which ends at the multiply-adds.
 static void draw_cache(const page *p, const frame *f, const json_t *cache, double gflops) {
     const double gbytes = compare_number(cache, "read_gbytes_per_s");
+    const char *name = compare_text(cache, "name");
     if (gbytes <= 0.0) return;
     const double low = fmax(LEAST_X, f->most_y - OCTAVES - log2(gbytes)),
                  meet = fmax(log2(gflops / gbytes), low);
-    fprintf(p->to, "<path class=\"roof\" stroke-dasharray=\"1 4\" d=\"M%.1f %.1fL%.1f %.1f\"><title>",
-            x_of(low), y_of(f, low + log2(gbytes)), x_of(meet), y_of(f, log2(gbytes) + meet));
-    page_text(p->to, compare_text(cache, "name"));
-    fprintf(p->to, ": reading %.1f GB/s</title></path>\n<text x=\"%.1f\" y=\"%.1f\">", gbytes,
-            x_of(low) + 6.0, y_of(f, low + log2(gbytes)) - 3.0);
-    page_text(p->to, compare_text(cache, "name"));
-    fputs("</text>\n", p->to);
+    page_put(p->to,
+             "<path class=\"roof\" stroke-dasharray=\"1 4\" d=\"M%.1f %.1fL%.1f %.1f\"><title>%s: reading "
+             "%.1f GB/s</title></path>\n"
+             "<text x=\"%.1f\" y=\"%.1f\">%s</text>\n",
+             x_of(low), y_of(f, low + log2(gbytes)), x_of(meet), y_of(f, log2(gbytes) + meet), name, gbytes,
+             x_of(low) + 6.0, y_of(f, low + log2(gbytes)) - 3.0, name);
 }
 
 static void draw_point(const page *p, const frame *f, const json_t *row) {
     const double gflops = compare_number(row, "gflops"), gbytes = compare_number(row, "gbytes_per_s");
     if (!compare_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
-    fprintf(p->to, "<circle class=\"point%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>",
-            strcmp(compare_text(row, "op"), "decode") ? "" : " decode", x_of(log2(gflops / gbytes)),
-            y_of(f, log2(gflops)));
-    page_text(p->to, compare_text(row, "case"));
-    fputs(", ", p->to);
-    page_text(p->to, compare_text(row, "kernel"));
-    fprintf(p->to, ": %.1f GFLOP/s, %.1f GB/s, %.3f ms</title></circle>\n", gflops, gbytes,
-            compare_number(row, "time_ns") / 1e6);
+    page_put(p->to,
+             "<circle class=\"point%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>%s, %s: %.1f GFLOP/s, %.1f "
+             "GB/s, %.3f "
+             "ms</title></circle>\n",
+             strcmp(compare_text(row, "op"), "decode") ? "" : " decode", x_of(log2(gflops / gbytes)),
+             y_of(f, log2(gflops)), compare_text(row, "case"), compare_text(row, "kernel"), gflops, gbytes,
+             compare_number(row, "time_ns") / 1e6);
 }
 
 void page_roofline(const page *p, int file, int device) {
@@ -102,13 +100,12 @@ void page_roofline(const page *p, int file, int device) {
         return;
     }
     const frame f = {ceil(log2(most)) + 0.5};
-    fprintf(p->to,
-            "<svg viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"Roofline\">\n",
-            WIDTH, HEIGHT, WIDTH, HEIGHT);
+    page_put(p->to,
+             "<svg viewBox=\"0 0 %g %g\" width=\"%g\" height=\"%g\" role=\"img\" aria-label=\"Roofline\">\n",
+             WIDTH, HEIGHT, WIDTH, HEIGHT);
     draw_grid(p, &f);
-    draw_roof(p, &f, "FMA", fma, read, "");
-    draw_roof(p, &f, "FMA with loads", compare_number(of, "fma_loads_gflops"), read,
-              " stroke-dasharray=\"5 4\"");
+    draw_roof(p, &f, "FMA", fma, read, "none", -5.0);
+    draw_roof(p, &f, "FMA with loads", compare_number(of, "fma_loads_gflops"), read, "5 4", 14.0);
     json_array_foreach(json_object_get(of, "caches"), i, cache) draw_cache(p, &f, cache, fma);
     json_array_foreach(rows, i, row) {
         if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, row);
@@ -120,21 +117,11 @@ void page_interval(FILE *to, double ratio, double low, double high) {
     const double ends[] = {low, high, ratio};
     double x[3];
     for (int i = 0; i < 3; i++) x[i] = 60.0 + 58.0 * fmin(fmax(log2(fmax(ends[i], 1e-3)), -1.0), 1.0);
-    fprintf(to,
-            "<svg class=\"plain\" viewBox=\"0 0 120 14\" width=\"120\" height=\"14\" role=\"img\" "
-            "aria-label=\"%.3f to %.3f\"><path class=\"axis\" d=\"M60 1V13\"/><path class=\"roof\" d=\"M%.1f "
-            "7H%.1f\"/><circle class=\"point\" cx=\"%.1f\" cy=\"7\" r=\"4\"/><title>%.3f, 95 %%: %.3f to "
-            "%.3f, on a scale from half to twice</title></svg>",
-            low, high, x[0], fmax(x[1], x[0] + 1.0), x[2], ratio, low, high);
-}
-
-void page_share(FILE *to, double percent) {
-    fprintf(to, "<td data-v=\"%.6g\">%.0f %%<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>",
-            percent, percent, fmin(fmax(percent, 0.0), 100.0));
-}
-
-void page_error(FILE *to, double nmse) {
-    const double powers = nmse > 0.0 ? fmin(fmax(16.0 + log10(nmse), 0.0), 16.0) : 0.0;
-    fprintf(to, "<td data-v=\"%.6g\">%.1e<span class=\"bar\"><i style=\"width:%.0f%%\"></i></span></td>",
-            nmse, nmse, powers / 0.16);
+    page_put(
+        to,
+        "<svg class=\"plain\" viewBox=\"0 0 120 14\" width=\"120\" height=\"14\" role=\"img\" "
+        "aria-label=\"%.3f to %.3f\"><path class=\"axis\" d=\"M60 1V13\"/><path class=\"roof\" d=\"M%.1f "
+        "7H%.1f\"/><circle class=\"point\" cx=\"%.1f\" cy=\"7\" r=\"4\"/><title>%.3f, 95 %%: %.3f to "
+        "%.3f, on a scale from half to twice</title></svg>",
+        low, high, x[0], fmax(x[1], x[0] + 1.0), x[2], ratio, low, high);
 }

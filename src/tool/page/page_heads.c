@@ -63,25 +63,21 @@ static int prepare(const page *p, heads *h) {
     return -1;
 }
 
-static void write_token(const page *p, const heads *h, int64_t at) {
-    if (h->words.count)
-        page_text(p->to, h->words.lines[at]);
-    else
-        fprintf(p->to, "%lld", (long long)at);
+static const char *token(const heads *h, int64_t at, char number[24]) {
+    snprintf(number, 24, "%lld", (long long)at);
+    return h->words.count ? h->words.lines[at] : number;
 }
 
 static void draw_cell(const page *p, const heads *h, int64_t i, int64_t j, float w, int cell) {
     unsigned char rgb[3];
+    char fill[8], row[24], key[24];
     const double decades = w > 0.0f && h->most > 0.0f ? log10((double)w / h->most) : -DECADES;
-    if (!isfinite(w)) return;
-    if (w == 0.0f) return; // hidden, or nothing: the panel's own grey
+    if (!isfinite(w) || w == 0.0f) return; // hidden, or nothing: the panel's own grey
     picture_colour(picture_colour_index((float)fmax(decades, -DECADES), (float)-DECADES, 0.0f), rgb);
-    fprintf(p->to, "<path d=\"M%d %dh%dv%dh-%dz\" fill=\"#%02x%02x%02x\"><title>", (int)j * cell,
-            (int)i * cell, cell, cell, cell, rgb[0], rgb[1], rgb[2]);
-    write_token(p, h, i);
-    fputs(" \xe2\x86\x92 ", p->to);
-    write_token(p, h, j);
-    fprintf(p->to, ": %.3g</title></path>", (double)w);
+    snprintf(fill, sizeof fill, "#%02x%02x%02x", rgb[0], rgb[1], rgb[2]);
+    page_put(
+        p->to, "<path d=\"M%d %dh%dv%dh-%dz\" fill=\"%s\"><title>%s \xe2\x86\x92 %s: %.3g</title></path>",
+        (int)j * cell, (int)i * cell, cell, cell, cell, fill, token(h, i, row), token(h, j, key), (double)w);
 }
 
 static void draw_head(const page *p, const heads *h, int64_t n) {
@@ -90,14 +86,14 @@ static void draw_head(const page *p, const heads *h, int64_t n) {
     const int64_t longest = h->rows > h->keys ? h->rows : h->keys;
     const int cell = longest <= 32 ? 9 : longest <= 96 ? 4 : 2;
     const int64_t wide = h->keys * cell, high = h->rows * cell;
-    fprintf(p->to,
-            "<figure><svg viewBox=\"0 0 %lld %lld\" width=\"%lld\" height=\"%lld\" "
-            "shape-rendering=\"crispEdges\" role=\"img\" aria-label=\"head %lld\"><rect width=\"100%%\" "
-            "height=\"100%%\" fill=\"#808080\" fill-opacity=\".25\"/>\n",
-            (long long)wide, (long long)high, (long long)wide, (long long)high, (long long)n);
+    page_put(p->to,
+             "<figure><svg viewBox=\"0 0 %lld %lld\" width=\"%lld\" height=\"%lld\" "
+             "shape-rendering=\"crispEdges\" role=\"img\" aria-label=\"head %lld\"><rect width=\"100%%\" "
+             "height=\"100%%\" fill=\"#808080\" fill-opacity=\".25\"/>\n",
+             (long long)wide, (long long)high, (long long)wide, (long long)high, (long long)n);
     for (int64_t i = 0; i < h->rows; i++)
         for (int64_t j = 0; j < h->keys; j++) draw_cell(p, h, i, j, h->first[n * head + i * row + j], cell);
-    fprintf(p->to, "</svg><figcaption>head %lld</figcaption></figure>\n", (long long)n);
+    page_put(p->to, "</svg><figcaption>head %lld</figcaption></figure>\n", (long long)n);
 }
 
 int page_heads(const page *p) {
@@ -106,13 +102,13 @@ int page_heads(const page *p) {
     int status = check(p, &h);
     if (status < 0) status = prepare(p, &h);
     if (status < 0) {
-        fputs("<h2 id=\"heads\">Heads</h2>\n<p>", p->to);
-        page_text(p->to, p->weights);
-        fprintf(p->to,
-                ": rows are queries, columns are keys; colours go by powers of ten, from yellow at the "
-                "greatest weight, %.3g, to a ten-thousandth of it; grey is exactly 0. A cell tells its "
-                "tokens and weight on hover.</p>\n<div class=\"heads\">\n",
-                (double)h.most);
+        page_put(p->to,
+                 "<h2 id=\"heads\">Heads</h2>\n<p>%s: rows are queries, columns are keys; colours go by "
+                 "powers of ten, from yellow at "
+                 "the greatest weight, %.3g, to a ten-thousandth of it; grey is exactly 0. A cell tells its "
+                 "tokens and weight on "
+                 "hover.</p>\n<div class=\"heads\">\n",
+                 p->weights, (double)h.most);
         const double each = (double)(h.rows * h.keys) / PAGE_CELLS_ROW;
         p->progress->all += each * (double)h.count;
         for (int64_t n = 0; n < h.count; n++) {

@@ -1,5 +1,51 @@
-// page_style.c: how a report looks, light and dark, and the one thing that a script adds: a click on a column sorts by it.
+// page_html.c: text that HTML cannot misread; how a report looks, light and dark, and the one thing that a script adds: a click on a column
+// sorts by it.
 #include "tool/page/page.h"
+
+#include <stdarg.h>
+#include <string.h>
+
+static void put_text(FILE *to, const char *text) {
+    while (*text) {
+        const char *from = text, c = *from;
+        const bool good = printable_next(&text) != PRINTABLE_NONE;
+        const char *told = c == '<'   ? "&lt;"
+                           : c == '>' ? "&gt;"
+                           : c == '&' ? "&amp;"
+                           : c == '"' ? "&quot;"
+                                      : NULL;
+        if (told)
+            fputs(told, to);
+        else
+            fprintf(to, "%.*s", good ? (int)(text - from) : 1, good ? from : "?");
+    }
+}
+
+void page_put(FILE *to, const char *format, ...) {
+    va_list list;
+    va_start(list, format);
+    while (*format) {
+        const size_t plain = strcspn(format, "%");
+        char one[24];
+        fprintf(to, "%.*s", (int)plain, format);
+        format += plain;
+        if (!*format) break;
+        const size_t length = format[1] == '%' ? 2 : 1 + strcspn(format + 1, "sdfge") + 1;
+        snprintf(one, sizeof one, "%.*s", (int)length, format);
+        format += length;
+        if (one[1] == '%')
+            fputc('%', to);
+        else if (one[length - 1] == 's')
+            put_text(to, va_arg(list, const char *));
+        else if (strstr(one, "ll"))
+            fprintf(to, one, va_arg(list, long long));
+        else if (one[length - 1] == 'd')
+            fprintf(to, one, va_arg(list, int));
+        else
+            fprintf(to, one, va_arg(list, double));
+    }
+    va_end(list);
+}
 
 const char page_head[] =
     "<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
