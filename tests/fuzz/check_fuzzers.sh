@@ -23,7 +23,7 @@ target_of() {
     npy) floor=90 length=600 files="src/tool/files/npy.c" ;;
     safetensors) floor=92 length=1500 files="src/tool/files/safetensors.c" ;;
     tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/rows/tuned_find.c src/plan/families/families.c src/plan/variant.c" ;;
-    compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_by.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
+    compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
     tokens) floor=95 length=500 files="src/tool/heatmap/label.c" ;;
     options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_cases.c src/evidence/case/case_name.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/picture.c src/tool/heatmap/picture_files.c src/tool/heatmap/picture_terminal.c" ;;

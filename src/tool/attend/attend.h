@@ -1,10 +1,8 @@
 // attend.h: one call of clattn attend, and how it is run by the ranks of MPI.
 #ifndef CLATTN_TOOL_ATTEND_ATTEND_H
 #define CLATTN_TOOL_ATTEND_ATTEND_H
-#include "tool/call_options/append_options.h"
-#include "tool/call_options/ragged_options.h"
+#include "tool/call_options/call_options.h"
 #include "tool/ranks/ranks_keys.h"
-#include "tool/call_options/rope_options.h"
 #include "tool/devices/several.h"
 
 enum { ATTEND_Q8 = 3 }; // of kv_type
@@ -58,6 +56,4 @@ int attend_outputs(attend *a, tensors *t);
 int attend_shared_find(attend *a);
 int attend_shared_run(attend *a, session *s);
 void attend_shared_free(attend *a);
-// attend_turn.c: RoPE of this rank's rows of a part, which the library's shared call does not do.
-int attend_turn(attend *a, session *s, const attend_part *part, int64_t item);
 #endif

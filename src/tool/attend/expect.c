@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 #include "tool/files/formats.h"
-#include "tool/call_options/score_options.h"
+#include "tool/call_options/call_options.h"
 
 static bool take_tolerance(void *target, const char *value, char why[256]) {
     expect *e = target;

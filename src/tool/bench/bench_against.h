@@ -2,7 +2,7 @@
 #ifndef CLATTN_TOOL_BENCH_BENCH_AGAINST_H
 #define CLATTN_TOOL_BENCH_BENCH_AGAINST_H
 #include "tool/bench/bench.h"
-#include "tool/compare/compare_ratio.h"
+#include "tool/compare/compare.h"
 
 // A case, and its partner with the options changed; the row's status is the worse of theirs.
 typedef struct bench_pair {

@@ -1,5 +1,5 @@
 // score_options.c: see score_options.h.
-#include "tool/call_options/score_options.h"
+#include "tool/call_options/call_options.h"
 
 #include <limits.h>
 #include <stddef.h>

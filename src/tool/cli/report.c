@@ -6,8 +6,7 @@
 #include <stdio.h>
 
 #include "evidence/limits/model.h"
-#include "tool/call_options/kv_options.h"
-#include "tool/call_options/ragged_options.h"
+#include "tool/call_options/call_options.h"
 
 double report_flops(const clattn_attention_params *p) {
     const double pairs = p->cu_seqlens_q

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/compare/compare_rows.h"
+#include "tool/compare/compare.h"
 #include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"

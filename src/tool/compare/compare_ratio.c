@@ -1,5 +1,5 @@
 // compare_ratio.c: see compare_ratio.h.
-#include "tool/compare/compare_ratio.h"
+#include "tool/compare/compare.h"
 
 #include <stdbool.h>
 #include <stdlib.h>

@@ -1,14 +1,13 @@
-// compare_rows.c: see compare_rows.h.
-#include "tool/compare/compare_rows.h"
-
+// compare_rows.c: rows of a file of clattn bench --save, checked, and which of them are compared. See compare.h.
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include "tool/compare/compare.h"
 #include "tool/bench/bench_table.h"
-#include "tool/files/file.h"
 #include "tool/cli/text.h"
 #include "tool/cli/tool.h"
+#include "tool/files/file.h"
 
 const char *compare_text(const json_t *row, const char *key) {
     const char *s = json_string_value(json_object_get(row, key));
@@ -100,4 +99,34 @@ int compare_load_all(const char *const *paths, int count, json_t **files) {
 
 void compare_release(json_t **files, int count) {
     for (int i = 0; i < count; i++) json_decref(files[i]);
+}
+
+const char *const compare_by_words[] = {"dtype", "device", "kernel", "file", NULL};
+
+// A case's name without one of its tokens.
+static void without(char *name, const char *token) {
+    const size_t length = strlen(token);
+    for (char *at = name; length && (at = strstr(at, token)) != NULL; at++) {
+        const bool whole = (at == name || at[-1] == '-') && (at[length] == '-' || at[length] == '\0');
+        if (!whole) continue;
+        memmove(at, at + length, strlen(at + length) + 1);
+        return;
+    }
+}
+
+void compare_by_key(const json_t *row, int file, int by, char key[1024]) {
+    static const char *const kernels[] = {"unfused", "flash", "decode", "clblast", "native"};
+    char name[600];
+    snprintf(name, sizeof name, "%s", compare_text(row, "case"));
+    if (by == COMPARE_BY_DTYPE) without(name, compare_text(row, "dtype"));
+    for (size_t i = 0; by == COMPARE_BY_KERNEL && i < sizeof kernels / sizeof kernels[0]; i++)
+        without(name, kernels[i]);
+    // What is left of a token's end.
+    for (size_t length = strlen(name); length && name[length - 1] == '-'; length--) name[length - 1] = '\0';
+    snprintf(key, 1024, "%s|%.300s|%d", name, by == COMPARE_BY_DEVICE ? "" : compare_text(row, "device"),
+             by == COMPARE_BY_FILE ? 0 : file);
+}
+
+const char *compare_by_value(const json_t *row, const char *path, int by) {
+    return by == COMPARE_BY_FILE ? path : compare_text(row, compare_by_words[by - 1]);
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/call_options/score_options.h"
+#include "tool/call_options/call_options.h"
 #include "tool/files/formats.h"
 #include "tool/heatmap/picture.h"
 

@@ -7,7 +7,7 @@
 #include "evidence/words/words.h"
 #include "tool/layer/layer_run.h"
 #include "tool/cli/report.h"
-#include "tool/call_options/rope_options.h"
+#include "tool/call_options/call_options.h"
 #include "tool/cli/progress.h"
 
 static bool take_norm(void *target, const char *value, char why[256]) {

@@ -3,13 +3,10 @@
 #define CLATTN_TOOL_LAYER_LAYER_RUN_H
 #include "evidence/sets/presets.h"
 #include "tool/attend/expect.h"
-#include "tool/call_options/kv_options.h"
+#include "tool/call_options/call_options.h"
 #include "tool/layer/layer_weights.h"
 #include "tool/layer/model.h"
-#include "tool/call_options/ragged_options.h"
 #include "tool/ranks/ranks.h"
-#include "tool/call_options/rope_options.h"
-#include "tool/call_options/score_options.h"
 
 typedef struct layer_run {
     layer_weights weights;

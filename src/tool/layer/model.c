@@ -7,7 +7,7 @@
 #include <string.h>
 
 #include "tool/files/file.h"
-#include "tool/call_options/rope_scaling.h"
+#include "tool/call_options/call_options.h"
 #include "tool/files/formats.h"
 
 #define SIZE_MOST 65536

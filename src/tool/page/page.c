@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/compare/compare_rows.h"
+#include "tool/compare/compare.h"
 #include "tool/files/file.h"
 
 // What a person calls a file: its name without folder and ending.

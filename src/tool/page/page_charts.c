@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "tool/compare/compare_rows.h"
+#include "tool/compare/compare.h"
 #include "tool/page/page.h"
 
 // The roofline's frame, in pixels, and its axes, in powers of two: operations a byte, and GFLOP/s from the limit down.

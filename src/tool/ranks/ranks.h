@@ -4,7 +4,7 @@
 #define CLATTN_TOOL_RANKS_RANKS_H
 #include "tool/attend/expect.h"
 #include "tool/files/formats.h"
-#include "tool/call_options/score_options.h"
+#include "tool/call_options/call_options.h"
 
 // Rows of the whole that a rank has, in two chunks at most: from either end, so that causal work is the same for all. The whole
 // may be a sequence of several in one file.
