@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "tool/bench/bench_against.h"
+#include "tool/bench/bench.h"
 #include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"

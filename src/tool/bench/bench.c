@@ -5,8 +5,6 @@
 
 #include "evidence/words/words.h"
 #include "tool/bench/bench.h"
-#include "tool/bench/bench_against.h"
-#include "tool/bench/bench_group.h"
 #include "tool/files/file.h"
 #include "tool/cli/progress.h"
 #include "tool/ranks/ranks.h"

@@ -1,5 +1,5 @@
-// bench_against.c: see bench_against.h.
-#include "tool/bench/bench_against.h"
+// bench_against.c: see bench.h.
+#include "tool/bench/bench.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -48,12 +48,6 @@ static bench_status make_ready(bench_call *p, session *s, const clattn_device *d
     return status;
 }
 
-static void take_times(bench_row *row, const measure_times *times) {
-    row->times = *times;
-    row->gflops = model_flops(&row->c.test) / times->time_ns;
-    row->gbytes_per_s = model_bytes(&row->c.test) / times->time_ns;
-}
-
 static bench_status take_turns(bench_call calls[2], const bench_settings *settings, bench_pair *pair) {
     struct place *const places[2] = {&calls[0].place, &calls[1].place};
     void *const users[2] = {&calls[0], &calls[1]};
@@ -66,8 +60,8 @@ static bench_status take_turns(bench_call calls[2], const bench_settings *settin
         }
         return BENCH_FAIL;
     }
-    take_times(&pair->row, &turns.times[0]);
-    take_times(&pair->other, &turns.times[1]);
+    bench_take_times(&pair->row, &turns.times[0]);
+    bench_take_times(&pair->other, &turns.times[1]);
     pair->ratio = compare_ratio_paired(turns.ratios, turns.ratio_count);
     return BENCH_OK;
 }
@@ -99,44 +93,4 @@ void bench_against_measure(const bench *b, const session *device, int i, bench_p
     const bench_side sides[2] = {{&b->common, NULL, b->cases[i]},
                                  {&b->other->common, NULL, b->other->cases[i]}};
     bench_pair_measure(&device->device, sides, &b->settings, pair);
-}
-
-void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair) {
-    char name[CASE_NAME_SIZE];
-    bench_table_add_row(table, &pair->row);
-    json_t *all = json_object_get(table, "rows"), *row = json_array_get(all, json_array_size(all) - 1);
-    const bool timed = pair->row.status == BENCH_OK, sure = timed && pair->ratio.high < 1e17;
-    json_t *own =
-        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:s?}", "against", options, "against_case",
-                  case_name(&pair->other.c.test, name), "against_kernel", pair->other.kernel, "against_ns",
-                  timed ? json_integer((json_int_t)(pair->other.times.time_ns + 0.5)) : json_null(), "ratio",
-                  timed ? json_real(pair->ratio.ratio) : json_null(), "ratio_low",
-                  sure ? json_real(pair->ratio.low) : json_null(), "ratio_high",
-                  sure ? json_real(pair->ratio.high) : json_null(), "verdict",
-                  timed ? compare_verdicts[pair->ratio.verdict] : NULL);
-    json_object_update(row, own);
-    json_decref(own);
-}
-
-static const char *text(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
-}
-
-static double real(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
-}
-
-void bench_table_print_pair(FILE *to, const json_t *row) {
-    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
-    if (strcmp(text(row, "status"), "ok")) {
-        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
-        return;
-    }
-    const char *other = text(row, "against_case");
-    fprintf(to, " %.3f | %s | %s | %.3f |", real(row, "time_ns") / 1e6,
-            strcmp(other, text(row, "case")) ? other : "the same", text(row, "against_kernel"),
-            real(row, "against_ns") / 1e6);
-    fprintf(to, " %.3f [%.3f, %.3f] | %s |\n", real(row, "ratio"), real(row, "ratio_low"),
-            real(row, "ratio_high"), text(row, "verdict"));
 }

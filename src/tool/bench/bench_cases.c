@@ -1,5 +1,5 @@
-// bench_cases.c: see bench_cases.h.
-#include "tool/bench/bench_cases.h"
+// bench_cases.c: see bench_call.h.
+#include "tool/bench/bench_call.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,12 +1,11 @@
-// bench_group.c: see bench_group.h.
-#include "tool/bench/bench_group.h"
+// bench_group.c: see bench.h.
+#include "tool/bench/bench.h"
 
 #include <stdio.h>
 #include <string.h>
 
 #include "evidence/case/case_group.h"
 #include "evidence/limits/model.h"
-#include "tool/bench/bench_against.h"
 #include "tool/cli/progress.h"
 
 #define LEARNS 3 // calls in which a group finds its rates
@@ -74,20 +73,14 @@ static bench_status find_fastest(several *all, bench_call *p, side *alone, char 
     return BENCH_OK;
 }
 
-static void take_times(bench_row *row, const measure_times *times) {
-    row->times = *times;
-    row->gflops = model_flops(&row->c.test) / times->time_ns;
-    row->gbytes_per_s = model_bytes(&row->c.test) / times->time_ns;
-}
-
 static bench_status take_turns(several *all, const bench *b, bench_call *p, side sides[2], bench_pair *pair) {
     struct place *const places[2] = {&p->place, &p->place};
     void *const users[2] = {&sides[0], &sides[1]};
     measure_pair turns;
     if (!measure_in_turns(places, &b->settings.measure, run_side, users, &turns))
         return failed(all, sides[0].status != CLATTN_OK ? &sides[0] : &sides[1], pair->row.why);
-    take_times(&pair->row, &turns.times[0]);
-    take_times(&pair->other, &turns.times[1]);
+    bench_take_times(&pair->row, &turns.times[0]);
+    bench_take_times(&pair->other, &turns.times[1]);
     pair->ratio = compare_ratio_paired(turns.ratios, turns.ratio_count);
     int used =
         snprintf(pair->row.kernel, sizeof pair->row.kernel, "%s", clattn_deal_name(sides[0].report.deal));
@@ -128,10 +121,7 @@ static void run_case(bench *b, several *all, int i) {
     progress_at(&b->progress, (double)i, case_name(&pair.row.c.test, name));
     pair.row.status = measure_pair_of(all, b, &b->cases[i], &pair);
     progress_wipe(&b->progress);
-    bench_tell_problem(b, &pair.row, name);
-    b->failures += pair.row.status == BENCH_FAIL;
-    b->measured += pair.row.status == BENCH_OK;
-    b->rows++;
+    bench_count(b, &pair.row);
     bench_table_add_pair(b->table, "--devices N, the fastest alone", &pair);
 }
 

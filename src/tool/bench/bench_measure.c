@@ -1,5 +1,5 @@
-// bench_measure.c: see bench_measure.h. The timer is evidence/device/measure.c.
-#include "tool/bench/bench_measure.h"
+// bench_measure.c: see bench_call.h. The timer is evidence/device/measure.c.
+#include "tool/bench/bench_call.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -72,12 +72,11 @@ static void add_first_call(double first_ns, bench_row *row) {
     row->cold = true;
 }
 
-static bench_status take_times(bench_call *p, const bench_settings *settings, bench_row *row) {
-    if (!measure_run(&p->place, &settings->measure, bench_call_enqueue, p, &row->times))
-        return failed(p, row->why);
-    row->gflops = model_flops(&p->data->test) / row->times.time_ns;
-    row->gbytes_per_s = model_bytes(&p->data->test) / row->times.time_ns;
-    return BENCH_OK;
+void bench_take_times(bench_row *row, const measure_times *times) {
+    const struct test_case c = case_complete(&row->c.test);
+    row->times = *times;
+    row->gflops = model_flops(&c) / times->time_ns;
+    row->gbytes_per_s = model_bytes(&c) / times->time_ns;
 }
 
 static bench_status measure(session *s, const bench_settings *settings, bench_row *row) {
@@ -91,7 +90,11 @@ static bench_status measure(session *s, const bench_settings *settings, bench_ro
     row->build_ms = ((double)stats.build_time_ns + p.build_ns) / 1e6;
     row->cold = stats.programs_built > 0;
     row->peak_bytes = p.bytes;
-    if (status == BENCH_OK) status = take_times(&p, settings, row);
+    measure_times times;
+    if (status == BENCH_OK && measure_run(&p.place, &settings->measure, bench_call_enqueue, &p, &times))
+        bench_take_times(row, &times);
+    else if (status == BENCH_OK)
+        status = failed(&p, row->why);
     if (status == BENCH_OK) add_first_call(first_ns, row);
     bench_call_destroy(&p);
     return status;

@@ -1,5 +1,5 @@
-// bench_options.c: see bench_options.h.
-#include "tool/bench/bench_options.h"
+// bench_options.c: see bench_table.h.
+#include "tool/bench/bench_table.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -166,9 +166,7 @@ static bench_status take_turns(bench_call *plain, bench_call *p, double plain_ke
         snprintf(o->row.why, sizeof o->row.why, "%s", p->status != BENCH_OK ? p->why : p->place.error);
         return BENCH_FAIL;
     }
-    o->row.times = pair.times[1];
-    o->row.gflops = model_flops(&p->data->test) / pair.times[1].time_ns;
-    o->row.gbytes_per_s = model_bytes(&p->data->test) / pair.times[1].time_ns;
+    bench_take_times(&o->row, &pair.times[1]);
     o->plain_ns = pair.times[0].time_ns;
     o->ratio = pair.ratio;
     o->ratio_spread = pair.ratio_spread;

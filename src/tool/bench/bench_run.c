@@ -5,7 +5,6 @@
 
 #include "evidence/limits/model.h"
 #include "tool/bench/bench.h"
-#include "tool/bench/bench_against.h"
 #include "tool/cli/progress.h"
 
 // What is expected of the parts, for the time that is left; only the proportions count.
@@ -28,10 +27,15 @@ static double device_ms(const bench *b) {
     return all;
 }
 
-void bench_tell_problem(const bench *b, const bench_row *row, const char *name) {
+void bench_count(bench *b, const bench_row *row) {
+    char name[CASE_NAME_SIZE];
+    case_name(&row->c.test, name);
     if (row->status == BENCH_FAIL) tool_failed("%s: fail: %s", name, row->why);
     if (row->status == BENCH_UNSUPPORTED && b->common.verbose)
         tool_failed("%s: unsupported: %s", name, row->why);
+    b->failures += row->status == BENCH_FAIL;
+    b->measured += row->status == BENCH_OK;
+    b->rows++;
 }
 
 static void measure_place(bench *b, session *s, struct limits *found) {
@@ -83,8 +87,7 @@ static int run_cases(bench *b, session *s, bench_row *rows) {
         bench_measure(s, &b->cases[i], &b->settings, &rows[i]);
         progress_more(&b->progress, case_ms(b, &b->cases[i]), NULL);
         progress_wipe(&b->progress);
-        bench_tell_problem(b, &rows[i], name);
-        b->failures += rows[i].status == BENCH_FAIL;
+        bench_count(b, &rows[i]);
     }
     return i;
 }
@@ -96,13 +99,8 @@ static void show_option(void *user, const char *name) {
 
 static void add_options(bench *b, const bench_option *options) {
     for (int n = 0; n < bench_option_count(); n++) {
-        bench_option o = options[n];
-        char name[CASE_NAME_SIZE];
-        bench_tell_problem(b, &o.row, case_name(&o.row.c.test, name));
-        b->failures += o.row.status == BENCH_FAIL;
-        b->measured += o.row.status == BENCH_OK;
-        b->rows++;
-        bench_table_add_option(b->table, &o);
+        bench_count(b, &options[n].row);
+        bench_table_add_option(b->table, &options[n]);
     }
 }
 
@@ -137,10 +135,7 @@ static int run_against(bench *b, session *s, const clattn_capabilities *capabili
         progress_more(&b->progress, case_ms(b, &b->cases[i]), NULL);
         progress_wipe(&b->progress);
         bench_measure_percent(&pair.row, &found);
-        bench_tell_problem(b, &pair.row, name);
-        b->failures += pair.row.status == BENCH_FAIL;
-        b->measured += pair.row.status == BENCH_OK;
-        b->rows++;
+        bench_count(b, &pair.row);
         bench_table_add_pair(b->table, b->against, &pair);
     }
     return -1;
@@ -167,8 +162,6 @@ static int run_device(bench *b, session *s) {
     for (int i = 0; i < done; i++) {
         bench_measure_percent(&rows[i], &found);
         bench_table_add_row(b->table, &rows[i]);
-        b->rows++;
-        b->measured += rows[i].status == BENCH_OK;
     }
     free(rows);
     return status;

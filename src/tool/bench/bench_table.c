@@ -1,8 +1,6 @@
 // bench_table.c: see bench_table.h.
 #include "tool/bench/bench_table.h"
 
-#include "tool/bench/bench_against.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -105,6 +103,23 @@ void bench_table_add_option(json_t *table, const bench_option *o) {
         json_pack("{s:s, s:o, s:o, s:o, s:f, s:o}", "option", o->name, "visible_keys", whole(o->visible_keys),
                   "plain_ns", whole(o->plain_ns), "ratio", positive(o->ratio), "ratio_spread",
                   o->ratio_spread, "ratio_per_key", positive(o->ratio_per_key));
+    json_object_update(row, own);
+    json_decref(own);
+}
+
+void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair) {
+    char name[CASE_NAME_SIZE];
+    bench_table_add_row(table, &pair->row);
+    json_t *all = json_object_get(table, "rows"), *row = json_array_get(all, json_array_size(all) - 1);
+    const bool timed = pair->row.status == BENCH_OK, sure = timed && pair->ratio.high < 1e17;
+    json_t *own =
+        json_pack("{s:s, s:s, s:s, s:o, s:o, s:o, s:o, s:s?}", "against", options, "against_case",
+                  case_name(&pair->other.c.test, name), "against_kernel", pair->other.kernel, "against_ns",
+                  timed ? json_integer((json_int_t)(pair->other.times.time_ns + 0.5)) : json_null(), "ratio",
+                  timed ? json_real(pair->ratio.ratio) : json_null(), "ratio_low",
+                  sure ? json_real(pair->ratio.low) : json_null(), "ratio_high",
+                  sure ? json_real(pair->ratio.high) : json_null(), "verdict",
+                  timed ? compare_verdicts[pair->ratio.verdict] : NULL);
     json_object_update(row, own);
     json_decref(own);
 }
@@ -282,6 +297,20 @@ static void print_md_options(FILE *to, const json_t *rows, size_t device) {
     }
 }
 
+static void print_md_pair(FILE *to, const json_t *row) {
+    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
+    if (strcmp(text(row, "status"), "ok")) {
+        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
+        return;
+    }
+    const char *other = text(row, "against_case");
+    fprintf(to, " %.3f | %s | %s | %.3f |", real(row, "time_ns") / 1e6,
+            strcmp(other, text(row, "case")) ? other : "the same", text(row, "against_kernel"),
+            real(row, "against_ns") / 1e6);
+    fprintf(to, " %.3f [%.3f, %.3f] | %s |\n", real(row, "ratio"), real(row, "ratio_low"),
+            real(row, "ratio_high"), text(row, "verdict"));
+}
+
 static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
@@ -292,7 +321,7 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
             text(json_array_get(rows, 0), "against"));
     json_array_foreach(rows, i, row) {
         if ((size_t)json_integer_value(json_object_get(row, "device_index")) == device)
-            bench_table_print_pair(to, row);
+            print_md_pair(to, row);
     }
 }
 

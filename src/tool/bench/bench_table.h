@@ -4,12 +4,37 @@
 #define CLATTN_TOOL_BENCH_BENCH_TABLE_H
 #include <jansson.h>
 
-#include "tool/bench/bench_options.h"
+#include "tool/bench/bench_call.h"
+#include "tool/compare/compare.h"
+
+typedef struct bench_option {
+    bench_row row;
+    const char *name;
+    double visible_keys;        // pairs of a row and a key that it sees, of all heads and batch items
+    double plain_ns;            // the plain call between its runs, median
+    double ratio, ratio_spread; // its time by that of the plain run beside it: median, interquartile range
+    double ratio_per_key;       // the same of the time of a visible key
+} bench_option;
+
+// The cases that they are measured on where none is named; NULL ends them.
+extern const char *const bench_option_cases[];
+
+int bench_option_count(void);
+// All of one case, the first being the plain call, on a context of its own (`s` is opened and closed here). `begins` is
+// called before each with its name.
+void bench_options_measure(session *s, const struct test_case *base, const bench_settings *settings,
+                           bench_option *options, void (*begins)(void *user, const char *name), void *user);
 
 #define BENCH_FORMAT_VERSION 1
 
 typedef enum bench_format { BENCH_MD = 0, BENCH_CSV, BENCH_JSON, BENCH_JSONL, BENCH_SQL } bench_format;
 extern const char *const bench_formats[]; // names, ending with NULL
+
+// A case, and its partner with the options changed; the row's status is the worse of theirs.
+typedef struct bench_pair {
+    bench_row row, other;
+    compare_ratio ratio; // the partner's time by the row's, of the runs that were taken in turns
+} bench_pair;
 
 // The file: format_version, clattn, devices (with limits), rows.
 json_t *bench_table_new(void);
@@ -19,6 +44,9 @@ void bench_table_add_row(json_t *table, const bench_row *row);
 
 // One of what an option costs, with the fields of a row and its own.
 void bench_table_add_option(json_t *table, const bench_option *option);
+
+// One of a pair, in turns with a case after these options.
+void bench_table_add_pair(json_t *table, const char *options, const bench_pair *pair);
 
 // The text, which the caller frees; NULL: no memory.
 char *bench_table_text(const json_t *table, bench_format format, size_t *bytes);

@@ -1,5 +1,5 @@
-// kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in files
-// that have them one behind the other. And how K and V go to the device, as numbers or quantised.
+// kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in
+// files that have them one behind the other. And how K and V go to the device, as numbers or quantised.
 #include <math.h>
 #include <stdlib.h>
 

@@ -1,5 +1,5 @@
-// rope_options.c: rotary embedding: layout, base, width, positions, and how its frequencies are scaled, read from an option and from a model's
-// config.json.
+// rope_options.c: rotary embedding: layout, base, width, positions, and how its frequencies are scaled, read from an option and from a
+// model's config.json.
 #include <math.h>
 #include <stddef.h>
 #include <stdio.h>

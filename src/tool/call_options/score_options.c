@@ -1,4 +1,4 @@
-// score_options.c: see score_options.h.
+// score_options.c: see call_options.h.
 #include "tool/call_options/call_options.h"
 
 #include <limits.h>

@@ -163,7 +163,7 @@ typedef struct common_options {
     const char *device, *cache_dir, *tuned;
     const char *device_option; // who named the device, where it was not --device
     bool json, quiet, verbose;
-    bool mods_unchecked; // of score_options.h
+    bool mods_unchecked; // of call_options.h
 } common_options;
 option_group common_group(common_options *o);
 #endif

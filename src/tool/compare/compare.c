@@ -1,6 +1,6 @@
 // compare.c: clattn compare: which differences between benches are real. Of two files, a row is known by its case and
 // device; of one thing that differs (--by), by all else. A difference is real when the bootstrap interval of the ratio
-// of medians leaves 1 out and it is above 2 % (compare_ratio.h).
+// of medians leaves 1 out and it is above 2 % (compare.h).
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

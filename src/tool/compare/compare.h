@@ -1,4 +1,5 @@
-// compare.h: the rows of files of clattn bench --save, and how much slower one set of times is than another. Used by compare, report and bench.
+// compare.h: the rows of files of clattn bench --save, and how much slower one set of times is than another. Used by compare, report and
+// bench.
 #ifndef CLATTN_TOOL_COMPARE_COMPARE_H
 #define CLATTN_TOOL_COMPARE_COMPARE_H
 #include <jansson.h>

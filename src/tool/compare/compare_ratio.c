@@ -1,4 +1,4 @@
-// compare_ratio.c: see compare_ratio.h.
+// compare_ratio.c: see compare.h.
 #include "tool/compare/compare.h"
 
 #include <stdbool.h>

@@ -19,8 +19,8 @@ typedef struct glyphs glyphs;
 glyphs *glyphs_open(void);
 void glyphs_close(glyphs *g);
 
-/* Call dot(state, column, row) for each black dot of a code point within `width` columns; row 0 is the upper edge, `base` the row of the base
- * line. False: no font of the machine has it. */
+// Call dot(state, column, row) for each black dot of a code point within `width` columns; row 0 is the upper edge, `base` the row of the
+// base line. False: no font of the machine has it.
 bool glyph_draw(glyphs *g, uint32_t code_point, int width, int base,
                 void (*dot)(void *state, int column, int row), void *state);
 

@@ -1,5 +1,5 @@
-/* picture_files.c: where a picture goes, by the name: the terminal, an SVG, whose labels are real text that can be searched, or a PNG: an 8-bit
- * canvas of palette indices, then libpng's simplified interface. */
+// picture_files.c: where a picture goes, by the name: the terminal, an SVG, whose labels are real text that can be searched, or a PNG: an
+// 8-bit canvas of palette indices, then libpng's simplified interface.
 #include "tool/heatmap/picture.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
-#include "tool/layer/layer_run.h"
+#include "tool/layer/layer.h"
 #include "tool/cli/report.h"
 #include "tool/call_options/call_options.h"
 #include "tool/cli/progress.h"
@@ -111,31 +111,6 @@ static int load_inputs(layer_run *r) {
                                        (r->kv.past_k ? r->kv.past_k_array.shape[2] : 0));
     r->common.mods_unchecked = r->score.mods_unchecked;
     return status >= 0 ? status : score_options_load(&r->score, batch, heads);
-}
-
-int layer_upload(layer_run *r, tensors *t) {
-    clattn_layer_params *p = &r->params;
-    const array *y = r->y ? &r->y_array : &r->x_array;
-    int status = layer_weights_upload(&r->weights, t, p);
-    if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
-    if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
-    if (status < 0) status = kv_options_upload(&r->kv, t, false, &p->kv);
-    if (status < 0) status = score_options_upload(&r->score, t);
-    if (status < 0) status = rope_options_upload(&r->rope, t);
-    p->rope = r->rope.rope;
-    const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
-    const int64_t past = p->kv.past_k.rank ? p->kv.past_k.shape[2] : 0;
-    int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], past + y->shape[1]};
-    clattn_attention_params sequences = {.kv = p->kv};
-    ragged_options_apply(&r->ragged, &sequences, full);
-    p->sequences = sequences.sequences, p->cu_seqlens_q = sequences.cu_seqlens_q;
-    p->kv.cu_seqlens_kv = sequences.kv.cu_seqlens_kv;
-    if (r->ragged.cu && !r->y) full[3] = past + full[2];
-    if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
-    if (status < 0 && r->attention_weights)
-        status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->params.weights);
-    p->score = r->score.score, p->kernel = r->score.kernel, p->splits = r->score.splits;
-    return status;
 }
 
 // Projections and attention together.

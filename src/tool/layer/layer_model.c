@@ -1,8 +1,9 @@
 // layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
 // them do, is refused.
+#include <ctype.h>
 #include <string.h>
 
-#include "tool/layer/layer_run.h"
+#include "tool/layer/layer.h"
 
 // --model and --preset say all that names of tensors do not; beside them such options would be without effect, or fight.
 static int check_told(const layer_run *r, const char *by) {
@@ -179,6 +180,45 @@ static int check_model(const layer_run *r) {
     return check_more(r, by);
 }
 
+// Whether an expression names its head, which on a rank is counted from its own first.
+static bool names_head(const char *text) {
+    for (const char *at = text; text && *at; at++) {
+        const bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '.');
+        if (*at == 'h' && !before && !isalnum((unsigned char)at[1]) && at[1] != '_') return true;
+    }
+    return false;
+}
+
+// Of heads that ranks share, this rank's, once all are known.
+static int layer_shared_deal(layer_run *r) {
+    clattn_layer_params *p = &r->params;
+    const clattn_score *s = &r->score.score;
+    if (!ranks_way_is(&r->ranks, "heads")) return -1;
+    const char *what = p->norm == CLATTN_NORM_WIDTH                          ? "--norm width"
+                       : s->dropout != 0                                     ? "--dropout"
+                       : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
+                                                                             : NULL;
+    if (what) return tool_wrong("%s: is not built for --mpi-way heads, which are shared", what);
+    layer_share *share = &r->weights.share;
+    const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,
+                                         p->kv_heads ? p->kv_heads : p->heads);
+    if (status >= 0) return status;
+    p->heads = r->model.heads = (int32_t)share->count;
+    p->kv_heads = r->model.kv_heads = (int32_t)share->kv_count;
+    return -1;
+}
+
+// What --mpi cannot be beside.
+int layer_shared_check(layer_run *r) {
+    r->score.maps_later = r->expect.later = r->ranks.wanted;
+    if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
+        return tool_wrong("--mpi-way decode: is of attend");
+    if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
+        return tool_wrong("--%s: is not built for --mpi; attend --mpi takes it",
+                          r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
+    return -1;
+}
+
 int layer_model_load(layer_run *r) {
     const bool told = r->model_folder || r->preset;
     int status = r->model_folder ? load_folder(r) : r->preset ? load_preset(r) : check_options(r);
@@ -190,5 +230,30 @@ int layer_model_load(layer_run *r) {
     if (status < 0 && told) status = check_model(r);
     if (status < 0 && r->weights.present[LAYER_SINKS])
         status = layer_weights_sinks(&r->weights, r->params.heads, &r->sinks);
+    return status;
+}
+
+int layer_upload(layer_run *r, tensors *t) {
+    clattn_layer_params *p = &r->params;
+    const array *y = r->y ? &r->y_array : &r->x_array;
+    int status = layer_weights_upload(&r->weights, t, p);
+    if (status < 0) status = tensors_upload(t, &r->x_array, &p->x);
+    if (status < 0 && r->y) status = tensors_upload(t, &r->y_array, &p->y);
+    if (status < 0) status = kv_options_upload(&r->kv, t, false, &p->kv);
+    if (status < 0) status = score_options_upload(&r->score, t);
+    if (status < 0) status = rope_options_upload(&r->rope, t);
+    p->rope = r->rope.rope;
+    const int64_t out[3] = {p->x.shape[0], p->x.shape[1], p->wo.shape[0]};
+    const int64_t past = p->kv.past_k.rank ? p->kv.past_k.shape[2] : 0;
+    int64_t full[4] = {p->x.shape[0], p->heads, p->x.shape[1], past + y->shape[1]};
+    clattn_attention_params sequences = {.kv = p->kv};
+    ragged_options_apply(&r->ragged, &sequences, full);
+    p->sequences = sequences.sequences, p->cu_seqlens_q = sequences.cu_seqlens_q;
+    p->kv.cu_seqlens_kv = sequences.kv.cu_seqlens_kv;
+    if (r->ragged.cu && !r->y) full[3] = past + full[2];
+    if (status < 0) status = tensors_output(t, r->x_array.type, 3, out, &r->out_array, &p->out);
+    if (status < 0 && r->attention_weights)
+        status = tensors_output(t, ARRAY_F32, 4, full, &r->weights_array, &r->params.weights);
+    p->score = r->score.score, p->kernel = r->score.kernel, p->splits = r->score.splits;
     return status;
 }

@@ -1,46 +1,8 @@
 // layer_ranks.c: clattn layer --mpi: by rows, of which each rank has some and all weights, or by heads, of which each has some and so
 // their part of the weights, and all rows.
-#include <ctype.h>
 #include <string.h>
 
-#include "tool/layer/layer_run.h"
-
-// Whether an expression names its head, which on a rank is counted from its own first.
-static bool names_head(const char *text) {
-    for (const char *at = text; text && *at; at++) {
-        const bool before = at > text && (isalnum((unsigned char)at[-1]) || at[-1] == '_' || at[-1] == '.');
-        if (*at == 'h' && !before && !isalnum((unsigned char)at[1]) && at[1] != '_') return true;
-    }
-    return false;
-}
-
-int layer_shared_deal(layer_run *r) {
-    clattn_layer_params *p = &r->params;
-    const clattn_score *s = &r->score.score;
-    if (!ranks_way_is(&r->ranks, "heads")) return -1;
-    const char *what = p->norm == CLATTN_NORM_WIDTH                          ? "--norm width"
-                       : s->dropout != 0                                     ? "--dropout"
-                       : names_head(s->score_mod) || names_head(s->mask_mod) ? "an expression of h"
-                                                                             : NULL;
-    if (what) return tool_wrong("%s: is not built for --mpi-way heads, which are shared", what);
-    layer_share *share = &r->weights.share;
-    const int status = layer_share_heads(share, r->ranks.rank, r->ranks.count, p->heads,
-                                         p->kv_heads ? p->kv_heads : p->heads);
-    if (status >= 0) return status;
-    p->heads = r->model.heads = (int32_t)share->count;
-    p->kv_heads = r->model.kv_heads = (int32_t)share->kv_count;
-    return -1;
-}
-
-int layer_shared_check(layer_run *r) {
-    r->score.maps_later = r->expect.later = r->ranks.wanted;
-    if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))
-        return tool_wrong("--mpi-way decode: is of attend");
-    if (r->ranks.wanted && (r->kv.past_k || r->kv.past_v || r->kv.prefix_k || r->kv.prefix_v))
-        return tool_wrong("--%s: is not built for --mpi; attend --mpi takes it",
-                          r->kv.past_k || r->kv.past_v ? "past-k" : "prefix-k");
-    return -1;
-}
+#include "tool/layer/layer.h"
 
 // Of numbers that are one a head in files, this rank's.
 static void keep_heads(layer_run *r) {

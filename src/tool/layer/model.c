@@ -1,5 +1,5 @@
 // model.c: see model.h. Meanings are those of transformers' configurations of these model types.
-#include "tool/layer/model.h"
+#include "tool/layer/layer.h"
 
 #include <math.h>
 #include <stdio.h>

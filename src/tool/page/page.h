@@ -18,7 +18,8 @@ typedef struct page {
 #define PAGE_RATIO_ROWS 50.0
 #define PAGE_CELLS_ROW 10.0 // cells of a head that are as long as a row
 
-// page_html.c: fprintf of %s, %d, %lld and real numbers; the format is HTML, a text of %s gets its signs told and loses control characters.
+// page_html.c: fprintf of %s, %d, %lld and real numbers; the format is HTML, a text of %s gets its signs told and loses control
+// characters.
 void page_put(FILE *to, const char *format, ...) TOOL_PRINTF(2);
 extern const char page_head[], page_script[];
 

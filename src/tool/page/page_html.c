@@ -1,5 +1,5 @@
-// page_html.c: text that HTML cannot misread; how a report looks, light and dark, and the one thing that a script adds: a click on a column
-// sorts by it.
+// page_html.c: text that HTML cannot misread; how a report looks, light and dark, and the one thing that a script adds: a click on a
+// column sorts by it.
 #include "tool/page/page.h"
 
 #include <stdarg.h>

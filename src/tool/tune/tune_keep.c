@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "tool/bench/bench_against.h"
+#include "tool/bench/bench.h"
 #include "tool/files/file.h"
 #include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
