@@ -13,10 +13,6 @@
 #define CODE_HELP 100000
 #define CODE_ROWS 256 // a row's place, from here: below are letters
 
-const char *option_dashes(const option_row *row) {
-    return row->name[0] == '-' ? "" : "--";
-}
-
 // One-letter names go to `letters`.
 static void make_tables(const command_line *line, struct option *rows, char *letters) {
     int count = 0;

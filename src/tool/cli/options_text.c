@@ -11,6 +11,10 @@ static options_form chosen = OPTIONS_HELP;
 static FILE *chosen_to;
 static json_t *tables;
 
+const char *option_dashes(const option_row *row) {
+    return row->name[0] == '-' ? "" : "--";
+}
+
 void options_text_choose(options_form form, FILE *to) {
     chosen = form;
     chosen_to = to;

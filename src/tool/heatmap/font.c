@@ -1,11 +1,11 @@
-// font.c: letters as dots. Those of ASCII are a bitmap font of its own; others come from the machine's fonts, in any script that some font
-// of them has: fontconfig names one that has the code point, FreeType draws it in black and white.
+// font.c: letters as dots. Those of ASCII are a bitmap font of its own; others come from the machine's fonts, in any script that some
+// font of them has: fontconfig names one that has the code point, FreeType draws it in black and white.
 #include "tool/heatmap/font.h"
 
 #include <stdlib.h>
 
-// From the space on, and last a hollow box for any other code point: nine rows of five dots, from the lowest bit of the last row on, which
-// is its rightmost dot.
+// From the space on, and last a hollow box for any other code point: nine rows of five dots, from the lowest bit of the last row on,
+// which is its rightmost dot.
 /* clang-format off */
 static const uint64_t dots_of[96] = {
     0x000000000000, 0x042108001000, 0x0a5280000000, 0x0a57d5f52800, 0x047d1c5f1000, 0x18c888898c00, 0x0c9511593400, 0x042000000000,

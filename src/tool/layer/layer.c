@@ -82,10 +82,16 @@ static const option_row layer_rows[] = {
      AS_CHOICE(layer_run, dtype, names_types)},
 };
 
+// Of x the rows that are this rank's, where rows are shared.
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
+    load_place place;
     const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;
-    const int status =
-        shared ? ranks_load(&r->ranks, option, spec, 3, 1, &r->rows, a) : tensors_load(option, spec, 3, a);
+    int status = shared ? ranks_find(option, spec, 3, &place) : tensors_load(option, spec, 3, a);
+    if (status < 0 && shared) {
+        ranks_share(&r->ranks, place.whole.shape[1], &r->rows);
+        status = ranks_read(&r->ranks, option, &place, 1, &r->rows, a);
+        load_leave(&place);
+    }
     return status >= 0 ? status : tensors_store(option, a, r->dtype);
 }
 

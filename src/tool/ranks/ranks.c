@@ -51,17 +51,6 @@ int ranks_read(ranks *r, const char *option, const load_place *place, int axis, 
     return -1;
 }
 
-int ranks_load(ranks *r, const char *option, const char *spec, int rank, int axis, ranks_rows *rows,
-               array *a) {
-    load_place place;
-    int status = ranks_find(option, spec, rank, &place);
-    if (status >= 0) return status;
-    ranks_share(r, place.whole.shape[axis], rows);
-    status = ranks_read(r, option, &place, axis, rows, a);
-    load_leave(&place);
-    return status;
-}
-
 static int load_map(ranks *r, const char *option, const char *spec, int from_last, int64_t size,
                     const ranks_rows *rows, int64_t item, array *a) {
     load_place place;

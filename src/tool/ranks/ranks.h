@@ -76,9 +76,6 @@ int ranks_find(const char *option, const char *spec, int rank, load_place *place
 // Load this rank's rows of an axis, and no others.
 int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,
                array *a);
-// Both, of rows that are dealt here.
-int ranks_load(ranks *r, const char *option, const char *spec, int rank, int axis, ranks_rows *rows,
-               array *a);
 // Of a mask and a bias, the axis that is so many from the last: 1 for query rows, 2 for heads. An axis of 1 repeats, and is read
 // whole as one of another size than `size` is, which is refused later. item: -1, or one of batch items.
 int ranks_load_maps(ranks *r, score_options *o, int from_last, int64_t size, const ranks_rows *rows,

@@ -13,6 +13,7 @@
 #include "tool/bench/bench_call.h"
 #include "tool/files/file.h"
 #include "tool/cli/progress.h"
+#include "tool/cli/report.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 #include "tool/verify/verify_case.h"
@@ -61,6 +62,31 @@ static void name_class(tune_class *class) {
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld", n, n);
     else
         snprintf(class->condition, sizeof class->condition, "nq=%lld..%lld %s", n, n, band);
+}
+
+static void add_line(tune *t, const char *line) {
+    const int length = (int)strcspn(line, "#"), end = length && line[length] ? length - 2 : length;
+    const char *remark = line[length] ? line + length + 2 : "";
+    if (t->common.json && length)
+        json_array_append_new(
+            t->rows, json_pack("{s:o, s:s}", "row", json_sprintf("%.*s", end, line), "remark", remark));
+    const int n = snprintf(t->text + t->used, sizeof t->text - t->used, "%s\n", line);
+    if (n > 0 && (size_t)n < sizeof t->text - t->used) t->used += (size_t)n;
+}
+
+// The rows' condition on the device. A CPU that reports no vectors may have some: the planner's width is probed then, and
+// rows that are made here hold for it whatever it is.
+static const char *device_condition(const clattn_capabilities *device, char text[40]) {
+    const bool hint = device->is_cpu && device->float_vector_width < 4;
+    snprintf(text, 40, hint ? "cpu=%d" : "cpu=%d lanes=%u", device->is_cpu,
+             (unsigned)device->float_vector_width);
+    return text;
+}
+
+static int print_json(const tune *t, bool keeps) {
+    return report_json(json_pack("{s:s, s:s, s:s, s:i, s:O}", "clattn", clattn_version(), "device",
+                                 t->device.name, "driver", t->device.driver, "kept",
+                                 keeps ? t->kept_count : 0, "rows", t->rows));
 }
 
 static bool take_case(void *target, const char *value, char why[256]) {
@@ -119,7 +145,8 @@ static bool verified(session *s, clattn_type type, clattn_kernel kernel) {
     return passed > 0;
 }
 
-double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
+// Median time of a case in ns; 0 where it does not run, or is wrong.
+static double timed(session *s, const struct test_case *test, int64_t repeat, bool check) {
     const measure_settings settings = {.repeat = repeat};
     const bench_case c = {.test = *test};
     measure_times times = {0};
@@ -136,6 +163,80 @@ double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool
     ok = ok && verdict.good && measure_run(&call.place, &settings, bench_call_enqueue, &call, &times);
     bench_call_destroy(&call);
     return ok ? times.time_ns : 0.0;
+}
+
+// Parameters of CLBlast's GEMM kernels, for a device that its database lacks. CLBlast 1.5.3 does not tell a C program whether it has the
+// device, nor what it took instead, so that its own choice is what is timed first. Every candidate is given to a context as a tuned row,
+// verified, and timed. CLBlast keeps the last candidate until the process ends. Sets that its database has for GPUs of several kinds and
+// for CPUs, from small to large work-groups; with what they need.
+typedef struct gemm {
+    unsigned group, local_bytes;
+    const char *parameters;
+} gemm;
+#define XGEMM(kwg, mdim, mwg, ndim, nwg, local, vwm, vwn)                                                    \
+    "GEMMK=0 KREG=1 KWG=" #kwg " KWI=2 MDIMA=" #mdim " MDIMC=" #mdim " MWG=" #mwg " NDIMB=" #ndim            \
+    " NDIMC=" #ndim " NWG=" #nwg " SA=" #local " SB=" #local " STRM=0 STRN=0 VWM=" #vwm " VWN=" #vwn
+#define DIRECT(mdim, ndim, vwmd, vwnd, wgd)                                                                  \
+    "KWID=2 MDIMAD=" #mdim " MDIMCD=" #mdim " NDIMBD=" #ndim " NDIMCD=" #ndim " PADA=1 PADB=1 VWMD=" #vwmd   \
+    " VWND=" #vwnd " WGD=" #wgd
+static const gemm xgemm[] = {
+    {64, 8192, XGEMM(16, 8, 64, 8, 64, 1, 4, 4)},       {64, 0, XGEMM(32, 8, 64, 8, 64, 0, 4, 4)},
+    {256, 12288, XGEMM(16, 16, 128, 16, 64, 1, 4, 4)},  {64, 4096, XGEMM(16, 8, 32, 8, 32, 1, 2, 2)},
+    {256, 16384, XGEMM(16, 16, 128, 16, 128, 1, 4, 4)}, {128, 6144, XGEMM(16, 16, 64, 8, 32, 1, 4, 4)},
+    {128, 24576, XGEMM(32, 8, 128, 16, 64, 1, 4, 4)},   {256, 8192, XGEMM(16, 16, 64, 16, 64, 1, 2, 2)},
+    {64, 0, XGEMM(16, 8, 64, 8, 64, 0, 8, 8)}};
+static const gemm direct[] = {{64, 8448, DIRECT(8, 8, 4, 4, 32)},     {64, 8448, DIRECT(8, 8, 2, 2, 32)},
+                              {256, 8448, DIRECT(16, 16, 1, 1, 32)},  {64, 2176, DIRECT(8, 8, 1, 1, 16)},
+                              {256, 33280, DIRECT(16, 16, 4, 4, 64)}, {64, 33280, DIRECT(8, 8, 8, 8, 64)}};
+#define COUNT(array) ((int)(sizeof(array) / sizeof(array)[0]))
+
+// Another set must be so much faster than CLBlast's own, or it is chance.
+#define WORTH 0.95
+
+static int try_parameters(tune *t, const char *row, const struct test_case *test, double *time_ns) {
+    session s = {0};
+    const int status = session_open_rows(&s, &t->common, row);
+    if (status >= 0) return status;
+    *time_ns = timed(&s, test, 7, true);
+    progress_more(&t->progress, 1.0, "parameters of CLBlast");
+    progress_wipe(&t->progress);
+    session_close(&s);
+    return -1;
+}
+
+typedef enum tuned_gemm { TUNE_XGEMM, TUNE_XGEMM_DIRECT } tuned_gemm;
+// Try those of a kernel, CLBlast's own first, on a projection by CLBlast, and add a row where others are faster. *best_ns: what CLBlast's
+// own take, then the best. Returns -1, or the exit status where the device is gone.
+static int try_gemm(tune *t, tuned_gemm kernel, const struct test_case *test, double *best_ns) {
+    const gemm *const all = kernel == TUNE_XGEMM ? xgemm : direct, *best = NULL;
+    const char *const word = kernel == TUNE_XGEMM ? "clblast_xgemm" : "clblast_xgemm_direct";
+    struct test_case c = *test;
+    char device[40], row[512];
+    c.projection = CLATTN_PROJECTION_CLBLAST;
+    int status = try_parameters(t, "", &c, best_ns);
+    const double own_ns = *best_ns;
+    for (int i = 0; status < 0 && own_ns > 0.0 && i < (kernel == TUNE_XGEMM ? COUNT(xgemm) : COUNT(direct));
+         i++) {
+        double time_ns = 0.0;
+        if (t->quick && i % 3 != 0) continue;
+        if (all[i].group > t->device.max_work_group || all[i].local_bytes > t->device.local_memory_bytes)
+            continue;
+        snprintf(row, sizeof row, "%s : %s\n", word, all[i].parameters);
+        status = try_parameters(t, row, &c, &time_ns);
+        if (status >= 0 || time_ns == 0.0 || time_ns >= WORTH * own_ns || time_ns >= *best_ns) continue;
+        *best_ns = time_ns;
+        best = &all[i];
+    }
+    if (status >= 0 || own_ns == 0.0) return status;
+    snprintf(row, sizeof row, "%s %s : %s  # %.2f ms, CLBlast's own %.2f ms", word,
+             device_condition(&t->device, device), best ? best->parameters : "", *best_ns / 1e6,
+             own_ns / 1e6);
+    if (!best)
+        snprintf(row, sizeof row, "# %s: CLBlast's own parameters are the fastest: %.2f ms", word,
+                 own_ns / 1e6);
+    add_line(t, row);
+    t->row_count++;
+    return -1;
 }
 
 typedef struct winner {
@@ -159,7 +260,7 @@ static int try_row(tune *t, const char *row, clattn_type type, winner *winners) 
             struct test_case c = t->classes[i].test;
             if (!t->named) c.q_type = c.kv_type = c.out_type = type;
             c.kernel = CLATTN_KERNEL_FLASH;
-            const double time_ns = tune_timed(&s, &c, 9, t->named);
+            const double time_ns = timed(&s, &c, 9, t->named);
             if (time_ns > 0.0 && (winners[i].time_ns == 0.0 || time_ns < winners[i].time_ns)) {
                 snprintf(winners[i].row, sizeof winners[i].row, "%s", row);
                 winners[i].time_ns = time_ns;
@@ -179,14 +280,14 @@ static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
     if (!colon) return;
     if (!t->named) c.q_type = c.kv_type = c.out_type = type;
     snprintf(row, sizeof row, "%.*s%s type=%s %s %s", (int)(colon - w->row), w->row,
-             tune_device_condition(&t->device, device), names_types[type], t->classes[i].condition, colon);
+             device_condition(&t->device, device), names_types[type], t->classes[i].condition, colon);
     progress_more(&t->progress, 0.0, "beside what is shipped");
     tune_gain(t, row, &c, &gained);
     progress_more(&t->progress, 1.0, "beside what is shipped");
     progress_wipe(&t->progress);
     const double gflops = model_flops(&t->classes[i].test) / w->time_ns;
     snprintf(line, sizeof line, "%s  # %.0f GFLOP/s, %s", row, gflops, gained.remark);
-    tune_add_line(t, line);
+    add_line(t, line);
     t->row_count++;
     if (gained.faster) tune_keep_row(t, line);
     json_t *numbers = json_pack("{s:f, s:f, s:f, s:f, s:b}", "gflops", gflops, "gain", gained.gain,
@@ -249,7 +350,7 @@ static double count_rows(const tune *t) {
     char text[256];
     int each = 1 + t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
     for (int i = 0; candidate(t, i, text); i++) each += *text && !(t->quick && i % 3 != 1);
-    const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of tune_clblast.c
+    const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of their parameters
     return types * each + (!own || linear ? 2 : 0) + projections;
 }
 
@@ -287,23 +388,22 @@ static int tune_projection(tune *t, const char *name) {
     const bool lanes = status < 0 && projects_in_lanes(&s);
     c.projection = CLATTN_PROJECTION_CLBLAST;
     progress_more(&t->progress, 0.0, "projection by CLBlast");
-    if (status < 0) clblast = tune_timed(&s, &c, 7, t->named);
+    if (status < 0) clblast = timed(&s, &c, 7, t->named);
     c.projection = CLATTN_PROJECTION_NATIVE;
     progress_more(&t->progress, 1.0, "projection by clattn");
-    if (status < 0) native = tune_timed(&s, &c, 7, t->named);
+    if (status < 0) native = timed(&s, &c, 7, t->named);
     progress_more(&t->progress, 1.0, NULL);
     progress_wipe(&t->progress);
     session_close(&s);
-    if (status < 0 && t->projection && clblast > 0.0)
-        status = tune_clblast(t, TUNE_XGEMM_DIRECT, &c, &clblast);
+    if (status < 0 && t->projection && clblast > 0.0) status = try_gemm(t, TUNE_XGEMM_DIRECT, &c, &clblast);
     if (status >= 0) return status;
     snprintf(line, sizeof line,
              "%s %s %s :  # %lld x %lld x %lld: CLBlast %.2f ms, native %.2f ms (0: it failed)",
              native > 0.0 && (clblast == 0.0 || native < clblast) ? lanes ? "linear_lanes" : "linear_tiles"
                                                                   : "clblast",
-             tune_device_condition(&t->device, device), projection_rows(t, lanes, rows), (long long)c.n_q,
+             device_condition(&t->device, device), projection_rows(t, lanes, rows), (long long)c.n_q,
              (long long)c.width, (long long)case_matrix_rows(&c, LAYER_Q), clblast / 1e6, native / 1e6);
-    if (clblast > 0.0 || native > 0.0) tune_add_line(t, line), t->row_count++;
+    if (clblast > 0.0 || native > 0.0) add_line(t, line), t->row_count++;
     return -1;
 }
 
@@ -313,7 +413,7 @@ static int tune_large(tune *t) {
     char why[256];
     double best_ns = 0.0;
     if (!case_parse("linear-f32-b1-h1-n1024-d1024-m1024-full", &c, why)) return tool_failed("%s", why);
-    return tune_clblast(t, TUNE_XGEMM, &c, &best_ns);
+    return try_gemm(t, TUNE_XGEMM, &c, &best_ns);
 }
 
 static int run_tune(tune *t) {
@@ -324,7 +424,7 @@ static int run_tune(tune *t) {
     t->device = *s.capabilities;
     t->id = s.device;
     session_close(&s);
-    tune_add_line(t, tuned_head(&t->device, line));
+    add_line(t, tuned_head(&t->device, line));
     progress_begin(&t->progress, t->common.quiet, count_rows(t), 0.0);
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     for (int type = CLATTN_TYPE_F32; type <= CLATTN_TYPE_BF16 && status < 0 && !interrupt_asked(); type++)
@@ -341,7 +441,7 @@ static int run_tune(tune *t) {
     const bool general = !t->named && !t->projection;
     const bool keeps = t->keep == TUNE_KEEP_ON || (t->keep == TUNE_KEEP_GENERAL && general);
     if (keeps) status = tune_keep(t);
-    if (status < 0 && t->common.json) status = tune_print_json(t, keeps);
+    if (status < 0 && t->common.json) status = print_json(t, keeps);
     if (status == EXIT_DONE) status = -1;
     if (status < 0 && interrupt_asked())
         return tool_failed("interrupted: %d rows were found before", t->row_count);

@@ -35,14 +35,6 @@ typedef struct tune {
     progress progress; // in rows that are tried
 } tune;
 
-// Median time of a case in ns; 0 where it does not run, or is wrong.
-double tune_timed(session *s, const struct test_case *test, int64_t repeat, bool check);
-// tune_rows.c. A row with its remark behind a #, or a remark alone.
-void tune_add_line(tune *t, const char *line);
-int tune_print_json(const tune *t, bool keeps);
-// The conditions of a row for this device; returns text.
-const char *tune_device_condition(const clattn_capabilities *device, char text[40]);
-
 // tune_keep.c. What a row gains on this case, in turns with what is shipped.
 typedef struct tune_gained {
     bool faster;            // for sure
@@ -53,10 +45,4 @@ void tune_gain(tune *t, const char *row, const struct test_case *test, tune_gain
 void tune_keep_row(tune *t, const char *row);
 // Into the cache folder, where a session finds them (tuned.h). -1, or an exit status with its line.
 int tune_keep(const tune *t);
-
-// Parameters of CLBlast's GEMM kernels (tune_clblast.c): try those of a kernel, CLBlast's own first, on a projection by
-// CLBlast, and add a row where others are faster. *best_ns: what CLBlast's own take, then the best. Returns -1, or the exit
-// status where the device is gone.
-typedef enum tuned_gemm { TUNE_XGEMM, TUNE_XGEMM_DIRECT } tuned_gemm;
-int tune_clblast(tune *t, tuned_gemm kernel, const struct test_case *test, double *best_ns);
 #endif
