@@ -11,42 +11,20 @@
 static void take_views(group_call *c, bool planning) {
     clattn_attention_params *p = &c->host;
     *p = c->params->attention;
-    clattn_tensor *const optional[] = {&p->lse,
-                                       &p->weights,
-                                       &p->scores,
-                                       &p->kv.k_scale,
-                                       &p->kv.v_scale,
-                                       &p->kv.past_k,
-                                       &p->kv.past_v,
-                                       &p->kv.past_k_scale,
-                                       &p->kv.past_v_scale,
-                                       &p->kv.block_table,
-                                       &p->kv.k_new,
-                                       &p->kv.v_new,
-                                       &p->kv.cu_seqlens_kv_device,
-                                       &p->kv.kv_lengths_device,
-                                       &p->cu_seqlens_q_device,
-                                       &p->score.mask,
-                                       &p->score.bias,
-                                       &p->score.sinks_device,
-                                       &p->score.mod_buffers[0],
-                                       &p->score.mod_buffers[1],
-                                       &p->score.mod_buffers[2],
-                                       &p->score.mod_buffers[3],
-                                       &p->score.block_mask,
-                                       &p->rope.positions,
-                                       &p->rope.k_positions};
-    for (size_t n = 0; n < sizeof optional / sizeof optional[0]; n++)
-        if (!optional[n]->buffer && (!planning || !optional[n]->rank)) *optional[n] = (clattn_tensor){0};
+    for (int n = 0; n < VIEW_RULES; n++) {
+        clattn_tensor *t = cla_view_of(p, cla_view_rules[n].field);
+        const bool absent = !t->buffer && (!planning || !t->rank);
+        if (absent && cla_view_rules[n].given != GIVEN_ALWAYS) *t = (clattn_tensor){0};
+    }
 }
 
-static clattn_status check_given(const group_call *c) {
-    static const char *const names[] = {"q", "k", "v", "out"};
-    const clattn_attention_params *p = &c->host;
-    const clattn_tensor *const given[] = {&p->q, &p->kv.k, &p->kv.v, &p->out};
-    for (int n = 0; n < 4; n++)
-        if (!given[n]->buffer && cla_tensor_count(given[n]) > 0)
-            return cla_group_fail(c->group, CLATTN_INVALID_ARGUMENT, "%s: its memory is NULL", names[n]);
+static clattn_status check_given(group_call *c) {
+    for (int n = 0; n < VIEW_RULES; n++) {
+        const clattn_tensor *t = cla_view_of(&c->host, cla_view_rules[n].field);
+        if (cla_view_rules[n].given == GIVEN_ALWAYS && !t->buffer && cla_tensor_count(t) > 0)
+            return cla_group_fail(c->group, CLATTN_INVALID_ARGUMENT, "%s: its memory is NULL",
+                                  cla_view_rules[n].name);
+    }
     return CLATTN_OK;
 }
 

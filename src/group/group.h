@@ -3,6 +3,7 @@
 #ifndef CLATTN_GROUP_GROUP_H
 #define CLATTN_GROUP_GROUP_H
 #include "attention/call/call.h"
+#include "attention/call/views.h"
 #include "device/context.h"
 #include "group/deal.h"
 

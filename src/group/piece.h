@@ -35,7 +35,7 @@ struct piece {
     int event_count;
 };
 
-// slice.c. The table of tensors knows every view of the call, else UNSUPPORTED.
+// slice.c.
 clattn_status cla_slice_check(group_call *c);
 clattn_status cla_slice_make(const group_call *c, piece *p);
 void cla_slice_pack(piece *p); // from the caller's memory to the staging

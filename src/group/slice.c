@@ -7,69 +7,18 @@
 #include "base/host.h"
 #include "group/piece.h"
 
-// What the last axes of a view count: b items, h query heads, g key/value heads, i rows, j keys, I and J blocks of a block mask.
-// Axes of '.', and those that are of one element where the call has more, are whole in every piece.
-typedef struct slice_rule {
-    size_t field;
-    const char *axes;
-    bool output, paged; // paged: of pages neither items nor keys are axes
-} slice_rule;
+_Static_assert(VIEW_RULES <= GROUP_PARTS, "a piece has room for every tensor");
 
 #define FIELD(name) offsetof(clattn_attention_params, name)
-static const slice_rule rules[] = {
-    {FIELD(q), "bhi.", false, false},
-    {FIELD(kv.k), "bgj.", false, true},
-    {FIELD(kv.v), "bgj.", false, true},
-    {FIELD(kv.k_scale), ".bgj", false, true},
-    {FIELD(kv.v_scale), ".bgj", false, true},
-    {FIELD(kv.past_k), "bg..", false, false},
-    {FIELD(kv.past_v), "bg..", false, false},
-    {FIELD(kv.past_k_scale), ".bg.", false, false},
-    {FIELD(kv.past_v_scale), ".bg.", false, false},
-    {FIELD(kv.block_table), "..b.", false, false},
-    {FIELD(kv.k_new), "bg..", false, false},
-    {FIELD(kv.v_new), "bg..", false, false},
-    {FIELD(kv.cu_seqlens_kv_device), "....", false, false},
-    {FIELD(kv.kv_lengths_device), "....", false, false},
-    {FIELD(cu_seqlens_q_device), "....", false, false},
-    {FIELD(score.mask), "bhij", false, false},
-    {FIELD(score.bias), "bhij", false, false},
-    {FIELD(score.sinks_device), "...h", false, false},
-    {FIELD(score.mod_buffers[0]), "....", false, false},
-    {FIELD(score.mod_buffers[1]), "....", false, false},
-    {FIELD(score.mod_buffers[2]), "....", false, false},
-    {FIELD(score.mod_buffers[3]), "....", false, false},
-    {FIELD(score.block_mask), "bhIJ", false, false},
-    {FIELD(rope.positions), "..bi", false, false},
-    {FIELD(rope.k_positions), "..bj", false, false},
-    {FIELD(out), "bhi.", true, false},
-    {FIELD(lse), ".bhi", true, false},
-    {FIELD(weights), "bhij", true, false},
-    {FIELD(scores), "bhij", true, false},
-};
-#define RULES (sizeof rules / sizeof rules[0])
-_Static_assert(RULES <= GROUP_PARTS, "a piece has room for every tensor");
-
-static clattn_tensor *view_at(clattn_attention_params *p, size_t field) {
-    return (clattn_tensor *)((char *)p + field);
-}
-
-static bool is_known(const call *c, const clattn_tensor *t) {
-    for (size_t n = 0; n < RULES; n++)
-        if (t == view_at((clattn_attention_params *)&c->params, rules[n].field)) return true;
-    return false;
-}
 
 // The views of the call with the caller's memory: what it writes lies apart from all else.
 clattn_status cla_slice_check(group_call *c) {
     call_views v;
     c->whole.params = c->host;
     cla_views_begin(&v, c->whole.context);
-    cla_call_views(&c->whole, &v);
+    cla_views_add_attention(&v, &c->whole.params);
     for (int i = 0; i < v.count; i++) {
         call_view *x = &v.view[i];
-        if (!is_known(&c->whole, x->tensor))
-            return cla_group_fail(c->group, CLATTN_UNSUPPORTED, "%s: a group does not deal it", x->name);
         x->bytes = cla_byte_view(x->tensor, (uint64_t)(uintptr_t)x->tensor->buffer);
     }
     for (int i = 0; i < v.count; i++)
@@ -100,11 +49,12 @@ static range range_of(const group_call *c, const box *b, char letter) {
 }
 
 // The part of a view that the box needs; its place on the device comes later.
-static void take_part(const group_call *c, const box *b, const slice_rule *rule, const clattn_tensor *t,
+static void take_part(const group_call *c, const box *b, const view_rule *rule, const clattn_tensor *t,
                       group_part *to) {
     *to = (group_part){.field = rule->field, .rank = t->rank, .element = clattn_type_size(t->type)};
     int64_t at = t->offset, step = 1;
-    const bool paged = rule->paged && cla_kv_is_paged(&c->host.kv);
+    const bool paged = rule->use == VIEW_CACHE && cla_kv_is_paged(&c->host.kv),
+               output = rule->use & VIEW_WRITE;
     for (int a = 0; a < t->rank; a++) {
         char letter = rule->axes[CLATTN_MAX_RANK - t->rank + a];
         if (paged && letter != 'g') letter = '.';
@@ -116,15 +66,15 @@ static void take_part(const group_call *c, const box *b, const slice_rule *rule,
     }
     to->direct = true;
     for (int a = t->rank - 1; a >= 0; a--) {
-        const bool repeats = to->host_stride[a] == 0 && to->shape[a] > 1 && !rule->output;
+        const bool repeats = to->host_stride[a] == 0 && to->shape[a] > 1 && !output;
         to->stride[a] = repeats ? 0 : step;
         if (!repeats && to->shape[a] > 1 && to->host_stride[a] != step) to->direct = false;
         if (!repeats) step *= to->shape[a];
     }
     to->host = (char *)t->buffer + at * (int64_t)to->element;
     to->bytes = (uint64_t)step * to->element;
-    to->in = !rule->output || c->keeps;
-    to->out = rule->output || (rule->paged && cla_kv_appends(&c->host.kv));
+    to->in = !output || c->keeps;
+    to->out = output || (rule->use == VIEW_CACHE && cla_kv_appends(&c->host.kv));
     if (to->out) to->direct = false; // the caller's memory is written when all is done
 }
 
@@ -143,7 +93,7 @@ static const group_part *same_memory(const piece *p, const group_part *x) {
 }
 
 static void add_part(piece *p, group_part *x) {
-    clattn_tensor *view = view_at(&p->params, x->field);
+    clattn_tensor *view = cla_view_of(&p->params, x->field);
     const group_part *k = same_memory(p, x);
     if (k) memcpy(x->stride, k->stride, sizeof x->stride);
     x->at = k ? k->at : p->bytes;
@@ -167,9 +117,9 @@ static bool own_result(const clattn_host_memory *host, clattn_tensor *view, int 
 }
 
 static void add_own(const group_call *c, piece *p, size_t field) {
-    static const slice_rule own = {0, "....", true, false};
+    static const view_rule own = {.axes = "....", .use = VIEW_WRITE};
     group_part x;
-    take_part(c, &p->box, &own, view_at(&p->params, field), &x);
+    take_part(c, &p->box, &own, cla_view_of(&p->params, field), &x);
     x.field = field, x.in = false, x.direct = true;
     add_part(p, &x);
 }
@@ -232,12 +182,13 @@ clattn_status cla_slice_make(const group_call *c, piece *p) {
     if (p->partial && (!own_result(p->host, &p->params.out, 4, shape, &p->out) ||
                        !own_result(p->host, &p->params.lse, 3, shape, &p->lse)))
         return CLATTN_OUT_OF_MEMORY;
-    for (size_t n = 0; n < RULES; n++) {
-        const clattn_tensor *t = view_at(&p->params, rules[n].field);
-        const bool own = p->partial && (rules[n].field == FIELD(out) || rules[n].field == FIELD(lse));
+    for (int n = 0; n < VIEW_RULES; n++) {
+        const clattn_tensor *t = cla_view_of(&p->params, cla_view_rules[n].field);
+        const bool own =
+            p->partial && (cla_view_rules[n].field == FIELD(out) || cla_view_rules[n].field == FIELD(lse));
         group_part x;
         if (!t->rank || own) continue;
-        take_part(c, b, &rules[n], t, &x);
+        take_part(c, b, &cla_view_rules[n], t, &x);
         add_part(p, &x);
     }
     if (p->partial) add_own(c, p, FIELD(out)), add_own(c, p, FIELD(lse));
@@ -279,12 +230,12 @@ static void unpack(piece *p) {
 }
 
 void cla_slice_unbind(clattn_attention_params *p) {
-    for (size_t n = 0; n < RULES; n++) view_at(p, rules[n].field)->buffer = NULL;
+    for (int n = 0; n < VIEW_RULES; n++) cla_view_of(p, cla_view_rules[n].field)->buffer = NULL;
 }
 
 void cla_slice_bind(piece *p, cl_mem buffer) {
-    for (size_t n = 0; n < RULES; n++) {
-        clattn_tensor *t = view_at(&p->params, rules[n].field);
+    for (int n = 0; n < VIEW_RULES; n++) {
+        clattn_tensor *t = cla_view_of(&p->params, cla_view_rules[n].field);
         if (t->rank) t->buffer = buffer;
     }
 }

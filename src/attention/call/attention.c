@@ -6,6 +6,7 @@
 
 #include "attention/call/forms.h"
 #include "attention/call/table.h"
+#include "attention/call/views.h"
 #include "attention/kv/kv.h"
 #include "attention/run/cascade.h"
 #include "attention/run/run.h"
@@ -43,7 +44,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     call_views v;
     TRY(cla_call_check(context, params, purpose, 0, c));
     cla_views_begin(&v, context);
-    cla_call_views(c, &v);
+    cla_views_add_attention(&v, &c->params);
     TRY(cla_views_check(&v));
     if (purpose == ENTRY_ENQUEUE) TRY(cla_views_check_workspace(&v, c->params.workspace, c->workspace_bytes));
     return cla_workspace_fits(context, c->params.workspace, c->workspace_bytes);

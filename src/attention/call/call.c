@@ -4,9 +4,10 @@
 #include "attention/call/call.h"
 
 #include <stddef.h>
+#include <stdio.h>
 
 #include "attention/call/forms.h"
-#include "attention/call/given.h"
+#include "attention/call/views.h"
 #include "attention/kv/kv.h"
 #include "attention/mods/mods.h"
 #include "attention/run/cascade.h"
@@ -145,26 +146,22 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
-static const char *const mod_buffer_names[CLATTN_MOD_BUFFERS] = {"mod_buffers[0]", "mod_buffers[1]",
-                                                                 "mod_buffers[2]", "mod_buffers[3]"};
-
 // What score_mod and mask_mod read, and what they become.
 static clattn_status check_mods(call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
         const clattn_tensor *t = &s->mod_buffers[n];
-        const tensor_rule rule = {mod_buffer_names[n], "1 to 4 axes", MOD_TYPES | ANY_LAST_STRIDE, false,
-                                  planning};
+        char name[16];
+        const tensor_rule rule = {name, "1 to 4 axes", MOD_TYPES | ANY_LAST_STRIDE, false, planning};
         if (!cla_tensor_given(t)) continue;
+        snprintf(name, sizeof name, "mod_buffers[%d]", n);
         if (!s->score_mod && !s->mask_mod)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                    "%s: is there for score_mod and mask_mod, and neither is given",
-                                    mod_buffer_names[n]);
+                                    "%s: is there for score_mod and mask_mod, and neither is given", name);
         TRY(cla_tensor_check(c->context, t, t->rank < 1 || t->rank > CLATTN_MAX_RANK ? 1 : t->rank, &rule));
         if (cla_tensor_count(t) == 0)
             return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
-                                    "%s: has no elements: each axis must have 1 or more",
-                                    mod_buffer_names[n]);
+                                    "%s: has no elements: each axis must have 1 or more", name);
     }
     TRY(cla_mods_find(c->context, s, &c->mods));
     for (int n = 0; n < 2; n++)
@@ -293,33 +290,6 @@ static clattn_status plan(call *c, bool keys_turned) {
     TRY(cla_cascade_plan(c, &in));
     lay_out_workspace(c);
     return CLATTN_OK;
-}
-
-void cla_call_mask_views(const clattn_score *s, call_views *v) {
-    cla_views_add(v, "mask", &s->mask, VIEW_READ);
-    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
-        cla_views_add(v, mod_buffer_names[n], &s->mod_buffers[n], VIEW_READ);
-}
-
-// Attention weights are read again where the scores lie in them.
-void cla_call_views(const call *c, call_views *v) {
-    const clattn_attention_params *p = &c->params;
-    cla_views_add(v, "q", &p->q, VIEW_READ);
-    cla_kv_views(c, v);
-    cla_views_add(v, "out", &p->out, VIEW_WRITE);
-    cla_views_add(v, "lse", &p->lse, VIEW_WRITE);
-    cla_views_add(v, "weights", &p->weights, VIEW_BOTH);
-    cla_views_add(v, "scores", &p->scores, VIEW_WRITE);
-    cla_call_mask_views(&p->score, v);
-    cla_views_add(v, "bias", &p->score.bias, VIEW_READ);
-    cla_views_add(v, "sinks_device", &p->score.sinks_device, VIEW_READ);
-    cla_views_add(v, "block_mask", &p->score.block_mask, VIEW_READ);
-    cla_views_add(v, "cu_seqlens_q_device", &p->cu_seqlens_q_device, VIEW_READ);
-    cla_views_add(v, "cu_seqlens_kv_device", &p->kv.cu_seqlens_kv_device, VIEW_READ);
-    cla_views_add(v, "kv_lengths_device", &p->kv.kv_lengths_device, VIEW_READ);
-    if (p->rope.layout == CLATTN_ROPE_NONE) return;
-    cla_views_add(v, "rope.positions", &p->rope.positions, VIEW_READ);
-    cla_views_add(v, "rope.k_positions", &p->rope.k_positions, VIEW_READ);
 }
 
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,

@@ -7,7 +7,6 @@
 #include "attention/rope/rope.h"
 #include "attention/kv/ragged.h"
 #include "attention/call/tensor.h"
-#include "attention/call/views.h"
 #include "launch/entry.h"
 #include "plan/cascade.h"
 #include "plan/variant.h"
@@ -63,10 +62,6 @@ typedef struct call {
 #define CALL_SIZES 4       // buffers of keys are not looked at: views with axes are there
 clattn_status cla_call_check(clattn_context *context, const clattn_attention_params *params,
                              entry_purpose purpose, unsigned how, call *c);
-// The caller's memory that a checked call reads and writes.
-void cla_call_views(const call *c, call_views *v);
-// Of those what hides keys beside their positions: the boolean mask, and what expressions read.
-void cla_call_mask_views(const clattn_score *score, call_views *v);
 // The parts q, k, v and out lie elsewhere in the workspace than when they were checked; then they have their buffer.
 void cla_call_move(call *c, clattn_tensor *const parts[4]);
 void cla_call_bind(call *c, cl_mem workspace);

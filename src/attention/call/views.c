@@ -1,8 +1,56 @@
 // views.c: see views.h.
 #include "attention/call/views.h"
 
+#include <stddef.h>
+
+#include "attention/call/forms.h"
 #include "attention/call/tensor.h"
 #include "device/pointer.h"
+
+const view_rule cla_view_rules[VIEW_RULES] = {
+#define VIEW(field, name, axes, use, given, mask)                                                            \
+    {name, offsetof(clattn_attention_params, field), axes, VIEW_##use, GIVEN_##given, MASK_##mask},
+#include <clattn/views.def>
+#undef VIEW
+};
+
+clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field) {
+    return (clattn_tensor *)((char *)p + field);
+}
+
+void cla_given_views(const given_views *g, bool optional, clattn_tensor *const views[], int count) {
+    cla_pointers_take(g->context, views, count, g->inner);
+    if (optional && !g->planning) cla_tensor_drop_absent(views, count);
+}
+
+static bool may_be_absent(const given_views *g, const view_rule *rule, const clattn_tensor *t) {
+    if (rule->given == GIVEN_ALWAYS || (g->sizes && rule->mask == MASK_SIZES)) return false;
+    if (rule->given == GIVEN_PART && g->inner) return false;
+    return rule->given == GIVEN_OPTIONAL || !cla_tensor_is_empty(t);
+}
+
+// The rows of so many bytes of clattn_attention_params, which lie at `part`.
+static void take_part(const given_views *g, size_t first, size_t bytes, void *part) {
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
+        if (rule->field < first || rule->field >= first + bytes) continue;
+        clattn_tensor *t = (clattn_tensor *)((char *)part + (rule->field - first));
+        CLA_GIVEN(g, may_be_absent(g, rule, t), t);
+    }
+}
+
+#define PART(field) offsetof(clattn_attention_params, field), sizeof((clattn_attention_params *)0)->field
+void cla_given_attention(const given_views *g, clattn_attention_params *p) {
+    take_part(g, 0, sizeof *p, p);
+}
+void cla_given_kv(const given_views *g, clattn_kv *kv) {
+    take_part(g, PART(kv), kv);
+}
+void cla_given_score(const given_views *g, clattn_score *s) {
+    take_part(g, PART(score), s);
+}
+void cla_given_rope(const given_views *g, clattn_rope *r) {
+    take_part(g, PART(rope), r);
+}
 
 void cla_views_begin(call_views *v, clattn_context *context) {
     v->context = context;
@@ -15,6 +63,25 @@ void cla_views_add(call_views *v, const char *name, const clattn_tensor *t, view
     to->name = name;
     to->tensor = t;
     to->use = use;
+}
+
+// Values that are a view of their keys are the keys' memory, once.
+void cla_views_add_attention(call_views *v, const clattn_attention_params *p) {
+    const bool appends = cla_kv_appends(&p->kv), latent = cla_kv_is_latent_cache(&p->kv);
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
+        const clattn_tensor *t = cla_view_of((clattn_attention_params *)p, rule->field);
+        if (latent && (t == &p->kv.v || t == &p->kv.v_scale)) continue;
+        cla_views_add(v, rule->name, t,
+                      rule->use != VIEW_CACHE ? rule->use
+                      : appends               ? VIEW_BOTH
+                                              : VIEW_READ);
+    }
+}
+
+void cla_views_add_masks(call_views *v, const clattn_attention_params *p) {
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++)
+        if (rule->mask == MASK_HIDES)
+            cla_views_add(v, rule->name, cla_view_of((clattn_attention_params *)p, rule->field), VIEW_READ);
 }
 
 static cl_int ask(cl_mem buffer, cl_mem_info what, void *answer, size_t bytes) {

@@ -3,7 +3,6 @@
 
 #include <stddef.h>
 
-#include "attention/call/given.h"
 #include "attention/call/views.h"
 #include "attention/kv/kv.h"
 #include "base/bytes.h"
@@ -288,7 +287,8 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     clattn_append_params *p = &job->params;
     append *a = &job->append;
     const given_views all = {context, planning, .inner = false};
-    cla_given_new(&all, &p->k_new, &p->v_new);
+    CLA_GIVEN(&all, !cla_tensor_is_empty(&p->k_new), &p->k_new);
+    CLA_GIVEN(&all, !cla_tensor_is_empty(&p->v_new), &p->v_new);
     CLA_GIVEN(&all, true, &p->k, &p->v, &p->k_scale, &p->v_scale);
     cla_given_rope(&all, &p->rope);
     TRY(take_side(context, &a->k, &p->k_new, &p->k, &p->k_scale, "k"));

@@ -135,25 +135,6 @@ clattn_status cla_kv_check(clattn_context *x, const clattn_kv *kv, const int64_t
     return check_places(x, kv, items, planning);
 }
 
-// The caller's memory that keys and values are read from.
-void cla_kv_views(const call *c, call_views *v) {
-    const clattn_kv *kv = &c->params.kv;
-    const view_use kept = cla_kv_appends(kv) ? VIEW_BOTH : VIEW_READ;
-    cla_views_add(v, "k", &kv->k, kept);
-    cla_views_add(v, "k_scale", &kv->k_scale, kept);
-    if (!cla_kv_is_latent_cache(kv)) { // else they are those of the keys
-        cla_views_add(v, "v", &kv->v, kept);
-        cla_views_add(v, "v_scale", &kv->v_scale, kept);
-    }
-    cla_views_add(v, "k_new", &kv->k_new, VIEW_READ);
-    cla_views_add(v, "v_new", &kv->v_new, VIEW_READ);
-    cla_views_add(v, "past_k", &kv->past_k, VIEW_READ);
-    cla_views_add(v, "past_v", &kv->past_v, VIEW_READ);
-    cla_views_add(v, "past_k_scale", &kv->past_k_scale, VIEW_READ);
-    cla_views_add(v, "past_v_scale", &kv->past_v_scale, VIEW_READ);
-    cla_views_add(v, "block_table", &kv->block_table, VIEW_READ);
-}
-
 // A batch of one repeats.
 static args_rows rows_of(const clattn_tensor *t, int batch) {
     const args_view v = cla_tensor_view(t);

@@ -10,7 +10,6 @@ clattn_status cla_kv_check(clattn_context *context, const clattn_kv *kv, const i
 clattn_status cla_kv_check_scale(clattn_context *context, const clattn_tensor *t, const clattn_tensor *of,
                                  const tensor_rule *rule);
 void cla_kv_fill(call *c);
-void cla_kv_views(const call *c, call_views *v);
 // Arguments of a launch in the order of kv.clh.
 void cla_kv_key_arguments(const call *c, launch *l);
 void cla_kv_value_arguments(const call *c, const cl_mem *v, launch *l); // v: the call's, or packed ones

@@ -5,7 +5,6 @@
 #include <stddef.h>
 
 #include "attention/call/forms.h"
-#include "attention/call/given.h"
 #include "attention/call/views.h"
 #include "attention/rope/rope.h"
 #include "base/bytes.h"

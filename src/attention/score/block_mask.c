@@ -1,5 +1,6 @@
 // block_mask.c: clattn_block_mask_enqueue: what a call's boolean mask and mask_mod hide, block by block.
 #include "attention/call/table.h"
+#include "attention/call/views.h"
 #include "attention/mods/mods.h"
 #include "base/bytes.h"
 
@@ -11,13 +12,13 @@ _Static_assert(CLATTN_BLOCK_ROWS == ARGS_BLOCK_ROWS && CLATTN_BLOCK_KEYS == ARGS
 
 // The call that the mask is for, as far as that concerns the mask: sizes, and what its rows see.
 static void take_masks(clattn_attention_params *p) {
-    clattn_tensor *const sizes[] = {&p->q, &p->kv.k, &p->kv.v, &p->kv.past_k, &p->kv.past_v, &p->out};
-    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++)
-        sizes[i]->buffer = NULL, sizes[i]->svm = sizes[i]->usm = NULL, sizes[i]->type = CLATTN_TYPE_F32;
-    p->kv.block_table.buffer = NULL, p->kv.block_table.svm = p->kv.block_table.usm = NULL;
-    p->kv.past_k_scale = p->kv.past_v_scale = (clattn_tensor){0};
-    p->kv.k_scale = p->kv.v_scale = p->kv.k_new = p->kv.v_new = p->lse = p->weights = p->scores =
-        (clattn_tensor){0};
+    for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
+        clattn_tensor *t = cla_view_of(p, rule->field);
+        if (rule->mask == MASK_NOTHING) *t = (clattn_tensor){0};
+        if (rule->mask != MASK_SIZES) continue;
+        t->buffer = NULL, t->svm = t->usm = NULL;
+        if (t != &p->kv.block_table) t->type = CLATTN_TYPE_F32;
+    }
     p->rope = (clattn_rope){0};
     p->kernel = CLATTN_KERNEL_AUTO, p->splits = 0, p->cascade = CLATTN_CASCADE_NEVER;
     p->workspace = NULL, p->progress = NULL;
@@ -40,7 +41,7 @@ static clattn_status check(clattn_context *context, const void *params, entry_pu
     TRY(cla_tensor_check(context, to, 4, &rule));
     cla_views_begin(&v, context);
     cla_views_add(&v, "block_mask", to, VIEW_WRITE);
-    cla_call_mask_views(&c->params.score, &v);
+    cla_views_add_masks(&v, &c->params);
     return cla_views_check(&v);
 }
 

@@ -38,36 +38,9 @@ void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct
     take_all(to, a->cu_device, 2, queue);
     clattn_attention_params *p = &to->params.attention;
     *p = a->params;
-    clattn_tensor *const views[] = {&p->q,
-                                    &p->kv.k,
-                                    &p->kv.v,
-                                    &p->kv.k_scale,
-                                    &p->kv.v_scale,
-                                    &p->kv.past_k,
-                                    &p->kv.past_v,
-                                    &p->kv.past_k_scale,
-                                    &p->kv.past_v_scale,
-                                    &p->kv.block_table,
-                                    &p->kv.k_new,
-                                    &p->kv.v_new,
-                                    &p->kv.cu_seqlens_kv_device,
-                                    &p->kv.kv_lengths_device,
-                                    &p->cu_seqlens_q_device,
-                                    &p->out,
-                                    &p->lse,
-                                    &p->weights,
-                                    &p->scores,
-                                    &p->score.mask,
-                                    &p->score.bias,
-                                    &p->score.sinks_device,
-                                    &p->score.mod_buffers[0],
-                                    &p->score.mod_buffers[1],
-                                    &p->score.mod_buffers[2],
-                                    &p->score.mod_buffers[3],
-                                    &p->score.block_mask,
-                                    &p->rope.positions,
-                                    &p->rope.k_positions};
-    for (size_t n = 0; n < sizeof views / sizeof views[0]; n++) move(to, views[n]);
+#define VIEW(field, name, axes, use, given, mask) move(to, &p->field);
+#include <clattn/views.def>
+#undef VIEW
 }
 
 void case_group_close(struct case_group *host, cl_command_queue queue, bool keep) {

@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "attention/call/given.h"
 #include "attention/call/table.h"
 #include "base/bytes.h"
 #include "launch/workspace.h"

@@ -1,7 +1,6 @@
 // layer_kv.c: keys and values of a layer alone, into the caller's tensors: two projections, norm and RoPE of the keys.
 #include <stddef.h>
 
-#include "attention/call/given.h"
 #include "base/bytes.h"
 #include "launch/workspace.h"
 #include "layer/block/heads.h"

@@ -189,7 +189,7 @@ static clattn_status check_memory(const layer *l, call_views *v) {
         cla_views_add(v, read[i].name, read[i].tensor, VIEW_READ);
     for (int i = 0; i < PROJECTIONS; i++) cla_views_add(v, packed_names[i], &l->of[i].packed, VIEW_READ);
     cla_views_add(v, "out", &p->out, cla_linear_output_use(p->projection));
-    cla_call_views(&l->call, v);
+    cla_views_add_attention(v, &l->call.params);
     return cla_views_check(v);
 }
 

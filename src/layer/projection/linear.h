@@ -3,6 +3,7 @@
 #ifndef CLATTN_LAYER_PROJECTION_LINEAR_H
 #define CLATTN_LAYER_PROJECTION_LINEAR_H
 #include "attention/call/call.h"
+#include "attention/call/views.h"
 #include "layer/projection/clblast.h"
 #include "plan/linear_plan.h"
 #include "args/linear_args.h"

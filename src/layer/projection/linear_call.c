@@ -1,7 +1,6 @@
 // linear_call.c: the public call of one projection, on the seam that a layer uses four times (linear.h).
 #include <stdio.h>
 
-#include "attention/call/given.h"
 #include "launch/entry.h"
 #include "launch/workspace.h"
 #include "layer/projection/packed.h"

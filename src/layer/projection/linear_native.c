@@ -2,7 +2,6 @@
 // linear_lanes.cl, few rows by linear_few_lanes.cl; on others many rows by linear_tiles.cl, few rows by linear_rows.cl.
 #include <string.h>
 
-#include "attention/call/views.h"
 #include "launch/entry.h"
 #include "layer/projection/linear.h"
 #include "args/linear_args.h"
