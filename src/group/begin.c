@@ -72,7 +72,7 @@ static double work_of(void *user, const box *b) {
 static unsigned what_can(const group_call *c) {
     const clattn_attention_params *p = &c->host;
     const bool appends = cla_kv_appends(&p->kv), paged = cla_kv_is_paged(&p->kv);
-    if (p->score.dropout > 0.0f || p->score.score_mod || p->score.mask_mod) return 0;
+    if (cla_score_differs(&p->score) & INDEX) return 0;
     unsigned can = DEAL_CAN_GROUPS;
     if (!appends) can |= DEAL_CAN_HEADS;
     if (!c->ragged && p->cascade != CLATTN_CASCADE_ALWAYS && !(appends && paged)) can |= DEAL_CAN_ITEMS;

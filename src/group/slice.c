@@ -138,14 +138,14 @@ static bool take_arrays(const group_call *c, piece *p) {
     const box *b = &p->box;
     const int64_t first = b->at[BOX_ITEMS], items = b->size[BOX_ITEMS], row = b->at[BOX_ROWS],
                   key = b->at[BOX_KEYS];
-    if (of->alibi_slopes) s->alibi_slopes += b->at[BOX_HEADS];
-    if (of->head_scales) s->head_scales += b->at[BOX_HEADS];
-    if (of->sinks) s->sinks = key > 0 ? NULL : of->sinks + b->at[BOX_HEADS];
-    if (key > 0) s->sinks_device = (clattn_tensor){0};
+#define OPTION_HEADS(field, flag, differs, apart)                                                            \
+    if (of->field) s->field = ((differs)&ONCE) && key > 0 ? NULL : of->field + b->at[BOX_HEADS];
+#define OPTION_ITEMS(field, flag, differs, apart)                                                            \
+    if (of->field && !c->ragged) s->field = of->field + first;
+#define OPTION_VIEW(field, flag, differs, apart)                                                             \
+    if (((differs)&ONCE) && key > 0) s->field = (clattn_tensor){0};
+#include <clattn/score.def>
     if (c->ragged) return true;
-    if (of->offsets) s->offsets += first;
-    if (of->q_lengths) s->q_lengths += first;
-    if (of->kv_lengths) s->kv_lengths += first;
     if (p->params.kv.past_lengths) p->params.kv.past_lengths += first;
     const bool all_rows = cla_deal_is_whole(&c->problem, b, BOX_ROWS),
                all_keys = cla_deal_is_whole(&c->problem, b, BOX_KEYS);

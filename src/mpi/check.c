@@ -100,28 +100,32 @@ static void add_array(uint64_t *hash, const void *bytes, size_t count) {
     if (bytes) add(hash, bytes, count);
 }
 
+// Of what each key has, types, too.
+static void add_view(uint64_t *hash, const clattn_tensor *t, bool typed) {
+    const int32_t kind[] = {t->rank, t->rank && typed ? t->type : 0};
+    add(hash, kind, sizeof kind);
+}
+
 uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p) {
     const clattn_score *s = &p->score;
     const size_t heads = (size_t)p->q.shape[1] * sizeof(float),
                  items = (size_t)p->q.shape[0] * sizeof(int32_t);
-    const float numbers[] = {s->scale, s->softcap};
-    const int32_t words[] = {s->causal,      s->alignment,    s->offset,           s->window,
-                             s->window_left, s->window_right, s->mask.rank,        s->bias.rank,
-                             s->bias.type,   p->kernel,       s->sinks_device.rank};
     uint64_t hash = 0xcbf29ce484222325u;
-    add(&hash, numbers, sizeof numbers);
-    add(&hash, words, sizeof words);
-    add_array(&hash, s->head_scales, heads);
-    add_array(&hash, s->offsets, items);
-    add_array(&hash, s->q_lengths, items);
-    add_array(&hash, s->kv_lengths, items);
-    add_array(&hash, s->alibi_slopes, heads);
-    add_array(&hash, s->sinks, heads);
-    add_array(&hash, s->score_mod, s->score_mod ? strlen(s->score_mod) : 0);
-    add_array(&hash, s->mask_mod, s->mask_mod ? strlen(s->mask_mod) : 0);
-    for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
-        const int32_t kind[] = {s->mod_buffers[n].rank, s->mod_buffers[n].rank ? s->mod_buffers[n].type : 0};
-        add(&hash, kind, sizeof kind);
-    }
+    add(&hash, &p->kernel, sizeof p->kernel);
+#define OPTION_NUMBER(field, flag, differs, apart) add(&hash, &s->field, sizeof s->field);
+#define OPTION_HEADS(field, flag, differs, apart) add_array(&hash, s->field, heads);
+#define OPTION_ITEMS(field, flag, differs, apart) add_array(&hash, s->field, items);
+#define OPTION_TEXT(field, flag, differs, apart) add_array(&hash, s->field, s->field ? strlen(s->field) : 0);
+#define OPTION_BUFFER(field, flag, differs, apart) add_view(&hash, &s->field, true);
+#define OPTION_VIEW(field, flag, differs, apart)                                                             \
+    if (differs) add_view(&hash, &s->field, (differs)&BY_KEY);
+#include <clattn/score.def>
     return hash;
+}
+
+unsigned cla_mpi_score_differs(const clattn_score *s) {
+    unsigned by = 0;
+#define OPTION(field, kind, flag, differs, apart) by |= GIVEN_##kind(s->field) ? (differs) : 0u;
+#include <clattn/score.def>
+    return by;
 }

@@ -31,11 +31,11 @@ static void merge(void *in, void *inout, int *count, MPI_Datatype *type) {
 
 // Of keys in pages: where nothing but a length depends on where they stand, and they lie in order.
 static bool is_single(const job *j, const span_list *keys) {
-    const clattn_score *s = &j->p->score;
+    clattn_score s = j->p->score;
+    if (j->n_q == 1) s.causal = false; // which is a length then
     for (int n = 1; n < keys->count; n++)
         if (keys->spans[n].start < keys->spans[n - 1].start) return false;
-    return keys->count > 1 && !s->mask.rank && !s->bias.rank && !s->score_mod && !s->mask_mod &&
-           !s->alibi_slopes && !s->window && !s->q_lengths && (!s->causal || j->n_q == 1);
+    return keys->count > 1 && !(cla_mpi_score_differs(&s) & (PLACE | BY_KEY));
 }
 
 static clattn_status fill_lengths(decode *d, job *j, const span_list *keys) {

@@ -137,7 +137,7 @@ static clattn_status exchange_rows(job *j, const call_words *all, bool of_q, con
 
 static void fill_shift(job *j) {
     const clattn_score *s = &j->p->score;
-    j->positional = s->causal || s->window || s->alibi_slopes || s->score_mod || s->mask_mod || s->q_lengths;
+    j->positional = cla_mpi_score_differs(s) & PLACE;
     for (int64_t b = 0; b < j->batch; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : j->n_q,
                       keys = s->kv_lengths ? s->kv_lengths[b] : j->n_kv;

@@ -2,6 +2,8 @@
 // made of (local.h) and how keys travel.
 #ifndef CLATTN_MPI_JOB_H
 #define CLATTN_MPI_JOB_H
+#include <clattn/score.def>
+
 #include "mpi/world.h"
 
 // Rows [start, start + count) of the whole, which are rows [local, local + count) of whose they are.
@@ -43,6 +45,8 @@ void cla_mpi_job_close(job *j);
 clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode);
 // Of what all ranks must have alike in host arrays and texts.
 uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p);
+// By what the options that are given differ, as <clattn/score.def> has it.
+unsigned cla_mpi_score_differs(const clattn_score *score);
 
 bool cla_mpi_given(const clattn_tensor *t);
 #endif

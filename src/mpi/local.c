@@ -61,18 +61,26 @@ static void fill_positions(const job *j, const local_call *c, clattn_score *s, i
     s->kv_lengths = whole->kv_lengths ? keys : NULL;
 }
 
-// Arrays [H], of whose heads this call has some.
-static void fill_heads(const local_call *c, clattn_score *s) {
-    if (s->head_scales) s->head_scales += c->first_head;
-    if (s->alibi_slopes) s->alibi_slopes += c->first_head;
-    if (s->sinks) s->sinks += c->first_head;
-    if (s->sinks_device.rank) {
-        s->sinks_device.offset += c->first_head * s->sinks_device.stride[0];
-        s->sinks_device.shape[0] = c->heads;
-    }
-    if (c->sinks) return;
-    s->sinks = NULL;
-    s->sinks_device = (clattn_tensor){0};
+// The part of a tensor of the score's: of rows and keys, or of heads; a sink is of one call alone, and no key sees the rest.
+static clattn_tensor view_of(clattn_tensor t, const local_call *c, unsigned differs) {
+    const bool none = differs & BY_KEY ? c->k.count == 0 : differs & ONCE ? !c->sinks : true;
+    if (none || !t.rank) return (clattn_tensor){0};
+    if (differs & BY_KEY) return map_of(t, c);
+    t.offset += c->first_head * t.stride[0];
+    t.shape[0] = c->heads;
+    return t;
+}
+
+static void fill_options(const local_call *c, clattn_score *s) {
+    const bool empty = c->k.count == 0;
+#define OPTION_VIEW(field, flag, differs, apart) s->field = view_of(s->field, c, differs);
+#define OPTION_HEADS(field, flag, differs, apart)                                                            \
+    if (s->field) s->field = ((differs)&ONCE) && !c->sinks ? NULL : s->field + c->first_head;
+#define OPTION_TEXT(field, flag, differs, apart)                                                             \
+    if (empty) s->field = NULL;
+#define OPTION_BUFFER(field, flag, differs, apart)                                                           \
+    if (empty) s->field = (clattn_tensor){0};
+#include <clattn/score.def>
 }
 
 void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *to, int32_t *arrays) {
@@ -82,16 +90,11 @@ void cla_mpi_local(const job *j, const local_call *c, clattn_attention_params *t
     to->kv.k_scale = c->key_scales, to->kv.v_scale = c->value_scales;
     to->out = c->out, to->lse = c->lse;
     clattn_score *s = &to->score;
-    s->block_mask = (clattn_tensor){0};
-    s->mask = map_of(s->mask, c), s->bias = map_of(s->bias, c);
     fill_positions(j, c, s, arrays);
-    fill_heads(c, s);
+    fill_options(c, s);
     if (c->k.count == 0) { // an empty part: zeros, and the sinks
         to->kv.k.type = to->kv.v.type = j->p->q.type;
         to->kv.k_scale = to->kv.v_scale = (clattn_tensor){0};
-        s->mask = s->bias = (clattn_tensor){0};
-        s->score_mod = s->mask_mod = NULL;
-        for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) s->mod_buffers[n] = (clattn_tensor){0};
     }
     if (c->mods < 0 || c->k.count == 0) return;
     if (s->score_mod) s->score_mod = j->score_mod;

@@ -51,5 +51,10 @@ header = Header([text_of(f"include/clattn/{name}.h") for name in HEADERS])
 tensors = [name for name, kind in leaves(header, "clattn_attention_params") if kind == "clattn_tensor"]
 compare("include/clattn/views.def", [row[0] for row in rows_of("include/clattn/views.def", "VIEW")], tensors,
         "a group would not deal it, and overlaps would not be seen")
+KINDS = {"const float *": {"HEADS"}, "const int32_t *": {"ITEMS"}, "const char *": {"TEXT"}, "clattn_tensor": {"VIEW", "BUFFER"}}
+fields, rows = dict(leaves(header, "clattn_score")), rows_of("include/clattn/score.def", "OPTION")
+compare("include/clattn/score.def", [row[0] for row in rows], fields, "results on several devices would be wrong")
+faults.extend(f"include/clattn/score.def: {name} is no {kind}" for name, kind, *_ in rows
+              if name in fields and kind not in KINDS.get(fields[name], {"NUMBER", "DROPOUT"}))
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

@@ -75,13 +75,25 @@ int64_t cla_ragged_sequences(const clattn_attention_params *p) {
 }
 
 int cla_score_flags(const clattn_score *s) {
-    return (s->softcap > 0.0f ? ARGS_SOFTCAP : 0) | (cla_tensor_given(&s->bias) ? ARGS_BIAS : 0) |
-           (s->alibi_slopes ? ARGS_ALIBI : 0) | (cla_tensor_given(&s->mask) ? ARGS_MASK : 0) |
-           (cla_tensor_given(&s->block_mask) ? ARGS_BLOCKS : 0) | (s->score_mod ? ARGS_SCORE_MOD : 0) |
-           (s->mask_mod ? ARGS_MASK_MOD : 0) |
-           (s->sinks || cla_tensor_given(&s->sinks_device) ? ARGS_SINK : 0) |
-           (s->head_scales ? ARGS_HEAD_SCALES : 0) |
-           (s->q_lengths || s->kv_lengths || s->offsets ? ARGS_BATCH_ROWS : 0);
+    int flags = 0;
+#define OPTION(field, kind, flag, differs, apart) flags |= GIVEN_##kind(s->field) ? (flag) : 0;
+#include <clattn/score.def>
+    return flags;
+}
+
+unsigned cla_score_differs(const clattn_score *s) {
+    unsigned by = 0;
+#define OPTION(field, kind, flag, differs, apart) by |= GIVEN_##kind(s->field) ? (differs) : 0u;
+#include <clattn/score.def>
+    return by;
+}
+
+const char *cla_score_apart(const clattn_score *s) {
+    const char *why = NULL;
+#define OPTION(field, kind, flag, differs, apart)                                                            \
+    if (!why && GIVEN_##kind(s->field)) why = apart;
+#include <clattn/score.def>
+    return why;
 }
 
 // Left and right bound of the keys a row sees around its position, -1: none; causality is a right bound of 0.

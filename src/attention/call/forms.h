@@ -3,6 +3,7 @@
 #ifndef CLATTN_ATTENTION_CALL_FORMS_H
 #define CLATTN_ATTENTION_CALL_FORMS_H
 #include <clattn/clattn.h>
+#include <clattn/score.def>
 
 // New rows go to the caches; keys lie in pages; there is a past before k and v.
 bool cla_kv_appends(const clattn_kv *kv);
@@ -26,6 +27,10 @@ bool cla_ragged_on_device(const clattn_attention_params *p);
 
 // The options of a call's scores as ARGS_... of args.h.
 int cla_score_flags(const clattn_score *score);
+// By what those that are given differ, as <clattn/score.def> has it.
+unsigned cla_score_differs(const clattn_score *score);
+// Why a past that items share is not read once with one of them; NULL: it is.
+const char *cla_score_apart(const clattn_score *score);
 // Keys that a row sees before its position, and behind it; -1: all. Causality is 0 behind it.
 int cla_score_left(const clattn_score *score);
 int cla_score_right(const clattn_score *score);

@@ -11,7 +11,6 @@ const view_rule cla_view_rules[VIEW_RULES] = {
 #define VIEW(field, name, axes, use, given, mask)                                                            \
     {name, offsetof(clattn_attention_params, field), axes, VIEW_##use, GIVEN_##given, MASK_##mask},
 #include <clattn/views.def>
-#undef VIEW
 };
 
 clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field) {

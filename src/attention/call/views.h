@@ -24,7 +24,6 @@ enum {
 #define VIEW(field, name, axes, use, given, mask) +1
     VIEW_RULES = 0
 #include <clattn/views.def>
-#undef VIEW
 };
 extern const view_rule cla_view_rules[VIEW_RULES];
 clattn_tensor *cla_view_of(clattn_attention_params *p, size_t field);

@@ -70,14 +70,11 @@ static const char *hidden_keys(const call *c, int prefix) {
 static const char *options_refusal(const call *c, int prefix) {
     const problem *m = &c->problem;
     const int64_t own = m->n_kv - (int64_t)prefix;
+    const char *apart = cla_score_apart(&c->params.score);
     if (m->kernel == CLATTN_KERNEL_UNFUSED) return "the unfused kernel is asked for";
     if (m->wants_weights || m->wants_scores) return "weights or scores are returned";
     if (m->splits > 0) return "splits are asked for";
-    if (m->score_ops & ARGS_ALIBI) return "ALiBi differs from head to head and row to row";
-    if (m->score_ops & ARGS_HEAD_SCALES) return "head_scales differ from head to head";
-    if (m->score_ops & ARGS_MODS) return "score_mod and mask_mod name the item and the row";
-    if (m->score_ops & ARGS_BLOCKS) return "a block mask has blocks of an item's rows";
-    if (m->dropout) return "dropout differs from item to item";
+    if (apart) return apart;
     if (c->ragged.given) return "the items' rows are packed (cu_seqlens)";
     if (own == 0 && (c->params.score.sinks || cla_tensor_given(&c->params.score.sinks_device)))
         return "sinks belong to the items' own keys, and there are none";

@@ -56,41 +56,41 @@ static clattn_status check_length(const call *c, const char *name, int i, const 
                             i, (int)x, most);
 }
 
-static clattn_status check_q_length(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_q_lengths(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, c->problem.n_q);
 }
 
-static clattn_status check_kv_length(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_kv_lengths(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, c->ragged.packed_keys ? c->problem.n_kv : cla_kv_most(c, i));
 }
 
-static clattn_status check_past_length(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_past_lengths(const call *c, const char *name, int i, const void *at) {
     return check_length(c, name, i, at, (int)c->params.kv.past_k.shape[2]);
 }
 
 // Row positions are int32 in the kernels.
-static clattn_status check_offset(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_offsets(const call *c, const char *name, int i, const void *at) {
     const int64_t shift = integer_at(at);
-    (void)i;
+    (void)name, (void)i; // it may be clattn_score.offset
     if (shift + c->problem.n_q <= INT32_MAX) return CLATTN_OK;
-    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: %lld + Nq must be below 2^31", name,
+    return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "offset: %lld + Nq must be below 2^31",
                             (long long)shift);
 }
 
-static clattn_status check_slope(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_alibi_slopes(const call *c, const char *name, int i, const void *at) {
     if (isfinite(float_at(at))) return CLATTN_OK;
     return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is not finite", name, i);
 }
 
-static clattn_status check_head_scale(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_head_scales(const call *c, const char *name, int i, const void *at) {
     if (c->params.score.scale != 0.0f)
         return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT,
                                 "%s: takes the place of scale, which is %g: leave that 0", name,
                                 (double)c->params.score.scale);
-    return check_slope(c, name, i, at);
+    return check_alibi_slopes(c, name, i, at);
 }
 
-static clattn_status check_sink(const call *c, const char *name, int i, const void *at) {
+static clattn_status check_sinks(const call *c, const char *name, int i, const void *at) {
     const float x = float_at(at);
     if (!isnan(x) && x != INFINITY) return CLATTN_OK;
     return cla_context_fail(c->context, CLATTN_INVALID_ARGUMENT, "%s: item %d is NaN or +infinity", name, i);
@@ -98,13 +98,12 @@ static clattn_status check_sink(const call *c, const char *name, int i, const vo
 
 static const array_rule array_rules[] = {
     {"past_lengths", offsetof(clattn_attention_params, kv.past_lengths), false,
-     check_past_length}, // before kv_lengths
-    {"q_lengths", offsetof(clattn_attention_params, score.q_lengths), false, check_q_length},
-    {"kv_lengths", offsetof(clattn_attention_params, score.kv_lengths), false, check_kv_length},
-    {"offset", offsetof(clattn_attention_params, score.offsets), false, check_offset},
-    {"alibi_slopes", offsetof(clattn_attention_params, score.alibi_slopes), true, check_slope},
-    {"sinks", offsetof(clattn_attention_params, score.sinks), true, check_sink},
-    {"head_scales", offsetof(clattn_attention_params, score.head_scales), true, check_head_scale},
+     check_past_lengths}, // before kv_lengths
+#define OPTION_ITEMS(field, flag, differs, apart)                                                            \
+    {#field, offsetof(clattn_attention_params, score.field), false, check_##field},
+#define OPTION_HEADS(field, flag, differs, apart)                                                            \
+    {#field, offsetof(clattn_attention_params, score.field), true, check_##field},
+#include <clattn/score.def>
 };
 
 #define ARRAY_RULES (sizeof array_rules / sizeof array_rules[0])
@@ -138,7 +137,7 @@ static clattn_status copy_arrays(call *c) {
 
 clattn_status cla_score_take_arrays(call *c, bool copy) {
     if (copy) TRY(copy_arrays(c));
-    if (!c->params.score.offsets) TRY(check_offset(c, "offset", 0, &c->params.score.offset));
+    if (!c->params.score.offsets) TRY(check_offsets(c, "offset", 0, &c->params.score.offset));
     for (size_t i = 0; i < ARRAY_RULES; i++) {
         const array_rule *rule = &array_rules[i];
         const char *data = array_of(c, rule);

@@ -40,7 +40,6 @@ void case_group_open(const struct case_arrays *a, cl_command_queue queue, struct
     *p = a->params;
 #define VIEW(field, name, axes, use, given, mask) move(to, &p->field);
 #include <clattn/views.def>
-#undef VIEW
 }
 
 void case_group_close(struct case_group *host, cl_command_queue queue, bool keep) {

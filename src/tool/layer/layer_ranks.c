@@ -8,9 +8,12 @@
 static void keep_heads(layer_run *r) {
     clattn_score *s = &r->score.score;
     const int64_t first = r->weights.share.first;
-    if (s->alibi_slopes) s->alibi_slopes += first;
-    if (s->head_scales) s->head_scales += first;
-    if (r->score.file[SCORE_SINKS]) s->sinks += first;
+    const float *const sinks =
+        r->score.file[SCORE_SINKS] ? NULL : s->sinks; // of the weights, which are this rank's
+#define OPTION_HEADS(field, flag, differs, apart)                                                            \
+    if (s->field) s->field += first;
+#include <clattn/score.def>
+    if (sinks) s->sinks = sinks;
 }
 
 static int load_maps(layer_run *r, const ranks_rows *heads) {
