@@ -9,13 +9,28 @@ typedef long args_i64;
 typedef int args_i32;
 typedef uint args_u32;
 typedef float args_f32;
+#define ARGS_HELD(x, most) clamp(x, 0L, most)
 #else
 #include <stdint.h>
 typedef int64_t args_i64;
 typedef int32_t args_i32;
 typedef uint32_t args_u32;
 typedef float args_f32;
+#define ARGS_HELD(x, most) args_held(x, most)
+static inline int64_t args_held(int64_t x, int64_t most) {
+    return x < 0 ? 0 : x < most ? x : most;
+}
+// The two bounds below of a clattn_score: causality is a right bound of 0.
+#define ARGS_LEFT(score) ((score)->window ? (score)->window_left : -1)
+#define ARGS_RIGHT(score) ((score)->causal ? 0 : (score)->window ? (score)->window_right : -1)
 #endif
+
+// A row at place p among `keys` keys sees those from the first to before the end: p - left <= j <= p + right, 0 <= j < keys; a
+// bound of -1 is open. p and keys, of which there are less than 2^31, have 64 bits, because a window may be as wide as an int. Both
+// ends never fall from a row to the next, so that the first and the last row of several bound those of all.
+#define ARGS_FIRST_KEY(p, left, keys) ((left) < 0 ? 0 : (args_i32)ARGS_HELD((p) - (left), keys))
+#define ARGS_END_KEY(p, right, keys)                                                                         \
+    ((right) < 0 ? (args_i32)(keys) : (args_i32)ARGS_HELD((p) + (right) + 1, keys))
 
 // A type that does not compile where the size is another, on the host as on the device.
 #define ARGS_SIZE(type, bytes) typedef char type##_has_##bytes##_bytes[sizeof(type) == (bytes) ? 1 : -1]

@@ -103,11 +103,9 @@ static double pairs(const job *j, const span *q, const span *k) {
                                                                                      : k->start + k->count;
         for (int n = 0; n < SAMPLES && rows > 0; n++) {
             const int64_t p = q->start + rows * (2 * n + 1) / (2 * SAMPLES) + j->shift[b];
-            int64_t first = k->start, end = keys;
-            if (s->causal && p + 1 < end) end = p + 1;
-            if (s->window && s->window_left >= 0 && p - s->window_left > first) first = p - s->window_left;
-            if (s->window && s->window_right >= 0 && p + s->window_right + 1 < end)
-                end = p + s->window_right + 1;
+            const int64_t from = ARGS_FIRST_KEY(p, ARGS_LEFT(s), keys),
+                          end = ARGS_END_KEY(p, ARGS_RIGHT(s), keys),
+                          first = from > k->start ? from : k->start;
             if (end > first) all += (double)(end - first) * (double)rows / SAMPLES;
         }
     }

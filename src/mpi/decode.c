@@ -44,13 +44,10 @@ static clattn_status fill_lengths(decode *d, job *j, const span_list *keys) {
     d->lengths = cla_mpi_zeroed(j->w, (size_t)j->batch + 1, sizeof *d->lengths);
     if (!d->lengths) return cla_mpi_fail(j->w, CLATTN_OUT_OF_MEMORY, "host memory");
     for (int64_t b = 0; b < j->batch; b++) {
-        int64_t end = s->kv_lengths ? s->kv_lengths[b] : j->n_kv;
-        if (s->causal && j->shift[b] + 1 < end) end = j->shift[b] + 1;
+        const int64_t end =
+            ARGS_END_KEY(j->shift[b], ARGS_RIGHT(s), s->kv_lengths ? s->kv_lengths[b] : j->n_kv);
         for (int n = 0; n < keys->count; n++) {
-            const int64_t seen = end - keys->spans[n].start;
-            d->lengths[b] += (int32_t)(seen < 0                      ? 0
-                                       : seen > keys->spans[n].count ? keys->spans[n].count
-                                                                     : seen);
+            d->lengths[b] += (int32_t)ARGS_HELD(end - keys->spans[n].start, keys->spans[n].count);
         }
     }
     return CLATTN_OK;

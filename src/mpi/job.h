@@ -4,6 +4,7 @@
 #define CLATTN_MPI_JOB_H
 #include <clattn/score.def>
 
+#include "args/args.h"
 #include "mpi/world.h"
 
 // Rows [start, start + count) of the whole, which are rows [local, local + count) of whose they are.

@@ -2,21 +2,15 @@
 // only the difference of a row's position and a key's matters to them.
 #include "mpi/local.h"
 
-static int64_t clamp(int64_t x, int64_t most) {
-    return x < 0 ? 0 : x > most ? most : x;
-}
-
 bool cla_mpi_sees(const job *j, const span *q, const span *k) {
     const clattn_score *s = &j->p->score;
     for (int64_t b = 0; b < j->batch; b++) {
-        const int64_t rows = clamp((s->q_lengths ? s->q_lengths[b] : j->n_q) - q->start, q->count),
-                      keys = clamp((s->kv_lengths ? s->kv_lengths[b] : j->n_kv) - k->start, k->count);
+        const int64_t rows = ARGS_HELD((s->q_lengths ? s->q_lengths[b] : j->n_q) - q->start, q->count),
+                      keys = s->kv_lengths ? s->kv_lengths[b] : j->n_kv, end = k->start + k->count;
         const int64_t first = q->start + j->shift[b], last = first + rows - 1;
-        if (rows == 0 || keys == 0) continue;
-        if (s->causal && k->start > last) continue;
-        if (s->window && s->window_left >= 0 && k->start + keys - 1 < first - s->window_left) continue;
-        if (s->window && s->window_right >= 0 && k->start > last + s->window_right) continue;
-        return j->heads > 0;
+        const int64_t from = ARGS_FIRST_KEY(first, ARGS_LEFT(s), keys),
+                      to = ARGS_END_KEY(last, ARGS_RIGHT(s), keys);
+        if (rows > 0 && (from > k->start ? from : k->start) < (to < end ? to : end)) return j->heads > 0;
     }
     return false;
 }
@@ -51,8 +45,8 @@ static void fill_positions(const job *j, const local_call *c, clattn_score *s, i
                                : shift > INT32_MAX / 2 ? INT32_MAX / 2
                                                        : shift);
         alike = alike && offsets[b] == offsets[0];
-        rows[b] = (int32_t)(whole->q_lengths ? clamp(whole->q_lengths[b] - c->q.start, c->q.count) : 0);
-        keys[b] = (int32_t)(whole->kv_lengths ? clamp(whole->kv_lengths[b] - c->k.start, c->k.count) : 0);
+        rows[b] = (int32_t)(whole->q_lengths ? ARGS_HELD(whole->q_lengths[b] - c->q.start, c->q.count) : 0);
+        keys[b] = (int32_t)(whole->kv_lengths ? ARGS_HELD(whole->kv_lengths[b] - c->k.start, c->k.count) : 0);
     }
     s->alignment = CLATTN_ALIGN_OFFSET;
     s->offset = alike && j->batch ? offsets[0] : 0;

@@ -35,7 +35,7 @@ complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax
 complain "includes mpi.h outside of its module, its tests and the program's door to it" "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
 # The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
-complain "includes more than mpi/" "$(own_only src/mpi '"mpi/')"
+complain "includes more than mpi/ and args.h" "$(own_only src/mpi '"(mpi/|args/args[.]h")')"
 complain "includes more than evidence/" "$(own_only src/evidence '"evidence/')"
 complain "includes more than evidence/ and tool/" "$(own_only src/tool '"(evidence/|tool/|[a-z_]*\.h")')"
 complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"

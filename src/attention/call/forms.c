@@ -96,16 +96,7 @@ const char *cla_score_apart(const clattn_score *s) {
     return why;
 }
 
-// Left and right bound of the keys a row sees around its position, -1: none; causality is a right bound of 0.
-int cla_score_left(const clattn_score *s) {
-    return s->window ? s->window_left : -1;
-}
-
-int cla_score_right(const clattn_score *s) {
-    return s->causal ? 0 : s->window ? s->window_right : -1;
-}
-
 int cla_score_band(const clattn_score *s) {
-    const int64_t left = cla_score_left(s), right = cla_score_right(s), band = left + right + 1;
+    const int64_t left = ARGS_LEFT(s), right = ARGS_RIGHT(s), band = left + right + 1;
     return left < 0 || right < 0 ? 0 : (int)(band < INT_MAX ? band : INT_MAX);
 }

@@ -31,9 +31,6 @@ int cla_score_flags(const clattn_score *score);
 unsigned cla_score_differs(const clattn_score *score);
 // Why a past that items share is not read once with one of them; NULL: it is.
 const char *cla_score_apart(const clattn_score *score);
-// Keys that a row sees before its position, and behind it; -1: all. Causality is 0 behind it.
-int cla_score_left(const clattn_score *score);
-int cla_score_right(const clattn_score *score);
 // Keys that the window, or it and causality, let a row see; 0: one side is open.
 int cla_score_band(const clattn_score *score);
 #endif

@@ -56,12 +56,12 @@ static const char *hidden_keys(const call *c, int prefix) {
     for (int b = 0; b < c->problem.batch; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : c->problem.n_q, first = cla_call_shift(c, b);
         if (rows == 0) continue;
-        if (cla_kv_length(c, b) < prefix) return "an item's keys (kv_lengths) end within it";
+        const int64_t keys = cla_kv_length(c, b), last = first + rows - 1;
+        if (keys < prefix) return "an item's keys (kv_lengths) end within it";
         if (first - prefix < INT32_MIN) return "its rows stand too far before the keys";
-        if (c->args.window_right >= 0 && first + c->args.window_right < prefix - 1)
+        if (ARGS_END_KEY(first, c->args.window_right, keys) < prefix)
             return "causality or the window hides some of it";
-        if (c->args.window_left >= 0 && first + rows - 1 - c->args.window_left > 0)
-            return "the window hides some of it";
+        if (ARGS_FIRST_KEY(last, c->args.window_left, keys) > 0) return "the window hides some of it";
     }
     return NULL;
 }

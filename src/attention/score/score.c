@@ -167,6 +167,6 @@ void cla_score_fill(const call *c, attention_args *a) {
     a->scale = s->scale != 0.0f ? s->scale : (float)(1.0 / sqrt((double)c->problem.head_dim));
     a->softcap = s->softcap;
     a->shift = c->problem.batch ? cla_call_shift(c, 0) : 0;
-    a->window_left = cla_score_left(s), a->window_right = cla_score_right(s);
+    a->window_left = ARGS_LEFT(s), a->window_right = ARGS_RIGHT(s);
     a->flags |= cla_score_flags(s);
 }
