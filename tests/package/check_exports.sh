@@ -40,5 +40,5 @@ fi
 readelf -hW "$1/clattn" | grep -q 'DYN' || { echo "clattn: lies at a fixed address"; exit 1; }
 # Every function has a test.
 for function in $(nm -D --defined-only "$library" | awk '{print $3}'); do
-    grep -q "$function(" tests/test_*.c || { echo "no test calls $function"; exit 1; }
+    grep -rq "$function(" tests --include="test_*.c" || { echo "no test calls $function"; exit 1; }
 done

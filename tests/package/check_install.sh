@@ -47,7 +47,7 @@ END
 consume() { # FOLDER OPTION...
     to=$work/cmake/$1
     shift
-    cmake -S "$work/cmake" -B "$to" -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$root/tests/test_consumer.c" "$@" >"$work/cmake.log" 2>&1
+    cmake -S "$work/cmake" -B "$to" -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$root/tests/runtime/test_consumer.c" "$@" >"$work/cmake.log" 2>&1
 }
 version=$("$prefix/bin/clattn" --version | sed -n 's/^clattn \([0-9.]*\).*/\1/p')
 consume shared -DWANTED="$version"

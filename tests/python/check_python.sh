@@ -11,5 +11,5 @@ if ! python3 -c 'import numpy' 2>/dev/null; then
     "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/numpy.txt
 fi
 for check in python buffers calls decoder; do
-    "$python" "tests/check_$check.py" "$build"
+    "$python" "tests/python/check_$check.py" "$build"
 done
