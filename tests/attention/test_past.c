@@ -137,55 +137,37 @@ static const int32_t past_length[] = {5, 60}, too_long[] = {5, 61}, negative[] =
 REFUSED_TABLE(invalid_past, INVALID_PAST)
 REFUSED_TABLE(invalid_pages, INVALID_PAGES)
 
-static void check_refusal(const struct refusal *refusal, const struct test_case *good, clattn_status want) {
-    struct refused_case call = refused_case_begin(good);
-    cl_event event = NULL;
-    const clattn_attention_params *p = &call.arrays.params;
-    refusal->spoil(&call.arrays.params);
-    ASSERT_REFUSED(refusal->name,
-                   clattn_attention_enqueue(harness()->context, harness()->queue, p, 0, NULL, &event), want,
-                   refusal->word);
-    refused_case_end(&call, refusal->name, event);
-}
-
-START_TEST(past_that_is_refused) {
-    const struct test_case good = base("good", 100, 60);
-    check_refusal(&invalid_past[_i], &good, CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
-START_TEST(pages_that_are_refused) {
-    struct test_case good = base("good", 100, -1);
-    good.page_size = 20;
-    check_refusal(&invalid_pages[_i], &good, CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
 static void both(clattn_attention_params *p) {
     p->kv.past_k = p->kv.k, p->kv.past_v = p->kv.v;
 }
 static void rope_of_i8(clattn_attention_params *p) {
     p->rope.layout = CLATTN_ROPE_HALF;
 }
-START_TEST(not_built) {
-    const struct refusal of_both = {"both", "block_table: not with past_k", both},
-                         of_rope = {"rope", "rope of i8 keys", rope_of_i8};
-    struct test_case good = base("good", 100, -1);
-    good.page_size = 20;
-    check_refusal(&of_both, &good, CLATTN_UNSUPPORTED);
-    good = base("good", 100, 60);
-    good.kv_type = CLATTN_TYPE_I8;
-    check_refusal(&of_rope, &good, CLATTN_UNSUPPORTED);
-}
-END_TEST
+static const struct refusal together[] = {{"both", "block_table: not with past_k", both}},
+                            of_i8[] = {{"rope", "rope of i8 keys", rope_of_i8}};
+
+#define GOOD                                                                                                 \
+    .name = "good", .batch = 2, .heads = 4, .kv_heads = 2, .n_q = 4, .n_kv = 100, .head_dim = 32,            \
+    .score = {.causal = true, .alignment = CLATTN_ALIGN_BOTTOM_RIGHT}
+static const struct test_case good_past = {GOOD, .has_past = true, .past = 60},
+                              good_pages = {GOOD, .page_size = 20},
+                              good_i8 = {GOOD, .has_past = true, .past = 60, .kv_type = CLATTN_TYPE_I8};
+
+REFUSED_CASES(past_that_is_refused, invalid_past, good_past, params, clattn_attention,
+              CLATTN_INVALID_ARGUMENT)
+REFUSED_CASES(pages_that_are_refused, invalid_pages, good_pages, params, clattn_attention,
+              CLATTN_INVALID_ARGUMENT)
+REFUSED_CASES(not_together, together, good_pages, params, clattn_attention, CLATTN_UNSUPPORTED)
+REFUSED_CASES(not_of_i8, of_i8, good_i8, params, clattn_attention, CLATTN_UNSUPPORTED)
 
 int main(void) {
-    const TTest *const tests[] = {past_values_elsewhere, pages_that_are_none, latents_and_a_past, not_built,
-                                  NULL};
+    const TTest *const tests[] = {past_values_elsewhere, pages_that_are_none, latents_and_a_past, NULL};
     Suite *suite = suite_create("past");
     TCase *group = harness_add(suite, "past", tests);
     REFUSED_LOOP(group, past_that_is_refused, invalid_past);
     REFUSED_LOOP(group, pages_that_are_refused, invalid_pages);
+    REFUSED_LOOP(group, not_together, together);
+    REFUSED_LOOP(group, not_of_i8, of_i8);
     case_list_add(suite, "past", "cases");
     return harness_run(suite);
 }

@@ -46,6 +46,12 @@ struct refused_buffers {
     struct guarded all[8];
     int count, outputs;
 };
+// Releases them; of a call that was refused, by its name, nothing came.
+static inline void refused_buffers_end(struct refused_buffers *b, const char *refused, cl_event event) {
+    for (int n = b->count - b->outputs; refused && n < b->count; n++)
+        refused_assert_nothing(refused, event, &b->all[n]);
+    for (int n = 0; n < b->count; n++) guarded_release(&b->all[n]);
+}
 // Define a test of every row of two tables, `invalid` and `invalid_buffers`: what preparing refuses, too, and what it does not
 // look at; and main.
 #define REFUSED_SUITE(suite_name, make, entry)                                                               \
@@ -58,10 +64,8 @@ struct refused_buffers {
         ASSERT_INVALID(refusal->name,                                                                        \
                        entry##_enqueue(harness()->context, harness()->queue, &p, 0, NULL, &event),           \
                        refusal->word);                                                                       \
-        for (int n = b.count - b.outputs; n < b.count; n++)                                                  \
-            refused_assert_nothing(refusal->name, event, &b.all[n]);                                         \
         if (ahead) ASSERT_INVALID(refusal->name, entry##_prepare(harness()->context, &p), refusal->word);    \
-        for (int n = 0; n < b.count; n++) guarded_release(&b.all[n]);                                        \
+        refused_buffers_end(&b, refusal->name, event);                                                       \
     }                                                                                                        \
     START_TEST(refusals) {                                                                                   \
         check_refused(&invalid[_i], true);                                                                   \
@@ -105,10 +109,24 @@ static inline struct refused_case refused_case_begin(const struct test_case *goo
 
 static inline void refused_case_end(struct refused_case *call, const char *name, cl_event event) {
     refused_assert_nothing(name, event, &call->arrays.out);
-    refused_assert_nothing(name, event, &call->arrays.lse);
+    if (!case_projects(&call->data->test)) refused_assert_nothing(name, event, &call->arrays.lse);
     if (call->data->test.weights) refused_assert_nothing(name, event, &call->arrays.weights);
     case_unbind(&call->arrays);
     case_free(call->data);
 }
+
+// Define a test of every row of a table: the case `good`, whose parameters are arrays.PART, is spoilt and refused by ENTRY_enqueue.
+#define REFUSED_CASES(test, table, good, part, entry, want)                                                  \
+    START_TEST(test) {                                                                                       \
+        struct refused_case call = refused_case_begin(&(good));                                              \
+        cl_event event = NULL;                                                                               \
+        (table)[_i].spoil(&call.arrays.part);                                                                \
+        ASSERT_REFUSED(                                                                                      \
+            (table)[_i].name,                                                                                \
+            entry##_enqueue(harness()->context, harness()->queue, &call.arrays.part, 0, NULL, &event), want, \
+            (table)[_i].word);                                                                               \
+        refused_case_end(&call, (table)[_i].name, event);                                                    \
+    }                                                                                                        \
+    END_TEST
 
 #endif

@@ -203,16 +203,9 @@ REFUSED_TABLE(invalid_shapes, INVALID_SHAPES)
 REFUSED_TABLE(invalid_buffers, INVALID_BUFFERS)
 REFUSED_TABLE(unsupported_options, UNSUPPORTED_OPTIONS)
 
-static void check_enqueue(const struct refusal *refusal, clattn_status want) {
-    struct refused_case call = refused_case_begin(&good);
-    cl_event event = NULL;
-    const clattn_attention_params *p = &call.arrays.params;
-    refusal->spoil(&call.arrays.params);
-    ASSERT_REFUSED(refusal->name,
-                   clattn_attention_enqueue(harness()->context, harness()->queue, p, 0, NULL, &event), want,
-                   refusal->word);
-    refused_case_end(&call, refusal->name, event);
-}
+REFUSED_CASES(shapes, invalid_shapes, good, params, clattn_attention, CLATTN_INVALID_ARGUMENT)
+REFUSED_CASES(buffers, invalid_buffers, good, params, clattn_attention, CLATTN_INVALID_ARGUMENT)
+REFUSED_CASES(options_not_built, unsupported_options, good, params, clattn_attention, CLATTN_UNSUPPORTED)
 
 // Plan, workspace and prepare refuse what enqueue refuses.
 static void check_ahead(const struct refusal *refusal, clattn_status want) {
@@ -233,23 +226,8 @@ START_TEST(the_good_call_is_good) {
 }
 END_TEST
 
-START_TEST(shapes) {
-    check_enqueue(&invalid_shapes[_i], CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
 START_TEST(shapes_ahead) {
     check_ahead(&invalid_shapes[_i], CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
-START_TEST(buffers) {
-    check_enqueue(&invalid_buffers[_i], CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
-START_TEST(options_not_built) {
-    check_enqueue(&unsupported_options[_i], CLATTN_UNSUPPORTED);
 }
 END_TEST
 

@@ -3,46 +3,9 @@
 #define REFUSED_PARAMS clattn_layer_kv_params
 #include "refusals/refused.h"
 
-#include "support/case_assert.h"
-
 #include <math.h>
 
 enum { BATCH = 2, ROWS = 7, WIDTH = 20, HEADS = 2, SIZE = 8, SIZE_V = 6 };
-
-// The buffers of a good call.
-struct operands {
-    struct guarded y, wk, wv, bk, norm, k, v;
-    clattn_layer_kv_params params;
-};
-
-static struct guarded operand(bool output, int rank, const int64_t *shape) {
-    struct guarded_shape s = {.rank = rank};
-    double zeros[ROWS * BATCH * WIDTH * HEADS * SIZE] = {0};
-    for (int n = 0; n < rank; n++) s.shape[n] = shape[n];
-    return output ? guarded_output(harness_place(), &s) : guarded_input(harness_place(), &s, zeros);
-}
-
-static void make(struct operands *o) {
-    const int64_t y[] = {BATCH, ROWS, WIDTH}, wk[] = {HEADS * SIZE, WIDTH}, wv[] = {HEADS * SIZE_V, WIDTH},
-                  k[] = {BATCH, HEADS, ROWS, SIZE}, v[] = {BATCH, HEADS, ROWS, SIZE_V}, size[] = {SIZE};
-    o->y = operand(false, 3, y), o->wk = operand(false, 2, wk), o->wv = operand(false, 2, wv);
-    o->bk = operand(false, 1, wk), o->norm = operand(false, 1, size);
-    o->k = operand(true, 4, k), o->v = operand(true, 4, v);
-    o->params = (clattn_layer_kv_params){.y = o->y.view,
-                                         .wk = o->wk.view,
-                                         .wv = o->wv.view,
-                                         .bk = o->bk.view,
-                                         .k = o->k.view,
-                                         .v = o->v.view,
-                                         .norm = CLATTN_NORM_HEADS,
-                                         .k_norm = o->norm.view,
-                                         .rope = {.layout = CLATTN_ROPE_HALF}};
-}
-
-static void unmake(struct operands *o) {
-    struct guarded *const all[] = {&o->y, &o->wk, &o->wv, &o->bk, &o->norm, &o->k, &o->v};
-    for (int n = 0; n < 7; n++) guarded_release(all[n]);
-}
 
 #define INVALID(X)                                                                                           \
     X(y_absent, "y: ", p->y.buffer = NULL)                                                                   \
@@ -83,32 +46,45 @@ static void unmake(struct operands *o) {
 
 REFUSED_TABLE(invalid, INVALID)
 
+static void make(struct refused_buffers *b, clattn_layer_kv_params *p) {
+    const struct guarded_shape y = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, WIDTH}, LAYOUT_DENSE},
+                               wk = {CLATTN_TYPE_F32, 2, {HEADS * SIZE, WIDTH}, LAYOUT_DENSE},
+                               wv = {CLATTN_TYPE_F32, 2, {HEADS * SIZE_V, WIDTH}, LAYOUT_DENSE},
+                               bk = {CLATTN_TYPE_F32, 1, {HEADS * SIZE}, LAYOUT_DENSE},
+                               norm = {CLATTN_TYPE_F32, 1, {SIZE}, LAYOUT_DENSE},
+                               k = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                               v = {CLATTN_TYPE_F32, 4, {BATCH, HEADS, ROWS, SIZE_V}, LAYOUT_DENSE};
+    *p = (clattn_layer_kv_params){.norm = CLATTN_NORM_HEADS, .rope = {.layout = CLATTN_ROPE_HALF}};
+    p->y = refused_buffer(b, false, y), p->wk = refused_buffer(b, false, wk);
+    p->wv = refused_buffer(b, false, wv), p->bk = refused_buffer(b, false, bk);
+    p->k_norm = refused_buffer(b, false, norm);
+    p->k = refused_buffer(b, true, k), p->v = refused_buffer(b, true, v);
+}
+
+static clattn_status enqueue(const clattn_layer_kv_params *p, cl_event *event) {
+    return clattn_layer_kv_enqueue(harness()->context, harness()->queue, p, 0, NULL, event);
+}
+
 START_TEST(the_good_call_is_good) {
-    struct operands o;
-    make(&o);
-    const clattn_status status =
-        clattn_layer_kv_enqueue(harness()->context, harness()->queue, &o.params, 0, NULL, NULL);
-    ck_assert_msg(status == CLATTN_OK, "%s", harness_log_text());
+    struct refused_buffers b = {.count = 0};
+    clattn_layer_kv_params p;
+    make(&b, &p);
+    ck_assert_msg(enqueue(&p, NULL) == CLATTN_OK, "%s", harness_log_text());
     harness_finish(harness()->queue);
-    o.params.y.shape[1] = o.params.k.shape[2] = o.params.v.shape[2] = 0;
-    ck_assert_int_eq(clattn_layer_kv_enqueue(harness()->context, harness()->queue, &o.params, 0, NULL, NULL),
-                     CLATTN_OK);
-    unmake(&o);
+    p.y.shape[1] = p.k.shape[2] = p.v.shape[2] = 0;
+    ck_assert_int_eq(enqueue(&p, NULL), CLATTN_OK);
+    refused_buffers_end(&b, NULL, NULL);
 }
 END_TEST
 
 START_TEST(invalid_calls) {
-    const struct refusal *refusal = &invalid[_i];
-    struct operands o;
+    struct refused_buffers b = {.count = 0};
+    clattn_layer_kv_params p;
     cl_event event = NULL;
-    make(&o);
-    refusal->spoil(&o.params);
-    ASSERT_REFUSED(refusal->name,
-                   clattn_layer_kv_enqueue(harness()->context, harness()->queue, &o.params, 0, NULL, &event),
-                   CLATTN_INVALID_ARGUMENT, refusal->word);
-    refused_assert_nothing(refusal->name, event, &o.k);
-    ck_assert(guarded_intact(&o.v, harness()->queue));
-    unmake(&o);
+    make(&b, &p);
+    invalid[_i].spoil(&p);
+    ASSERT_INVALID(invalid[_i].name, enqueue(&p, &event), invalid[_i].word);
+    refused_buffers_end(&b, invalid[_i].name, event);
 }
 END_TEST
 

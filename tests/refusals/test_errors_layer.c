@@ -4,8 +4,6 @@
 #define REFUSED_PARAMS clattn_layer_params
 #include "refusals/refused.h"
 
-#include "support/case_assert.h"
-
 #include <math.h>
 
 static const struct test_case good = {.op = CASE_LAYER,
@@ -119,57 +117,30 @@ static void ready(clattn_layer_params *p, clattn_tensor k, clattn_tensor v) {
 
 REFUSED_TABLE(invalid, INVALID)
 
-static void check(const struct refusal *refusal, clattn_status want) {
-    struct case_data *data = case_make(&good);
-    struct case_arrays arrays;
-    cl_event event = NULL;
-    case_bind(data, harness_place(), &arrays);
-    refusal->spoil(&arrays.layer);
-    ASSERT_REFUSED(refusal->name,
-                   clattn_layer_enqueue(harness()->context, harness()->queue, &arrays.layer, 0, NULL, &event),
-                   want, refusal->word);
-    refused_assert_nothing(refusal->name, event, &arrays.out);
-    case_unbind(&arrays);
-    case_free(data);
-}
+REFUSED_CASES(invalid_calls, invalid, good, layer, clattn_layer, CLATTN_INVALID_ARGUMENT)
 
 START_TEST(the_good_call_is_good) {
     case_assert(&good);
 }
 END_TEST
 
-START_TEST(invalid_calls) {
-    check(&invalid[_i], CLATTN_INVALID_ARGUMENT);
-}
-END_TEST
-
-START_TEST(handles) {
-    struct case_data *data = case_make(&good);
-    struct case_arrays arrays;
-    clattn_context *context = harness()->context;
-    cl_command_queue queue = harness()->queue;
-    const clattn_layer_params *p = &arrays.layer;
+START_TEST(workspace_too_small) {
+    struct refused_case call = refused_case_begin(&good);
+    clattn_layer_params *p = &call.arrays.layer;
     cl_int status;
     size_t bytes = 0;
-    case_bind(data, harness_place(), &arrays);
-    ck_assert_int_eq(clattn_layer_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
-    ASSERT_INVALID("no params", clattn_layer_enqueue(context, queue, NULL, 0, NULL, NULL), "params");
-    ASSERT_INVALID("no queue", clattn_layer_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
-    ASSERT_INVALID("no list", clattn_layer_enqueue(context, queue, p, 2, NULL, NULL), "wait");
-    ck_assert(clattn_layer_workspace(context, p, &bytes) == CLATTN_OK && bytes > 1);
-    cl_mem small = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
+    ck_assert(clattn_layer_workspace(harness()->context, p, &bytes) == CLATTN_OK && bytes > 1);
+    p->workspace = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE, bytes - 1, NULL, &status);
     harness_expect(status, "clCreateBuffer");
-    arrays.layer.workspace = small;
-    ASSERT_INVALID("workspace", clattn_layer_enqueue(context, queue, p, 0, NULL, NULL), "workspace");
-    ck_assert(guarded_intact(&arrays.out, queue));
-    clReleaseMemObject(small);
-    case_unbind(&arrays);
-    case_free(data);
+    ASSERT_INVALID("workspace", clattn_layer_enqueue(harness()->context, harness()->queue, p, 0, NULL, NULL),
+                   "workspace");
+    clReleaseMemObject(p->workspace);
+    refused_case_end(&call, "workspace", NULL);
 }
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {the_good_call_is_good, handles, NULL};
+    const TTest *const tests[] = {the_good_call_is_good, workspace_too_small, NULL};
     Suite *suite = suite_create("errors of the layer");
     TCase *group = harness_add(suite, "layer", tests);
     REFUSED_LOOP(group, invalid_calls, invalid);

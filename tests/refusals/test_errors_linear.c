@@ -3,8 +3,6 @@
 #define REFUSED_PARAMS clattn_linear_params
 #include "refusals/refused.h"
 
-#include "support/case_assert.h"
-
 static const struct test_case good = {
     .op = CASE_LINEAR, .name = "good", .batch = 2, .n_q = 5, .width = 24, .head_dim = 28, .biases = 1};
 
@@ -51,48 +49,10 @@ static clattn_status enqueue(const clattn_linear_params *params) {
     return clattn_linear_enqueue(harness()->context, harness()->queue, params, 0, NULL, NULL);
 }
 
+REFUSED_CASES(invalid_calls, invalid, good, linear, clattn_linear, CLATTN_INVALID_ARGUMENT)
+
 START_TEST(the_good_call_is_good) {
     case_assert(&good);
-}
-END_TEST
-
-START_TEST(invalid_calls) {
-    const struct refusal *refusal = &invalid[_i];
-    struct case_data *data = case_make(&good);
-    struct case_arrays arrays;
-    cl_event event = NULL;
-    case_bind(data, harness_place(), &arrays);
-    refusal->spoil(&arrays.linear);
-    ASSERT_INVALID(
-        refusal->name,
-        clattn_linear_enqueue(harness()->context, harness()->queue, &arrays.linear, 0, NULL, &event),
-        refusal->word);
-    refused_assert_nothing(refusal->name, event, &arrays.out);
-    case_unbind(&arrays);
-    case_free(data);
-}
-END_TEST
-
-START_TEST(handles) {
-    struct case_data *data = case_make(&good);
-    struct case_arrays arrays;
-    clattn_context *context = harness()->context;
-    cl_command_queue queue = harness()->queue;
-    const clattn_linear_params *p = &arrays.linear;
-    case_bind(data, harness_place(), &arrays);
-    ck_assert_int_eq(clattn_linear_enqueue(NULL, queue, p, 0, NULL, NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_linear_plan(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_linear_workspace(NULL, p, NULL), CLATTN_INVALID_ARGUMENT);
-    ck_assert_int_eq(clattn_linear_prepare(NULL, p), CLATTN_INVALID_ARGUMENT);
-    ASSERT_INVALID("no params", enqueue(NULL), "params");
-    ASSERT_INVALID("no params to prepare", clattn_linear_prepare(context, NULL), "params");
-    ASSERT_INVALID("no choice", clattn_linear_plan(context, p, NULL), "choice");
-    ASSERT_INVALID("no bytes", clattn_linear_workspace(context, p, NULL), "bytes");
-    ASSERT_INVALID("no queue", clattn_linear_enqueue(context, NULL, p, 0, NULL, NULL), "queue");
-    ASSERT_INVALID("no list", clattn_linear_enqueue(context, queue, p, 2, NULL, NULL), "wait");
-    ck_assert(guarded_intact(&arrays.out, queue));
-    case_unbind(&arrays);
-    case_free(data);
 }
 END_TEST
 
@@ -132,7 +92,7 @@ START_TEST(without_clblast) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {the_good_call_is_good, handles, workspace_too_small, without_clblast, NULL};
+    const TTest *const tests[] = {the_good_call_is_good, workspace_too_small, without_clblast, NULL};
     Suite *suite = suite_create("errors of the linear call");
     TCase *group = harness_add(suite, "linear", tests);
     REFUSED_LOOP(group, invalid_calls, invalid);

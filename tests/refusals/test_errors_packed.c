@@ -55,23 +55,7 @@ static void sum_again(clattn_packed *p) {
     X(negative_precision, "precision", p->precision = (clattn_precision)-1)
 
 REFUSED_TABLE(invalid, INVALID)
-
-START_TEST(wrong_weights) {
-    const struct refusal *refusal = &invalid[_i];
-    struct case_data *data = case_make(&good);
-    struct case_arrays a;
-    cl_event event = NULL;
-    case_bind(data, harness_place(), &a);
-    ck_assert_ptr_nonnull(a.linear.packed.buffer);
-    refusal->spoil(&a.linear);
-    ASSERT_INVALID(refusal->name,
-                   clattn_linear_enqueue(harness()->context, harness()->queue, &a.linear, 0, NULL, &event),
-                   refusal->word);
-    refused_assert_nothing(refusal->name, event, &a.out);
-    case_unbind(&a);
-    case_free(data);
-}
-END_TEST
+REFUSED_CASES(wrong_weights, invalid, good, linear, clattn_linear, CLATTN_INVALID_ARGUMENT)
 
 // Each of a layer's four, by its name.
 START_TEST(wrong_weights_of_a_layer) {
@@ -160,17 +144,6 @@ START_TEST(refused_packing) {
         ck_assert(event == NULL && packed.buffer == NULL);                                                   \
     }
     PACK_INVALID(PACK_REFUSED)
-    clattn_packed packed;
-    ASSERT_INVALID("packed",
-                   clattn_linear_pack(harness()->context, harness()->queue, &right, NULL, 0, NULL, NULL),
-                   "packed");
-    ASSERT_INVALID("params",
-                   clattn_linear_pack(harness()->context, harness()->queue, NULL, &packed, 0, NULL, NULL),
-                   "params");
-    ASSERT_INVALID("queue", clattn_linear_pack(harness()->context, NULL, &right, &packed, 0, NULL, NULL),
-                   "queue");
-    ck_assert_int_eq(clattn_linear_pack(NULL, harness()->queue, &right, &packed, 0, NULL, NULL),
-                     CLATTN_INVALID_ARGUMENT);
     clReleaseMemObject(right.buffer);
     case_unbind(&a);
     case_free(data);
