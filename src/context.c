@@ -8,7 +8,6 @@
 #include "device/pointer.h"
 #include "probe/probe.h"
 #include "program/program.h"
-#include "base/text.h"
 #include "layer/projection/clblast.h"
 #include "layer/projection/projector.h"
 #include "plan/planner.h"

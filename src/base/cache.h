@@ -10,6 +10,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "clattn/clattn.h"
+#include "base/sha256.h"
+
 enum { CACHE_KEY_BYTES = 32 };
 #define CACHE_ENTRY_MAX_BYTES                                                                                \
     ((size_t)256 << 20) /* of a whole file: a damaged folder must not fill the memory */
@@ -30,7 +33,7 @@ typedef struct cache_params {
      * thread of the call. NULL: nobody is told. */
     void (*tell)(void *user, const char *line);
     void *user;
-    const struct clattn_host_memory *host; /* host.h; it outlives the cache */
+    const clattn_host_memory *host; /* host.h; it outlives the cache */
 } cache_params;
 
 /* Open a folder; it is created where missing, its parent is not. What a killed process left of a store an hour ago or
@@ -52,4 +55,9 @@ void cla_cache_trim(cache *c, uint64_t max_bytes);
 /* NULL is allowed. */
 void cla_cache_close(cache *c);
 
+/* A part of the keys of all answers: which device, on which machine, through which driver and library. The folder may be shared:
+ * between machines, and with what was installed there before. cpu: the model (cla_os_cpu_model) of a CPU device, "" of others: PoCL
+ * 3.1 names a Zen 4 and a Zen 5 alike. Plans are made of the width that the device reports. library: the version of clattn. */
+void cla_identity_add(sha256_state *h, const clattn_capabilities *device, const char *cpu,
+                      const char *library);
 #endif

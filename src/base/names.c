@@ -1,4 +1,4 @@
-// names.c: the words and sizes of the header's enums: one list of each.
+// names.c: the words and sizes of the header's enums, statuses and versions: one list of each.
 #include <clattn/clattn.h>
 
 static const struct {
@@ -20,4 +20,30 @@ const char *clattn_type_name(clattn_type type) {
 const char *clattn_kernel_name(clattn_kernel kernel) {
     static const char *const names[CLATTN_KERNEL_COUNT] = {"auto", "unfused", "flash", "decode"};
     return (unsigned)kernel < CLATTN_KERNEL_COUNT ? names[kernel] : "(unknown)";
+}
+
+static const struct {
+    const char *name, *text;
+} statuses[] = {
+#define ROW(name, value, text) [value] = {#name, text},
+    CLATTN_STATUS_LIST(ROW)
+#undef ROW
+};
+
+const char *clattn_status_name(clattn_status status) {
+    const unsigned i = (unsigned)status;
+    return i < sizeof statuses / sizeof statuses[0] ? statuses[i].name : "UNKNOWN";
+}
+
+const char *clattn_status_text(clattn_status status) {
+    const unsigned i = (unsigned)status;
+    return i < sizeof statuses / sizeof statuses[0] ? statuses[i].text : "a number that is no status";
+}
+
+const char *clattn_version(void) {
+    return CLATTN_VERSION_STRING;
+}
+
+int clattn_version_number(void) {
+    return CLATTN_VERSION_NUMBER;
 }

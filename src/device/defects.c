@@ -4,7 +4,7 @@
 #include <limits.h>
 #include <string.h>
 
-#include "base/text.h"
+#include "base/host.h"
 
 // Platforms that write `word` and a version, from one major version to another.
 typedef struct defect {

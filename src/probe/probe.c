@@ -1,13 +1,12 @@
 // probe.c: see probe.h: which probes run when, and what is kept of them.
-#include "probe/probe.h"
 
 #include <stdio.h>
 #include <string.h>
 
-#include "base/identity.h"
+#include "base/cache.h"
 #include "base/host.h"
 #include "probe/lane_widths.h"
-#include "probe/probe_run.h"
+#include "probe/probe.h"
 #include "base/sha256.h"
 
 struct probe_state {

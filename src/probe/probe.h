@@ -7,8 +7,7 @@
 #include "program/kernels.h"
 #include "program/knobs.h"
 #include "probe/probe_results.h"
-
-struct probe_rate;
+#include "probe/rates.h"
 
 enum { PROBE_WORDS = 1024 }; // of a probe's input and of its result
 
@@ -49,8 +48,16 @@ void cla_probe_key(const clattn_context *context, const probe *p, const char *li
 
 // What was found of these, for this context, and for the next ones where it is sure: of what plans compare all or nothing, so that it is
 // measured in turns. `rates` has PROBE_COUNT.
-void cla_probe_keep(const clattn_context *context, unsigned ids, const struct probe_rate *rates);
+void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rate *rates);
 
+enum { PROBE_OPTIONS = 256 };
+// The compiler's options of a probe; false where they do not fit.
+bool cla_probe_options(const clattn_context *context, const probe *p, char text[PROBE_OPTIONS]);
+
+// Run some now, whether they apply or not, and time those that are right in turns. *answered: that is the
+// device's answer, right or wrong or refused by its compiler; false where something else failed, which may work the next time.
+void cla_probe_run_set(const clattn_context *context, const probe *const probes[], int count,
+                       probe_rate rates[], bool answered[]);
 // Run one now, whether it applies or not: its rate where it is right, else 0. *answered: that is the device's answer, right
 // or wrong or refused by its compiler; false where something else failed, which may work the next time.
 float cla_probe_run(const clattn_context *context, const probe *p, bool *answered);

@@ -1,6 +1,6 @@
 // probe_run.c: probes on their way through the driver, and their times. A compiler that refuses is an answer here and not an
 // error, and nobody is told.
-#include "probe/probe_run.h"
+#include "probe/probe.h"
 
 #include <stdio.h>
 #include <string.h>

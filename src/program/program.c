@@ -8,9 +8,8 @@
 #include <string.h>
 
 #include "base/host.h"
-#include "base/identity.h"
+#include "base/cache.h"
 #include "base/sha256.h"
-#include "base/text.h"
 #include "device/defects.h"
 
 #define MAX_OPTIONS 1024

@@ -13,7 +13,6 @@
 #include "attention/run/cascade.h"
 #include "attention/run/run.h"
 #include "attention/score/score.h"
-#include "base/bytes.h"
 #include "base/host.h"
 #include "launch/workspace.h"
 #include "plan/families/family.h"

@@ -5,7 +5,6 @@
 
 #include "attention/call/views.h"
 #include "attention/kv/kv.h"
-#include "base/bytes.h"
 #include "base/host.h"
 #include "launch/entry.h"
 

@@ -10,7 +10,6 @@
 #include "attention/mods/mods_kept.h"
 #include "attention/call/tensor.h"
 #include "base/host.h"
-#include "base/text.h"
 
 // Text that grows; `at` is NULL once memory ran out.
 typedef struct writer {

@@ -6,7 +6,6 @@
 #include "attention/mods/mods.h"
 #include "attention/call/tensor.h"
 #include "base/host.h"
-#include "base/text.h"
 
 void cla_mods_release_text(const clattn_context *c, mod_text *t) {
     cla_host_release(&c->host, t->score);

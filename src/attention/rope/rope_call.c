@@ -7,7 +7,6 @@
 #include "attention/call/forms.h"
 #include "attention/call/views.h"
 #include "attention/rope/rope.h"
-#include "base/bytes.h"
 #include "base/host.h"
 #include "launch/entry.h"
 

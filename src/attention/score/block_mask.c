@@ -2,7 +2,7 @@
 #include "attention/call/table.h"
 #include "attention/call/views.h"
 #include "attention/mods/mods.h"
-#include "base/bytes.h"
+#include "base/host.h"
 
 #define BLOCK_GROUP 16   // work-items that share a block
 #define ASKED_FLOPS 16.0 // of a score that is asked about, about

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "attention/call/table.h"
-#include "base/bytes.h"
+#include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/projection/projector.h"
 

@@ -1,7 +1,7 @@
 // layer_kv.c: keys and values of a layer alone, into the caller's tensors: two projections, norm and RoPE of the keys.
 #include <stddef.h>
 
-#include "base/bytes.h"
+#include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/block/heads.h"
 #include "layer/projection/linear.h"

@@ -1,7 +1,7 @@
 // layer_plan.c: a checked layer's memory, who projects, and who turns heads. q, k, v, the gates and the heads' result live in
 // one workspace as [B, N, heads * size], which is what a projection writes; attention reads them as strided views, so no
 // pass over memory only moves heads.
-#include "base/bytes.h"
+#include "base/host.h"
 #include "launch/workspace.h"
 #include "layer/block/layer.h"
 #include "layer/projection/packed.h"

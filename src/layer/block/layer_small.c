@@ -7,7 +7,7 @@
 #include "attention/call/forms.h"
 #include "attention/run/run.h"
 #include "attention/score/score.h"
-#include "base/bytes.h"
+#include "base/host.h"
 #include "layer/block/layer.h"
 #include "args/layer_args.h"
 #include "plan/families/family.h"

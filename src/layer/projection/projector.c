@@ -2,7 +2,7 @@
 #include "layer/projection/projector.h"
 
 #include "base/host.h"
-#include "base/identity.h"
+#include "base/cache.h"
 #include "program/kernels.h"
 
 #define KEPT_BYTES (PLAN_MEASURES + 1) // the answers, and whether they are sure

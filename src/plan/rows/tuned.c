@@ -1,6 +1,5 @@
 // tuned.c: parsing tuned rows; see tuned.h. What a kernel can run is its family's to say.
 #include "base/host.h"
-#include "base/text.h"
 #include "plan/families/family.h"
 
 #include <limits.h>
