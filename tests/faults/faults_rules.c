@@ -42,13 +42,6 @@ START_TEST(long_version) {
         ck_assert_msg(strstr(got, "OpenCL 3.0 xxx") != NULL && strlen(got) > 90, "%s", got);
     }
 }
-END_TEST
-
-bool faults_queue_survives(cl_command_queue queue) {
-    return queue != harness()->out_of_order ||
-           strstr(clattn_context_capabilities(harness()->context)->platform, "Intel(R) OpenCL") == NULL;
-}
-
 bool faults_driver_tells(cl_command_queue queue) {
     cl_event gate = harness_gate(), event = NULL;
     cl_int status = CL_COMPLETE;

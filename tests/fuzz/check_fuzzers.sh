@@ -51,7 +51,7 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in $(find src -name '*.c') tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
+    for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
         case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
         object=$work/objects/$(echo "${source#"$work"/}" | tr / _ | sed 's/c$/o/')
         objects="$objects $object"
@@ -59,7 +59,7 @@ build() {
     done
     for target in $targets; do
         # shellcheck disable=SC2086
-        printf '%s/fuzz_%s: tests/fuzz/fuzz_%s.c tests/fuzz/fuzz.c tests/fuzz/fuzz.h %s/library.a\n\t$(CC) $(FLAGS) -MF %s/objects/fuzz_%s.d -fsanitize=fuzzer,%s -o $@ tests/fuzz/fuzz_%s.c tests/fuzz/fuzz.c %s/library.a %s %s\n' \
+        printf '%s/fuzz_%s: tests/fuzz/fuzz_%s.c tests/fuzz/fuzz_main.c tests/fuzz/fuzz.h %s/library.a\n\t$(CC) $(FLAGS) -MF %s/objects/fuzz_%s.d -fsanitize=fuzzer,%s -o $@ tests/fuzz/fuzz_%s.c tests/fuzz/fuzz_main.c %s/library.a %s %s\n' \
             "$work" $target $target "$work" "$work" $target "$sanitize" $target "$work" "$wraps" "$libraries" >>"$rules"
     done
     {

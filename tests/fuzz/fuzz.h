@@ -1,4 +1,4 @@
-/* fuzz.h: what every fuzzer shares. A fuzzer is one function, fuzz_one; fuzz.c makes it libFuzzer's entry and counts.
+/* fuzz.h: what every fuzzer shares. A fuzzer is one function, fuzz_one; fuzz_main.c makes it libFuzzer's entry and counts.
  * Everything that a fuzzer writes lies in the folder FUZZ_FOLDER, which check_fuzzers.sh makes and removes. */
 #ifndef CLATTN_TESTS_FUZZ_H
 #define CLATTN_TESTS_FUZZ_H

@@ -1,7 +1,7 @@
 /* The API: a right call in small sizes, then changes to it that the input chooses: enums, shapes, strides, offsets, numbers
  * and handles, likely and unlikely ones. Plan and enqueue must answer with a status and a line, and agree; what is enqueued
  * runs on buffers between pages that nobody may touch, so that a kernel that leaves its view ends the run. */
-#include "fuzz/fuzz_call.h"
+#include "fuzz/fuzz_calls.h"
 
 bool fuzz_one(const uint8_t *data, size_t size) {
     static bool (*const entries[])(fuzz_bytes *) = {

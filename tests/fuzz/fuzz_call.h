@@ -70,19 +70,6 @@ bool fuzz_all_fit(const fuzz_fields *f);
 /* After an enqueue: what was taken must not have been refused, and is written where nothing else lies. */
 bool fuzz_end(const fuzz_fields *f, const fuzz_launch *at, clattn_status status, bool right);
 
-/* One call each. True: it was taken. */
-bool fuzz_attention(fuzz_bytes *b);
-bool fuzz_attention_also(fuzz_bytes *b);
-bool fuzz_block_mask(fuzz_bytes *b);
-bool fuzz_layer(fuzz_bytes *b);
-bool fuzz_layer_also(fuzz_bytes *b);
-bool fuzz_layer_kv(fuzz_bytes *b);
-bool fuzz_linear(fuzz_bytes *b);
-bool fuzz_merge(fuzz_bytes *b);
-bool fuzz_append(fuzz_bytes *b);
-bool fuzz_rope(fuzz_bytes *b);
-bool fuzz_dropout_mask(fuzz_bytes *b);
-
 /* What makes another program of an attention call, but for its types and sizes. */
 void fuzz_score_signature(const clattn_score *s, const clattn_rope *r, int64_t to[16]);
 

@@ -1,5 +1,5 @@
 /* fuzz_call_attention.c: attention calls with every option, and the block masks of such calls. */
-#include "fuzz/fuzz_call.h"
+#include "fuzz/fuzz_calls.h"
 
 #include <string.h>
 

@@ -1,5 +1,5 @@
 /* fuzz_call_layer.c: layers, their keys and values alone, and projections. */
-#include "fuzz/fuzz_call.h"
+#include "fuzz/fuzz_calls.h"
 
 #include <string.h>
 

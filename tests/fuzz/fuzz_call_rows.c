@@ -1,5 +1,5 @@
 /* fuzz_call_rows.c: calls that are given rows and no scores: merging, appending to a cache, RoPE alone, dropout's mask. */
-#include "fuzz/fuzz_call.h"
+#include "fuzz/fuzz_calls.h"
 
 bool fuzz_merge(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);

@@ -5,7 +5,6 @@
 #include <string.h>
 
 #include "support/harness.h"
-#include "mpi/mpi_shard.h"
 #include "mpi/mpi_suite.h"
 
 // What the next call of a kind does on this rank.

@@ -5,16 +5,15 @@
 #include <string.h>
 
 #include "support/harness.h"
-#include "mpi/mpi_shard.h"
 #include "mpi/mpi_suite.h"
 
 enum { BATCH = 2, ROWS = 61, WIDTH = 48, HEADS = 8, DIM = 16, OUT = 40, MATRICES = 6 };
 
 static cl_mem filled(int64_t count, uint64_t seed, double scale, float **host) {
     cl_int code;
+    struct random random = {seed};
     float *numbers = malloc((size_t)(count + 1) * sizeof *numbers);
-    for (int64_t n = 0; n < count; n++)
-        numbers[n] = (float)(((double)suite_random(&seed) / 0x80000000u * 2 - 1) * scale);
+    for (int64_t n = 0; n < count; n++) numbers[n] = (float)random_uniform(&random, -scale, scale);
     cl_mem buffer = clCreateBuffer(harness()->opencl, CL_MEM_READ_WRITE | CL_MEM_COPY_HOST_PTR,
                                    (size_t)(count + 1) * sizeof *numbers, numbers, &code);
     harness_expect(code, "clCreateBuffer");

@@ -9,6 +9,14 @@
 #include "evidence/reference/storage.h"
 #include "support/harness.h"
 
+struct suite suite;
+
+void suite_check(bool good, const char *what, const char *why) {
+    suite.checks++;
+    suite.failures += !good;
+    if (!good) printf("test_mpi.c:1:F:rank %d of %d: %s: %s\n", suite.rank, suite.ranks, what, why);
+}
+
 void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, shard_rows *to) {
     struct random random = {seed + 77};
     int64_t cuts[65] = {0};

@@ -43,6 +43,14 @@ typedef struct shard {
     clattn_mpi_attention_params params;
 } shard;
 
+// What all checks share: ranks, counts of checks, and the world of most of them.
+extern struct suite {
+    clattn_mpi *world;
+    int rank, ranks, checks, failures;
+} suite;
+// `good` must be the same on all ranks, or false on those where it failed.
+void suite_check(bool good, const char *what, const char *why);
+
 // What this rank has; its outputs hold nothing yet.
 void shard_open(shard *s, const shard_call *call, int rank, int ranks);
 void shard_close(shard *s);

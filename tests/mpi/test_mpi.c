@@ -5,16 +5,8 @@
 #include <string.h>
 
 #include "support/harness.h"
-#include "mpi/mpi_shard.h"
+#include "evidence/sets/pairs.h"
 #include "mpi/mpi_suite.h"
-
-struct suite suite;
-
-void suite_check(bool good, const char *what, const char *why) {
-    suite.checks++;
-    suite.failures += !good;
-    if (!good) printf("test_mpi.c:1:F:rank %d of %d: %s: %s\n", suite.rank, suite.ranks, what, why);
-}
 
 #define Z SHARD_ZIGZAG
 #define B SHARD_BLOCKS
@@ -95,6 +87,83 @@ static void run_twice(void) {
     }
 }
 
+// Options by chance: of all that a call varies by and of how it is shared every two values of two meet, over sizes by chance, the same
+// on all ranks and in all runs. The last are numbers of enums, and bytes of pieces.
+enum {
+    TYPE,
+    OF_HEADS,
+    ALIGNED,
+    WINDOW,
+    LENGTHS,
+    CAP,
+    SINKS,
+    MAPS,
+    SLOPES,
+    KEYS,
+    WAY,
+    Q_ROWS,
+    KV_ROWS,
+    PIECE,
+    FACTORS
+};
+static const struct pairs_factor factors[FACTORS] = {
+    [TYPE] = {"type", PAIRS_RUN, false, {"f32", "f16", "bf16"}},
+    [OF_HEADS] = {"heads", PAIRS_RUN, false, {"h8-hkv8", "h8-hkv2", "h16-hkv8", "h3-hkv1"}},
+    [ALIGNED] = {"aligned",
+                 PAIRS_RUN,
+                 false,
+                 {"full", "causal", "causal-topleft", "causal-offset9", "causal-offsets"}},
+    [WINDOW] = {"window", PAIRS_RUN, false, {"", "-window20:0", "-window7:9", "-windowm1:3"}},
+    [LENGTHS] = {"lengths", PAIRS_RUN, false, {"", "-kvlen", "-qlen", "-qlen-kvlen"}},
+    [CAP] = {"cap", PAIRS_RUN, false, {"", "-softcap5"}},
+    [SINKS] = {"sinks", PAIRS_RUN, false, {"", "-sinks", "-sinks-devicesinks"}},
+    [MAPS] = {"maps", PAIRS_RUN, false, {"", "-maskqk", "-bias1hqk", "-maskb11k"}},
+    [SLOPES] = {"slopes", PAIRS_RUN, false, {"", "-alibi", "-headscales"}},
+    [KEYS] = {"keys", PAIRS_RUN, false, {"", "-kvi8"}},
+    [WAY] = {"way", PAIRS_RUN, false, {"0", "1", "2", "3"}},
+    [Q_ROWS] = {"q_rows", PAIRS_RUN, false, {"0", "1", "2", "3", "4"}},
+    [KV_ROWS] = {"kv_rows", PAIRS_RUN, false, {"0", "1", "2", "3", "4"}},
+    [PIECE] = {"piece", PAIRS_RUN, false, {"0", "1", "13", "64"}},
+};
+static const struct pairs_options options = {.factors = factors, .count = FACTORS};
+
+static shard_call call_of(const struct pairs_row *row, struct random *random, char name[256]) {
+    const char *of[FACTORS];
+    for (int n = 0; n < FACTORS; n++) of[n] = factors[n].levels[row->level[n]];
+    const int q = (int)random_uniform(random, 1, 151), kv = (int)random_uniform(random, 1, 201),
+              batch = (int)random_uniform(random, 1, 3);
+    snprintf(name, 256, "attend-%s-b%d-%s-n%d-nkv%d-d32-%s%s%s%s%s%s%s%s", of[TYPE], batch, of[OF_HEADS], q,
+             kv, of[ALIGNED], of[KEYS], of[CAP], of[WINDOW], of[MAPS], of[SLOPES], of[SINKS], of[LENGTHS]);
+    shard_call call = {.name = name, .q = (shard_way)atoi(of[Q_ROWS]), .kv = (shard_way)atoi(of[KV_ROWS])};
+    call.way = (clattn_mpi_way)atoi(of[WAY]), call.piece_rows = atoi(of[PIECE]);
+    const bool heads = row->level[OF_HEADS] < 3 && 8 % suite.ranks == 0 && !*of[MAPS] &&
+                       (row->level[OF_HEADS] != 1 || suite.ranks <= 2);
+    if (call.way == CLATTN_MPI_ALL_TO_ALL && !heads) call.way = CLATTN_MPI_AUTO;
+    return call;
+}
+
+static void run_random(int count) {
+    struct random random = {20240607};
+    struct pairs array;
+    int ways[CLATTN_MPI_WAY_COUNT] = {0};
+    pairs_make_of(&options, 1, &array);
+    suite_check(array.count > 0 && pairs_missing(&array) == 0, "the covering array", "is not whole");
+    for (int n = 0; n < count; n++) {
+        char name[256], why[256] = "", what[512];
+        const shard_call call = call_of(&array.rows[n % array.count], &random, name);
+        clattn_mpi_report report = {0};
+        const bool good = shard_holds(suite.world, &call, &report, why);
+        snprintf(what, sizeof what, "%s, rows %d and %d, way %d, pieces of %d", name, call.q, call.kv,
+                 call.way, (int)call.piece_rows);
+        suite_check(good, what, why);
+        ways[report.plan.way]++;
+    }
+    if (suite.rank == 0)
+        printf("%d calls of %d rows of options: %d ring, %d all_to_all, %d all_gather\n", count, array.count,
+               ways[CLATTN_MPI_RING], ways[CLATTN_MPI_ALL_TO_ALL], ways[CLATTN_MPI_ALL_GATHER]);
+    pairs_free(&array);
+}
+
 // Ranks that were started on two drivers have two.
 static void check_drivers(void) {
     char mine[256] = "", first[256];
@@ -122,8 +191,7 @@ int main(int argc, char **argv) {
     const bool quick = argc > 1 && !strcmp(argv[1], "quick"), whole = argc > 1 && !strcmp(argv[1], "all");
     check_drivers();
     if (quick || whole) {
-        suite_plans();
-        suite_memory(quick);
+        suite_plans(quick);
         suite_faults();
         suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
@@ -139,7 +207,7 @@ int main(int argc, char **argv) {
         clattn_mpi_report report = {0};
         suite_check(shard_holds(suite.world, &call, &report, why), argv[1], why);
     } else {
-        suite_random_calls(argc > 1 ? atoi(argv[1]) : 0);
+        run_random(argc > 1 ? atoi(argv[1]) : 0);
     }
     clattn_mpi_destroy(suite.world);
     harness_stop();

@@ -14,7 +14,6 @@
 
 // Which pairs of values may meet, asked once, and how often each is in the rows so far.
 struct seen {
-    int family;
     const struct pairs_options *options;
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
     int times[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];
@@ -25,15 +24,15 @@ static int levels(const struct seen *seen, int factor) {
     return pairs_level_count(seen->options, factor);
 }
 
-static struct seen *begin(int family) {
+static struct seen *begin(const struct pairs *p) {
     struct seen *seen = evidence_zeros(1, sizeof *seen);
-    seen->family = family, seen->options = pairs_options_of(family);
+    seen->options = p->options;
     for (int a = 0; a < seen->options->count; a++)
         for (int x = 0; x < levels(seen, a); x++) {
-            seen->thirds[a][x] = pairs_thirds(family, a, x);
+            seen->thirds[a][x] = p->family < 0 ? 0 : pairs_thirds(p->family, a, x);
             for (int b = 0; b < seen->options->count; b++)
                 for (int y = 0; y < levels(seen, b); y++)
-                    seen->meet[a][x][b][y] = pairs_meet(family, a, x, b, y);
+                    seen->meet[a][x][b][y] = p->family < 0 || pairs_meet(p->family, a, x, b, y);
         }
     return seen;
 }
@@ -119,12 +118,16 @@ static bool best_row(struct seen *seen, const struct pairs_row *from, struct ran
     return best >= 0.0;
 }
 
+static bool is_compiled(const struct pairs *p, int factor) {
+    return p->family < 0 ? p->options->factors[factor].when == PAIRS_COMPILED
+                         : pairs_is_compiled(p->family, factor);
+}
+
 // A pair that no row has, of options that are compiled or of any. False: there is none.
-static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row) {
+static bool find_unseen(const struct pairs *p, struct seen *seen, bool compiled, struct pairs_row *row) {
     for (int a = 0; a < seen->options->count; a++)
         for (int b = a + 1; b < seen->options->count; b++) {
-            if (compiled && !(pairs_is_compiled(seen->family, a) && pairs_is_compiled(seen->family, b)))
-                continue;
+            if (compiled && !(is_compiled(p, a) && is_compiled(p, b))) continue;
             for (int x = 0; x < levels(seen, a); x++)
                 for (int y = 0; y < levels(seen, b); y++) {
                     if (!seen->meet[a][x][b][y] || *times_of(seen, a, x, b, y)) continue;
@@ -139,10 +142,9 @@ static bool find_unseen(struct seen *seen, bool compiled, struct pairs_row *row)
 // The next configuration's values, the rest unset.
 static void begin_as(const struct pairs *p, int number, struct pairs_row *row) {
     const struct pairs_row *first = p->rows; // the first of each configuration stand in front
-    const struct pairs_options *o = pairs_options_of(p->family);
     *row = first[number % p->configurations];
-    for (int f = 0; f < o->count; f++)
-        if (!pairs_is_compiled(p->family, f)) row->level[f] = UNSET;
+    for (int f = 0; f < p->options->count; f++)
+        if (!is_compiled(p, f)) row->level[f] = UNSET;
 }
 
 static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row) {
@@ -154,7 +156,7 @@ static void add(struct pairs *p, struct seen *seen, const struct pairs_row *row)
 // Rows that bring every two compiled values together; then rows of those configurations; then what is missing still.
 static void make_rows(struct pairs *p, struct seen *seen, int least, struct random *random) {
     struct pairs_row from = {.configuration = 0}, row;
-    while (find_unseen(seen, true, &from) && best_row(seen, &from, random, &row)) {
+    while (find_unseen(p, seen, true, &from) && best_row(seen, &from, random, &row)) {
         row.configuration = p->configurations++;
         add(p, seen, &row);
     }
@@ -162,7 +164,7 @@ static void make_rows(struct pairs *p, struct seen *seen, int least, struct rand
         begin_as(p, n, &from);
         if (best_row(seen, &from, random, &row)) add(p, seen, &row);
     }
-    while (find_unseen(seen, false, &from) && best_row(seen, &from, random, &row)) {
+    while (find_unseen(p, seen, false, &from) && best_row(seen, &from, random, &row)) {
         row.configuration = p->configurations++;
         add(p, seen, &row);
     }
@@ -174,14 +176,24 @@ static int family_of(const char *name) {
     return pairs_families[n] ? n : -1;
 }
 
+static void make(struct pairs *p) {
+    struct random random = {p->seed};
+    struct seen *seen = begin(p);
+    make_rows(p, seen, p->options->least, &random);
+    free(seen);
+}
+
 bool pairs_make(const char *family, uint64_t seed, struct pairs *p) {
-    struct random random = {seed};
     *p = (struct pairs){.family = family_of(family), .seed = seed};
     if (p->family < 0) return false;
-    struct seen *seen = begin(p->family);
-    make_rows(p, seen, seen->options->least, &random);
-    free(seen);
+    p->options = pairs_options_of(p->family);
+    make(p);
     return true;
+}
+
+void pairs_make_of(const struct pairs_options *options, uint64_t seed, struct pairs *p) {
+    *p = (struct pairs){.family = -1, .options = options, .seed = seed};
+    make(p);
 }
 
 void pairs_free(struct pairs *p) {
@@ -189,11 +201,10 @@ void pairs_free(struct pairs *p) {
     *p = (struct pairs){0};
 }
 
-// Pairs that may meet; where there are rows, those of them that none has.
-static int count_pairs(int family, const struct pairs *p) {
-    struct seen *seen = begin(family);
+int pairs_missing(const struct pairs *p) {
+    struct seen *seen = begin(p);
     int count = 0;
-    for (int n = 0; p && n < p->count; n++) note(seen, &p->rows[n]);
+    for (int n = 0; n < p->count; n++) note(seen, &p->rows[n]);
     for (int a = 0; a < seen->options->count; a++)
         for (int b = a + 1; b < seen->options->count; b++)
             for (int x = 0; x < levels(seen, a); x++)
@@ -204,17 +215,14 @@ static int count_pairs(int family, const struct pairs *p) {
 }
 
 int pairs_all(int family) {
-    return count_pairs(family, NULL);
-}
-
-int pairs_missing(const struct pairs *p) {
-    return count_pairs(p->family, p);
+    const struct pairs none = {.family = family, .options = pairs_options_of(family)};
+    return pairs_missing(&none);
 }
 
 struct test_case pairs_case(const struct pairs *p, int n) {
     char tokens[CASE_NAME_SIZE], why[256];
     struct test_case test;
-    const struct pairs_options *o = pairs_options_of(p->family);
+    const struct pairs_options *o = p->options;
     size_t used = (size_t)snprintf(tokens, sizeof tokens, "%s", o->op);
     for (int f = 0; f < o->count; f++) {
         const char *level = o->factors[f].levels[p->rows[n].level[f]];

@@ -61,13 +61,17 @@ struct pairs_row {
 };
 
 struct pairs {
-    int family, count, configurations;
+    int family; // -1: none, of options of the caller's
+    const struct pairs_options *options;
+    int count, configurations;
     uint64_t seed;
     struct pairs_row *rows;
 };
 
 // As many cases as are usual or as it takes; the same seed gives the same ones. False: no such family.
 bool pairs_make(const char *family, uint64_t seed, struct pairs *array);
+// The same of options that are no family's: every two values go together, and their rows are no cases for pairs_case.
+void pairs_make_of(const struct pairs_options *options, uint64_t seed, struct pairs *array);
 void pairs_free(struct pairs *array);
 
 // How many pairs there are, and how many of them are in no row.

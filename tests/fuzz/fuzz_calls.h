@@ -1,0 +1,20 @@
+/* fuzz_calls.h: the calls, each by its subject; an input decides what is called. */
+#ifndef CLATTN_TESTS_FUZZ_CALLS_H
+#define CLATTN_TESTS_FUZZ_CALLS_H
+
+#include "fuzz/fuzz_call.h"
+
+/* One call each. True: it was taken. */
+bool fuzz_attention(fuzz_bytes *b);
+bool fuzz_attention_also(fuzz_bytes *b);
+bool fuzz_block_mask(fuzz_bytes *b);
+bool fuzz_layer(fuzz_bytes *b);
+bool fuzz_layer_also(fuzz_bytes *b);
+bool fuzz_layer_kv(fuzz_bytes *b);
+bool fuzz_linear(fuzz_bytes *b);
+bool fuzz_merge(fuzz_bytes *b);
+bool fuzz_append(fuzz_bytes *b);
+bool fuzz_rope(fuzz_bytes *b);
+bool fuzz_dropout_mask(fuzz_bytes *b);
+
+#endif
