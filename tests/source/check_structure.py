@@ -36,8 +36,6 @@ DECLARES = 3  # the .c files whose functions one header of src, tests or bench d
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {
     "opened": 72,
-    "declares": 4,
-    "circles": 24,
     "columns of scripts": 357,
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
