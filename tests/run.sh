@@ -28,6 +28,7 @@ install_packages build-essential meson ninja-build pkg-config python3 python3-nu
 [ "${CLATTN_THOROUGH:-off}" = off ] || install_packages wine wine64
 
 mkdir -p build
+if [ $all = on ]; then plan_steps tests/run.sh ' *'; else plan_steps tests/run.sh ''; fi
 find_numpy
 intel=
 if [ $all = on ]; then

@@ -39,6 +39,30 @@ took() {
     printf '%5d s  %s\n' "$1" "$2" >>"$timings"
 }
 
+# What is still to do, on a terminal: the step that begins, how many are behind it, and what the run before says that they take.
+# $planned: the names of all, one a line; without them nothing is told.
+plan_steps() { planned=$(sed -nE "s/^$2(step|later|suite|steps_of) \"([^\"]*)\".*/\2/p" "$1"); }
+planned='' steps_before=build/steps.seconds
+progress() {
+    [ -n "$planned" ] && [ -t 2 ] || return 0
+    tell_progress "$1" $(($(date +%s) - begun)) >&2
+}
+# The whole run's seconds are the last line of $steps_before; steps that run two at a time have more in all.   $1 name, $2 seconds so far
+tell_progress() {
+    printf '%s\n' "$planned" | awk -v now="$1" -v elapsed="$2" '
+        FILENAME == "-" { names[++all] = $0; next }
+        { name = substr($0, 10); seconds = $1 + 0 }
+        FILENAME == before && name == "whole" { whole = seconds; next }
+        FILENAME == before { took[name] = seconds; sum += seconds; next }
+        { if (!(name in done)) behind++; done[name] = 1 }
+        END {
+            for (i = 1; i <= all; i++) if (!(names[i] in done)) left += took[names[i]]
+            if (sum > 0) expects = sprintf("about %d min more", left * whole / sum / 60 + 0.5)
+            else expects = "the first time takes about 20 min in all, " int(elapsed / 60) " are behind it"
+            printf "[%d of %d] %s: %s\n", behind + 1, all, now, expects
+        }' before="$steps_before" - "$( [ -f "$steps_before" ] && echo "$steps_before" || echo /dev/null)" "${timings:-/dev/null}"
+}
+
 count() { if [ "$1" = 0 ]; then passed=$((passed + 1)); else failed=$((failed + 1)); fi; }
 skip() { echo "SKIP  $1"; skipped=$((skipped + 1)); }
 
@@ -61,6 +85,7 @@ report() {
 # One check that is a command.
 step() {
     name=$1
+    progress "$name"
     shift
     start=$(date +%s)
     log=$(mktemp)
@@ -77,6 +102,7 @@ later() {
     printf '%s\n' "$@" >"$queue/$queued.words"
 }
 run_queued() {
+    progress "$(find "$queue" -name '*.words' | wc -l) checks, two at a time"
     # The outer shell outlives one that is killed: xargs would then start no more.
     find "$queue" -name '*.words' | sort | xargs -P 2 -I '{}' sh -c 'sh -c "$1" run "$2"; exit 0' run '
         place=${1%.words} start=$(date +%s)
@@ -97,6 +123,7 @@ run_queued() {
 # A script that counts its own checks, a line that begins with "ok", "FAIL" or "SKIP" for each; none is a failure.
 steps_of() {
     name=$1
+    progress "$name"
     shift
     start=$(date +%s)
     log=$(mktemp)
@@ -139,6 +166,7 @@ build_folder() {
 # Run the Check programs of a Meson suite and add up their checks. $1 name, $2 folder, $3 suite, $4 runtime.
 suite() {
     name=$1 folder=$2 kind=$3 runtime=${4:-}
+    progress "$name"
     start=$(date +%s)
     log=$folder/meson-logs/testlog.txt
     wrapped=${log%.txt}-look_again.sh.txt # Meson names the log by what runs the programs
@@ -232,6 +260,7 @@ finish() {
     seconds=$(($(date +%s) - begun))
     echo "$((seconds / 60)) min $((seconds % 60)) s in all; the slowest steps:"
     [ -z "$timings" ] || sort -rn "$timings" | head -n 10
+    [ -z "$planned" ] || [ -z "$timings" ] || { cat "$timings" && printf '%5d s  whole\n' "$seconds"; } >"$steps_before"
     rm -rf ${timings:+"$timings"} ${queue:+"$queue"}
     echo "$passed passed, $failed failed, $skipped skipped"
     [ "$failed" = 0 ] && [ "$passed" != 0 ]

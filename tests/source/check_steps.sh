@@ -116,6 +116,21 @@ looked "$asserted" '4 1'
 
 (. "$top/tests/steps.sh" && finish >/dev/null) && complain "a run of nothing has passed"
 
+# What is still to do: every step of the run stands in its plan, and the times of the run before are told.
+told=$(
+    . "$top/tests/steps.sh"
+    steps_before=$work/before
+    printf '%5d s  %s\n' 60 host 600 'device, default' 330 whole >"$steps_before"
+    plan_steps "$top/tests/run.sh" ''
+    took 60 driver
+    took 70 host
+    tell_progress build 200
+    plan_steps "$top/tests/run.sh" ' *'
+    tell_progress build 200
+)
+steps=$(grep -cE '^(step|later|suite|steps_of) ' tests/run.sh) all=$(grep -cE '^ *(step|later|suite|steps_of) ' tests/run.sh)
+case $told in "[3 of $steps] build: about 5 min more"*"[3 of $all] build: "*) ;; *) complain "progress: $told" ;; esac
+
 # A build folder without tests and program.
 meson setup "$work/build" -Dtests=disabled -Dtool=disabled >/dev/null 2>&1 || complain "meson setup"
 (
