@@ -41,7 +41,8 @@ def say(text):
 def parse():
     p = argparse.ArgumentParser(prog="device.sh", description="Verify and measure this machine's OpenCL devices.")
     p.add_argument("--build", default=f"{TOP}/build", help="the build folder; default build/")
-    p.add_argument("--driver", action="append", default=[], metavar="LIBRARY", help="a driver's library that has no .icd file; again for another")
+    p.add_argument("--driver", action="append", default=[], metavar="LIBRARY",
+        help="a driver's library that has no .icd file; again for another")
     p.add_argument("--libraries", action="append", default=[], metavar="FOLDER",
                    help="where libraries are that the machine has not: OpenCL's loader, CLBlast; again for another")
     p.add_argument("--device", help="only devices whose number is this, or whose name or type has it")
@@ -240,7 +241,8 @@ def torch(run, device, rows, seconds):
     return found
 
 
-LEFT_OUT = {"verify": {"status": "left out", "why": "", "pass": 0, "fail": 0, "unsupported": 0, "failures": [], "families": {}, "seconds": 0},
+LEFT_OUT = {"verify": {"status": "left out", "why": "", "pass": 0, "fail": 0, "unsupported": 0, "failures": [], "families": {},
+    "seconds": 0},
             "suites": {"status": "left out", "why": "", "suites": []},
             "bench": {"status": "left out", "why": "", "rows": [], "limits": {}},
             "torch": {"status": "left out", "why": "", "rows": []}}
@@ -293,7 +295,8 @@ def main():
         if not devices:
             say(f"no OpenCL device{' like ' + options.device if options.device else ''}: {why}")
             return 2 if found else 1
-        report = {"format_version": 1, "clattn": found["clattn"], "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
+        report = {"format_version": 1, "clattn": found["clattn"],
+            "date": datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds"),
                   "quick": options.quick, "devices": []}
         for n, device in enumerate(devices):
             report["devices"].append(measure(run, device, run.left() / (len(devices) - n)))

@@ -40,7 +40,8 @@ def parse():
     p.add_argument("--rounds", type=int, help="at least this many rounds a case; default 11, with --quick 5")
     p.add_argument("--seconds", type=float, help="and at least this long a case; default 3, with --quick 1")
     p.add_argument("--json", metavar="FILE", help="write everything measured to FILE")
-    p.add_argument("--resume", action="store_true", help="keep the rows that --json's FILE has, and write it after each case: a run in pieces")
+    p.add_argument("--resume", action="store_true",
+        help="keep the rows that --json's FILE has, and write it after each case: a run in pieces")
     p.add_argument("--build", default=os.path.join(ROOT, "build"), metavar="DIR", help="the build folder; default: build/")
     p.add_argument("--python", help="a Python that has the peers, instead of an environment in build/peers")
     o = p.parse_args()
@@ -72,7 +73,8 @@ def make_environment(build):
     if wanted:
         say(f"installing {' '.join(wanted)}")
         files = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "tests", "requirements", "peers.txt")
-        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary", ":all:", "-r", files],
+        subprocess.run([python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--require-hashes", "--only-binary",
+            ":all:", "-r", files],
                        stdout=sys.stderr)
         for name in missing(python, PACKAGES):
             say(f"{name} could not be installed: it is left out")
@@ -122,7 +124,8 @@ def machine():
             key, _, value = line.partition(":")
             found.setdefault(key.strip(), value.strip())
     flags = (found.get("flags") or found.get("Features", "")).split()
-    return {"cpu": found.get("model name") or found.get("CPU part", "unknown"), "family": found.get("cpu family", found.get("CPU implementer", "-")),
+    return {"cpu": found.get("model name") or found.get("CPU part", "unknown"),
+        "family": found.get("cpu family", found.get("CPU implementer", "-")),
             "model": found.get("model", found.get("CPU part", "-")), "cpus": os.cpu_count(), "system": platform.release(),
             "flags": [f for f in flags if f.startswith(VECTOR_FLAGS)]}
 
@@ -201,7 +204,8 @@ def main():
     clattn = Clattn(shim, options.device, os.path.join(os.path.dirname(shim), "peers-kernels" + told))
     peers = load(options.threads, say)
     document = {"format_version": 2, "clattn": clattn.version, "device": clattn.device_name, "driver": clattn.driver,
-                "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2, "sse": options.sse,
+                "platform": clattn.platform, "machine": machine(), "engines": clattn.engines, "kind": clattn.kind, "avx2": options.avx2,
+                    "sse": options.sse,
                 "threads": options.threads, "load_before": load_before, "peers": {p.name: p.version for p in peers}, "rows": []}
     document["rows"] = earlier_rows(options, document)
     run_cases(options, clattn, peers, document)

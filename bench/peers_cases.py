@@ -96,7 +96,8 @@ def decode(dtype, b, **options):
 
 def layer(model, b, n, width, heads, targets=None, dtype="f32", **options):
     more = 2.0 if dtype == "bf16" else 0
-    targets = targets if targets is not None else {"amx": Target(torch=more or 1.5), "dot": Target(torch=more or 1.35), "plain": Target(torch=1.2)}
+    targets = targets if targets is not None else {"amx": Target(torch=more or 1.5), "dot": Target(torch=more or 1.35),
+        "plain": Target(torch=1.2)}
     return Case("layer", dtype, b, heads, n, width // heads, targets, model=model, **options)
 
 
@@ -106,7 +107,8 @@ def linear(n, width, dtype="f32", **options):
     return Case("linear", dtype, 1, width // 64, n, 64, more, **options)
 
 
-PREFILL = {"amx": Target(torch=1.35, best=1, limit=90, limit_of="loads"), "dot": Target(best=1, limit=88), "plain": Target(best=1, limit=78)}
+PREFILL = {"amx": Target(torch=1.35, best=1, limit=90, limit_of="loads"), "dot": Target(best=1, limit=88),
+    "plain": Target(best=1, limit=78)}
 SMALL = same(torch=2, best=1)
 NONE = {}
 

@@ -89,7 +89,8 @@ class Clattn:
         pointers = {name: x.ctypes.data for name, x in data.items()}
         if case.op == "layer":
             shape, create = (case.b, case.n, case.width), self.lib.peer_layer_create
-            args = Layer(type=TYPES[case.dtype], heads=case.heads, causal=TOP_LEFT * case.causal, weights=case.weights, b=case.b, n=case.n, m=case.width, **pointers)
+            args = Layer(type=TYPES[case.dtype], heads=case.heads, causal=TOP_LEFT * case.causal, weights=case.weights, b=case.b, n=case.n,
+                m=case.width, **pointers)
         elif case.op == "linear":
             shape, create = (case.b, case.n, case.width), self.lib.peer_linear_create
             args = Linear(type=TYPES[case.dtype], b=case.b, n=case.n, m=case.width, columns=case.width, **pointers)

@@ -104,7 +104,8 @@ def measure(case, clattn, peers, options, say):
 
 
 def describe(case, ways, nmse, wrong):
-    return {"case": case.name, "model": case.model, "op": case.op, "dtype": case.dtype, "b": case.b, "heads": case.heads, "kv_heads": case.kv_heads,
+    return {"case": case.name, "model": case.model, "op": case.op, "dtype": case.dtype, "b": case.b, "heads": case.heads,
+        "kv_heads": case.kv_heads,
             "n": case.n, "n_kv": case.n_kv, "d": case.d, "causal": case.causal, "weights": case.weights,
             "status": "fail" if wrong else "ok", "wrong": wrong, "kernel": ways["clattn"].how,
             "how": {name: way.how for name, way in ways.items()}, "error_nmse": nmse}

@@ -61,7 +61,8 @@ def limits(rows):
 def machine(document):
     """Two sentences: which machine, and what its engines reached."""
     m, engines = document["machine"], document["engines"]
-    rates = "; ".join(f"{name} {rate:.0f} GFLOP/s" if rate else f"no {name}" for name, rate in engines.items() if not name.startswith(("sub-groups", "kernels", "tiles")))
+    rates = "; ".join(f"{name} {rate:.0f} GFLOP/s" if rate else f"no {name}" for name,
+        rate in engines.items() if not name.startswith(("sub-groups", "kernels", "tiles")))
     return [f"Machine: {m['cpu']}, family {m['family']}, model {m['model']}; {m['cpus']} CPUs; {' '.join(m['flags'])}.",
             f"Engines of one work-item, by clattn's probes in this run: {rates}. Targets are those of a CPU of kind {document['kind']}."]
 

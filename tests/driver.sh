@@ -8,7 +8,8 @@ choose_driver() {
     cp /etc/OpenCL/vendors/pocl.icd build/drivers/pocl/ 2>/dev/null
     ls "$drivers"/*.icd >/dev/null 2>&1 || return 1
     export OCL_ICD_VENDORS="$drivers/"
-    # PoCL keeps what it compiled. Some checks have a cache folder of their own (XDG_CACHE_HOME), in which they would compile all of it anew.
+    # PoCL keeps what it compiled. Some checks have a cache folder of their own (XDG_CACHE_HOME), in which they would
+    # compile all of it anew.
     export POCL_CACHE_DIR="${POCL_CACHE_DIR:-$PWD/build/drivers/kernels}"
     mkdir -p "$POCL_CACHE_DIR"
     # It also compiles each kernel once more for a binary of it: see look_again.sh.

@@ -30,7 +30,8 @@ run() {
     start=$(date +%s)
     CLATTN_TEST_ROWS=$3 timeout "$seconds" env ${4:+CLATTN_TEST_TAKEN="$4"} "$build/tests/test_$2" >"$said" 2>&1
     status=$?
-    checks=$(sed -n 's/^[0-9]*%: \(Checks: .*\)$/\1/p' "$said") taken=$(sed -n 's/^taken: \([0-9]* of [0-9]*\) .*/, \1 cases taken/p' "$said")
+    checks=$(sed -n 's/^[0-9]*%: \(Checks: .*\)$/\1/p' "$said") taken=$(sed -n 's/^taken: \([0-9]* of [0-9]*\) .*/, \1 cases taken/p' \
+        "$said")
     name="$1 $2: ${checks:-no check ended}$taken ($(($(date +%s) - start)) s)"
     case $status in
     0) echo "ok    $name" ;;

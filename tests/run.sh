@@ -5,7 +5,8 @@
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
 # something, which takes ten minutes more. CLATTN_THOROUGH=on runs all device suites over every kernel family, every
-# variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours. CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
+# variant of clattn verify, and every OpenCL call failing (suite faults) without sanitizers, too: hours.
+# CLATTN_INSTALL=off installs no Debian packages, and loads no compilers of GPUs.
 # CLATTN_AARCH64=FOLDER holds a tree of tests/package/aarch64.sh, which --all then uses; without one that step is skipped.
 # CLATTN_DRIVERS=FOLDER runs on the OpenCL driver whose .icd file lies in that folder, in place of PoCL.
 # The last line is "N passed, N failed, N skipped"; the exit status is 1 when anything failed.

@@ -186,8 +186,10 @@ suite() {
         env OCL_ICD_VENDORS="$PWD/build/intel/intel.icd" LD_LIBRARY_PATH="$PWD/build/intel/libraries" \
             meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 -q "$@" >/dev/null 2>&1
     else
-        UBSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 LSAN_OPTIONS="suppressions=$PWD/tests/support/leaks.supp:print_suppressions=0" \
-            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 --wrapper "$PWD/tests/look_again.sh" -q "$@" >/dev/null 2>&1
+        UBSAN_OPTIONS=halt_on_error=1 ASAN_OPTIONS=detect_leaks=1:abort_on_error=0:verify_asan_link_order=0 \
+            LSAN_OPTIONS="suppressions=$PWD/tests/support/leaks.supp:print_suppressions=0" \
+            meson test -C "$folder" --no-rebuild --num-processes 2 --timeout-multiplier 3 --wrapper "$PWD/tests/look_again.sh" -q "$@" \
+                >/dev/null 2>&1
     fi
     status=$?
     [ ! -f "$wrapped" ] || mv "$wrapped" "$log"
@@ -243,7 +245,9 @@ intel_runtime() {
     [ "${CLATTN_INTEL:-on}" = off ] && return 1
     if [ ! -f "$folder/intel.icd" ]; then
         echo "installing Intel's CPU runtime for OpenCL from PyPI into $1: about 830 MB (CLATTN_INTEL=off leaves it out)"
-        python3 -m venv "$folder/python" && "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/intel.txt >/dev/null 2>&1 || return 1
+        python3 -m venv "$folder/python" &&
+            "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/intel.txt >/dev/null 2>&1 ||
+            return 1
         # Its own OpenCL loader must not stand before the system's.
         mkdir -p "$folder/libraries"
         for library in "$folder"/python/lib/*; do

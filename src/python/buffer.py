@@ -5,7 +5,8 @@ class _Memory:
     def __init__(self, context, nbytes, flags=CL_MEM_READ_WRITE, address=None, owner=None):
         self.handle, self.context, self.owner, self.pid, code = None, context, owner, os.getpid(), c.c_int32()
         lib = library()
-        self.handle = lib.clCreateBuffer(lib.clattn_context_opencl(context.handle), flags, nbytes if owner is not None else max(nbytes, 64), address, c.byref(code))
+        self.handle = lib.clCreateBuffer(lib.clattn_context_opencl(context.handle), flags, nbytes if owner is not None
+            else max(nbytes, 64), address, c.byref(code))
         if not self.handle:
             raise Error(CLATTN_OUT_OF_MEMORY, f"clCreateBuffer of {nbytes} bytes failed ({code.value})")
         self.queue = context.queue
@@ -120,7 +121,8 @@ class Buffer:
     def __getitem__(self, index):
         index = index if isinstance(index, tuple) else (index,)
         for part in index:
-            if not (part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__") and not isinstance(part, (bool, np.ndarray))):
+            if not (part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__")
+                and not isinstance(part, (bool, np.ndarray))):
                 raise TypeError(f"a Buffer is viewed by numbers and slices, not by {type(part).__name__}")
             if isinstance(part, slice) and part.step is not None and part.step < 0:
                 raise ValueError("a view of a Buffer has no negative step")
@@ -162,7 +164,8 @@ class Buffer:
         return span, np.lib.stride_tricks.as_strided(span, self.shape, self._at.strides)
 
     def _move(self, function, offset, array):
-        _ask(library(), function, self.context.queue, self._memory.handle, 1, offset * array.itemsize, array.nbytes, array.ctypes.data, 0, None, None)
+        _ask(library(), function, self.context.queue, self._memory.handle, 1, offset * array.itemsize, array.nbytes, array.ctypes.data, 0,
+            None, None)
 
     def numpy(self):
         """A numpy array of what it holds, once all calls before are done."""

@@ -282,7 +282,8 @@ class Context(_Closed):
     def block_mask(self, q, k, v=None, *, block_mask=None, axes=None, **options):
         """What mask and mask_mod hide, block by block: uint8 [B, H, ceil(Nq / 64), ceil(Nkv / 64)], to be given as block_mask to
         attention. `axes` are its first two sizes, (B or 1, H or 1). Of q, k and v sizes alone matter."""
-        return self._run("clattn_block_mask_enqueue", _block_mask, {"q": q, "k": k, "v": v, "block_mask": block_mask, "axes": axes, **options})
+        return self._run("clattn_block_mask_enqueue", _block_mask,
+            {"q": q, "k": k, "v": v, "block_mask": block_mask, "axes": axes, **options})
 
     def dropout_mask(self, shape, *, dropout, dropout_seed=0, mask=None):
         """Which keys dropout keeps: bool [B, H, Nq, Nkv]."""

@@ -121,7 +121,8 @@ class Header:
         out.append("\n\nFUNCTIONS = {")
         for result, name, arguments in self.functions:
             kinds = [] if arguments.strip() == "void" else [self.argument(a, name) for a in arguments.split(",")]
-            restype = "c_char_p" if re.match(r"const char ?\*", result) else "c_void_p" if "*" in result else self.plain(result.strip(), name)
+            restype = "c_char_p" if re.match(r"const char ?\*", result) else "c_void_p" if "*" in result else self.plain(result.strip(),
+                name)
             prefix = lambda kind: kind if kind == "None" or kind in self.structs else "c." + kind
             out.append(f"    {name!r}: ({prefix(restype)}, [{', '.join(map(prefix, kinds))}]),")
         out.append("}")

@@ -1,6 +1,7 @@
 # Plans of calls, several devices, and the functions of the module, which are the methods of a context.
 _ASKED = {"attention": (_attention, ("q", "k", "v"), clattn_attention_params, clattn_plan),
-          "layer": (_layer, ("x",), clattn_layer_params, clattn_plan), "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
+          "layer": (_layer, ("x",), clattn_layer_params, clattn_plan),
+              "linear": (_linear, ("x", "w"), clattn_linear_params, clattn_linear_choice),
           "append": (_append, ("k_new", "v_new"), clattn_append_params, None), "rope": (_rope, ("x",), clattn_rope_params, None)}
 _ANSWERS = {"plan": "Which kernel the call would take, and why: a dictionary.", "workspace": "The scratch bytes that the call needs.",
             "prepare": "Compile ahead what the call needs.", "families": "What each kernel family says of the call: dictionaries."}
@@ -79,7 +80,8 @@ class Group(_Closed):
         made = c.c_void_p()
         with contextlib.ExitStack() as stack:
             [stack.enter_context(x._use()) for x in self.contexts]
-            members = (clattn_group_member * len(limits))(*(clattn_group_member(context=x.handle, max_bytes=_number("max_bytes", n, c.c_uint64))
+            members = (clattn_group_member * len(limits))(*(clattn_group_member(context=x.handle,
+                max_bytes=_number("max_bytes", n, c.c_uint64))
                                                             for x, n in zip(self.contexts, limits)))
             params = clattn_group_params(members=c.cast(members, c.c_void_p), count=len(limits), log=self._log.struct)
             self._log.check(library().clattn_group_create(c.byref(params), c.byref(made)))

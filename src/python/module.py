@@ -133,7 +133,8 @@ class _Log:
     def __init__(self):
         self.said = collections.deque(maxlen=20)
         said = self.said  # the function must not hold this object: it would hold itself
-        self._fn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)(lambda _user, _level, text: said.append(text.decode(errors="replace")))
+        self._fn = c.CFUNCTYPE(None, c.c_void_p, c.c_int, c.c_char_p)(lambda _user, _level,
+            text: said.append(text.decode(errors="replace")))
         self.struct = clattn_log(fn=c.cast(self._fn, c.c_void_p))
 
     def check(self, status):

@@ -5,7 +5,8 @@
 #   check_layer.sh BUILD
 set -eu
 build=$(cd "$1" && pwd)
-wrapped=$(sed -n 's/^WRAPPED(\(.*\))$/\1/p; s/^ *EXTENSION(\(cl[A-Z].*\))$/\1/p' "$(dirname "$0")/cl_layer_calls.def" "$(dirname "$0")/cl_layer_extensions.c" | sort -u)
+wrapped=$(sed -n 's/^WRAPPED(\(.*\))$/\1/p; s/^ *EXTENSION(\(cl[A-Z].*\))$/\1/p' "$(dirname "$0")/cl_layer_calls.def" \
+    "$(dirname "$0")/cl_layer_extensions.c" | sort -u)
 clblast=$(ldd "$build"/libclattn-clblast-*.so | sed -n 's/.*libclblast[^ ]* => \([^ ]*\).*/\1/p')
 imported=$({
     find "$build/tests" -maxdepth 1 -type f -name 'test_*'

@@ -51,11 +51,13 @@ build() {
     done
     objects='' rules=$work/rules
     : >"$rules"
-    for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
+    for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c \
+        tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
         case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
         object=$work/objects/$(echo "${source#"$work"/}" | tr / _ | sed 's/c$/o/')
         objects="$objects $object"
-        printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" >>"$rules"
+        printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" \
+            >>"$rules"
     done
     for target in $targets; do
         # shellcheck disable=SC2086
@@ -120,7 +122,8 @@ run() {
     export ASAN_OPTIONS UBSAN_OPTIONS LSAN_OPTIONS
     set -- "$1" -close_fd_mask=3 -timeout=120 -rss_limit_mb=3000 -use_value_profile=1 -max_len="$length" -artifact_prefix="$place/"
     [ -f "$top/tests/fuzz/seeds/$1.dict" ] && set -- "$@" -dict="$top/tests/fuzz/seeds/$1.dict"
-    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/attention/mods/mod_words.c >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
+    [ "$1" = mods ] && grep -ohE '"[A-Za-z_0-9]+"' "$top"/src/attention/mods/mod_words.c >"$place/dictionary" &&
+        set -- "$@" -dict="$place/dictionary"
     [ "$1" = options ] && make_dictionary >"$place/dictionary" && set -- "$@" -dict="$place/dictionary"
     # Leaks are looked for at the end: drivers keep memory after each run. A call takes many bytes. In one
     # order, so that the kernels of the seeds are the same in both runs.
@@ -132,14 +135,16 @@ run() {
     export FUZZ_KERNELS
     target=$1
     shift
-    LLVM_PROFILE_FILE=$place/seeds.profraw fuzz "$place/seeds.log" "$work/fuzz_$target" "$@" -runs=0 "$seeds" || tell_crash "$target" "$place/seeds.log"
+    LLVM_PROFILE_FILE=$place/seeds.profraw fuzz "$place/seeds.log" "$work/fuzz_$target" "$@" -runs=0 "$seeds" ||
+        tell_crash "$target" "$place/seeds.log"
     good=$(find "$seeds" -name 'good*' | wc -l)
     read -r _ taken <<COUNTS
 $(counts_of "$place/counts")
 COUNTS
     { [ "$good" -gt 0 ] && [ "$taken" -ge "$good" ]; } || fail "$target: accepts $taken of the $good seeds that are good"
     rm -f "$place/counts"
-    LLVM_PROFILE_FILE=$place/run.profraw fuzz "$place/run.log" "$work/fuzz_$target" "$@" -max_total_time="$seconds" "$place/corpus" "$seeds" ||
+    LLVM_PROFILE_FILE=$place/run.profraw fuzz "$place/run.log" "$work/fuzz_$target" "$@" -max_total_time="$seconds" "$place/corpus" \
+        "$seeds" ||
         tell_crash "$target" "$place/run.log"
     read -r executions taken <<COUNTS
 $(counts_of "$place/counts")
@@ -153,7 +158,8 @@ COUNTS
 # The program's own words.
 make_dictionary() {
     grep -ohE '\{"-?[a-z-]+", ' -r "$top"/src/tool | sed -E 's/\{"(-?)([a-z-]+)", /"--\2"/' | sort -u
-    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/words.c "$top"/src/tool/bench/bench_cases.c "$top"/src/evidence/case/case_fields.[ch] | sort -u
+    grep -ohE '"[a-z0-9-]{2,}"' "$top"/src/evidence/words/words.c "$top"/src/tool/bench/bench_cases.c \
+        "$top"/src/evidence/case/case_fields.[ch] | sort -u
     printf '"%s"\n' '\x0a' '=' '..' '*2' '+1' ',' '-1' '2147483648' '9223372036854775808' '1e-300' 'nan' 'q.npy' 'm.safetensors#wq' 'n.npy'
 }
 
@@ -167,7 +173,8 @@ targets=${*:-$all}
 for target in $targets; do target_of "$target"; done
 mkdir -p "$work"
 echo 'int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n); int LLVMFuzzerTestOneInput(const unsigned char *d, unsigned long n) { (void)d; return n > 1 << 30; }' >"$work/probe.c"
-"$clang" -fsanitize=fuzzer,address -fprofile-instr-generate "$work/probe.c" -o "$work/probe" 2>/dev/null || { echo "clang has no libFuzzer here"; exit 77; }
+"$clang" -fsanitize=fuzzer,address -fprofile-instr-generate "$work/probe.c" -o "$work/probe" 2>/dev/null ||
+    { echo "clang has no libFuzzer here"; exit 77; }
 command -v "$profdata" >/dev/null && command -v "$cov" >/dev/null || { echo "no llvm-profdata and llvm-cov for $clang"; exit 77; }
 build || { echo "the fuzzers were not built"; exit 1; }
 echo "$targets" | tr ' ' '\n' | xargs -P 2 -I '{}' sh "$0" "$seconds" --one '{}'

@@ -16,7 +16,8 @@ reads() {
     [ "$got" = "$3 bytes in $4 loads" ] || { echo "$2: $got and not $3 bytes in $4 loads"; status=1; }
     checked=$((checked + 1))
 }
-# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and of int8 the scales, which each lane of a row reads.
+# heads keys head-size element-bytes rows-of-all-passes passes ranges lanes: K and V, q, and of int8 the scales, which
+# each lane of a row reads.
 kv() { echo $(($1 * $2 * $3 * $4 * 2 * $5)); }
 
 # Two key/value heads of four query heads each: one pass of four rows.
@@ -30,7 +31,8 @@ reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1
 # Rows that are not aligned: as many bytes, each number a load.
 reads "$1" decode-f32-b1-h2-hkv1-n1-nkv40-d41-full-decode-padded-lse $(($(kv 1 40 41 4 1) + 2 * 41 * 4)) $(($(kv 1 40 41 4 1) / 4 + 2 * 41))
 # int8: eight bytes a load, and a scale of four with each.
-reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
+reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 64 1 1) + $(kv 1 50 64 1 1) / 8 * 4 + 4 * 64 * 4)) \
+    $(($(kv 1 50 64 1 1) / 8 * 2 + 4 * 64))
 # A past that four items share: their rows are one pass, which reads it once; beside keys of their own, of which each item reads
 # its own, so that two launches are counted together.
 shared=decode-f32-b4-h2-n1-nkv100-d64-full-decode-lse-past100-sharedpast-cascadealways
@@ -41,7 +43,8 @@ reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cas
 
 # vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32: calls of vload4.
 vectors() {
-    out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" "$3" |
+    out=$(CLATTN_TEST_ROWS="decode_rows : LANES=4 ROW_VECTORS=4 KEY_BLOCK=4 TILE_KV=16 $2" oclgrind --inst-counts "$1/tests/test_case" \
+        "$3" |
         sed -n "/kernel 'decode_rows'/,/^\$/p")
     got=$(echo "$out" | sed -n 's/^ *\([0-9]*\) - call _Z6vload4mPU3AS1Kf()$/\1/p')
     others=$(echo "$out" | grep -c 'load global' || true)

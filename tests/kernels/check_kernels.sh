@@ -5,7 +5,8 @@ clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; 
 lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl "$@"; }
 # Inline assembly of x86 is linted for x86.
 lint_x86() {
-    "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall -Werror \
+    "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall \
+        -Werror \
         -Wno-psabi -Icl "$@"
 }
 # Knobs that a kernel cannot do are refused, and not built into a wrong one.
@@ -13,14 +14,16 @@ refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*";
 # Unoptimised, every helper is linked by its name: one that is `inline` alone has no definition to link with. OpenCL's own
 # functions have mangled names, LLVM's a prefix.
 link() {
-    code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 -emit-llvm -S -o - \
+    code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 \
+        -emit-llvm -S -o - \
         -Icl "$2") || exit 1
     undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
     # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for devices that are no CPU.
     case $1:$2 in
     *:cl/tiles/decode_groups.cl | nvptx*) ;;
-    *) ! echo "$code" | grep -q '^declare .*@_Z3fma' || { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
+    *) ! echo "$code" | grep -q '^declare .*@_Z3fma' ||
+        { echo "$2 for $1: calls fma, where a product and a sum are written out"; exit 1; } ;;
     esac
 }
 # kv_row_put says why.
@@ -31,7 +34,8 @@ lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSCORE_OPS=15 cl/lane
 # Tiles of AMX are not run here: their text must become the instructions of a CPU that has them, none with a vector in an operand.
 for kernel in probe_amx flash_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
-    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+    tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
+        -S -o - \
         -DMATRIX_ENGINE=2 -Icl cl/*/$kernel.cl)
     for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
         echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
@@ -54,16 +58,20 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
     # shellcheck disable=SC2086
     lint_x86 -march=sapphirerapids $options cl/linear/linear_matrix.cl
     # shellcheck disable=SC2086
-    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - \
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
+        -S -o - \
         $options -Icl cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
     # The function stands once more in the kernel, inlined.
-    [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] || { echo "linear_matrix $options: $found products of tiles"; exit 1; }
+    [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
+        { echo "linear_matrix $options: $found products of tiles"; exit 1; }
 done
 # SSE has no fused instruction, AVX2 has: what is there stands in the machine code, and never a call.
 for level in "v2 mulps" "v3 vfmadd"; do
-    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang -finclude-default-header -O2 -S -o - \
+    found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
+        -finclude-default-header -O2 -S -o - \
         -DLANES=4 -U__FMA__ -Icl cl/lanes/decode_lanes.cl)
-    [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma || { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
+    [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma ||
+        { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
 done
 # Without the engine no such instruction, whatever the CPU has.
 ! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
@@ -92,7 +100,8 @@ for kernel in $kernels; do
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_rows decode_groups; do lint -DSCORE_OPS=$ops cl/*/$kernel.cl; done
+    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_rows decode_groups; do lint \
+        -DSCORE_OPS=$ops cl/*/$kernel.cl; done
 done
 # Dropout leaves no code where it is off.
 for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
@@ -107,7 +116,8 @@ for head in 8 64 80 96 128 256 576; do
     for rows in 1 2 4; do
         lint -DEIGHTS=1 -DHEAD_DIM=$head -DHEAD_DIM_V=$head -DROWS=$rows -DTYPE_KV=4 -DSCORE_OPS=15 cl/tiles/decode_groups.cl
         for size in 8 32 64; do
-            lint -cl-std=CL3.0 -Wno-ignored-pragmas -DHEAD_DIM=$head -DROWS=$rows -DSUBGROUP=$size -DSUBGROUP_WAYS=5 cl/tiles/decode_groups.cl
+            lint -cl-std=CL3.0 -Wno-ignored-pragmas -DHEAD_DIM=$head -DROWS=$rows -DSUBGROUP=$size -DSUBGROUP_WAYS=5 \
+                cl/tiles/decode_groups.cl
         done
     done
 done
@@ -118,10 +128,12 @@ refuse -DEIGHTS=1 -DHEAD_DIM=20 cl/tiles/decode_groups.cl
 refuse -cl-std=CL3.0 -DWORK_GROUP=16 -DSUBGROUP=32 -DSUBGROUP_WAYS=5 cl/tiles/decode_groups.cl
 for lanes in 4 8 16; do
     for shared in 0 1; do
-        for type in 0 1 2 4; do lint -DLANES=$lanes -DSHARED_KV=$shared -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/lanes/decode_rows.cl; done
+        for type in 0 1 2 4; do lint -DLANES=$lanes -DSHARED_KV=$shared -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 \
+            cl/lanes/decode_rows.cl; done
     done
 done
-for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared -DDROPOUT=1 -DSCORE_OPS=143 cl/lanes/decode_rows.cl; done
+for shared in 0 1; do lint_x86 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 -DTYPE_OUT=2 -DSHARED_KV=$shared -DDROPOUT=1 -DSCORE_OPS=143 \
+    cl/lanes/decode_rows.cl; done
 for ops in 15 128 143; do lint -DSCORE_OPS=$ops cl/lanes/decode_rows.cl; done
 refuse -DSCORE_OPS=1024 cl/lanes/decode_rows.cl
 refuse -DTILE_Q=40 cl/lanes/decode_rows.cl
@@ -147,12 +159,14 @@ for place in PAST PAGED; do
 done
 refuse -DPAST=1 -DPAGED=1 cl/portable/flash.cl
 lint -DWEIGHTS=1 cl/matrix/flash_matrix.cl
-for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope matrix_pack ragged; do
+for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope \
+    matrix_pack ragged; do
     lint -DRAGGED=1 cl/*/$kernel.cl
     lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 cl/*/$kernel.cl
 done
 refuse -DRAGGED=1 -DPOSITIONS=1 cl/steps/rope.cl
-for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 || echo 1) cl/*/$kernel.cl; done
+for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 ||
+    echo 1) cl/*/$kernel.cl; done
 refuse -DTYPE_KV=1 cl/matrix/flash_matrix.cl
 refuse -DTYPE_KV=1 cl/matrix/matrix_pack.cl
 refuse -DLANES=8 cl/matrix/flash_matrix.cl
@@ -201,9 +215,12 @@ for option in DROPOUT RAGGED; do refuse -D$option=1 cl/tiles/decode_tiles.cl; do
 refuse -DGROUP_COLUMNS=8 -DHEAD_DIM_V=257 cl/tiles/flash_tiles.cl
 for rows in 4 8; do
     for columns in 8 16 32 64; do
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/tiles/flash_tiles.cl
-        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) -DSCORE_OPS=1 cl/tiles/decode_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=1 -DTYPE_Q=1 -DTYPE_KV=4 -DHEAD_DIM_V=256 -DSCORE_OPS=143 \
+            cl/tiles/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=$((rows / 4)) -DTYPE_KV=$((columns / 16)) -DHEAD_DIM=77 \
+            -DHEAD_DIM_V=33 cl/tiles/flash_tiles.cl
+        lint -DMICRO_ROWS=$rows -DGROUP_COLUMNS=$columns -DWIDE=2 -DTYPE_Q=1 -DTYPE_KV=2 -DPAST=$((rows / 8)) -DPAGED=$((1 - rows / 8)) \
+            -DSCORE_OPS=1 cl/tiles/decode_tiles.cl
     done
 done
 refuse -DHEAD_DIM=577 cl/portable/flash.cl
@@ -229,6 +246,7 @@ for lanes in 4 8 16; do
     lint -DLANES=$lanes -DWEIGHTS=1 -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DSCORE_OPS=15 cl/lanes/flash_lanes.cl
     for kernel in cl/*/*_lanes.cl; do lint -DLANES=$lanes "$kernel"; done
     for rope in 1 2; do
-        for kernel in cl/linear/linear_lanes.cl cl/linear/linear_few_lanes.cl cl/lanes/layer_few_lanes.cl; do lint -DLANES=$lanes -DROPE=$rope "$kernel"; done
+        for kernel in cl/linear/linear_lanes.cl cl/linear/linear_few_lanes.cl cl/lanes/layer_few_lanes.cl; do lint -DLANES=$lanes \
+            -DROPE=$rope "$kernel"; done
     done
 done

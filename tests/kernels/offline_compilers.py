@@ -186,7 +186,8 @@ class Spirv:
 
     def compile(self, folder, kernel, text, options, group):
         write(folder, "a.cl", text)
-        self.tools.run([self.clang, *OPENCL[:2], "-O0", *OPENCL[3:], "-target", "spir64", *options.split(), "-emit-llvm", "-c", "-o", "a.bc", "a.cl"], folder)
+        self.tools.run([self.clang, *OPENCL[:2], "-O0", *OPENCL[3:], "-target", "spir64", *options.split(), "-emit-llvm", "-c", "-o",
+            "a.bc", "a.cl"], folder)
         self.tools.run([self.translate, "--spirv-max-version=1.0", "a.bc", "-o", "a.spv"], folder)
         self.tools.run([self.validate, "--target-env", "opencl1.2", "a.spv"], folder)
         return Result(0, 0, 0, [], [], "")

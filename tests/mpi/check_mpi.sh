@@ -13,7 +13,8 @@ command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77
 status=0
 for ranks in "$@"; do
     if [ "$ranks" = mixed ]; then
-        [ -s "${INTEL:-build/intel}/intel.icd" ] || { echo "no Intel CPU runtime in ${INTEL:-build/intel}"; [ $# = 1 ] && exit 77; continue; }
+        [ -s "${INTEL:-build/intel}/intel.icd" ] || { echo "no Intel CPU runtime in ${INTEL:-build/intel}"; [ $# = 1 ] &&
+            exit 77; continue; }
         export CLATTN_TEST_MIXED=1
         mpirun --oversubscribe -n 2 "$program" "$argument" : -n 2 env "OCL_ICD_VENDORS=${INTEL:-build/intel}/intel.icd" \
             "LD_LIBRARY_PATH=${INTEL:-build/intel}/libraries" CL_CONFIG_CPU_TBB_NUM_WORKERS=1 "$program" "$argument" || status=$?

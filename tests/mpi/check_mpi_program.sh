@@ -63,7 +63,8 @@ compare() {
     shift 3
     rm -f one.npy all.npy
     "$program" "$@" --out one.npy --quiet >one.log 2>&1 || complain "$name alone: $(cat one.log)"
-    mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --mpi-way "$way" --out all.npy --expect one.npy >all.log 2>&1 || complain "$name over $ranks: $(tail -n 5 all.log)"
+    mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --mpi-way "$way" --out all.npy --expect one.npy >all.log 2>&1 ||
+        complain "$name over $ranks: $(tail -n 5 all.log)"
     same one.npy all.npy "$name over $ranks ranks"
 }
 # What all ranks of the last compare --json read together, of files that each is read by so many of them.
@@ -83,15 +84,18 @@ refused() {
     shift 2
     checks=$((checks + 1))
     mpirun --oversubscribe -n "$ranks" "$program" "$@" --mpi --out no.npy >log 2>&1
-    [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] || complain "refused with \"$text\": $(cat log)"
+    [ $? = 2 ] && grep -q "$text" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
+        complain "refused with \"$text\": $(cat log)"
 }
-# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the command, $3 and $4 what the
+# Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the
+# command, $3 and $4 what the
 # first and the second rank alone are given (a whole command where $2 is "").
 unlike() {
     checks=$((checks + 1))
     # shellcheck disable=SC2086
     timeout 120 mpirun --oversubscribe -n 1 "$program" $2 $3 --mpi : -n 1 "$program" $2 $4 --mpi >log 2>&1
-    [ $? = 2 ] && grep -q -e "$1" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] || complain "ranks that differ, \"$1\": $(cat log)"
+    [ $? = 2 ] && grep -q -e "$1" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
+        complain "ranks that differ, \"$1\": $(cat log)"
     rm -f no.npy
 }
 both_ways() {
@@ -108,17 +112,21 @@ past="--past-k pk.npy --past-v pv.npy"
     has_read "rows of a mask that were read" 'q*1' 'k*1' 'v*1' 'mask*1' 'one*1'
     compare "attend of [B,N,H,D]" 3 ring attend --layout bshd --q qs.npy --k ks.npy --v vs.npy --causal bottom-right
     compare "a past" 3 ring attend $files $past --past-lengths pl.npy --causal bottom-right --rope half --mask past_mask.npy
-    compare "few rows over pages" 3 auto attend --q few.npy --k pool_k.npy --v pool_v.npy --block-table table.npy --kv-lengths lengths.npy --causal bottom-right
+    compare "few rows over pages" 3 auto attend --q few.npy --k pool_k.npy --v pool_v.npy --block-table table.npy --kv-lengths \
+        lengths.npy --causal bottom-right
     compare sequences 3 ring attend $ragged --causal bottom-right --bias bias.npy --rope half
     compare layer 3 auto layer --x x.npy $weights --causal bottom-right --rope half
-    compare "a layer's heads" 2 heads layer --x x.npy $weights --bq bq.npy --bo bo.npy --gate gate.npy --norm heads --q-norm norm.npy --k-norm norm.npy \
+    compare "a layer's heads" 2 heads layer --x x.npy $weights --bq bq.npy --bo bo.npy --gate gate.npy --norm heads --q-norm norm.npy \
+        --k-norm norm.npy \
         --causal bottom-right --rope half --bias head_bias.npy --alibi slopes.npy --json
     has_read "weights of heads that were read" 'x*2' 'wq*1' 'wk*1' 'wv*1' 'wo*1' 'bq*1' 'bo*2' 'gate*1' 'norm*4' 'head_bias*1' 'one*1'
-    mpirun --oversubscribe -n 2 "$program" attend $files --causal none --mpi --mpi-way all_to_all --out a.npy --lse l.npy >log 2>&1 || complain "all_to_all: $(cat log)"
+    mpirun --oversubscribe -n 2 "$program" attend $files --causal none --mpi --mpi-way all_to_all --out a.npy --lse l.npy >log 2>&1 ||
+        complain "all_to_all: $(cat log)"
     "$program" attend $files --out b.npy --lse m.npy --quiet >log 2>&1
     same l.npy m.npy "lse of all_to_all"
     mpirun --oversubscribe -n 2 "$program" attend $files --causal top-left --mpi --out c.npy --expect b.npy >log 2>&1
-    [ $? = 1 ] && [ "$(grep -c '^clattn attend: --expect: the largest difference' log)" = 1 ] || complain "another result than was expected: $(cat log)"
+    [ $? = 1 ] && [ "$(grep -c '^clattn attend: --expect: the largest difference' log)" = 1 ] ||
+        complain "another result than was expected: $(cat log)"
     rm -f ./[abclm].npy
     refused "buffer0: is not given" 2 attend $files --mask-mod 'j <= i + buffer0(b)'
     refused "not multiples" 3 attend $files --mpi-way all_to_all
@@ -129,7 +137,8 @@ past="--past-k pk.npy --past-v pv.npy"
     unlike "expect: is given on rank 1 and not on rank 0" "$attend" "" "--expect q.npy"
     both_ways "lse: is given on rank" "$attend" "--lse l.npy" ""
     both_ways "mpi-way: rank 0 and rank 1 have other values" "$attend" "--mpi-way ring" "--mpi-way decode"
-    both_ways "cu-seqlens: rank 1 has other numbers than rank 0" "attend --q qr.npy --k kr.npy --v vr.npy --out no.npy" "--cu-seqlens cu.npy" \
+    both_ways "cu-seqlens: rank 1 has other numbers than rank 0" "attend --q qr.npy --k kr.npy --v vr.npy --out no.npy" \
+        "--cu-seqlens cu.npy" \
         "--cu-seqlens cu_kv.npy"
     both_ways "attention-weights: is given on rank" "layer --x x.npy $weights --mpi-way heads --out no.npy" "--attention-weights l.npy" ""
     both_ways "rank 0 runs [a-z]* of clattn [0-9.]*, rank 1 [a-z]* of" "" "$attend" "bench -n 64 --heads 2 -d 16"
@@ -137,8 +146,10 @@ past="--past-k pk.npy --past-v pv.npy"
     compare "one rank" 1 ring attend $files
     checks=$((checks + 1)) # what is a rank's own
     cp q.npy elsewhere.npy
-    timeout 120 mpirun --oversubscribe -n 1 "$program" attend --q elsewhere.npy --k k.npy --v v.npy --mpi --out all.npy --json --device cpu : \
-        -n 1 "$program" attend $files --mpi --out all.npy --quiet >log 2>&1 || complain "a rank's own device, report and places of files: $(cat log)"
+    timeout 120 mpirun --oversubscribe -n 1 "$program" attend --q elsewhere.npy --k k.npy --v v.npy --mpi --out all.npy --json --device \
+        cpu : \
+        -n 1 "$program" attend $files --mpi --out all.npy --quiet >log 2>&1 ||
+            complain "a rank's own device, report and places of files: $(cat log)"
     same one.npy all.npy "a rank's own device, report and places of files"
     rm -f l.npy
     refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
@@ -151,26 +162,32 @@ for model in "$minilm" "$smollm2"; do
     for way in auto heads; do
         checks=$((checks + 1))
         # shellcheck disable=SC2086
-        mpirun --oversubscribe -n 3 "$program" $model --mpi --mpi-way $way --out model.npy >log 2>&1 || complain "a model's layer, $way: $(cat log)"
+        mpirun --oversubscribe -n 3 "$program" $model --mpi --mpi-way $way --out model.npy >log 2>&1 ||
+            complain "a model's layer, $way: $(cat log)"
     done
 done
 # shellcheck disable=SC2086
 [ "${CLATTN_THOROUGH:-off}" != on ] || {
     compare "a past of all rows" 2 all_gather attend $files $past --causal bottom-right --rope interleaved
     compare "a prefix" 2 ring attend $files --prefix-k ck.npy --prefix-v cv.npy --causal bottom-right --window 50,0
-    compare "sequences of [B,N,H,D]" 2 auto attend --layout bshd --q qrs.npy --k krs.npy --v vrs.npy --cu-seqlens cu.npy --cu-seqlens-kv cu_kv.npy \
+    compare "sequences of [B,N,H,D]" 2 auto attend --layout bshd --q qrs.npy --k krs.npy --v vrs.npy --cu-seqlens cu.npy --cu-seqlens-kv \
+        cu_kv.npy \
         --causal offset --offset offsets.npy
-    compare "sequences over a batch of keys" 3 decode attend --q qr.npy --k kb.npy --v vb.npy --cu-seqlens cu.npy --kv-lengths lengths_b.npy \
+    compare "sequences over a batch of keys" 3 decode attend --q qr.npy --k kb.npy --v vb.npy --cu-seqlens cu.npy --kv-lengths \
+        lengths_b.npy \
         --causal bottom-right --mask mask_b.npy --alibi slopes.npy --sinks slopes.npy
-    compare "sequences with a past" 2 ring attend $ragged --past-k kb.npy --past-v vb.npy --past-lengths lengths_b.npy --causal bottom-right --rope half
+    compare "sequences with a past" 2 ring attend $ragged --past-k kb.npy --past-v vb.npy --past-lengths lengths_b.npy --causal \
+        bottom-right --rope half
     compare positions 3 ring attend $files --rope half --positions places.npy --k-positions k_places.npy --causal top-left
     compare "q8 with a past" 2 ring attend $files $past --kv-type q8
     compare lengths 3 ring attend $files --q-lengths lengths.npy --kv-lengths lengths.npy --causal bottom-right --rope half --mask mask.npy
-    compare "heads of one key/value head" 3 heads layer --x x.npy --y y.npy --wq wq.npy --wk w1k.npy --wv w1v.npy --wo wo.npy --heads 4 --kv-heads 1
+    compare "heads of one key/value head" 3 heads layer --x x.npy --y y.npy --wq wq.npy --wk w1k.npy --wv w1v.npy --wo wo.npy --heads 4 \
+        --kv-heads 1
     compare "heads of one tensor" 3 heads layer --x x.npy --weights packed.safetensors --names torch:p --heads 4 --causal top-left
     compare "heads of one tensor of columns" 2 heads layer --x x.npy --weights packed.safetensors --names gpt2:g --heads 4 --causal top-left
     "$program" layer --x x.npy $weights --attention-weights a.npy --out b.npy --quiet >log 2>&1
-    mpirun --oversubscribe -n 2 "$program" layer --x x.npy $weights --mpi --mpi-way heads --attention-weights c.npy --out d.npy >log 2>&1 || complain "weights of heads: $(cat log)"
+    mpirun --oversubscribe -n 2 "$program" layer --x x.npy $weights --mpi --mpi-way heads --attention-weights c.npy --out d.npy >log 2>&1 \
+        || complain "weights of heads: $(cat log)"
     same a.npy c.npy "attention weights of heads"
     rm -f ./[abcd].npy
     refused "is of layer" 2 attend $files --mpi-way heads

@@ -27,7 +27,8 @@ def runs_of(machine, cores, noise):
     for way in ("ring", "all_to_all"):
         for n in (256, 1024, 4096):
             for ranks in (1, 2, 4, 8):
-                r = {"op": "attend", "way": way, "ranks": ranks, "n": n, "d": 64, "heads": 8, "kv_heads": 8, "causal": ranks != 4, "dtype": "f32"}
+                r = {"op": "attend", "way": way, "ranks": ranks, "n": n, "d": 64, "heads": 8, "kv_heads": 8, "causal": ranks != 4,
+                    "dtype": "f32"}
                 r["time_ns"] = 1e9 * scale.predict(machine, r, cores) * math.exp(numbers.uniform(-noise, noise))
                 runs.append(r)
     return runs
@@ -55,5 +56,6 @@ with tempfile.NamedTemporaryFile("w", suffix=".json") as file:
     file.write("\n".join(json.dumps(r, indent=1) for r in noisy))
     file.flush()
     said = subprocess.run([sys.executable, os.path.join(top, "bench", "scale.py"), file.name], capture_output=True, text=True, check=False)
-check("the program prints its error", said.returncode == 0 and "\nerror: median " in said.stdout and "of runs left out: median " in said.stdout, said.stderr)
+check("the program prints its error", said.returncode == 0 and "\nerror: median " in said.stdout
+    and "of runs left out: median " in said.stdout, said.stderr)
 sys.exit(failed > 0)

@@ -15,7 +15,8 @@ attend() {
 }
 if [ ! -x "$folder/python/bin/pip" ] || ! "$folder/python/bin/python" -c 'import onnx' 2>/dev/null; then
     python3 -m venv "$folder/python"
-    "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/onnx.txt >/dev/null 2>&1 || { echo "onnx is not to be had"; exit 77; }
+    "$folder/python/bin/pip" install -q --require-hashes --only-binary :all: -r tests/requirements/onnx.txt >/dev/null 2>&1 ||
+        { echo "onnx is not to be had"; exit 77; }
 fi
 work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT

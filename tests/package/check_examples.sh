@@ -23,4 +23,5 @@ for file in tests/examples/*.c tests/examples/*.cpp; do
     cat "$work/out"
     count=$((count + 1))
 done
-[ $count = "$(find tests/examples -type f ! -name '*.py' ! -name '*.pyc' | wc -l)" ] || { echo "a file of tests/examples is no example"; exit 1; }
+[ $count = "$(find tests/examples -type f ! -name '*.py' ! -name '*.pyc' | wc -l)" ] ||
+    { echo "a file of tests/examples is no example"; exit 1; }

@@ -15,7 +15,8 @@ library=$(dirname "$(find "$prefix" -name libclattn.so)")
 # What belongs to it, and a program that finds its library where both were moved.
 for file in LICENSE NOTICE; do cmp "$file" "$prefix/share/doc/clattn/$file"; done
 env -u LD_LIBRARY_PATH "$prefix/bin/clattn" --version
-[ "$(find "$prefix" -name 'libclattn-clblast-*.so' | sed 's,/[^/]*$,,')" = "$library" ] || { echo "CLBlast's module is not beside the library"; exit 1; }
+[ "$(find "$prefix" -name 'libclattn-clblast-*.so' | sed 's,/[^/]*$,,')" = "$library" ] ||
+    { echo "CLBlast's module is not beside the library"; exit 1; }
 
 # The Python module finds the library from where it lies.
 module=$(find "$prefix" -name clattn.py)
@@ -47,7 +48,8 @@ END
 consume() { # FOLDER OPTION...
     to=$work/cmake/$1
     shift
-    cmake -S "$work/cmake" -B "$to" -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$root/tests/runtime/test_consumer.c" "$@" >"$work/cmake.log" 2>&1
+    cmake -S "$work/cmake" -B "$to" -DCMAKE_PREFIX_PATH="$prefix" -DSOURCE="$root/tests/runtime/test_consumer.c" "$@" >"$work/cmake.log" \
+        2>&1
 }
 version=$("$prefix/bin/clattn" --version | sed -n 's/^clattn \([0-9.]*\).*/\1/p')
 consume shared -DWANTED="$version"
@@ -77,11 +79,14 @@ executable('consumer', 'test_consumer.c', dependencies: dependency('clattn', fal
 END
 targets() { meson introspect "$1" --targets | python3 -c 'import json, sys; print(*sorted(t["name"] for t in json.load(sys.stdin)))'; }
 meson setup "$work/meson/load" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static >/dev/null
-[ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] || { echo "a subproject has the targets $(targets "$work/meson/load")"; exit 1; }
+[ "$(targets "$work/meson/load")" = "clattn clattn-clblast-${version%.*} consumer kernels.c" ] ||
+    { echo "a subproject has the targets $(targets "$work/meson/load")"; exit 1; }
 meson setup "$work/meson/build" "$work/meson" --wrap-mode=forcefallback -Ddefault_library=static -Dclattn:opencl=link >/dev/null
 meson compile -C "$work/meson/build" >/dev/null 2>&1
 "$work/meson/build/consumer"
 case $(ldd "$work/meson/build/consumer") in *OpenCL*) ;; *) echo "-Dopencl=link does not link OpenCL"; exit 1 ;; esac
-nm "$work/meson/build/subprojects/clattn/libclattn.a" 2>/dev/null | grep -q 'U CLBlastSgemm$' || { echo "-Dopencl=link does not link CLBlast"; exit 1; }
-[ "$(targets "$work/meson/build")" = "clattn consumer kernels.c" ] || { echo "a linked subproject has the targets $(targets "$work/meson/build")"; exit 1; }
+nm "$work/meson/build/subprojects/clattn/libclattn.a" 2>/dev/null | grep -q 'U CLBlastSgemm$' ||
+    { echo "-Dopencl=link does not link CLBlast"; exit 1; }
+[ "$(targets "$work/meson/build")" = "clattn consumer kernels.c" ] ||
+    { echo "a linked subproject has the targets $(targets "$work/meson/build")"; exit 1; }
 [ "$(meson introspect "$work/meson/build" --tests)" = "[]" ] || { echo "a subproject has tests"; exit 1; }

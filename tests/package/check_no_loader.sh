@@ -80,10 +80,12 @@ module=$(cd "$build" && ls libclattn-clblast-*.so 2>/dev/null) || exit 0
 mkdir "$work/alone"
 cp "$build/clattn" "$build/libclattn.so" "$work/alone/"
 mv "$work/alone/libclattn.so" "$work/alone/$(readelf -d "$build/libclattn.so" | sed -n 's/.*SONAME.*\[\(.*\)\]/\1/p')"
-projects() { "$work/alone/clattn" bench --op linear -n 4 -d 8 --heads 2 --cache-dir "$work/cache" --repeat 1 "$@" >"$work/out" 2>"$work/error"; }
+projects() { "$work/alone/clattn" bench --op linear -n 4 -d 8 --heads 2 --cache-dir "$work/cache" --repeat 1 "$@" >"$work/out" \
+    2>"$work/error"; }
 projects --projection auto || { cat "$work/error"; wrong "without CLBlast's module nothing projects"; }
 if projects --projection clblast; then wrong "CLBlast projects without its module"; fi
-grep -q "CLBlast's module is not there" "$work/error" "$work/out" || { cat "$work/error" "$work/out"; wrong "it does not say that the module is missing"; }
+grep -q "CLBlast's module is not there" "$work/error" "$work/out" ||
+    { cat "$work/error" "$work/out"; wrong "it does not say that the module is missing"; }
 cp "$build/$module" "$work/alone/"
 projects --projection clblast --verbose || { cat "$work/error"; wrong "CLBlast's module, beside the library, is not taken"; }
 grep -q "CLBlast: $work/alone/$module: loaded" "$work/error" || { cat "$work/error"; wrong "the module is not that beside the library"; }

@@ -10,7 +10,8 @@ for suite in $suites; do set -- "$@" "tests/test_$suite"; done
 folder=$1
 shift
 # CLBlast's module is loaded at run time, so that no suite's target brings it.
-ninja -C "$folder" "$@" tests/libclattn_layer.so $(ninja -C "$folder" -t targets all | sed -n 's/^\(libclattn-clblast-[0-9.]*\.so\):.*/\1/p')
+ninja -C "$folder" "$@" tests/libclattn_layer.so $(ninja -C "$folder" -t targets all |
+    sed -n 's/^\(libclattn-clblast-[0-9.]*\.so\):.*/\1/p')
 layer=$(cd "$folder" && pwd)/tests/libclattn_layer.so
 for suite in $suites; do
     # Two contexts at once, and faults by the layer: as tests/meson.build has it.

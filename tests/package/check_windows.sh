@@ -25,21 +25,27 @@ folder=$work/meson
 version=$(sed -n 's/^#define CLATTN_VERSION_STRING "\(.*\)"/\1/p' include/clattn/version.h)
 dll=$folder/libclattn-${version%.*}.dll
 ninja -C "$folder" "${dll##*/}" libclattn.a libevidence.a >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
-exported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' | grep '_' | sort -u)
+exported=$(x86_64-w64-mingw32-objdump -p "$dll" |
+    sed -n 's/^\t\[ *[0-9]*\] .* \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p; s/^\t\[ *[0-9]*\] \([A-Za-z_][A-Za-z_0-9]*\)$/\1/p' | grep '_' | sort -u)
 # What is of clattn-mpi is in no DLL.
-wanted=$(find include/clattn -name '*.h' ! -name mpi.h -exec cat {} + | grep -oE '^CLATTN_API [^;(]*\(' | sed 's/.*\(clattn_[a-z_]*\)($/\1/' | sort -u)
+wanted=$(find include/clattn -name '*.h' ! -name mpi.h -exec cat {} + | grep -oE '^CLATTN_API [^;(]*\(' |
+    sed 's/.*\(clattn_[a-z_]*\)($/\1/' | sort -u)
 [ "$(echo "$wanted" | wc -l)" -ge 40 ] || { echo "found too few functions in the headers"; exit 1; }
-[ "$exported" = "$wanted" ] || { echo "exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$wanted" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
-imported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/.*DLL Name: //p' | grep -ivE '^(kernel32|msvcrt|libgcc_s_seh-1|libwinpthread-1).dll$' || true)
+[ "$exported" = "$wanted" ] ||
+    { echo "exported or wanted alone: $(printf '%s\n%s\n' "$exported" "$wanted" | sort | uniq -u | tr '\n' ' ')"; exit 1; }
+imported=$(x86_64-w64-mingw32-objdump -p "$dll" | sed -n 's/.*DLL Name: //p' |
+    grep -ivE '^(kernel32|msvcrt|libgcc_s_seh-1|libwinpthread-1).dll$' || true)
 [ -z "$imported" ] || { echo "the DLL needs $imported"; exit 1; }
-[ "$(x86_64-w64-mingw32-nm "$folder/libclattn.a" 2>/dev/null | grep -c ' T clattn_')" -ge 40 ] || { echo "too few functions in the static library"; exit 1; }
+[ "$(x86_64-w64-mingw32-nm "$folder/libclattn.a" 2>/dev/null | grep -c ' T clattn_')" -ge 40 ] ||
+    { echo "too few functions in the static library"; exit 1; }
 
 clang=$(command -v clang || command -v clang-14 || true)
 printf '#include <clattn/clattn.h>\nint main(void) { return clattn_version_number() != CLATTN_VERSION_NUMBER; }\n' >"$work/header.c"
 for language in c c++; do
     for shared in '' -DCLATTN_SHARED; do
         # shellcheck disable=SC2086
-        [ -z "$clang" ] || "$clang" --target=x86_64-pc-windows-msvc -x $language -ffreestanding -fsyntax-only -Wall -Wextra -Werror $shared \
+        [ -z "$clang" ] ||
+            "$clang" --target=x86_64-pc-windows-msvc -x $language -ffreestanding -fsyntax-only -Wall -Wextra -Werror $shared \
             -Iinclude -isystem "$work/headers" "$work/header.c"
     done
 done
@@ -55,10 +61,12 @@ command -v wine >/dev/null || of_device=
 if sh tests/package/windows_libraries.sh "$work/libraries" >"$work/libraries.log" 2>&1; then
     sed "s|^c_args.*|&\nc_link_args = ['-static']|; s|^\[host_machine|[properties]\npkg_config_libdir = '$work/libraries/lib/pkgconfig'\n&|; s|^ar = .*|&\npkgconfig = 'pkg-config'|" \
         "$work/cross.ini" >"$work/suites.ini"
-    [ -f "$suites/build.ninja" ] || meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
+    [ -f "$suites/build.ninja" ] ||
+        meson setup "$suites" --cross-file "$work/suites.ini" --werror -Ddefault_library=static -Dclblast=disabled \
         -Dtool=enabled -Dtests=enabled -Dpng=disabled -Doptimization=0 >"$work/setup.log" || { cat "$work/setup.log"; exit 1; }
     # shellcheck disable=SC2046
-    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs $of_device) >"$work/build.log" || { tail -n 40 "$work/build.log"; exit 1; }
+    ninja -C "$suites" clattn.exe $(printf 'tests/test_%s.exe ' $programs $of_device) >"$work/build.log" ||
+        { tail -n 40 "$work/build.log"; exit 1; }
 else
     tail -n 1 "$work/libraries.log"
     suites=
@@ -108,7 +116,8 @@ run_suites() {
 if [ -n "$suites" ]; then
     # shellcheck disable=SC2086
     run_suites 80 host $programs
-    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg && grep -q '</svg>' "$suites/mask.svg" || refuse "the program drew nothing"
+    run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out mask.svg && grep -q '</svg>' "$suites/mask.svg" ||
+        refuse "the program drew nothing"
     status=0
     run "$suites" ./clattn.exe heatmap --mask-mod 'j <= i' --n 9 --out missing/mask.svg || status=$?
     [ "$status" != 0 ] && grep -q 'cannot be written' "$work/err" || refuse "a folder that is missing is not refused"
@@ -121,8 +130,10 @@ long=$work/$(printf '%080d' 1)/$(printf '%080d' 2)/$(printf '%080d' 3)
 rm -rf "${work:?}/$(printf '%080d' 1)"
 mkdir -p "${long%/*}"
 cases() {
-    compute "$folder" ./windows_cases.exe "$(echo "Z:$long" | tr / '\\')" attend-f32-b1-h2-n33-nkv40-d16-causal attend-f32-b1-h2-n9-nkv33-d16-full-unfused \
-        attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native || refuse "cases"
+    compute "$folder" ./windows_cases.exe "$(echo "Z:$long" | tr / '\\')" attend-f32-b1-h2-n33-nkv40-d16-causal \
+        attend-f32-b1-h2-n9-nkv33-d16-full-unfused \
+        attend-bf16-b1-h2-n9-nkv33-d16-full attend-f32-b1-h4-hkv2-n1-nkv70-d16-full layer-f32-b1-h2-n5-d16-m32-causal-native ||
+            refuse "cases"
     grep -q '^5 of 5 cases are right' "$work/out"
 }
 if [ -n "$suites" ]; then
@@ -136,5 +147,6 @@ fi
 cases
 grep -qE '^[1-9][0-9]* compiled, 0 from the folder' "$work/out" || { cat "$work/out"; exit 1; }
 cases
-grep -qE '^0 compiled, [1-9][0-9]* from the folder' "$work/out" || { cat "$work/out"; echo "the cache folder of a long path was not used"; exit 1; }
+grep -qE '^0 compiled, [1-9][0-9]* from the folder' "$work/out" ||
+    { cat "$work/out"; echo "the cache folder of a long path was not used"; exit 1; }
 cat "$work/out"

@@ -37,7 +37,8 @@ describe() { # NAME VERSION LIBRARIES
 if ! [ -f "$folder/lib/libjansson.a" ]; then
     tar xf "$folder"/sources/jansson_*.orig.tar.* -C "$folder/sources"
     from=$(echo "$folder"/sources/jansson-*/src)
-    sed 's/@json_inline@/inline/; s/@json_have_long_long@/1/; s/@json_have_[a-z_]*@/0/' "$from/jansson_config.h.in" >"$folder/include/jansson_config.h"
+    sed 's/@json_inline@/inline/; s/@json_have_long_long@/1/; s/@json_have_[a-z_]*@/0/' "$from/jansson_config.h.in" \
+        >"$folder/include/jansson_config.h"
     cp "$from/jansson.h" "$folder/include"
     : >"$folder/include/jansson_private_config.h"
     objects jansson "-I$folder/include" "-I$from" -DHAVE_STDINT_H -- "$from"/*.c
@@ -51,19 +52,22 @@ if ! [ -f "$folder/lib/libcheck.a" ]; then
     sed 's/ATTRIBUTE_FORMAT(printf/ATTRIBUTE_FORMAT(gnu_printf/' "$from/src/check.h" >"$folder/include/check.h"
     : >"$folder/include/config.h"
     have=
-    for each in DECL_STRDUP GETPID GETTIMEOFDAY PTHREAD STDINT_H STDLIB_H STRING_H SIGNAL_H UNISTD_H SYS_TIME_H MALLOC REALLOC INIT_ONCE_BEGIN_INITIALIZE \
+    for each in DECL_STRDUP GETPID GETTIMEOFDAY PTHREAD STDINT_H STDLIB_H STRING_H SIGNAL_H UNISTD_H SYS_TIME_H MALLOC REALLOC \
+        INIT_ONCE_BEGIN_INITIALIZE \
         INIT_ONCE_COMPLETE SNPRINTF VSNPRINTF DECL_LOCALTIME_R; do
         have="$have -DHAVE_$each=1"
     done
     # shellcheck disable=SC2086
-    objects check "-I$folder/include" "-I$from/src" "-I$from/lib" $have -DHAVE_CONFIG_H -DENABLE_SUBUNIT=0 -DHAVE_FORK=0 -DSIZEOF_INT=4 -DSIZEOF_SHORT=2 \
+    objects check "-I$folder/include" "-I$from/src" "-I$from/lib" $have -DHAVE_CONFIG_H -DENABLE_SUBUNIT=0 -DHAVE_FORK=0 -DSIZEOF_INT=4 \
+        -DSIZEOF_SHORT=2 \
         -DSIZEOF_LONG=4 -D_POSIX_C_SOURCE=200809L -Dtimer_t=int -- "$from"/src/check*.c "$from/lib/libcompat.c" "$from/lib/fpclassify.c" \
         "$from/lib/getline.c" "$from/lib/strsignal.c" "$from/lib/alarm.c"
 fi
 describe check 0.15 '-lcheck -lpthread'
 
 if ! [ -f "$folder/lib/libOpenCL.a" ]; then
-    { echo 'LIBRARY OpenCL.dll' && echo EXPORTS && sed -n 's/^WRAPPED(\(.*\))$/\1/p' tests/cl_layer/cl_layer_calls.def; } >"$folder/OpenCL.def"
+    { echo 'LIBRARY OpenCL.dll' && echo EXPORTS &&
+        sed -n 's/^WRAPPED(\(.*\))$/\1/p' tests/cl_layer/cl_layer_calls.def; } >"$folder/OpenCL.def"
     x86_64-w64-mingw32-dlltool -d "$folder/OpenCL.def" -l "$folder/lib/libOpenCL.a"
 fi
 describe OpenCL 3.0 -lOpenCL

@@ -28,7 +28,8 @@ def npy(name, shape):
     count = 1
     for n in shape:
         count *= n
-    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f", *((i % 7 - 3) / 4 for i in range(count))))
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f",
+        *((i % 7 - 3) / 4 for i in range(count))))
 
 
 npy("x.npy", (1, 2, 16, 8))
@@ -39,13 +40,15 @@ bench = "bench -n 16 -d 8 --heads 2 --max-ms 1"
 case = "attend-f32-b1-h2-n9-d64-full"
 check(run(bench + " --quiet --save a.json").returncode == 0, "a bench to go on with")
 rows = json.load(open("a.json"))
-many = {**rows, "rows": [{**rows["rows"][0], "case": f"attend-f32-b1-h2-n{n}-d8-full", "samples_ns": [1000 + i for i in range(64)]} for n in range(1, 150)]}
+many = {**rows, "rows": [{**rows["rows"][0], "case": f"attend-f32-b1-h2-n{n}-d8-full", "samples_ns": [1000 + i for i in range(64)]}
+    for n in range(1, 150)]}
 json.dump(many, open("many.json", "w"))
 json.dump({**many, "rows": [{**row, "samples_ns": [ns + 1 for ns in row["samples_ns"]]} for row in many["rows"]]}, open("others.json", "w"))
 
 # JSON of every command, and a field of it.
 for line, key in {"devices --json": "devices", f"{attend} --out o.npy --json": "time_ns", f"{layer} --out o.npy --json": "kernel",
-                  "layer --list-presets --json": "presets", "heatmap w.npy --out w.svg --json": "keys", "heatmap --causal top-left --n 4 --out m.svg --json": "seen",
+                  "layer --list-presets --json": "presets", "heatmap w.npy --out w.svg --json": "keys",
+                      "heatmap --causal top-left --n 4 --out m.svg --json": "seen",
                   f"verify --only flash --case {case} --json": "results", f"{bench} --json": "rows", "compare a.json a.json --json": "same",
                   "report a.json --out r.html --json": "bytes", "completion fish --json": "script", "manual bench --json": "commands",
                   "--version --json": "clattn", "--help --json": "commands"}.items():
@@ -60,13 +63,20 @@ for command, options in tables.items():
 check({"--mask-mod", "--vmax", "--n"} <= tables["heatmap"], "options of heatmap:", tables["heatmap"])
 
 # An error is one object on stderr, with the exit status that it has.
-for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FILE"), (f"{attend} --out no/o.npy", 2, "no/o.npy"), (f"{attend} --out o.npy --causal bad", 2, "causal"),
-                           (f"{attend} --out o.npy --unknown", 2, "no such option"), (f"{attend} --out o.npy --score-mod missing", 2, "score_mod: line 1, column 1"),
-                           ("layer --x x.npy", 2, "--out"), ("heatmap absent.npy --out h.svg", 2, "No such file"), ("heatmap w.npy", 2, "--out FILE"),
-                           ("verify --case nonsense", 2, "starts with"), ("bench --max-ms no", 2, "max-ms"), ("tune --tuned off", 2, "no effect"),
-                           ("compare a.json", 2, "two files"), ("compare a.json absent.json", 2, "absent.json"), ("report", 2, "a file"), ("manual nonesuch", 2, "no command"),
-                           ("completion tcsh", 2, "must be one of"), ("devices --device nonesuch", 2, "none of"), (f"{attend} --out /dev/full", 1, "No space left"),
-                           (f"{bench} --save /dev/full", 1, "No space left"), ("bench --case attend-f32-b1-h2-n64-d16-full-decode --max-ms 1", 1, "nothing was measured")):
+for line, status, word in (("nonesuch", 2, "no command"), ("attend", 2, "--q FILE"), (f"{attend} --out no/o.npy", 2, "no/o.npy"),
+    (f"{attend} --out o.npy --causal bad", 2, "causal"),
+                           (f"{attend} --out o.npy --unknown", 2, "no such option"),
+                               (f"{attend} --out o.npy --score-mod missing", 2, "score_mod: line 1, column 1"),
+                           ("layer --x x.npy", 2, "--out"), ("heatmap absent.npy --out h.svg", 2, "No such file"),
+                               ("heatmap w.npy", 2, "--out FILE"),
+                           ("verify --case nonsense", 2, "starts with"), ("bench --max-ms no", 2, "max-ms"),
+                               ("tune --tuned off", 2, "no effect"),
+                           ("compare a.json", 2, "two files"), ("compare a.json absent.json", 2, "absent.json"), ("report", 2, "a file"),
+                               ("manual nonesuch", 2, "no command"),
+                           ("completion tcsh", 2, "must be one of"), ("devices --device nonesuch", 2, "none of"),
+                               (f"{attend} --out /dev/full", 1, "No space left"),
+                           (f"{bench} --save /dev/full", 1, "No space left"),
+                               ("bench --case attend-f32-b1-h2-n64-d16-full-decode --max-ms 1", 1, "nothing was measured")):
     done = run(line + " --json")
     try:
         # A compiler may have its own words before.
@@ -97,7 +107,8 @@ def plain(words, status=0):
     return done
 
 
-strange = {**many["rows"][0], "case": "a" + foreign, "device": "d" + foreign, "driver": "v" + foreign, "kernel": "k" + foreign, "why": "w" + foreign}
+strange = {**many["rows"][0], "case": "a" + foreign, "device": "d" + foreign, "driver": "v" + foreign, "kernel": "k" + foreign,
+    "why": "w" + foreign}
 json.dump({**rows, "rows": [strange]}, open("strange.json", "w"))
 json.dump({**rows, "rows": [{**strange, "status": "fail" + foreign}]}, open("broken.json", "w"))
 check(b"?[2J?" in plain(["compare", "strange.json", "strange.json"]).stdout, "compare shows what can be shown")
@@ -120,9 +131,12 @@ for name in "n" + foreign + ".npy", os.fsdecode(b"n\xe9.npy"):
     plain(["attend", "--q", "x.npy", "--k", "x.npy", "--v", name + "/no", "--out", "o.npy", "--json"], 2)
 
 # A full disk is told by each that writes: exit status 1, one line, no file, and what was there stays.
-outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy", f"{attend} --out /dev/null --scores": "npy",
-           f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy", f"{layer} --out /dev/null --attention-weights": "npy",
-           "heatmap w.npy --out": "svg", "heatmap --causal top-left --n 4 --out": "svg", "report a.json --out": "html", f"{bench} --quiet --save": "json"}
+outputs = {f"{attend} --out": "npy", f"{attend} --out /dev/null --lse": "npy", f"{attend} --out /dev/null --weights": "npy",
+    f"{attend} --out /dev/null --scores": "npy",
+           f"{attend} --out /dev/null --dropout 0.1 --dropout-mask": "npy", f"{layer} --out": "npy",
+               f"{layer} --out /dev/null --attention-weights": "npy",
+           "heatmap w.npy --out": "svg", "heatmap --causal top-left --n 4 --out": "svg", "report a.json --out": "html",
+               f"{bench} --quiet --save": "json"}
 if run("heatmap w.npy --out h.png").returncode == 0:
     outputs["heatmap w.npy --out "] = "png"
 
@@ -144,7 +158,8 @@ for line, ending in outputs.items():
     done = run(f"{line} old.{ending}", preexec_fn=small_files)
     check(done.returncode == 1 and "File too large" in done.stderr, line, "no room", done)
     check(open("old." + ending).read() == "what was there" and set(os.listdir(".")) <= before, line, "left", set(os.listdir(".")) - before)
-for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy", "manual attend", "completion bash", "report a.json --out r.html --json", "layer --list-presets",
+for line in (f"verify --only flash --case {case}", bench, f"{layer} --out o.npy", "manual attend", "completion bash",
+    "report a.json --out r.html --json", "layer --list-presets",
              "--version --json", f"verify --only flash --case {case} --json"):
     with open("/dev/full", "w") as full:
         done = subprocess.run([clattn, *line.split()], stdout=full, stderr=subprocess.PIPE, text=True, env=environment, timeout=600)
@@ -193,7 +208,8 @@ def on_terminal(line, stop=None, **change):
 thorough = environment.get("CLATTN_THOROUGH", "off") != "off"
 FOUND = "beside what is shipped" if thorough else " left"
 tune = f"tune --case attend-f32-b1-h8-n512-d64-full {'--quick ' if thorough else ''}--keep off --out part.txt"
-for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6), ("verify --only flash", " left", 2), (tune, FOUND, 2), ("compare many.json others.json", None, 2),
+for line, stop, least in (("bench -n 16,24 -d 8 --heads 2 --max-ms 50", None, 6), ("verify --only flash", " left", 2), (tune, FOUND, 2),
+    ("compare many.json others.json", None, 2),
                           ("report many.json others.json --out r.html", None, 2), ("devices", None, 1)):
     said, status = on_terminal(line, stop)
     told = [int(x) for x in re.findall(r"clattn \w+: (\d+) %", said)]

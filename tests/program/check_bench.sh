@@ -32,7 +32,8 @@ name=attend-f16-b2-h4-hkv2-n37-nkv50-d16-causal-lse-window9:m1-sinks-kvlen50:17-
 "$clattn" tune --case "$name" --quick --quiet --cache-dir "$work/kernels" | grep -q 'type=f16 nq=37..37 :'
 if ls "$work/kernels"/tuned-* 2>/dev/null; then echo "tune --case keeps rows unasked"; exit 1; fi
 "$clattn" verify --only planner --case "$name" --cache-dir "$work/kernels" | grep -q "pass *planner/$name"
-"$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir "$work/kernels" --save "$work/options.md" -o json >"$work/options.json"
+"$clattn" bench --options --case attend-f32-b1-h2-n70-d16-full --max-ms 1 --cache-dir "$work/kernels" --save "$work/options.md" -o json \
+    >"$work/options.json"
 grep -q '| documents by mask_mod, block mask | ' "$work/options.md"
 grep -q '| pages of 128 keys | ' "$work/options.md"
 bench --quiet --save "$work/b.csv" >"$work/nothing"
@@ -175,7 +176,8 @@ for pair in "a a" "noisy_a noisy_a" "noisy_a copy" "old_noisy old_noisy"; do
     # shellcheck disable=SC2086
     verdict_is same 0 $pair
     status_is 0 "$clattn" compare "$work/${pair% *}.json" "$work/${pair#* }.json"
-    grep -q ' 0 faster, 0 slower, [1-9][0-9]* same, 0 inconclusive, 0 broken' "$work/stdout" || { echo "$pair:"; cat "$work/stdout"; exit 1; }
+    grep -q ' 0 faster, 0 slower, [1-9][0-9]* same, 0 inconclusive, 0 broken' "$work/stdout" ||
+        { echo "$pair:"; cat "$work/stdout"; exit 1; }
     [ "$(grep -c -v '^same ' "$work/stdout")" = 1 ] || { echo "$pair has other rows:"; cat "$work/stdout"; exit 1; }
 done
 verdict_is inconclusive 1 noisy_a noisy_b
@@ -183,7 +185,8 @@ grep -q 'inconclusive' "$work/stderr"
 status_is 0 "$clattn" compare "$work/noisy_a.json" "$work/noisy_b.json" --fail-above 2.5% --allow-inconclusive
 verdict_is inconclusive 0 noisy_a noisy_c # faster or not, but not slower by that much
 status_is 0 "$clattn" compare "$work/types.json" --by dtype
-[ "$(grep -c '^faster .*: f32, then bf16: 1.00. ms, then 0.[45]..' "$work/stdout")" -eq 1 ] || { echo "--by dtype:"; cat "$work/stdout"; exit 1; }
+[ "$(grep -c '^faster .*: f32, then bf16: 1.00. ms, then 0.[45]..' "$work/stdout")" -eq 1 ] ||
+    { echo "--by dtype:"; cat "$work/stdout"; exit 1; }
 status_is 0 "$clattn" compare "$work/types.json" --by kernel
 grep -q '^faster .*: k, then unfused' "$work/stdout"
 status_is 0 "$clattn" compare "$work/quiet_a.json" "$work/quiet_b.json" "$work/noisy_a.json" --by file --json
@@ -205,15 +208,18 @@ while read -r name; do
     grep -q 'no such variant' "$work/stderr" || { echo "peers.py names a case as nobody else does:"; cat "$work/stderr"; exit 1; }
 done <"$work/peers"
 for wrong in "-n 5..2" "-n 1k," "-n 0" "-d 12*2" "-n 1..16*1" "--dtype f64" "--causal maybe" "--preset gpt9" \
-    "--op linear --kernel flash" "--op attend,layer --projection native" "--precision split" "--op attend --packed yes" "--projection fast" "--baselines torch" \
-    "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "--options -n 5" "--options --case layer" "--options --baselines unfused" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
+    "--op linear --kernel flash" "--op attend,layer --projection native" "--precision split" "--op attend --packed yes" \
+        "--projection fast" "--baselines torch" \
+    "--heads 4 --kv-heads 3" "--case nonsense" "--case plain,attend-f32-b1-h1-n1-d1" "--case plain -n 5" "--options -n 5" \
+        "--options --case layer" "--options --baselines unfused" "-o xml" "--repeat 0" "--max-ms no" "--device nonesuch"; do
     # shellcheck disable=SC2086
     status_is 2 "$clattn" bench $wrong
     one_line "bench $wrong"
 done
 echo 'not JSON' >"$work/bad.json"
 echo '{"format_version": 1, "rows": [{"case": 3}]}' >"$work/odd.json"
-echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 1e300, "time_ns_spread": 0}]}' >"$work/huge.json"
+echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 1e300, "time_ns_spread": 0}]}' \
+    >"$work/huge.json"
 echo '{"format_version": 1, "rows": [{"case": "x", "device": "d", "status": "ok", "time_ns": 5, "time_ns_spread": 0, "samples_ns": [5, 0]}]}' >"$work/zero.json"
 for wrong in "$work/bad.json" "$work/odd.json" "$work/huge.json" "$work/zero.json" "$work/absent.json" ""; do
     # shellcheck disable=SC2086

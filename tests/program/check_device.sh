@@ -83,7 +83,8 @@ sh bench/device.sh --quick --device cpu --build "$build" --out "$work/e" >"$work
 sleep 2
 kill $! && wait $! || true
 [ -z "$(find "$work" -name 'e.*')" ] || fail "a run that was ended left $(find "$work" -name 'e.*')"
-for wrong in "--build $work/none" "--driver $work/absent.so --build $build" "--minutes 0 --build $build" "--build $build --out $work/no-folder/f" \
+for wrong in "--build $work/none" "--driver $work/absent.so --build $build" "--minutes 0 --build $build" \
+    "--build $build --out $work/no-folder/f" \
     "--build $build --steps verify,none" "--nonsense"; do
     status=0
     # shellcheck disable=SC2086

@@ -82,7 +82,8 @@ def named(prefix, w, names):
 
 
 def run(folder, layer=0):
-    done = subprocess.run([CLATTN, "layer", "--model", folder, "--layer", str(layer), "--x", "x.npy", "--out", "out.npy", "--projection", "native",
+    done = subprocess.run([CLATTN, "layer", "--model", folder, "--layer", str(layer), "--x", "x.npy", "--out", "out.npy", "--projection",
+        "native",
                            "--quiet"], capture_output=True, text=True)
     assert done.returncode == 0, f"{folder}: {done.stderr}"
     return np.load("out.npy")[0].astype(np.float64)
@@ -112,7 +113,8 @@ np.save("x.npy", x[None].astype(np.float32))
 BERT = {"q": "self.query.weight", "k": "self.key.weight", "v": "self.value.weight", "o": "output.dense.weight", "bq": "self.query.bias",
         "bk": "self.key.bias", "bv": "self.value.bias", "bo": "output.dense.bias"}
 w = four(4, 4, 12, True)
-bert = dict(model_type="bert", hidden_size=WIDTH, num_attention_heads=4, num_hidden_layers=3, position_embedding_type="absolute", is_decoder=False)
+bert = dict(model_type="bert", hidden_size=WIDTH, num_attention_heads=4, num_hidden_layers=3, position_embedding_type="absolute",
+    is_decoder=False)
 want = plain(w, x, 4, 4, False)
 check("BERT", bert, named("bert.encoder.layer.2.attention", w, BERT), want, 2)
 check("RoBERTa", {**bert, "model_type": "roberta"}, named("roberta.encoder.layer.2.attention", w, BERT), want, 2)
@@ -121,7 +123,8 @@ check("BERT without its head", bert, named("encoder.layer.0.attention", w, BERT)
 
 # GPT-2's Conv1D: [in, out], q, k and v one after another.
 joined = np.concatenate([w["q"], w["k"], w["v"]])
-conv = {"c_attn.weight": joined.T, "c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "c_proj.weight": w["o"].T, "c_proj.bias": w["bo"]}
+conv = {"c_attn.weight": joined.T, "c_attn.bias": np.concatenate([w["bq"], w["bk"], w["bv"]]), "c_proj.weight": w["o"].T,
+    "c_proj.bias": w["bo"]}
 gpt2 = dict(model_type="gpt2", n_embd=WIDTH, n_head=4, n_layer=2, scale_attn_by_inverse_layer_idx=False)
 want = plain(w, x, 4, 4, True)
 check("GPT-2", gpt2, {"h.1.attn." + key: value for key, value in conv.items()}, want, 1)
@@ -130,12 +133,14 @@ check("GPT-2 with its head", gpt2, {"transformer.h.0.attn." + key: value for key
 LLAMA = {"q": "q_proj.weight", "k": "k_proj.weight", "v": "v_proj.weight", "o": "o_proj.weight"}
 PHI = {**LLAMA, "o": "dense.weight", "bq": "q_proj.bias", "bk": "k_proj.bias", "bv": "v_proj.bias", "bo": "dense.bias"}
 w = four(3, 3, 16, True)
-check("Phi", dict(model_type="phi", hidden_size=WIDTH, num_attention_heads=3, num_hidden_layers=1, rope_theta=10000.0, partial_rotary_factor=0.5,
+check("Phi", dict(model_type="phi", hidden_size=WIDTH, num_attention_heads=3, num_hidden_layers=1, rope_theta=10000.0,
+    partial_rotary_factor=0.5,
                   qk_layernorm=False), named("model.layers.0.self_attn", w, PHI), plain(w, x, 3, 3, True, (10000.0, 8)))
 
 w = four(6, 2, 8, False)
 joined = np.concatenate([w["q"], w["k"], w["v"]])
-check("Phi-3", dict(model_type="phi3", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=1, rope_theta=10000.0,
+check("Phi-3", dict(model_type="phi3", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, num_hidden_layers=1,
+    rope_theta=10000.0,
                     rope_scaling=None, sliding_window=5),
       {"model.layers.0.self_attn.qkv_proj.weight": joined, "model.layers.0.self_attn.o_proj.weight": w["o"]},
       plain(w, x, 6, 2, True, (10000.0, 8), window=5))
@@ -155,10 +160,13 @@ check("Qwen2 with its window", qwen2, named("model.layers.2.self_attn", w, QWEN2
 # Each head of q and k is normed; what chooses among experts is beside the attention.
 w = {**four(6, 2, 16, False), "qn": vector(16), "kn": vector(16)}
 QWEN3 = {**LLAMA, "qn": "q_norm.weight", "kn": "k_norm.weight"}
-qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=2, rope_theta=1000000.0,
-             rms_norm_eps=1e-6, attention_bias=False, use_sliding_window=False, sliding_window=None, max_window_layers=2, num_experts=2, num_experts_per_tok=1,
+qwen3 = dict(model_type="qwen3_moe", hidden_size=WIDTH, num_attention_heads=6, num_key_value_heads=2, head_dim=16, num_hidden_layers=2,
+    rope_theta=1000000.0,
+             rms_norm_eps=1e-6, attention_bias=False, use_sliding_window=False, sliding_window=None, max_window_layers=2, num_experts=2,
+                 num_experts_per_tok=1,
              moe_intermediate_size=8, decoder_sparse_step=1, mlp_only_layers=[], norm_topk_prob=True)
-experts = {"model.layers.1.mlp.gate.weight": matrix(2, WIDTH), **{f"model.layers.1.mlp.experts.{n}.up_proj.weight": matrix(8, WIDTH) for n in range(2)}}
+experts = {"model.layers.1.mlp.gate.weight": matrix(2, WIDTH),
+    **{f"model.layers.1.mlp.experts.{n}.up_proj.weight": matrix(8, WIDTH) for n in range(2)}}
 # rms() takes 1 + w.
 want = plain({**w, "qn": w["qn"] - 1, "kn": w["kn"] - 1}, x, 6, 2, True, (1000000.0, 16), 1e-6)
 w_moe = w
@@ -189,12 +197,15 @@ def refused(what, word, config, tensors):
 
 
 w = four(4, 4, 12, True)
-refused("relative", "position_embedding_type", {**bert, "position_embedding_type": "relative_key"}, named("encoder.layer.0.attention", w, BERT))
+refused("relative", "position_embedding_type", {**bert, "position_embedding_type": "relative_key"},
+    named("encoder.layer.0.attention", w, BERT))
 refused("decoder", "is_decoder", {**bert, "is_decoder": True}, named("encoder.layer.0.attention", w, BERT))
-refused("upcast", "scale_attn_by_inverse_layer_idx", {**gpt2, "scale_attn_by_inverse_layer_idx": True}, {"h.0.attn." + k: v for k, v in conv.items()})
+refused("upcast", "scale_attn_by_inverse_layer_idx", {**gpt2, "scale_attn_by_inverse_layer_idx": True},
+    {"h.0.attn." + k: v for k, v in conv.items()})
 refused("other heads", "--model: q, k and v are [144, 48]", {**gpt2, "n_embd": 60}, {"h.0.attn." + k: v for k, v in conv.items()})
 refused("no bias", "bq", gpt2, {"h.0.attn." + k: v for k, v in conv.items() if "attn.bias" not in k})
-refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1}, named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
+refused("without norms", "q-norm", {**qwen3, "num_hidden_layers": 1},
+    named("model.layers.0.self_attn", {k: v for k, v in w_moe.items() if k in "qkvo"}, LLAMA))
 refused("missing", "encoder.layer.0", bert, {"nothing": x})
 assert counted == 23, counted
 print(f"{counted} folders of models: all held")

@@ -12,7 +12,8 @@ rope() { attend --rope half --out a.npy --expect r.npy --tolerance 0 "$@"; }
 attend --rope half --out r.npy || complain "attend --rope"
 rope --positions counted.npy || complain "--positions of what is counted"
 rope --positions counted.npy --k-positions counted.npy || complain "--k-positions of what is counted"
-for sections in 1,2,1 1,2,1,interleaved; do rope --positions axes.npy --rope-sections $sections || complain "--rope-sections $sections"; done
+for sections in 1,2,1 1,2,1,interleaved; do rope --positions axes.npy --rope-sections $sections ||
+    complain "--rope-sections $sections"; done
 rope 2>stderr || complain "attend --rope twice"
 rope --positions moved.npy 2>stderr && complain "--positions: are not read"
 rope --positions counted.npy --k-positions moved.npy 2>stderr && complain "--k-positions: are not read"
@@ -42,7 +43,8 @@ attend --out ragged.npy --cu-seqlens cu.npy --cu-seqlens-kv cu.npy --expect apar
 threads=${POCL_MAX_PTHREAD_COUNT:-}
 export POCL_MAX_PTHREAD_COUNT=1
 attend --devices 0,0 --deal keys --out d.npy --expect o.npy --tolerance 1e-6 || complain "--devices 0,0 --deal keys"
-attend --devices 0,0 --layout bshd --lse l.npy --out d.npy && attend --layout bshd --lse l2.npy --out a.npy --expect d.npy --tolerance 1e-6 || complain "--devices with --layout bshd"
+attend --devices 0,0 --layout bshd --lse l.npy --out d.npy &&
+    attend --layout bshd --lse l2.npy --out a.npy --expect d.npy --tolerance 1e-6 || complain "--devices with --layout bshd"
 cmp -s l.npy l2.npy || python3 -c 'import struct
 a, b = (struct.unpack("<16f", open(f, "rb").read()[-64:]) for f in ("l.npy", "l2.npy"))
 assert all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)' || complain "--devices: another log-sum-exp"
@@ -68,7 +70,8 @@ if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_
 python3 numpy.py cu_one.npy '<i4' '(2,)' 0 4
 python3 numpy.py cu_new.npy '<i4' '(2,)' 0 1
 paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
-past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "a past of sequences"
+past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 ||
+    complain "a past of sequences"
 # A layer whose weights change nothing: its last row attends past rows and itself as all four of a key side, alone and as each of two items.
 python3 - <<'PYTHON'
 import subprocess, sys
@@ -83,22 +86,26 @@ PYTHON
 eye() { "$clattn" layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --quiet "$@"; }
 eye --x last.npy --y all.npy --attention-weights w_all.npy --out one.npy || complain "layer --y"
 eye --x last_two.npy --y all.npy --out two.npy 2>stderr && complain "layer: two items of one key side"
-eye --x last.npy --past-k past.npy --past-v past.npy --attention-weights w_past.npy --out l.npy --expect one.npy --tolerance 1e-6 || complain "layer --past-k"
+eye --x last.npy --past-k past.npy --past-v past.npy --attention-weights w_past.npy --out l.npy --expect one.npy --tolerance 1e-6 ||
+    complain "layer --past-k"
 python3 - <<'PYTHON' || complain "layer --past-k: other attention weights"
 import struct
 a, b = (struct.unpack("<8f", open(f, "rb").read()[-32:]) for f in ("w_all.npy", "w_past.npy"))
 assert all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)
 PYTHON
 python3 numpy.py two_past.npy '<i4' '(1,)' 2
-eye --x last.npy --past-k past.npy --past-v past.npy --past-lengths two_past.npy --out l.npy --expect one.npy --tolerance 1e-6 2>stderr && complain "layer --past-lengths: is not read"
+eye --x last.npy --past-k past.npy --past-v past.npy --past-lengths two_past.npy --out l.npy --expect one.npy --tolerance 1e-6 2>stderr &&
+    complain "layer --past-lengths: is not read"
 eye --x last.npy --prefix-k past.npy --prefix-v past.npy --out l.npy --expect one.npy --tolerance 1e-6 || complain "layer --prefix-k"
 eye --x last_two.npy --prefix-k past.npy --prefix-v past.npy --out two.npy || complain "layer --prefix-k of two items"
 python3 - <<'PYTHON' || complain "layer --prefix-k: items differ"
 one, two = (open(f, "rb").read() for f in ("l.npy", "two.npy"))
 assert two[-128:] == 2 * one[-64:]
 PYTHON
-refused 2 'needs --past-v' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --x last.npy --past-k past.npy --out refused.npy
-refused 2 'given twice' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --x last.npy --norm heads --qk-norm heads --out refused.npy
+refused 2 'needs --past-v' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --x last.npy --past-k past.npy --out \
+    refused.npy
+refused 2 'given twice' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --x last.npy --norm heads --qk-norm heads \
+    --out refused.npy
 python3 - <<'PYTHON'
 import subprocess, sys
 x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75 if n < 3 else 9
@@ -109,16 +116,20 @@ grown() { "$clattn" attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy
 grown --v-new new.npy --out p.npy --out-k grown_k.npy --out-v grown_v.npy --expect o.npy --tolerance 1e-6 || complain "--k-new"
 "$clattn" attend --q x.npy --k grown_k.npy --v grown_v.npy --quiet --out p.npy --expect o.npy --tolerance 1e-6 || complain "--out-k"
 refused 2 'k-new: needs --v-new' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --out refused.npy
-refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --v-new new.npy --kv-type q8 --out refused.npy --out-k refused_k.npy
+refused 2 'no file' attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --v-new new.npy --kv-type q8 --out refused.npy --out-k \
+    refused_k.npy
 refused 2 'out-v: has no effect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --out-v refused_too.npy
 
 # A mask as a picture: of 6 rows and 8 keys 21 pairs are causal, of which a window leaves 11.
-"$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg | grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
+"$clattn" heatmap --mask-mod 'j <= i' --n 6 --n-kv 8 --heads 2 --out mask.svg |
+    grep -q ': 2 heads, 6 queries x 8 keys, 42 of 96 pairs seen' ||
     complain "heatmap --mask-mod"
-"$clattn" heatmap --mask-mod='j <= i' --window 1,-1 --n 6 --n-kv 8 --out mask.png | grep -q ': 1 heads, 6 queries x 8 keys, 11 of 48 pairs seen' ||
+"$clattn" heatmap --mask-mod='j <= i' --window 1,-1 --n 6 --n-kv 8 --out mask.png |
+    grep -q ': 1 heads, 6 queries x 8 keys, 11 of 48 pairs seen' ||
     complain "heatmap --mask-mod and --window"
 "$clattn" heatmap --mask-mod 'j <= i' --n 3 --quiet >mask.txt && [ -s mask.txt ] || complain "heatmap --mask-mod on the terminal"
-"$clattn" heatmap --causal bottom-right --n 3 --n-kv 4 --out mask.svg --json | python3 -c 'import json, sys; r = json.load(sys.stdin); assert (r["seen"], r["pairs"]) == (9, 12), r' ||
+"$clattn" heatmap --causal bottom-right --n 3 --n-kv 4 --out mask.svg --json |
+    python3 -c 'import json, sys; r = json.load(sys.stdin); assert (r["seen"], r["pairs"]) == (9, 12), r' ||
     complain "heatmap of causality as JSON"
 refused 2 'n N is needed' heatmap --mask-mod 'j <= i' --out refused.svg
 refused 2 'a name in .png' heatmap --mask-mod 'j <= i' --n 4 --out refused.npy
@@ -210,7 +221,8 @@ refused_some 'not in the second' compare two.json same.json --fail-above 5%
 model() { # $1 folder, then options
     folder=$1
     shift
-    "$clattn" layer --model "$folder" --layer 0 --projection native --x "$data/smollm2_layer0_x.npy" --out z.npy --quiet --expect "$data/smollm2_layer0_out.npy" "$@" 2>stderr
+    "$clattn" layer --model "$folder" --layer 0 --projection native --x "$data/smollm2_layer0_x.npy" --out z.npy --quiet --expect \
+        "$data/smollm2_layer0_out.npy" "$@" 2>stderr
 }
 for folder in whole sharded parameters linear window no_window; do model $folder || complain "--model $folder: $(cat stderr)"; done
 for folder in base linear4 window2; do model $folder && complain "--model $folder: config.json is not read"; done
@@ -228,8 +240,10 @@ as_option llama31 llama3,factor=8,original=64
 as_option dynamic dynamic,factor=2,original=4,length=40
 # A sliding window of 2 keys is the row's own and the one before it.
 model window2 && complain "a window hides nothing"
-"$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 --window 1,-1 \
-    --x "$data/smollm2_layer0_x.npy" --out a.npy --projection native --quiet --expect z.npy --tolerance 0 || complain "the window of config.json"
+"$clattn" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 100000 \
+    --window 1,-1 \
+    --x "$data/smollm2_layer0_x.npy" --out a.npy --projection native --quiet --expect z.npy --tolerance 0 ||
+        complain "the window of config.json"
 model layer_types || complain "--model layer_types: $(cat stderr)"
 
 [ $bad = 0 ] && echo "0 failed"

@@ -26,7 +26,8 @@ minilm --projection native --quiet || complain "MiniLM, native projections"
 minilm --precision split --quiet || complain "MiniLM, float32 that may be split"
 minilm --precision double --quiet 2>/dev/null && complain "a precision that is none"
 minilm --projection clblast --quiet || complain "MiniLM, CLBlast"
-minilm --json | python3 -c 'import json,sys; r = json.load(sys.stdin); assert r["max_error"] <= 1e-5 and r["time_ns"] > 0, r' || complain "JSON"
+minilm --json | python3 -c 'import json,sys; r = json.load(sys.stdin); assert r["max_error"] <= 1e-5 and r["time_ns"] > 0, r' ||
+    complain "JSON"
 smollm2 100000 || complain "SmolLM2"
 smollm2 100000 --kernel unfused --quiet || complain "SmolLM2, unfused"
 smollm2 10000 --quiet 2>stderr && complain "a wrong RoPE base passed the check"
@@ -35,7 +36,8 @@ grep -q 'largest difference' stderr || complain "a wrong RoPE base: $(cat stderr
 [ "$(head -c 4 heads.png | tail -c 3)" = PNG ] || complain "heads.png is no PNG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" --out heads.svg && grep -q '<svg' heads.svg || complain "heatmap to SVG"
 "$clattn" heatmap w.npy --tokens "$data/minilm_tokens.txt" | grep -q 'head' || complain "heatmap on the terminal"
-"$clattn" devices --json | python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
+"$clattn" devices --json |
+    python3 -c 'import json,sys; d = json.load(sys.stdin)["devices"]; assert d and d[0]["prefill"]["kernel"] and d[0]["engines"] and all((e["gflops"] > 0) == e["works"] for x in d for e in x["engines"]), d' || complain "devices"
 # When and how rates were measured, and that what is kept is what was measured before; --measure measures again. An engine that works
 # and is not taken is found.
 for way in first '' --measure; do "$clattn" devices --json ${way#first} >"rates$way.json" || complain "devices --json $way"; done
@@ -61,12 +63,14 @@ if grep -q 'PoCL' ratesfirst.json; then
         env PATH="$work/nothing" POCL_CACHE_DIR="$work/pocl" "$clattn" $command --device cpu --cache-dir off >stdout 2>stderr
         status=$?
         case $command in devices*) want=0 ;; *) want=1 ;; esac
-        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'linker ld' stderr || complain "$command without ld: exit status $status: $(cat stderr)"
+        [ $status = $want ] && [ "$(wc -l <stderr)" = 1 ] && grep -q 'linker ld' stderr ||
+            complain "$command without ld: exit status $status: $(cat stderr)"
     done
 fi
 # Letters of two columns on a terminal: no line is wider than it, and the rows stand below one another.
 printf '<s>\n\344\275\240\345\245\275\n\346\235\261\344\272\254\343\202\277\343\203\257\343\203\274\n\355\225\234\352\265\255\354\226\264\n' >wide.txt
-"$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg && "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"
+"$clattn" heatmap --causal top-left --n 4 --tokens wide.txt --out wide.svg &&
+    "$clattn" heatmap --causal top-left --n 4 --tokens wide.txt >wide.out || complain "letters of two columns"
 PYTHONIOENCODING=utf-8 python3 - <<'PYTHON' || complain "letters of two columns: $(cat wide.out)"
 import unicodedata
 tokens, picture = open("wide.txt", encoding="utf-8").read().split(), open("wide.svg", encoding="utf-8").read()
@@ -104,17 +108,20 @@ fi
 
 # A long path of a cache folder is used whole, or not at all. PoCL has a cache of its own, which takes no such path.
 long=$work/$(printf '%0200d/%0200d/%0200d/%0200d/%0200d/%0200d' 1 2 3 4 5 6)
-POCL_CACHE_DIR=$work/pocl XDG_CACHE_HOME=$long "$clattn" devices --json >/dev/null && [ -d "$long/clattn" ] || complain "a long cache path: not used"
+POCL_CACHE_DIR=$work/pocl XDG_CACHE_HOME=$long "$clattn" devices --json >/dev/null && [ -d "$long/clattn" ] ||
+    complain "a long cache path: not used"
 top=$(printf '%0200d' 1)
 [ "$(find "$work/$top" -type d | wc -l)" = 7 ] || complain "a long cache path: cut"
 
 x=$data/minilm_layer0_weights.npy # any [3,12,24,24] tensor
 set -- --out refused.npy
-"$clattn" attend --q "$x" --k "$x" --v "$x" --out o.npy --lse l.npy --causal bottom-right --window 3,0 --softcap 4 --quiet || complain "attend"
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o.npy --lse l.npy --causal bottom-right --window 3,0 --softcap 4 --quiet ||
+    complain "attend"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o2.npy --layout bshd --dtype f16 --quiet || complain "attend, BSHD in f16"
 "$clattn" attend --q "$x" --k "$x" --v "$x" --out o3.npy --scores s.npy --scores-at raw --quiet || complain "attend, scores"
 # Which weights dropout keeps, as the header tells of it.
-"$clattn" attend --q "$x" --k "$x" --v "$x" --out o4.npy --dropout 0.3 --seed 12345678901 --dropout-mask keep.npy --quiet || complain "attend, dropout"
+"$clattn" attend --q "$x" --k "$x" --v "$x" --out o4.npy --dropout 0.3 --seed 12345678901 --dropout-mask keep.npy --quiet ||
+    complain "attend, dropout"
 ! cmp -s o3.npy o4.npy || complain "attend, dropout: changes nothing"
 python3 - keep.npy <<'PYTHON' || complain "attend, dropout: another mask"
 import sys
@@ -139,10 +146,12 @@ refused 2 'offset' attend --q "$x" --k "$x" --v "$x" "$@" --causal offset
 refused 2 'column 10' attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * 2)'
 refused 2 "line 1, column 9, 'missing'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing'
 refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --mods-unchecked
-"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod '(get_global_id(0), score)' --mods-unchecked >/dev/null || complain "an expression that is not checked"
+"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod '(get_global_id(0), score)' --mods-unchecked >/dev/null ||
+    complain "an expression that is not checked"
 refused 2 "'get_global_id'" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'get_global_id(0)'
 # PoCL's compiler has a line of its own on stderr.
-"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' --mods-unchecked 2>stderr && complain "an expression that does not compile"
+"$clattn" attend --q "$x" --k "$x" --v "$x" "$@" --score-mod 'score * missing' --mods-unchecked 2>stderr &&
+    complain "an expression that does not compile"
 grep -q '^clattn attend: score_mod:1:9: ' stderr || complain "where an expression does not compile: $(cat stderr)"
 refused 2 'no effect' attend --q "$x" --k "$x" --v "$x" "$@" --buffer "$x"
 refused 2 'dropout' attend --q "$x" --k "$x" --v "$x" "$@" --dropout 1
@@ -157,8 +166,10 @@ h += b" " * (64 - (len(h) + 11) % 64) + b"\n"
 open("long.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(h)) + h + struct.pack("<3i", 24, 25, 8))'
 refused 2 'kv_lengths' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 12 \
     --x "$data/minilm_layer0_x.npy" "$@" --kv-lengths long.npy
-refused 2 'query.weight' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.9.attention --heads 12 --x "$data/minilm_layer0_x.npy" "$@"
-refused 2 'heads\|wq' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 7 --x "$data/minilm_layer0_x.npy" "$@"
+refused 2 'query.weight' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.9.attention --heads 12 --x \
+    "$data/minilm_layer0_x.npy" "$@"
+refused 2 'heads\|wq' layer --weights "$data/minilm_layer0.safetensors" --names bert:encoder.layer.0.attention --heads 7 --x \
+    "$data/minilm_layer0_x.npy" "$@"
 refused 2 'is written' verify --case attend-f32-b1-h1-n9-d8-seed0
 refused 2 'no such case' verify --only flash/nonesuch
 refused 2 'starts with' tune --case nonsense

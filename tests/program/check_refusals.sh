@@ -9,7 +9,8 @@ for text in '' ' 1' '1 ' +1 1x 0x10 1e400 1e-400 1e-50 1e39 nan inf , 1,5; do
     for option in scale softcap; do no "--$option" --$option "$text"; done
 done
 for text in '' ' 5' 5x 0x5 5.0 99999999999999999999 -1; do no --splits --splits "$text"; done
-for text in 4294967296,0 0,4294967296 -2,0 '1, 2' ' 1,2' 1,2x 1 1, ,1 0x1,0 +1,0 99999999999999999999,0; do no --window --window "$text"; done
+for text in 4294967296,0 0,4294967296 -2,0 '1, 2' ' 1,2' 1,2x 1 1, ,1 0x1,0 +1,0 99999999999999999999,0; do no --window --window "$text"; \
+    done
 for text in -1 nan 1e-400 '' x; do no tolerance --tolerance "$text"; done
 refused 2 'needs --expect' attend --q x.npy --k x.npy --v x.npy --out refused.npy --tolerance 0
 refused 2 offset attend --q x.npy --k x.npy --v x.npy --out refused.npy --causal offset --offset 2147483648
@@ -58,13 +59,15 @@ refused 2 'linear case' tune --projection --case plain
 
 # Where keys lie.
 no 'prefix-v: needs --prefix-k' --prefix-v past.npy
-refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy --past-v past.npy
+refused 2 'prefix-k: not with --past-v' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k past.npy --prefix-v past.npy \
+    --past-v past.npy
 refused 2 'prefix-k: has 2 items' attend --q x.npy --k x.npy --v x.npy --out refused.npy --prefix-k items_new.npy --prefix-v past.npy
 no 'past-k: needs --past-v' --past-k past.npy
 no 'past-lengths: has no effect' --past-lengths three.npy
 no 'page-size: has no effect' --page-size 2
 no 'must fit 32 bits' --block-table far.npy
-refused 2 'must be 0 to 3' attend --q x.npy --k new.npy --v new.npy --out refused.npy --past-k past.npy --past-v past.npy --past-lengths five.npy
+refused 2 'must be 0 to 3' attend --q x.npy --k new.npy --v new.npy --out refused.npy --past-k past.npy --past-v past.npy --past-lengths \
+    five.npy
 refused 2 'page_size: 3' attend --q x.npy --k pool.npy --v pool.npy --out refused.npy --block-table table.npy --page-size 3
 
 no 'item 2 is 1 after 4' --cu-seqlens cu_falls.npy
@@ -90,7 +93,8 @@ refused 2 'file of --weights' attend --q x.npy --k x.npy --v x.npy --out refused
 by_names() { # $1 word, then options
     word=$1
     shift
-    refused 2 "$word" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+    refused 2 "$word" layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x "$data/smollm2_layer0_x.npy" --out \
+        refused.npy "$@"
 }
 by_names 'needs --causal'
 by_names 'needs --rope,' --causal top-left
@@ -98,7 +102,8 @@ by_names 'needs --rope-base' --causal top-left --rope half
 by_names 'no effect' --causal top-left --rope none --rope-base 100000
 by_names 'from 1' --causal top-left --rope half --rope-base 0
 by_names 'for --model' --causal none --rope none --layer 0
-refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal none --rope none
+refused 2 missing.npy layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --x missing.npy --out refused.npy --causal \
+    none --rope none
 # Tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know.
 torch() { # $1 word, then options
     word=$1
@@ -114,12 +119,15 @@ refused 2 'q_norm' layer --weights norm.safetensors --names llama:$prefix --head
     --out refused.npy --causal top-left --rope half --rope-base 100000
 refused 2 'norm-eps' layer --weights "$smollm2" --names llama:$prefix --heads 9 --x t.npy --out refused.npy --norm heads --norm-eps 0
 refused 2 'q-norm: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --q-norm t.npy
-refused 2 'norm-plus-one: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --norm-plus-one
-refused 2 'gate-bias: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --gate-bias t.npy
+refused 2 'norm-plus-one: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy \
+    --norm-plus-one
+refused 2 'gate-bias: has no effect' layer --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy --gate-bias \
+    t.npy
 preset() { # $1 word, $2 preset, then options
     word=$1 name=$2
     shift 2
-    refused 2 "$word" layer --preset "$name" --weights "$smollm2" --names llama:$prefix --x "$data/smollm2_layer0_x.npy" --out refused.npy "$@"
+    refused 2 "$word" layer --preset "$name" --weights "$smollm2" --names llama:$prefix --x "$data/smollm2_layer0_x.npy" --out \
+        refused.npy "$@"
 }
 preset 'llama-3.1, qwen3' nonesuch
 preset 'wq is .576, 576.' llama-3.1
@@ -127,7 +135,8 @@ preset 'heads: is not for --preset' llama-3.1 --heads 9
 preset 'norm-eps: is not for --preset' qwen3 --norm-eps 1e-6
 preset 'softcap: is not for --preset' gemma-2 --softcap 30
 preset 'layer: is for --model' gemma-2 --layer 0
-refused 2 'weights: has no effect' layer --weights torch.safetensors --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy --out refused.npy
+refused 2 'weights: has no effect' layer --weights torch.safetensors --wq t.npy --wk t.npy --wv t.npy --wo t.npy --heads 2 --x t.npy \
+    --out refused.npy
 
 by_names 'rope-scaling' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,beta=3
 by_names 'original_length' --causal top-left --rope half --rope-base 100000 --rope-scaling yarn,factor=3
@@ -157,19 +166,22 @@ for n in 0 1 2 3 4 5 6 7 8 9; do no_model 'is no plain name' shard$n --layer 0; 
 mkdir sub linked
 cp x.npy sub/in.npy; cp "$smollm2" sub/in.safetensors; cp t.npy tokens.txt
 ln -s "$PWD/sub" linked/sub; ln -s sub/in.npy in_link.npy; ln -s in_link.npy in_twice.npy
-echo '{"format_version": 1, "rows": []}' >sub/bench.json; cp slopes.npy slopes_in.npy; cp whole/config.json sub/config.json; ln -s ../sub/in.safetensors sub/model.safetensors
+echo '{"format_version": 1, "rows": []}' >sub/bench.json; cp slopes.npy slopes_in.npy; cp whole/config.json sub/config.json; ln -s \
+    ../sub/in.safetensors sub/model.safetensors
 ln -s in_link.npy picture.svg; cp tokens.txt tokens.svg; cp tokens.txt batch.json
 ls -lR --time-style=full-iso sub slopes_in.npy tokens.* batch.json >inputs.before
 for out in sub/in.npy ./sub/../sub/in.npy linked/sub/in.npy in_link.npy in_twice.npy "$PWD/sub/in.npy"; do
     refused 2 'is the file of --q: an output does not replace an input' attend --q sub/in.npy --k x.npy --v x.npy --out "$out"
     refused 2 'is the file of --v: ' attend --q x.npy --k x.npy --v in_twice.npy --out refused.npy --lse "$out"
-    refused 2 'is the file of --x: ' layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope half --rope-base 1 --x sub/in.npy --out "$out"
+    refused 2 'is the file of --x: ' layer --weights "$smollm2" --names llama:$prefix --heads 9 --kv-heads 3 --causal top-left --rope \
+        half --rope-base 1 --x sub/in.npy --out "$out"
 done
 refused 2 'is the file of sub/in.npy: ' heatmap sub/in.npy --out picture.svg
 refused 2 'is the file of --expect: ' attend --q x.npy --k x.npy --v x.npy --out in_link.npy --expect sub/in.npy
 refused 2 'is the file of --alibi: ' attend --q x.npy --k x.npy --v x.npy --out slopes_in.npy --alibi slopes_in.npy
 refused 2 'is the file of --q: ' attend --q sub/in.safetensors#q --k x.npy --v x.npy --out sub/in.safetensors
-refused 2 'is the file of --weights: ' layer --weights sub/in.safetensors --names llama:$prefix --heads 9 --x x.npy --out linked/sub/in.safetensors
+refused 2 'is the file of --weights: ' layer --weights sub/in.safetensors --names llama:$prefix --heads 9 --x x.npy --out \
+    linked/sub/in.safetensors
 refused 2 'is the file of --model: ' layer --model sub --layer 0 --x x.npy --out linked/sub/config.json
 refused 2 'is the file of --model: ' layer --model linked/sub --layer 0 --x x.npy --out sub/in.safetensors
 refused 2 'is the file of --tokens: ' heatmap t.npy --tokens tokens.svg --out tokens.svg

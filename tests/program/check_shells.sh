@@ -80,7 +80,8 @@ for shell in zsh fish; do
     if command -v $shell >/dev/null; then $shell -n completion.$shell || complain "$shell does not take its completion"; fi
 done
 if command -v fish >/dev/null; then
-    [ "$(fish -N -c 'source completion.fish; complete -C "clattn attend --dropo"' | cut -f 1 | paste -sd ' ')" = '--dropout --dropout-mask' ] ||
+    [ "$(fish -N -c 'source completion.fish; complete -C "clattn attend --dropo"' | cut -f 1 | paste -sd ' ')" = \
+        '--dropout --dropout-mask' ] ||
         complain "fish: $(fish -N -c 'source completion.fish; complete -C "clattn attend --dropo"')"
 fi
 

@@ -14,9 +14,11 @@ refused() { # WORD ARGUMENTS...
     word=$1 code=0
     shift
     "$clattn" "$@" >stdout 2>stderr || code=$?
-    [ $code = 2 ] && [ "$(wc -l <stderr)" = 1 ] && [ ! -s stdout ] && grep -q -- "$word" stderr || fail "clattn $*: exit status $code, $(cat stderr stdout)"
+    [ $code = 2 ] && [ "$(wc -l <stderr)" = 1 ] && [ ! -s stdout ] && grep -q -- "$word" stderr ||
+        fail "clattn $*: exit status $code, $(cat stderr stdout)"
 }
-kernel() { "$clattn" bench --case $case --max-ms 1 --cache-dir kept -o csv "$@" >table 2>stderr || fail "bench $*: $(cat stderr)"; sed -n 2p table | cut -d , -f 5 | tr -d '"'; }
+kernel() { "$clattn" bench --case $case --max-ms 1 --cache-dir kept -o csv "$@" >table 2>stderr ||
+    fail "bench $*: $(cat stderr)"; sed -n 2p table | cut -d , -f 5 | tr -d '"'; }
 
 # A row by hand, as clattn.h tells and tune --help names it, has its kernel run on any device.
 "$clattn" tune --help | grep -q '"flash_tiles :"' || fail "tune --help names no row by hand"

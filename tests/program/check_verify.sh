@@ -1,6 +1,7 @@
 #!/bin/sh
 # clattn verify: the hard cases in the kernel variants that the device suites have least of; with CLATTN_THOROUGH=on in all.
-# The planner's own choice and unfused are the suite `case`, linear-lanes the suites linear and layer; suites hostile run on most.   $1 build folder
+# The planner's own choice and unfused are the suite `case`, linear-lanes the suites linear and layer; suites hostile
+# run on most.   $1 build folder
 set -eu
 clattn=$1/clattn
 [ "${CLATTN_THOROUGH:-off}" = off ] || exec "$clattn" verify --cache-dir off

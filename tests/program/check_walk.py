@@ -21,7 +21,8 @@ def npy(name, shape):
     count = 1
     for n in shape:
         count *= n
-    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f", *((i % 7 - 3) / 4 for i in range(count))))
+    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f",
+        *((i % 7 - 3) / 4 for i in range(count))))
 
 
 def safetensors(name, tensors):
@@ -59,7 +60,8 @@ def prepare(line):
     npy("x.npy", (1, 5, width))
     own = "model.layers.0.self_attn."
     if not os.path.exists("layer.safetensors"):
-        safetensors("layer.safetensors", {own + "q_proj.weight": [4096, 8], own + "k_proj.weight": [1024, 8], own + "v_proj.weight": [1024, 8],
+        safetensors("layer.safetensors", {own + "q_proj.weight": [4096, 8], own + "k_proj.weight": [1024, 8],
+            own + "v_proj.weight": [1024, 8],
                                           own + "o_proj.weight": [8, 4096], own + "q_norm.weight": [128], own + "k_norm.weight": [128]})
         os.mkdir("SmolLM2-135M")
         shutil.copy(data + "/smollm2_layer0.safetensors", "SmolLM2-135M/model.safetensors")

@@ -1,4 +1,5 @@
-# options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on: a folder of their own, small files in it, and the
+# options_files.sh: what tests/program/check_options.sh and tests/program/check_refusals.sh work on: a folder of their
+# own, small files in it, and the
 # program. Sourced with $1, the build folder.
 clattn=$PWD/$1/clattn data=$PWD/tests/data
 . "$PWD/tests/program/refused.sh"

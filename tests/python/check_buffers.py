@@ -47,9 +47,11 @@ def views():
     buffer = clattn.Buffer(x)
     check(np.array_equal(buffer.numpy(), x) and buffer.shape == x.shape and buffer.strides == (96, 32, 4, 1), "a copy")
     x_, b_ = x, buffer
-    for words, view in (("rows", lambda t: t[:, :, 3:7]), ("one", lambda t: t[1]), ("steps", lambda t: t[:, ::2, ::3, 1:3]), ("axes", lambda t: t.transpose(0, 2, 1, 3)),
+    for words, view in (("rows", lambda t: t[:, :, 3:7]), ("one", lambda t: t[1]), ("steps", lambda t: t[:, ::2, ::3, 1:3]),
+        ("axes", lambda t: t.transpose(0, 2, 1, 3)),
                         ("last", lambda t: t[..., -1]), ("new axis", lambda t: t[0, :, None]), ("number", lambda t: t[1, 2, 3, 1, ...]),
-                        ("none", lambda t: t[:, :, 5:5]), ("both", lambda t: t.transpose(2, 0, 1, 3)[1:4, :, 1]), ("other axes", lambda t: t.reshape(6, 32))):
+                        ("none", lambda t: t[:, :, 5:5]), ("both", lambda t: t.transpose(2, 0, 1, 3)[1:4, :, 1]),
+                            ("other axes", lambda t: t.reshape(6, 32))):
         check(np.array_equal(view(b_).numpy(), view(x_)) and view(b_).shape == view(x_).shape, words)
         written = x.copy()
         view(written)[...] = 7
@@ -58,7 +60,8 @@ def views():
         check(np.array_equal(with_copy.numpy(), written), f"written: {words}")
     many = clattn.Buffer(numbers(600, 3))
     many[:, 1] = np.arange(600)
-    check(np.array_equal(many[:, 1].numpy(), np.arange(600)) and not np.array_equal(many[:, 0].numpy(), np.arange(600)), "a view of many pieces")
+    check(np.array_equal(many[:, 1].numpy(), np.arange(600)) and not np.array_equal(many[:, 0].numpy(), np.arange(600)),
+        "a view of many pieces")
     refused("negative step", lambda: buffer[::-1])
     refused("numbers and slices", lambda: buffer[np.array([0, 1])])
     refused("no other shape", buffer.transpose(0, 2, 1, 3).reshape, 6, 32)
@@ -93,8 +96,10 @@ def shared():
     clattn.Buffer.over(out)[0, 1, 2] = 5
     check((out[0, 1, 2] == 5).all(), "what is written stands there")
     half = clattn.to_bf16(x).view(np.uint16)
-    for words, given, dtype in (("torch", Lent(x[:, :, ::2], "float32"), None), ("torch's bfloat16", Lent(half, "bfloat16"), None), ("DLPack", Packet(x), None),
-                                ("the bits of bfloat16", half, "bfloat16"), ("no address of 64", np.frombuffer(bytearray(4 * 33), np.float32)[1:], None)):
+    for words, given, dtype in (("torch", Lent(x[:, :, ::2], "float32"), None), ("torch's bfloat16", Lent(half, "bfloat16"), None),
+        ("DLPack", Packet(x), None),
+                                ("the bits of bfloat16", half, "bfloat16"), ("no address of 64",
+                                    np.frombuffer(bytearray(4 * 33), np.float32)[1:], None)):
         made = clattn.Buffer.over(given, dtype)
         check(made.shared and made.shape == tuple(getattr(given, "array", given).shape), words)
     check(np.array_equal(clattn.Buffer.over(Lent(half, "bfloat16")).numpy().view(np.uint16), half), "torch's bfloat16")

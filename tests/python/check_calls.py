@@ -10,10 +10,14 @@ from python_checks import check, clattn, close, reference, refused
 
 random = np.random.default_rng(5)
 # What no function of the same name is: who calls it. The rest are functions of the module by their names without clattn_ and _enqueue.
-BEHIND = {"type_size": "Buffer", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer", "status_name": "Error",
-          "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices", "context_create": "Context",
-          "context_destroy": "Context", "context_opencl": "Context", "context_device": "Context", "context_last_error": "Error", "kernel_name": "kernel_names",
-          "opencl_function": "library", "group_create": "Group", "group_destroy": "Group", "group_last_error": "Error", "deal_name": "Group",
+BEHIND = {"type_size": "Buffer", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
+    "status_name": "Error",
+          "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices",
+              "context_create": "Context",
+          "context_destroy": "Context", "context_opencl": "Context", "context_device": "Context", "context_last_error": "Error",
+              "kernel_name": "kernel_names",
+          "opencl_function": "library", "group_create": "Group", "group_destroy": "Group", "group_last_error": "Error",
+              "deal_name": "Group",
           "linear_packed_bytes": "linear_pack"}
 METHODS = {"context_measure": "measure", "context_engines": "engines", "features_get": "features", "context_save_kernels": "save_kernels",
            "context_capabilities": "capabilities", "context_get_stats": "stats", "group_attention": "attention", "group_plan": "plan"}
@@ -30,10 +34,12 @@ def names():
             hasattr(clattn, BEHIND.get(short, short))
         check(there, f"{name} cannot be reached from Python")
     check(clattn.version() == "0.2.0" or clattn.version().count(".") == 2, "version")
-    for call, fields in (("attention", ("softcap", "k_new", "cascade")), ("layer", ("w_gate", "norm")), ("rope", ("base", "cos")), ("append", ("circular",)),
+    for call, fields in (("attention", ("softcap", "k_new", "cascade")), ("layer", ("w_gate", "norm")), ("rope", ("base", "cos")),
+        ("append", ("circular",)),
                          ("linear", ("packed",)), ("layer_kv", ("k_norm",))):
         text = getattr(clattn, call).__doc__
-        check(all(field in text for field in fields) and all(field in text for field in clattn._fields(getattr(clattn, f"clattn_{call}_params")())), f"help({call})")
+        check(all(field in text for field in fields) and all(field in text
+            for field in clattn._fields(getattr(clattn, f"clattn_{call}_params")())), f"help({call})")
 
 
 def turned(x, base=10000.0, offset=0):
@@ -66,21 +72,25 @@ def calls():
     q, k = numbers(1, 2, 130, 16), numbers(1, 2, 200, 16)
     for axes in (None, (1, 1)):
         blocks = clattn.block_mask(q, k, mask_mod="j <= i + 64", axes=axes)
-        check(blocks.dtype == np.uint8 and blocks.shape == (1, 1 if axes else 2, 3, 4) and blocks[0, 0].tolist() == [[2, 1, 0, 0], [2, 2, 1, 0], [2, 2, 2, 1]], f"{blocks}")
+        check(blocks.dtype == np.uint8 and blocks.shape == (1, 1 if axes else 2, 3, 4)
+            and blocks[0, 0].tolist() == [[2, 1, 0, 0], [2, 2, 1, 0], [2, 2, 2, 1]], f"{blocks}")
         close(clattn.attention(q, k, k, mask_mod="j <= i + 64", block_mask=blocks),
               reference(q, k, k, mask=np.arange(200)[None] <= np.arange(130)[:, None] + 64)[0], "with a block mask")
     given = clattn.Buffer.zeros((1, 1, 3, 4), "uint8")
-    check(clattn.block_mask(q, k, mask_mod="j <= i + 64", block_mask=given) is given and np.array_equal(given.numpy(), blocks), "a block mask into a Buffer")
+    check(clattn.block_mask(q, k, mask_mod="j <= i + 64", block_mask=given) is given and np.array_equal(given.numpy(), blocks),
+        "a block mask into a Buffer")
     kept = clattn.dropout_mask((1, 2, 130, 200), dropout=0.25, dropout_seed=2**64 - 1)
     check(kept.dtype == bool and 0.74 < kept.mean() < 0.76, "a dropout mask")
     p = reference(q, k, k)[2] * kept / 0.75
     close(clattn.attention(q, k, k, dropout=0.25, dropout_seed=2**64 - 1), p @ k.astype(np.float64), "dropout")
     x, w = clattn.to_bf16(numbers(1, 64, 64)), clattn.to_bf16(numbers(96, 64) / 8)
     packed = clattn.linear_pack(w)
-    check(np.array_equal(clattn.linear(x, w, packed=packed, projection="native"), clattn.linear(x, w, projection="native")), "packed weights")
+    check(np.array_equal(clattn.linear(x, w, packed=packed, projection="native"), clattn.linear(x, w, projection="native")),
+        "packed weights")
     refused("packed: what linear_pack made", clattn.linear, x, w, packed=w)
     space = clattn.Buffer.zeros((1 << 20,), "int8")
-    check(np.array_equal(clattn.linear(x, w, workspace=space, projection="native"), clattn.linear(x, w, projection="native")), "a workspace")
+    check(np.array_equal(clattn.linear(x, w, workspace=space, projection="native"), clattn.linear(x, w, projection="native")),
+        "a workspace")
     wide, other = numbers(1, 3, 64), numbers(1, 5, 48)
     weights = {"wq": numbers(64, 64), "wk": numbers(64, 48), "wv": numbers(64, 48), "wo": numbers(32, 64)}
     got = clattn.layer(wide, y=other, heads=4, weights=True, projection="native", **weights)
@@ -95,19 +105,23 @@ def plans():
     q = np.broadcast_to(np.float32(0), (1, 32, 1 << 24, 128))  # 256 GiB if it were copied
     with clattn.Context(no_measurements=True) as context:
         plan = context.attention_plan(q, q, q, causal=True, lse=True)
-        check(plan["kernel"] == "flash" and plan["kernel_name"].startswith("flash") and plan["why"] and plan["workspace_bytes"] == context.attention_workspace(q, q, q), f"{plan}")
+        check(plan["kernel"] == "flash" and plan["kernel_name"].startswith("flash") and plan["why"]
+            and plan["workspace_bytes"] == context.attention_workspace(q, q, q), f"{plan}")
         families = context.attention_families(q, q, q, causal=True)
         check(len(families) > 5 and [f["name"] for f in families if f["taken"]] == [plan["kernel_name"]], f"{families}")
         check(context.attention_plan(q[:, :, :1], q, q)["kernel"] == "decode", "a plan of few rows")
         refused("D", context.attention_plan, q, q[..., :64], q)
         x, w = np.zeros((1, 128, 64), np.float32), np.zeros((64, 64), np.float32)
         options = dict(wq=w, wk=w, wv=w, wo=w, heads=4, projection="native")
-        check(context.layer_plan(x, **options)["kernel"] in clattn.kernel_names() and context.layer_workspace(x, **options) > 0, "a layer's plan")
+        check(context.layer_plan(x, **options)["kernel"] in clattn.kernel_names() and context.layer_workspace(x, **options) > 0,
+            "a layer's plan")
         choice = context.linear_plan(x, w, projection="native")
-        check(choice["projection"] == "native" and choice["kernel_name"].startswith("linear") and context.linear_workspace(x, w, projection="native") >= 0, f"{choice}")
+        check(choice["projection"] == "native" and choice["kernel_name"].startswith("linear")
+            and context.linear_workspace(x, w, projection="native") >= 0, f"{choice}")
         small = numbers(1, 2, 3, 16)
         cache = clattn.Buffer.zeros((1, 2, 8, 16), context=context)
-        for prepare in (lambda: context.attention_prepare(small, small, small), lambda: context.rope_prepare(small, layout="half"), lambda: context.linear_prepare(x, w, projection="native"),
+        for prepare in (lambda: context.attention_prepare(small, small, small), lambda: context.rope_prepare(small, layout="half"),
+            lambda: context.linear_prepare(x, w, projection="native"),
                         lambda: context.append_prepare(small, small, k=cache, v=cache), lambda: context.layer_prepare(x, **options)):
             check(prepare() is None, "prepare")
         built = context.stats()["programs_built"]
@@ -115,7 +129,8 @@ def plans():
         context.append(small, k=cache)
         check(built >= 4 and context.stats()["programs_built"] == built, f"what was prepared is not built again: {context.stats()}")
         refused("no_measurements", context.measure)
-        check(context.features()["svm"] in (True, False) and context.capabilities()["name"] == clattn.devices()[0]["name"], "features, capabilities")
+        check(context.features()["svm"] in (True, False) and context.capabilities()["name"] == clattn.devices()[0]["name"],
+            "features, capabilities")
         check(all(engine["name"] for engine in context.engines()), "engines")
     with tempfile.TemporaryDirectory() as folder:
         with clattn.Context(cache_dir=folder) as context:
@@ -136,7 +151,8 @@ def groups():
             got = group.attention(q, k, k, causal=True, lse=True, deal="heads", shares=[1, 3])
             close(got[0], out, "a group")
             close(got[1], lse, "a group's lse")
-            check(group.report["deal"] == "heads" and [round(x["share"], 2) for x in group.shares] == [0.25, 0.75], f"{group.report} {group.shares}")
+            check(group.report["deal"] == "heads" and [round(x["share"], 2) for x in group.shares] == [0.25, 0.75],
+                f"{group.report} {group.shares}")
             into = np.zeros((2, 40, 4, 16), np.float32).transpose(0, 2, 1, 3)
             check(group.attention(q[:, :, ::-1], k, k[:, :, :, ::1], out=into) is into, "into an array")
             close(into, reference(q[:, :, ::-1], k, k)[0], "strided arrays")
@@ -149,7 +165,8 @@ def groups():
             values = cache.copy()
             got = group.attention(q[:, :, :1], cache, values, k_new=new, v_new=new, kv_lengths=[41, 41])
             check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
-            refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new, kv_lengths=[41, 41])
+            refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new,
+                kv_lengths=[41, 41])
             refused("shares: shape (1,) was given, [members] is wanted, (2,)", group.attention, q, k, k, shares=[1])
             refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
             refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)

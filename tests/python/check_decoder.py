@@ -52,7 +52,8 @@ def made_up(blocks=3, width=96, heads=6, kv_heads=2, size=16, hidden=160, vocabu
     matrix = lambda rows, columns: random.standard_normal((rows, columns), np.float32) / np.float32(np.sqrt(columns))
     weights = {"token_embd.weight": matrix(vocabulary, width) * 4, "output_norm.weight": random.uniform(0.5, 1.5, width).astype(np.float32)}
     for n in range(blocks):
-        shapes = {"attn_q": (heads * size, width), "attn_k": (kv_heads * size, width), "attn_v": (kv_heads * size, width), "attn_output": (width, heads * size),
+        shapes = {"attn_q": (heads * size, width), "attn_k": (kv_heads * size, width), "attn_v": (kv_heads * size, width),
+            "attn_output": (width, heads * size),
                   "ffn_gate": (hidden, width), "ffn_up": (hidden, width), "ffn_down": (width, hidden)}
         weights.update({f"blk.{n}.{name}.weight": matrix(*shape) for name, shape in shapes.items()})
         weights.update({f"blk.{n}.{name}.weight": random.uniform(0.5, 1.5, width).astype(np.float32) for name in ("attn_norm", "ffn_norm")})
@@ -71,7 +72,8 @@ def compare(weights, options, prompt, count, tolerance, **own):
         one = np.stack([single.step([token])[0] for token in prompt])
     want = reference(weights, prompt + tokens, **options)
     steps = np.stack([logits for _, logits in made])
-    errors = [np.abs(got - expected).max() for got, expected in ((first, want[:len(prompt)]), (one, want[:len(prompt)]), (steps, want[len(prompt) - 1:-1]))]
+    errors = [np.abs(got - expected).max() for got,
+        expected in ((first, want[:len(prompt)]), (one, want[:len(prompt)]), (steps, want[len(prompt) - 1:-1]))]
     scale = np.abs(want).max()
     check(max(errors) <= tolerance * scale, f"largest differences {errors} of logits up to {scale}")
     check(tokens == want[len(prompt) - 1:-1].argmax(-1).tolist(), "the same tokens")

@@ -44,7 +44,8 @@ def layouts():
         check(python == c, f"Python has {python!r}, C {c!r}")
     check(len(expected) == len(said) and len(structs()) >= 15, f"{len(structs())} structs")
     # Every struct and function of the header is there.
-    text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read() for name in os.listdir("include/clattn") if name != "mpi.h")
+    text = "".join(open(os.path.join("include/clattn", name), encoding="utf-8").read()
+        for name in os.listdir("include/clattn") if name != "mpi.h")
     opaque = sum(text.count(f"typedef struct clattn_{name} clattn_{name};") for name in ("context", "group"))
     check(text.count("typedef struct clattn_") - opaque == len(structs()), "a struct is left out")
     check(text.count("CLATTN_API ") - text.count("define CLATTN_API ") == len(clattn.FUNCTIONS), "a function is left out")
@@ -123,8 +124,10 @@ def lengths():
         sequences = {"sequences": 3} if letter == "B+1" else {}
         count = {"B": 3, "H": 4, "B+1": 4}[letter]
         for wrong in ([1] * (count - 1), [1] * (count + 1), [[1] * count], 5, np.int32(1), []):
-            refused(f"{name}: shape {np.shape(wrong)} was given, [{letter}] is wanted, ({count},)", clattn.attention, q, k, k, **sequences, **{name: wrong})
-    refused("[B+1] is wanted, (4,)", clattn.layer, q[0], wq=q[0, 0], wk=q[0, 0], wv=q[0, 0], wo=q[0, 0], heads=1, cu_seqlens_q=[0, 1], sequences=3)
+            refused(f"{name}: shape {np.shape(wrong)} was given, [{letter}] is wanted, ({count},)", clattn.attention, q, k, k, **sequences,
+                **{name: wrong})
+    refused("[B+1] is wanted, (4,)", clattn.layer, q[0], wq=q[0, 0], wk=q[0, 0], wv=q[0, 0], wo=q[0, 0], heads=1, cu_seqlens_q=[0, 1],
+        sequences=3)
     refused("offsets: shape (1,) was given, [B] is wanted, (3,)", clattn.rope, q, layout="half", offsets=[1])
     with tempfile.TemporaryDirectory() as folder:
         head = open("include/clattn/rope.h", encoding="utf-8").read()
@@ -136,7 +139,8 @@ def lengths():
             rest = [name for name in glob.glob("include/clattn/*.h") if not name.endswith(("rope.h", "mpi.h", "clattn.h"))]
             order = sorted(rest, key=lambda name: ["tensor", "runtime", "opencl"].index(stem) if (stem := os.path.basename(name)[:-2]) in
                            ("tensor", "runtime", "opencl") else 3 + (stem != "attention"))
-            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", files[1], *order[:3], files[2], *order[3:]],
+            done = subprocess.run([sys.executable, "src/python/generate.py", files[0], "lib", "/a", "/b", files[1], *order[:3], files[2],
+                *order[3:]],
                                   capture_output=True, text=True)
             check("clattn_rope_params.offsets" in done.stderr and "length" in done.stderr, f"a field without its length: {done.stderr!r}")
 
@@ -145,18 +149,23 @@ def values():
     """What does not fit a field is refused; what fits in another type is taken."""
     x = np.ones((2, 2, 4, 8), np.float32)
     attend = lambda **options: clattn.attention(x, x, x, **options)
-    for name, wrong in (("window", (2**32 + 1, 0)), ("window", (0, -2**31 - 1)), ("splits", 2**32), ("offset", 2**31), ("offset", -2**40), ("dropout_seed", 2**64),
-                        ("dropout_seed", -1), ("kv_lengths", np.array([2**32 + 3, 1])), ("kv_lengths", [2**31, 1]), ("offsets", [1, -2**31 - 1]), ("softcap", 1e300),
+    for name, wrong in (("window", (2**32 + 1, 0)), ("window", (0, -2**31 - 1)), ("splits", 2**32), ("offset", 2**31), ("offset", -2**40),
+        ("dropout_seed", 2**64),
+                        ("dropout_seed", -1), ("kv_lengths", np.array([2**32 + 3, 1])), ("kv_lengths", [2**31, 1]),
+                            ("offsets", [1, -2**31 - 1]), ("softcap", 1e300),
                         ("sinks", [1e300, 0]), ("kernel", 2**32 + 1), ("page_size", 2**32)):
         refused("does not fit", attend, **{name: wrong})
     refused("heads: 4294967298 does not fit", clattn.layer, x[0], wq=x[0, 0], wk=x[0, 0], wv=x[0, 0], wo=x[0, 0], heads=2**32 + 2)
     refused("rotary_dim: 4294967304 does not fit", attend, rope={"layout": "half", "rotary_dim": 2**32 + 8})
     refused("does not fit int32", attend, mask_mod="j <= buffer0(b)", mod_buffers=[np.array([3, 2**32 + 3])])
     refused("start: 4294967296 does not fit", clattn.append, x, x, k=clattn.Buffer(x), v=clattn.Buffer(x), start=2**32)
-    for name, wrong in (("splits", 1.5), ("kv_lengths", [2.7, 3.2]), ("kv_lengths", [True, False]), ("offset", "3"), ("offset", None.__class__), ("heads", 1)):
+    for name, wrong in (("splits", 1.5), ("kv_lengths", [2.7, 3.2]), ("kv_lengths", [True, False]), ("offset", "3"),
+        ("offset", None.__class__), ("heads", 1)):
         refused(name, attend, **{name: wrong})
-    for name, wrong in (("causal", "no"), ("causal", 2), ("causal", np.ones(1)), ("softcap", "30"), ("softcap", [1.0]), ("softcap", True), ("splits", True),
-                        ("score_mod", 3), ("mask_mod", ["j <= i"]), ("sinks", ["a", "b"]), ("sinks", None.__class__), ("rope", "half"), ("progress", 3), ("window", "all")):
+    for name, wrong in (("causal", "no"), ("causal", 2), ("causal", np.ones(1)), ("softcap", "30"), ("softcap", [1.0]), ("softcap", True),
+        ("splits", True),
+                        ("score_mod", 3), ("mask_mod", ["j <= i"]), ("sinks", ["a", "b"]), ("sinks", None.__class__), ("rope", "half"),
+                            ("progress", 3), ("window", "all")):
         refused(f"{name}: ", attend, **{name: wrong})
     refused("window: (left, right) is taken", attend, window=(1, 2, 3))
     refused("NUL", attend, score_mod="score\0 ; }")
@@ -194,11 +203,14 @@ def values():
     bias = random.standard_normal((5, 6), np.float32)
     big = clattn.attention(q.astype(">f4"), k.astype(">f4"), k.astype(">f4"), bias=bias.astype(">f4"))
     check(big.dtype.isnative and np.array_equal(big, clattn.attention(q, k, k, bias=bias)), "the other byte order")
-    for given in (np.array([4, 5]), np.array([4, 5], ">i4"), np.array([4, 5], np.uint8), [4.0, 5.0], (4, 5), np.array([9, 4, 9, 5], np.int64)[1::2]):
+    for given in (np.array([4, 5]), np.array([4, 5], ">i4"), np.array([4, 5], np.uint8), [4.0, 5.0], (4, 5),
+        np.array([9, 4, 9, 5], np.int64)[1::2]):
         close(clattn.attention(q, k, k, kv_lengths=given)[:1], reference(q[:1], k[:1, :, :4], k[:1, :, :4])[0], "lengths of another type")
-    check(np.array_equal(clattn.attention(q, k, k, splits=np.int64(0), causal=np.bool_(False), softcap=np.float64(0), offset=0.0), plain), "numbers of numpy's")
+    check(np.array_equal(clattn.attention(q, k, k, splits=np.int64(0), causal=np.bool_(False), softcap=np.float64(0), offset=0.0), plain),
+        "numbers of numpy's")
     for name in ("bottom_right", "bottom-right", "CLATTN_ALIGN_BOTTOM_RIGHT", 1):
-        check(np.array_equal(clattn.attention(q, k, k, causal=True, alignment=name), clattn.attention(q, k, k, causal=True, offset=1, alignment="offset")), name)
+        check(np.array_equal(clattn.attention(q, k, k, causal=True, alignment=name),
+            clattn.attention(q, k, k, causal=True, offset=1, alignment="offset")), name)
     table, pool = [[1, 0], [0, 2]], random.standard_normal((3, 2, 3, 16), np.float32)
     paged = np.stack([np.concatenate([pool[n] for n in row], 1) for row in table])
     close(clattn.attention(q, pool, pool, block_table=table, page_size=3), reference(q, paged, paged)[0], "a block table that is a list")
@@ -206,9 +218,11 @@ def values():
     check(np.array_equal(turned, clattn.attention(q, k, k, rope={"layout": "half"})), "positions of int64")
     axes = np.stack([np.arange(5)[None]] * 3), np.stack([np.arange(6)[None]] * 3)
     for sections in ([2, 3, 3], (2, 3, 3), np.array([2, 3, 3])):
-        close(clattn.attention(q, k, k, rope={"layout": "half", "positions": axes[0], "k_positions": axes[1], "sections": sections}), turned.astype(np.float64), "sections")
+        close(clattn.attention(q, k, k, rope={"layout": "half", "positions": axes[0], "k_positions": axes[1], "sections": sections}),
+            turned.astype(np.float64), "sections")
     for buffers, n in (([None, np.array([3, 3])], 1), (np.array([3, 3]), 0), ([np.array([3, 3])], 0)):
-        close(clattn.attention(q, k, k, mask_mod=f"j <= buffer{n}(b)", mod_buffers=buffers), reference(q, k[:, :, :4], k[:, :, :4])[0], "mod_buffers")
+        close(clattn.attention(q, k, k, mask_mod=f"j <= buffer{n}(b)", mod_buffers=buffers), reference(q, k[:, :, :4], k[:, :, :4])[0],
+            "mod_buffers")
 
 
 def results():
@@ -254,12 +268,14 @@ def results():
     for bounds in ({}, {"max_q": 8, "max_kv": 9}, {"kv_lengths": [3, 4]}):
         got = clattn.attention(flat, keys, keys, cu_seqlens_q=ends, cu_seqlens_kv=key_ends, weights=True, scores="raw", lse=True, **bounds)
         shape = (2, 4, bounds.get("max_q", 5), bounds.get("max_kv", 6))
-        check(got[0].shape == flat.shape and got[1].shape == (1, 4, 7) and got[2].shape == got[3].shape == shape, f"a ragged batch: {got[2].shape}")
+        check(got[0].shape == flat.shape and got[1].shape == (1, 4, 7) and got[2].shape == got[3].shape == shape,
+            f"a ragged batch: {got[2].shape}")
         close(got[2][0, :, :2, :3], reference(q[:1, :, :2], k[:1, :, :3], k[:1, :, :3])[2][0], "weights of a ragged batch")
     rows = random.standard_normal((1, 7, 64), np.float32)
     got = clattn.layer(rows, heads=4, cu_seqlens_q=ends, weights=True, projection="native", **w)
     check(got[0].shape == rows.shape and got[1].shape == (2, 4, 5, 5), "a ragged layer")
-    check(clattn.attention(q[:0], k[:0], k[:0], k_new=None, block_table=np.zeros((0, 3), np.int32), page_size=6).shape == (0, 4, 5, 16), "no items, and pages of none")
+    check(clattn.attention(q[:0], k[:0], k[:0], k_new=None, block_table=np.zeros((0, 3), np.int32), page_size=6).shape == (0, 4, 5, 16),
+        "no items, and pages of none")
     check(clattn.attention(flat[:, :, :0], keys[:0], keys[:0], cu_seqlens_q=[0], kv_lengths=[]).shape == (1, 4, 0, 16), "no sequences")
 
 

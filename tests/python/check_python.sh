@@ -8,7 +8,8 @@ python=python3
 if ! python3 -c 'import numpy' 2>/dev/null; then
     python=$build/numpy/bin/python
     [ -x "$python" ] || python3 -m venv "$build/numpy"
-    "$python" -c 'import numpy' 2>/dev/null || "$python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/numpy.txt
+    "$python" -c 'import numpy' 2>/dev/null ||
+        "$python" -m pip install --quiet --disable-pip-version-check --require-hashes --only-binary :all: -r tests/requirements/numpy.txt
 fi
 for check in python buffers calls decoder; do
     "$python" "tests/python/check_$check.py" "$build"

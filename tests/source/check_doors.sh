@@ -6,7 +6,8 @@ set -eu
 bad=0
 files_of() { find "$@" -name '*.[ch]'; }
 # A pattern that matches no file complains of nothing.
-for folder in src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer src/mpi src/evidence src/tool cl bench tests; do
+for folder in src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer src/mpi src/evidence \
+    src/tool cl bench tests; do
     [ "$(files_of "$folder" | wc -l)" -ge 1 ] || { echo "found no file in $folder"; bad=1; }
 done
 core="src/context.c $(files_of src/base src/device src/program src/launch src/probe src/plan src/attention src/group src/layer)"
@@ -14,25 +15,37 @@ complain() { [ -z "$2" ] || { echo "$1: $2"; bad=1; }; }
 complain "includes CL/" "$(grep -lE '#include *<(CL|OpenCL)/' $core | tr '\n' ' ')"
 # A function beside the table is one that the linker looks for.
 for door in src/device src/mpi src/evidence/device; do
-    case $door in src/device) files=$(echo "$core" | tr ' ' '\n' | grep 'c$') ;; src/mpi) files=$(ls src/mpi/*.c) ;; *) files=$(files_of src/evidence src/tool | grep 'c$') ;; esac
-    called=$(echo "$files" | xargs cat | sed -e 's,//.*,,' -e 's/"[^"]*"//g' | grep -oE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait|Compile|Link|Unload)[A-Za-z]* *\(' | tr -d ' (' | sort -u)
+    case $door in src/device) files=$(echo "$core" | tr ' ' '\n' |
+        grep 'c$') ;; src/mpi) files=$(ls src/mpi/*.c) ;; *) files=$(files_of src/evidence src/tool | grep 'c$') ;; esac
+    called=$(echo "$files" | xargs cat | sed -e 's,//.*,,' -e 's/"[^"]*"//g' |
+        grep -oE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait|Compile|Link|Unload)[A-Za-z]* *\(' | tr -d ' (' |
+        sort -u)
     listed=$(sed -n 's/^OPENCL_CALL(\(.*\))/\1/p' $door/opencl_calls.def | sort -u)
-    [ "$called" = "$listed" ] || complain "called, or listed in $door/opencl_calls.def, alone" "$(printf '%s\n%s\n' "$called" "$listed" | sort | uniq -u | tr '\n' ' ')"
+    [ "$called" = "$listed" ] ||
+        complain "called, or listed in $door/opencl_calls.def, alone" \
+            "$(printf '%s\n%s\n' "$called" "$listed" | sort | uniq -u | tr '\n' ' ')"
     named=$(sed -n 's/^#define \(cl[A-Z][A-Za-z]*\) .*/\1/p' $door/opencl.h | sort -u)
-    [ "$named" = "$listed" ] || complain "$door/opencl.h: the names are not those of opencl_calls.def" "$(printf '%s\n%s\n' "$named" "$listed" | sort | uniq -u | tr '\n' ' ')"
-    for file in $(echo "$files" | xargs grep -lE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait)[A-Z][A-Za-z]* *\(' | grep -v 'opencl_load.c$'); do
+    [ "$named" = "$listed" ] ||
+        complain "$door/opencl.h: the names are not those of opencl_calls.def" \
+            "$(printf '%s\n%s\n' "$named" "$listed" | sort | uniq -u | tr '\n' ' ')"
+    for file in $(echo "$files" | xargs grep -lE '\bcl(Build|Create|Enqueue|Finish|Flush|Get|Release|Retain|Set|Wait)[A-Z][A-Za-z]* *\(' |
+        grep -v 'opencl_load.c$'); do
         [ $door != src/evidence/device ] || grep -q '"evidence/device/opencl.h"' "$file" || complain "calls OpenCL without its door" "$file"
     done
 done
 complain "includes clblast" "$(grep -lE '#include *<clblast' -r src | grep -vE "^src/(layer/projection/clblast_module|tool/bench/bench_baseline).c\$" | tr '\n' ' ')"
-complain "includes POSIX or Windows headers" "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' $core | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
+complain "includes POSIX or Windows headers" \
+    "$(grep -lE '#include *<(unistd|pthread|fcntl|dlfcn|sys/|windows)' $core | grep -vE 'os_(posix|windows).c$' | tr '\n' ' ')"
 # Host memory has one way, so that an application's own functions get all of it; the objects are looked at by check_exports.sh.
-complain "takes host memory beside base/host.c" "$(grep -lE '\b(malloc|calloc|realloc|reallocarray|free|strn?dup|aligned_alloc|posix_memalign|v?asprintf|getline|getdelim|open_memstream|wcsdup|_strdup) *\(' $core | grep -v '^src/base/host.c$' | tr '\n' ' ')"
-complain "takes host memory beside world.c" "$(grep -lE '\b(malloc|calloc|realloc|free|strn?dup) *\(' src/mpi/*.[ch] | grep -v '^src/mpi/world.c$' | tr '\n' ' ')"
+complain "takes host memory beside base/host.c" \
+    "$(grep -lE '\b(malloc|calloc|realloc|reallocarray|free|strn?dup|aligned_alloc|posix_memalign|v?asprintf|getline|getdelim|open_memstream|wcsdup|_strdup) *\(' $core | grep -v '^src/base/host.c$' | tr '\n' ' ')"
+complain "takes host memory beside world.c" \
+    "$(grep -lE '\b(malloc|calloc|realloc|free|strn?dup) *\(' src/mpi/*.[ch] | grep -v '^src/mpi/world.c$' | tr '\n' ' ')"
 complain "unsafe math flags" "$(grep -lE '\-cl-(fast-relaxed-math|finite-math-only|unsafe-math-optimizations)' -r src cl | tr '\n' ' ')"
 # Numbers in text are read strictly, by few: strtol takes spaces and signs, stops at the first letter, and saturates.
 complain "reads numbers by itself" "$(grep -lE '\b(strto(l|ul|ll|ull|d|f|ld|imax|umax)|ato[ifl]l?|sscanf) *\(' -r src | grep -vE '^src/(evidence/words/words|tool/heatmap/heatmap).c$' | tr '\n' ' ')"
-complain "includes mpi.h outside of its module, its tests and the program's door to it" "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
+complain "includes mpi.h outside of its module, its tests and the program's door to it" \
+    "$(grep -lE '#include *<mpi.h>' -r src | tr '\n' ' ')"
 # The evidence knows the public header alone; tool, tests and bench stand on it, none on another.
 own_only() { grep -rnE '#include "' "$1" --include='*.[ch]' | grep -vE "$2" | cut -d: -f1 | sort -u | tr '\n' ' '; }
 complain "includes more than mpi/ and args.h" "$(own_only src/mpi '"(mpi/|args/args[.]h")')"
@@ -41,8 +54,10 @@ complain "includes more than evidence/ and tool/" "$(own_only src/tool '"(eviden
 complain "includes tool/ or tests/" "$(grep -lE '#include ".*(tool|tests)/' bench/*.[ch] | tr '\n' ' ')"
 complain "Check or Jansson in the evidence" "$(grep -lE '#include *<(check|jansson)' $(files_of src/evidence) | tr '\n' ' ')"
 complain "the library includes the evidence" "$(grep -lE '#include "(evidence|tool)/' $core | tr '\n' ' ')"
-complain "a suite's header includes tool/" "$(grep -lE '#include "(tool/|.*src/tool)' $(find tests -name '*.h') tests/support/case_assert.c tests/support/harness.c | tr '\n' ' ')"
+complain "a suite's header includes tool/" \
+    "$(grep -lE '#include "(tool/|.*src/tool)' $(find tests -name '*.h') tests/support/case_assert.c tests/support/harness.c | tr '\n' ' ')"
 # What is loaded is checked: packages of PyPI by their hashes, and never built here; Debian's by its keys.
 complain "installs from PyPI without hashes" "$(grep -rnE "pip[\"]? install|[\"]pip[\"], [\"]install" tests bench --include='*.sh' --include='*.py' --exclude-dir=data --exclude-dir=examples | grep -vE 'require-hashes|^tests/source/check_doors.sh:' | tr '\n' ' ')"
-complain "debootstrap without --force-check-gpg" "$(grep -rnE '^ *debootstrap ' tests --include='*.sh' | grep -v -- --force-check-gpg | tr '\n' ' ')"
+complain "debootstrap without --force-check-gpg" \
+    "$(grep -rnE '^ *debootstrap ' tests --include='*.sh' | grep -v -- --force-check-gpg | tr '\n' ' ')"
 exit $bad

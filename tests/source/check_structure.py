@@ -36,7 +36,7 @@ DECLARES = 3  # the .c files whose functions one header of src, tests or bench d
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {
     "opened": 72,
-    "columns of scripts": 357,
+    "columns of scripts": 77,
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
 # Names in comments that are no file here: other projects' files and files that a script makes.

@@ -135,7 +135,8 @@ def make_cache():
 def make_files():
     """What the options of fuzz_options.c may name: see tests/fuzz/seeds/options."""
     number = floats(0.5, -1.0, 0.25)
-    for name, shape in {"q": [1, 2, 5, 8], "k": [1, 2, 7, 8], "v": [1, 2, 7, 8], "w": [2, 5, 7], "bias": [5, 7], "h": [2], "x": [1, 3, 4]}.items():
+    for name, shape in {"q": [1, 2, 5, 8], "k": [1, 2, 7, 8], "v": [1, 2, 7, 8], "w": [2, 5, 7], "bias": [5, 7], "h": [2],
+        "x": [1, 3, 4]}.items():
         write(f"files/{name}.npy", npy("<f4", shape, number))
     write("files/u.npy", npy("<u2", [1, 2, 5, 8], b"\x80\x3f"))
     write("files/mask.npy", npy("|b1", [5, 7], b"\x01\x00\x01"))
@@ -143,7 +144,8 @@ def make_files():
     matrix = ("F32", [4, 4], (number * 6)[:64])
     names = {f"l.self.{n}.weight": matrix for n in ("query", "key", "value")}
     names["l.output.dense.weight"] = matrix
-    write("files/m.safetensors", safetensors({**names, **{n: matrix for n in ("wq", "wk", "wv", "wo")}, "bq": ("F32", [4], number + floats(1))}))
+    write("files/m.safetensors", safetensors({**names, **{n: matrix for n in ("wq", "wk", "wv", "wo")},
+        "bq": ("F32", [4], number + floats(1))}))
     write("files/t.txt", b"a\nb\nc\n")
     rows = [{"case": "attend-f32-b1-h1-n2-d8-full", "device": "d", "status": "ok", "time_ns": 10, "time_ns_spread": 1}]
     write("files/a.json", json.dumps({"format_version": 1, "rows": rows}).encode())
@@ -183,7 +185,8 @@ def make_api():
     # Sinks and lengths on the device, cascades, latents; a layer's caches: a byte behind the entry.
     def also(bits, more=0):
         return bytes([1, bits]) + types[1:] + bytes([0, 0, 0, 0, more, more])
-    for name, bits, more_bits in (("sinks", 1, 0), ("lengths", 2, 8 | 16), ("cascade", 4, 1 | 128), ("cascade_always", 8, 1 | 128), ("latent", 16, 0),
+    for name, bits, more_bits in (("sinks", 1, 0), ("lengths", 2, 8 | 16), ("cascade", 4, 1 | 128), ("cascade_always", 8, 1 | 128),
+        ("latent", 16, 0),
                                   ("latent_past", 16, 1), ("sinks_ragged", 1, 8), ("append_past", 1, 1 | 4), ("append_pages", 1, 2 | 4),
                                   ("append_ragged_lengths", 2, 4 | 8 | 16), ("pages_lengths", 2, 2 | 8 | 16)):
         write(f"api/also_{name}", also(bits, more_bits))
