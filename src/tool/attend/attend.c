@@ -1,8 +1,4 @@
 // attend.c: clattn attend: attention on files.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
 #include "tool/attend/attend.h"

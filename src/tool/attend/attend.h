@@ -1,7 +1,6 @@
 // attend.h: one call of clattn attend, and how it is run by the ranks of MPI.
 #ifndef CLATTN_TOOL_ATTEND_ATTEND_H
 #define CLATTN_TOOL_ATTEND_ATTEND_H
-#include "tool/call_options/call_options.h"
 #include "tool/ranks/ranks_keys.h"
 #include "tool/devices/several.h"
 

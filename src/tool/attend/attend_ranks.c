@@ -1,9 +1,6 @@
 // attend_ranks.c: clattn attend --mpi: files are found and compared before there is a device; then each rank reads its rows of a part,
 // takes part in the call and keeps what came out, until all of it is written. Sequences that lie one behind the other are a part
 // each, so that every rank has some rows of each.
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/attend/attend.h"
 
 // `count` rows from `local` on of some batch items.

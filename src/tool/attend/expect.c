@@ -2,8 +2,6 @@
 #include "tool/attend/expect.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
 
 #include "tool/files/formats.h"
 #include "tool/call_options/call_options.h"
@@ -112,4 +110,15 @@ int expect_check(expect *e, const array *result, int row_axis) {
 void expect_free(expect *e) {
     array_free(&e->values);
     free(e->rows);
+}
+
+json_t *expect_json(const expect *e, json_t *report) {
+    if (report && e->file) json_object_set_new(report, "max_error", report_real(e->error));
+    return report;
+}
+
+void expect_print(const expect *e) {
+    if (e->file)
+        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
+                         e->tolerance);
 }

@@ -1,12 +1,6 @@
 // bench.c: clattn bench: what to measure and where, and the table of what came out.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/words/words.h"
 #include "tool/bench/bench.h"
-#include "tool/files/file.h"
-#include "tool/cli/progress.h"
 #include "tool/ranks/ranks.h"
 
 // By its ending; JSON without one. -1: an ending that none of the formats has.

@@ -1,9 +1,6 @@
 // bench_against.c: see bench.h.
 #include "tool/bench/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "evidence/limits/model.h"
 
 int bench_against_complete(const bench *b, bench *other) {

@@ -3,9 +3,6 @@
 #include "evidence/device/opencl.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #ifdef CLATTN_HAVE_CLBLAST
 #include <clblast_c.h>

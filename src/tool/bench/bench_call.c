@@ -1,12 +1,7 @@
 // bench_call.c: one case made real for the bench: its inputs and output on the device, its mask, the plan, the workspace and the call.
-#include <stdio.h>
-#include <stdlib.h>
-
 #include "evidence/case/case_mods.h"
-#include "evidence/device/measure.h"
 #include "evidence/device/opencl.h"
 #include "evidence/limits/model.h"
-#include "evidence/reference/reference.h"
 #include "tool/bench/bench_baseline.h"
 #include "tool/bench/bench_call.h"
 

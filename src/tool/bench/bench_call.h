@@ -2,13 +2,10 @@
 // verified and timed (bench_measure.c). What is printed is left out. Used by bench and tune.
 #ifndef CLATTN_TOOL_BENCH_BENCH_CALL_H
 #define CLATTN_TOOL_BENCH_BENCH_CALL_H
-#include "evidence/case/case.h"
 #include "evidence/case/case_check.h"
-#include "evidence/case/case_run.h"
 #include "evidence/device/measure.h"
 #include "evidence/limits/limits.h"
 #include "tool/cli/session.h"
-#include "tool/cli/tool.h"
 
 typedef enum bench_mask {
     BENCH_MASK_RANDOM = 0,   // what the case says

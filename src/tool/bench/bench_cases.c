@@ -1,10 +1,6 @@
 // bench_cases.c: see bench_call.h.
 #include "tool/bench/bench_call.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/sets/hard_cases.h"
 #include "evidence/words/words.h"
 #include "evidence/sets/presets.h"

@@ -1,12 +1,8 @@
 // bench_group.c: see bench.h.
 #include "tool/bench/bench.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "evidence/case/case_group.h"
 #include "evidence/limits/model.h"
-#include "tool/cli/progress.h"
 
 #define LEARNS 3 // calls in which a group finds its rates
 #define TRIES 3  // of each device alone, to find the fastest

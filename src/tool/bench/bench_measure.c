@@ -1,9 +1,6 @@
 // bench_measure.c: see bench_call.h. The timer is evidence/device/measure.c.
 #include "tool/bench/bench_call.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "evidence/limits/model.h"
 
 // Why a run failed: the call's own line, or the device's.

@@ -1,9 +1,6 @@
 // bench_options.c: see bench_table.h.
 #include "tool/bench/bench_table.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "evidence/limits/model.h"
 
 const char *const bench_option_cases[] = {"attend-f32-b1-h12-n1000-d64-full",

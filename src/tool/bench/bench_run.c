@@ -1,11 +1,6 @@
 // bench_run.c: a bench on each device: its limits, then what was asked for, then the table's rows.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/limits/model.h"
 #include "tool/bench/bench.h"
-#include "tool/cli/progress.h"
 
 // What is expected of the parts, for the time that is left; only the proportions count.
 #define LIMITS_MS 2000.0

@@ -1,13 +1,8 @@
 // bench_table.c: see bench_table.h.
 #include "tool/bench/bench_table.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/words/words.h"
 #include "tool/files/file.h"
-#include "tool/cli/text.h"
 
 const char *const bench_formats[] = {"md", "csv", "json", "jsonl", "sql", NULL};
 
@@ -144,54 +139,36 @@ static void print_value(FILE *to, const json_t *value, char quote, const char *n
         fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
 }
 
-// Of a row's values, those that are one number or word: a list has no place in a column.
-static void print_names(FILE *to, json_t *row, const char *quote) {
-    const char *key, *comma = "";
-    json_t *value;
-    json_object_foreach(row, key, value) {
-        if (json_is_array(value)) continue;
-        fprintf(to, "%s%s%s%s", comma, quote, key, quote);
-        comma = ",";
-    }
-}
-
-static void print_values(FILE *to, json_t *row, char quote, const char *none) {
+// Of a row's values, those that are one number or word: a list has no place in a column. Their names, or themselves.
+static void print_columns(FILE *to, json_t *row, bool names, char quote, const char *none) {
     const char *key, *comma = "";
     json_t *value;
     json_object_foreach(row, key, value) {
         if (json_is_array(value)) continue;
         fputs(comma, to);
-        print_value(to, value, quote, none);
+        if (names && quote)
+            print_quoted(to, key, quote);
+        else if (names)
+            fputs(key, to);
+        else
+            print_value(to, value, quote, none);
         comma = ",";
     }
 }
 
-static void print_csv(FILE *to, const json_t *rows) {
+// `case` is a word of SQL, hence the quotes of names.
+static void print_rows(FILE *to, const json_t *rows, bool sql) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
         if (i == 0) {
-            print_names(to, row, "");
-            fputc('\n', to);
+            fputs(sql ? "CREATE TABLE IF NOT EXISTS clattn_bench (" : "", to);
+            print_columns(to, row, true, sql ? '"' : '\0', NULL);
+            fputs(sql ? ");\n" : "\n", to);
         }
-        print_values(to, row, '"', "");
-        fputc('\n', to);
-    }
-}
-
-// `case` is a word of SQL, hence the quotes.
-static void print_sql(FILE *to, const json_t *rows) {
-    json_t *row;
-    size_t i;
-    json_array_foreach(rows, i, row) {
-        if (i == 0) {
-            fputs("CREATE TABLE IF NOT EXISTS clattn_bench (", to);
-            print_names(to, row, "\"");
-            fputs(");\n", to);
-        }
-        fputs("INSERT INTO clattn_bench VALUES (", to);
-        print_values(to, row, '\'', "NULL");
-        fputs(");\n", to);
+        fputs(sql ? "INSERT INTO clattn_bench VALUES (" : "", to);
+        print_columns(to, row, false, sql ? '\'' : '"', sql ? "NULL" : "");
+        fputs(sql ? ");\n" : "\n", to);
     }
 }
 
@@ -212,83 +189,82 @@ static void print_jsonl(FILE *to, const json_t *table) {
     }
 }
 
-static double real(const json_t *row, const char *key) {
-    return json_number_value(json_object_get(row, key));
+// The first two columns of a row, and of one that is not measured the rest, which are so many; false then.
+static bool begin_md_row(FILE *to, const json_t *row, const char *first, int columns) {
+    fprintf(to, "| %s | %s |", row_text(row, first), row_text(row, "kernel"));
+    if (row_ok(row)) return true;
+    fprintf(to, " %s: %s %.*s\n", row_text(row, "status"), row_text(row, "why"), columns, "||||||||||");
+    return false;
 }
 
-static const char *text(const json_t *row, const char *key) {
-    const char *s = json_string_value(json_object_get(row, key));
-    return s ? s : "";
+static void print_md_error(FILE *to, const json_t *row) {
+    if (json_is_real(json_object_get(row, "error_nmse")))
+        fprintf(to, " %.1e |", row_number(row, "error_nmse"));
+    else
+        fputs(" - |", to);
+}
+
+static bool is_of(const json_t *row, size_t device) {
+    return (size_t)json_integer_value(json_object_get(row, "device_index")) == device;
 }
 
 static void print_md_row(FILE *to, const json_t *row) {
-    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
-    if (strcmp(text(row, "status"), "ok")) {
-        fprintf(to, " %s: %s ||||||||\n", text(row, "status"), text(row, "why"));
-        return;
-    }
-    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f | %.0f %% |", real(row, "time_ns") / 1e6,
-            100.0 * real(row, "time_ns_spread") / real(row, "time_ns"), real(row, "gflops"),
-            real(row, "gbytes_per_s"), real(row, "limit_percent"));
-    if (json_is_real(json_object_get(row, "error_nmse")))
-        fprintf(to, " %.1e |", real(row, "error_nmse"));
-    else
-        fputs(" - |", to);
-    fprintf(to, " %.1f %s | %.1f |\n", real(row, "build_ms"), text(row, "cache"),
-            real(row, "peak_bytes") / 0x1p20);
+    if (!begin_md_row(to, row, "case", 8)) return;
+    fprintf(to, " %.3f | %.1f %% | %.1f | %.1f | %.0f %% |", row_number(row, "time_ns") / 1e6,
+            100.0 * row_number(row, "time_ns_spread") / row_number(row, "time_ns"), row_number(row, "gflops"),
+            row_number(row, "gbytes_per_s"), row_number(row, "limit_percent"));
+    print_md_error(to, row);
+    fprintf(to, " %.1f %s | %.1f |\n", row_number(row, "build_ms"), row_text(row, "cache"),
+            row_number(row, "peak_bytes") / 0x1p20);
 }
 
 // Rows times keys of all heads.
 static double pairs_of(const json_t *row) {
-    return real(row, "b") * real(row, "heads") * real(row, "n") * real(row, "n_kv");
+    return row_number(row, "b") * row_number(row, "heads") * row_number(row, "n") * row_number(row, "n_kv");
 }
 
 static void print_md_limits(FILE *to, const json_t *device) {
-    const char *contended = text(device, "contended");
+    const char *contended = row_text(device, "contended");
     json_t *cache;
     size_t i;
-    if (real(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
-    fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", real(device, "fma_gflops"));
-    if (real(device, "fma_loads_gflops") > 0.0)
-        fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s", real(device, "fma_loads_gflops"));
-    fprintf(to, ", reading %.1f GB/s", real(device, "read_gbytes_per_s"));
+    if (row_number(device, "fma_gflops") <= 0.0) return; // of a group, whose devices have theirs
+    fprintf(to, "Limits measured in this run: FMA %.1f GFLOP/s", row_number(device, "fma_gflops"));
+    if (row_number(device, "fma_loads_gflops") > 0.0)
+        fprintf(to, ", with the loads of a matrix product %.1f GFLOP/s",
+                row_number(device, "fma_loads_gflops"));
+    fprintf(to, ", reading %.1f GB/s", row_number(device, "read_gbytes_per_s"));
     json_array_foreach(json_object_get(device, "caches"), i, cache) {
-        fprintf(to, ", from %s of %.0f KiB %.1f GB/s", text(cache, "name"), real(cache, "bytes") / 1024.0,
-                real(cache, "read_gbytes_per_s"));
+        fprintf(to, ", from %s of %.0f KiB %.1f GB/s", row_text(cache, "name"),
+                row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
     }
-    if (real(device, "native_fma_gflops") > 0.0)
-        fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", real(device, "native_fma_gflops"));
-    if (real(device, "instructions_per_cycle") > 0.0)
-        fprintf(to, "; %.1f instructions a cycle", real(device, "instructions_per_cycle"));
+    if (row_number(device, "native_fma_gflops") > 0.0)
+        fprintf(to, "; FMA by a loop in C %.1f GFLOP/s", row_number(device, "native_fma_gflops"));
+    if (row_number(device, "instructions_per_cycle") > 0.0)
+        fprintf(to, "; %.1f instructions a cycle", row_number(device, "instructions_per_cycle"));
     fprintf(to, ".%s%s", *contended ? " " : "", contended);
 }
 
 static void print_md_option(FILE *to, const json_t *row) {
-    fprintf(to, "| %s | %s |", text(row, "option"), text(row, "kernel"));
-    if (strcmp(text(row, "status"), "ok")) {
-        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
-        return;
-    }
-    fprintf(to, " %.3f | %.2f | %.1f %% | %.0f %% | **%.2f** |", real(row, "time_ns") / 1e6,
-            real(row, "ratio"), 100.0 * real(row, "ratio_spread"),
-            100.0 * real(row, "visible_keys") / pairs_of(row), real(row, "ratio_per_key"));
-    if (json_is_real(json_object_get(row, "error_nmse")))
-        fprintf(to, " %.1e |\n", real(row, "error_nmse"));
-    else
-        fputs(" - |\n", to);
+    if (!begin_md_row(to, row, "option", 6)) return;
+    fprintf(to, " %.3f | %.2f | %.1f %% | %.0f %% | **%.2f** |", row_number(row, "time_ns") / 1e6,
+            row_number(row, "ratio"), 100.0 * row_number(row, "ratio_spread"),
+            100.0 * row_number(row, "visible_keys") / pairs_of(row), row_number(row, "ratio_per_key"));
+    print_md_error(to, row);
+    fputc('\n', to);
 }
 
 // The rows of a device, a table for each case that they are of: the first is the plain call.
 static void print_md_options(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
+    fputc('\n', to);
     json_array_foreach(rows, i, row) {
-        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
-        if (!strcmp(text(row, "option"), "plain")) {
+        if (!is_of(row, device)) continue;
+        if (!strcmp(row_text(row, "option"), "plain")) {
             fprintf(to,
                     "\n%s. Time beside the plain call, in turns: median and interquartile range; and that of "
                     "a key that is seen.\n\n",
-                    text(row, "case"));
+                    row_text(row, "case"));
             fputs("| option | kernel | ms | x plain | spread | keys seen | x plain, a key seen | NMSE |\n",
                   to);
             fputs("|---|---|--:|--:|--:|--:|--:|--:|\n", to);
@@ -298,17 +274,13 @@ static void print_md_options(FILE *to, const json_t *rows, size_t device) {
 }
 
 static void print_md_pair(FILE *to, const json_t *row) {
-    fprintf(to, "| %s | %s |", text(row, "case"), text(row, "kernel"));
-    if (strcmp(text(row, "status"), "ok")) {
-        fprintf(to, " %s: %s ||||||\n", text(row, "status"), text(row, "why"));
-        return;
-    }
-    const char *other = text(row, "against_case");
-    fprintf(to, " %.3f | %s | %s | %.3f |", real(row, "time_ns") / 1e6,
-            strcmp(other, text(row, "case")) ? other : "the same", text(row, "against_kernel"),
-            real(row, "against_ns") / 1e6);
-    fprintf(to, " %.3f [%.3f, %.3f] | %s |\n", real(row, "ratio"), real(row, "ratio_low"),
-            real(row, "ratio_high"), text(row, "verdict"));
+    if (!begin_md_row(to, row, "case", 6)) return;
+    const char *other = row_text(row, "against_case");
+    fprintf(to, " %.3f | %s | %s | %.3f |", row_number(row, "time_ns") / 1e6,
+            strcmp(other, row_text(row, "case")) ? other : "the same", row_text(row, "against_kernel"),
+            row_number(row, "against_ns") / 1e6);
+    fprintf(to, " %.3f [%.3f, %.3f] | %s |\n", row_number(row, "ratio"), row_number(row, "ratio_low"),
+            row_number(row, "ratio_high"), row_text(row, "verdict"));
 }
 
 static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
@@ -318,10 +290,9 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
             "\nIn turns with the same after '%s': the ratio is that one's time by this one's, round for "
             "round, with its interval of 95 %%.\n\n| case | kernel | ms | against | kernel | ms | ratio | so "
             "it is |\n|---|---|--:|---|---|--:|--:|---|\n",
-            text(json_array_get(rows, 0), "against"));
+            row_text(json_array_get(rows, 0), "against"));
     json_array_foreach(rows, i, row) {
-        if ((size_t)json_integer_value(json_object_get(row, "device_index")) == device)
-            print_md_pair(to, row);
+        if (is_of(row, device)) print_md_pair(to, row);
     }
 }
 
@@ -331,8 +302,8 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
-        if ((size_t)json_integer_value(json_object_get(row, "device_index")) != device) continue;
-        all += !strcmp(text(row, "status"), "ok");
+        if (!is_of(row, device)) continue;
+        all += row_ok(row);
         noisy += json_is_true(json_object_get(row, "noisy"));
     }
     if (noisy)
@@ -342,36 +313,33 @@ static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
                 noisy, all);
 }
 
+static void print_md_cases(FILE *to, const json_t *rows, size_t device) {
+    json_t *row;
+    size_t i;
+    fputs("\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n"
+          "| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n"
+          "|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n",
+          to);
+    json_array_foreach(rows, i, row) {
+        if (is_of(row, device)) print_md_row(to, row);
+    }
+}
+
 static void print_md(FILE *to, const json_t *table) {
-    json_t *device, *row;
-    size_t d, i;
-    const json_t *all = json_object_get(table, "rows");
-    const bool options = json_object_get(json_array_get(all, 0), "option") != NULL;
+    json_t *device;
+    size_t d;
+    const json_t *rows = json_object_get(table, "rows"), *first = json_array_get(rows, 0);
     json_array_foreach(json_object_get(table, "devices"), d, device) {
-        fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", text(table, "clattn"),
-                text(device, "device"), text(device, "driver"));
+        fprintf(to, "%sclattn %s on %s, driver %s\n\n", d ? "\n" : "", row_text(table, "clattn"),
+                row_text(device, "device"), row_text(device, "driver"));
         print_md_limits(to, device);
-        if (options) {
-            fputs("\n", to);
-            print_md_options(to, all, d);
-            print_md_noise(to, all, d);
-            continue;
-        }
-        if (json_object_get(json_array_get(all, 0), "against")) {
-            print_md_pairs(to, all, d);
-            print_md_noise(to, all, d);
-            continue;
-        }
-        fputs(
-            "\nThe limit of decode is reading, of the rest FMA in fp32, which 16-bit products may pass.\n\n",
-            to);
-        fputs("| case | kernel | ms | spread | GFLOP/s | GB/s | of limit | NMSE | build ms | peak MiB |\n",
-              to);
-        fputs("|---|---|--:|--:|--:|--:|--:|--:|--:|--:|\n", to);
-        json_array_foreach(json_object_get(table, "rows"), i, row) {
-            if ((size_t)json_integer_value(json_object_get(row, "device_index")) == d) print_md_row(to, row);
-        }
-        print_md_noise(to, all, d);
+        if (json_object_get(first, "option"))
+            print_md_options(to, rows, d);
+        else if (json_object_get(first, "against"))
+            print_md_pairs(to, rows, d);
+        else
+            print_md_cases(to, rows, d);
+        print_md_noise(to, rows, d);
     }
 }
 
@@ -380,8 +348,8 @@ char *bench_table_text(const json_t *table, bench_format format, size_t *bytes) 
     FILE *to = memory_file_open(&m);
     if (!to) return NULL;
     if (format == BENCH_MD) print_md(to, table);
-    if (format == BENCH_CSV) print_csv(to, json_object_get(table, "rows"));
-    if (format == BENCH_SQL) print_sql(to, json_object_get(table, "rows"));
+    if (format == BENCH_CSV || format == BENCH_SQL)
+        print_rows(to, json_object_get(table, "rows"), format == BENCH_SQL);
     if (format == BENCH_JSONL) print_jsonl(to, table);
     if (format == BENCH_JSON) {
         json_dumpf(table, to, JSON_INDENT(1) | JSON_REAL_PRECISION(9) | JSON_ENSURE_ASCII);

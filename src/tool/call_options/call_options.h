@@ -5,7 +5,6 @@
 #include <jansson.h>
 
 #include "tool/call_options/tensors.h"
-#include "tool/cli/tool.h"
 
 typedef struct kv_options {
     const char *prefix_k, *prefix_v, *past_k, *past_v, *past_lengths, *block_table; // files, as given

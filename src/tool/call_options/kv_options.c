@@ -1,7 +1,6 @@
 // kv_options.c: where keys lie besides --k and --v: past rows, and pages; rows that the call appends; sequences of different lengths in
 // files that have them one behind the other. And how K and V go to the device, as numbers or quantised.
 #include <math.h>
-#include <stdlib.h>
 
 #include "tool/call_options/call_options.h"
 #include "evidence/limits/model.h"

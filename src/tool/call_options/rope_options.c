@@ -1,9 +1,6 @@
 // rope_options.c: rotary embedding: layout, base, width, positions, and how its frequencies are scaled, read from an option and from a
 // model's config.json.
 #include <math.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tool/call_options/call_options.h"
 #include "evidence/words/words.h"

@@ -2,10 +2,6 @@
 #include "tool/call_options/call_options.h"
 
 #include <limits.h>
-#include <stddef.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "evidence/words/words.h"
 #include "tool/files/formats.h"

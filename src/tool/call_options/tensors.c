@@ -1,10 +1,6 @@
 // tensors.c: see tensors.h.
 #include "tool/call_options/tensors.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/files/formats.h"
 #include "evidence/device/opencl.h"
 

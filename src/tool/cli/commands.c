@@ -1,9 +1,5 @@
 // commands.c: the sub-commands by name, and what is made of their tables: clattn completion and clattn manual, in the form that a shell
 // or man reads. A command is asked for its help, which options_text.c then prints in that form.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/cli/commands.h"
 #include "tool/files/file.h"
 #include "tool/cli/tool.h"

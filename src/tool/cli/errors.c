@@ -2,10 +2,7 @@
 // --json one object there when the command ends, so that who reads JSON never meets a line that is none.
 #include <math.h>
 #include <stdarg.h>
-#include <stdio.h>
-#include <string.h>
 
-#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 typedef struct kept {

@@ -2,9 +2,6 @@
 #define _GNU_SOURCE // sched_getaffinity
 #include <errno.h>
 #include <locale.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #ifdef __linux__
 #include <sched.h>
 #include <unistd.h>
@@ -12,7 +9,6 @@
 
 #include "tool/cli/commands.h"
 #include "tool/files/file.h"
-#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 static void print_help(FILE *to) {

@@ -2,9 +2,6 @@
 // made of the same tables (options_text.c), so that neither can drift.
 #include <float.h>
 #include <getopt.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "evidence/words/words.h"
 #include "tool/cli/tool.h"

@@ -2,7 +2,6 @@
 #include "tool/cli/tool.h"
 
 #include <ctype.h>
-#include <string.h>
 
 #define COLUMNS 100
 #define LEFT 28

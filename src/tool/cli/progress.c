@@ -3,16 +3,12 @@
 
 #include <math.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #ifndef _WIN32
 #include <sys/ioctl.h>
 #endif
 #include <unistd.h>
 
 #include "evidence/device/measure.h"
-#include "tool/cli/text.h"
 #include "tool/cli/tool.h"
 
 #define LEAST_SHARE 0.01 // before that start-up is most of what is known

@@ -1,9 +1,7 @@
 // report.c: see report.h.
-#include "tool/cli/text.h"
 #include "tool/cli/report.h"
 
 #include <math.h>
-#include <stdio.h>
 
 #include "evidence/limits/model.h"
 #include "tool/call_options/call_options.h"
@@ -26,16 +24,12 @@ int report_run(const session *s, const clattn_plan *plan, double flops, uint64_t
                               plan->splits, "time_ns", (json_int_t)time_ns, "gflops", gflops, "build_ms",
                               (double)build_ns / 1e6, "workspace_bytes", (json_int_t)plan->workspace_bytes,
                               "why", plan->why, "out", report_text(out_file));
-        // JSON has no number for an error that is not finite.
-        if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
-        return report_json(j);
+        return report_json(expect_json(e, j));
     }
     printable_printf(stdout, "%s  kernel %s", s->capabilities->name, plan->kernel_name);
     if (plan->tile_q) printf(" %dx%d", plan->tile_q, plan->tile_kv);
     printable_printf(stdout, "  time %.3f ms  %.1f GFLOP/s  kernels ready in %.1f ms  -> %s\n",
                      (double)time_ns / 1e6, gflops, (double)build_ns / 1e6, out_file);
-    if (e->file)
-        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
-                         e->tolerance);
+    expect_print(e);
     return EXIT_DONE;
 }

@@ -2,7 +2,6 @@
 #ifndef CLATTN_TOOL_CLI_REPORT_H
 #define CLATTN_TOOL_CLI_REPORT_H
 #include "tool/attend/expect.h"
-#include "tool/cli/session.h"
 
 // Floating-point operations of attention: 2 (D + Dv) for each pair of row and key that positions and lengths
 // show.

@@ -1,14 +1,10 @@
 // session.c: from --device to a context and a queue, and back to one error line and an exit status.
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/stat.h>
 
 #include "evidence/device/choose_device.h"
 #include "evidence/device/opencl.h"
 #include "tool/files/file.h"
-#include "tool/cli/text.h"
 #include "tool/cli/session.h"
 #include "tool/tune/tuned.h"
 

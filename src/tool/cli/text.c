@@ -2,8 +2,6 @@
 #include "tool/cli/text.h"
 
 #include <stdarg.h>
-#include <stdlib.h>
-#include <string.h>
 
 /* Decode one code point and move on; a byte that begins no valid sequence is none by itself.
  * Source: The Unicode Standard 15.0, table 3-7. */

@@ -3,9 +3,13 @@
 // part becomes a question mark. JSON escapes it instead (JSON_ENSURE_ASCII).
 #ifndef CLATTN_TOOL_CLI_TEXT_H
 #define CLATTN_TOOL_CLI_TEXT_H
+// What nearly every file of the program needs.
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdio.h> // mingw-w64 says there which formats it has
+#include <stdlib.h>
+#include <string.h>
 
 #if defined(__MINGW_PRINTF_FORMAT)
 #define TOOL_PRINTF(at) __attribute__((__format__(__MINGW_PRINTF_FORMAT, at, at + 1)))

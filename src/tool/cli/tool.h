@@ -4,7 +4,6 @@
 #define CLATTN_TOOL_CLI_TOOL_H
 #include <clattn/clattn.h>
 #include <jansson.h>
-#include <stddef.h>
 
 #include "tool/cli/text.h"
 #include "tool/files/array.h"

@@ -1,12 +1,7 @@
 // compare.c: clattn compare: which differences between benches are real. Of two files, a row is known by its case and
 // device; of one thing that differs (--by), by all else. A difference is real when the bootstrap interval of the ratio
 // of medians leaves 1 out and it is above 2 % (compare.h).
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/compare/compare.h"
-#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 
@@ -58,8 +53,8 @@ static const char *verdict_word(int verdict) {
 }
 
 static bool same_row(const json_t *a, const json_t *b) {
-    return !strcmp(compare_text(a, "case"), compare_text(b, "case")) &&
-           !strcmp(compare_text(a, "device"), compare_text(b, "device"));
+    return !strcmp(row_text(a, "case"), row_text(b, "case")) &&
+           !strcmp(row_text(a, "device"), row_text(b, "device"));
 }
 
 // The partner of row `at`: among rows of one name the first answers to the first, the second to the second.
@@ -76,7 +71,7 @@ static json_t *partner(const json_t *rows, size_t at, const json_t *others) {
 
 static const char *row_of(const json_t *row, char text[512]) {
     char one[256], two[256];
-    snprintf(text, 512, "%s on %s", compare_shown(row, "case", one), compare_shown(row, "device", two));
+    snprintf(text, 512, "%s on %s", row_shown(row, "case", one), row_shown(row, "device", two));
     return text;
 }
 
@@ -86,9 +81,9 @@ static void print_pair(const compare *c, const json_t *a, const json_t *b, const
     if (c->json || c->quiet) return;
     printf("%-12s  %s%s", verdict_word(verdict), row_of(a, one), what);
     if (verdict <= INCONCLUSIVE)
-        printf(": %.3f ms, then %.3f ms, ratio %.3f [%.3f, %.3f]", compare_number(a, "time_ns") / 1e6,
-               compare_number(b, "time_ns") / 1e6, r->ratio, r->low, r->high);
-    if (verdict == BROKEN) printf(": %s: %s", compare_shown(b, "status", one), compare_shown(b, "why", two));
+        printf(": %.3f ms, then %.3f ms, ratio %.3f [%.3f, %.3f]", row_number(a, "time_ns") / 1e6,
+               row_number(b, "time_ns") / 1e6, r->ratio, r->low, r->high);
+    if (verdict == BROKEN) printf(": %s: %s", row_shown(b, "status", one), row_shown(b, "why", two));
     printf("\n");
 }
 
@@ -97,16 +92,15 @@ static bool pair_fails(const compare *c, const json_t *b, int verdict, const com
     if (c->by) return false; // settings may be slower than others
     if (verdict == BROKEN) return true;
     if (c->fail_above < 0.0) return false;
-    return !strcmp(compare_text(b, "status"), "fail") ||
-           (verdict == SLOWER && r->ratio - 1.0 > c->fail_above) ||
+    return !strcmp(row_text(b, "status"), "fail") || (verdict == SLOWER && r->ratio - 1.0 > c->fail_above) ||
            (verdict == INCONCLUSIVE && r->high - 1.0 > c->fail_above && !c->allow_inconclusive);
 }
 
 static void compare_pair(compare *c, const json_t *a, const json_t *b, const char *what) {
-    const bool ok_a = compare_ok(a), ok_b = compare_ok(b), timed = ok_a && ok_b;
+    const bool ok_a = row_ok(a), ok_b = row_ok(b), timed = ok_a && ok_b;
     int verdict = ok_a ? BROKEN : ok_b ? MENDED : NOT_MEASURED;
     compare_ratio r = {0};
-    progress_more(&c->progress, 0.0, compare_text(a, "case"));
+    progress_more(&c->progress, 0.0, row_text(a, "case"));
     if (timed) {
         compare_times times[2];
         compare_times_of(a, &times[0]), compare_times_of(b, &times[1]);
@@ -118,8 +112,8 @@ static void compare_pair(compare *c, const json_t *a, const json_t *b, const cha
     c->counts[verdict]++;
     c->failed = c->failed || pair_fails(c, b, verdict, &r);
     print_pair(c, a, b, what, verdict, &r);
-    json_t *row = json_pack("{s:s, s:s, s:s, s:O?, s:O?}", "case", compare_text(a, "case"), "device",
-                            compare_text(a, "device"), "verdict", verdict_word(verdict), "time_ns_a",
+    json_t *row = json_pack("{s:s, s:s, s:s, s:O?, s:O?}", "case", row_text(a, "case"), "device",
+                            row_text(a, "device"), "verdict", verdict_word(verdict), "time_ns_a",
                             json_object_get(a, "time_ns"), "time_ns_b", json_object_get(b, "time_ns"));
     json_object_set_new(row, "ratio", timed ? json_real(r.ratio) : json_null());
     json_object_set_new(row, "ratio_low", timed ? json_real(r.low) : json_null());
@@ -134,8 +128,8 @@ static void tell_missing(compare *c, const json_t *row, int file) {
     c->missing[file]++;
     if (!c->json && !c->quiet) printf("%-12s  %s: %s\n", "missing", row_of(row, one), where[file]);
     json_array_append_new(c->rows,
-                          json_pack("{s:s, s:s, s:s, s:s}", "case", compare_text(row, "case"), "device",
-                                    compare_text(row, "device"), "verdict", "missing", "where", where[file]));
+                          json_pack("{s:s, s:s, s:s, s:s}", "case", row_text(row, "case"), "device",
+                                    row_text(row, "device"), "verdict", "missing", "where", where[file]));
 }
 
 // What makes a comparison worthless: no pair of rows to compare; and, where it is to fail, a row that is gone.

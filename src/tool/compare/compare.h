@@ -41,12 +41,12 @@ int compare_load_all(const char *const *paths, int count, json_t **files);
 void compare_release(json_t **files, int count);
 
 // Of a row: a word ("" where there is none), a number, whether it was measured, its times.
-const char *compare_text(const json_t *row, const char *key);
-double compare_number(const json_t *row, const char *key);
-bool compare_ok(const json_t *row);
+const char *row_text(const json_t *row, const char *key);
+double row_number(const json_t *row, const char *key);
+bool row_ok(const json_t *row);
 void compare_times_of(const json_t *row, compare_times *times);
 // A text of a file for the terminal, which control characters would steer.
-const char *compare_shown(const json_t *row, const char *key, char buffer[256]);
+const char *row_shown(const json_t *row, const char *key, char buffer[256]);
 
 // Which rows are to be compared with which, where one thing differs: `dtype`, `device`, `kernel` or `file`.
 enum { COMPARE_BY_FILES = 0, COMPARE_BY_DTYPE, COMPARE_BY_DEVICE, COMPARE_BY_KERNEL, COMPARE_BY_FILE };

@@ -1,27 +1,20 @@
 // compare_rows.c: rows of a file of clattn bench --save, checked, and which of them are compared. See compare.h.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tool/compare/compare.h"
 #include "tool/bench/bench_table.h"
-#include "tool/cli/text.h"
-#include "tool/cli/tool.h"
 #include "tool/files/file.h"
 
-const char *compare_text(const json_t *row, const char *key) {
+const char *row_text(const json_t *row, const char *key) {
     const char *s = json_string_value(json_object_get(row, key));
     return s ? s : "";
 }
 
-double compare_number(const json_t *row, const char *key) {
+double row_number(const json_t *row, const char *key) {
     return json_number_value(json_object_get(row, key));
 }
 
 // A nanosecond to thirty years: ratios of such times are finite, and JSON has no other numbers.
 static bool is_time(const json_t *row, const char *key, double least) {
-    return json_is_number(json_object_get(row, key)) && compare_number(row, key) >= least &&
-           compare_number(row, key) <= 1e18;
+    return json_is_number(json_object_get(row, key)) && row_number(row, key) >= least &&
+           row_number(row, key) <= 1e18;
 }
 
 // None, or what a bench kept of a row's times.
@@ -42,10 +35,10 @@ static bool valid_rows(const json_t *rows) {
     json_array_foreach(rows, i, row) {
         const bool timed = is_time(row, "time_ns", 1.0) && is_time(row, "time_ns_spread", 0.0) &&
                            valid_samples(json_object_get(row, "samples_ns"));
-        if (!compare_text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
-            !compare_text(row, "status")[0])
+        if (!row_text(row, "case")[0] || !json_is_string(json_object_get(row, "device")) ||
+            !row_text(row, "status")[0])
             return false;
-        if (!strcmp(compare_text(row, "status"), "ok") && !timed) return false;
+        if (!strcmp(row_text(row, "status"), "ok") && !timed) return false;
     }
     return json_is_array(rows);
 }
@@ -70,8 +63,8 @@ int compare_load(const char *path, json_t **file) {
                       path);
 }
 
-const char *compare_shown(const json_t *row, const char *key, char buffer[256]) {
-    snprintf(buffer, 256, "%s", compare_text(row, key));
+const char *row_shown(const json_t *row, const char *key, char buffer[256]) {
+    snprintf(buffer, 256, "%s", row_text(row, key));
     return printable(buffer);
 }
 
@@ -79,15 +72,15 @@ void compare_times_of(const json_t *row, compare_times *times) {
     const json_t *samples = json_object_get(row, "samples_ns");
     json_t *sample;
     size_t i;
-    *times = (compare_times){.median = compare_number(row, "time_ns"),
-                             .spread = compare_number(row, "time_ns_spread")};
+    *times =
+        (compare_times){.median = row_number(row, "time_ns"), .spread = row_number(row, "time_ns_spread")};
     json_array_foreach(samples, i, sample) {
         if (times->count < COMPARE_SAMPLES) times->samples[times->count++] = json_number_value(sample);
     }
 }
 
-bool compare_ok(const json_t *row) {
-    return !strcmp(compare_text(row, "status"), "ok");
+bool row_ok(const json_t *row) {
+    return !strcmp(row_text(row, "status"), "ok");
 }
 
 int compare_load_all(const char *const *paths, int count, json_t **files) {
@@ -117,16 +110,16 @@ static void without(char *name, const char *token) {
 void compare_by_key(const json_t *row, int file, int by, char key[1024]) {
     static const char *const kernels[] = {"unfused", "flash", "decode", "clblast", "native"};
     char name[600];
-    snprintf(name, sizeof name, "%s", compare_text(row, "case"));
-    if (by == COMPARE_BY_DTYPE) without(name, compare_text(row, "dtype"));
+    snprintf(name, sizeof name, "%s", row_text(row, "case"));
+    if (by == COMPARE_BY_DTYPE) without(name, row_text(row, "dtype"));
     for (size_t i = 0; by == COMPARE_BY_KERNEL && i < sizeof kernels / sizeof kernels[0]; i++)
         without(name, kernels[i]);
     // What is left of a token's end.
     for (size_t length = strlen(name); length && name[length - 1] == '-'; length--) name[length - 1] = '\0';
-    snprintf(key, 1024, "%s|%.300s|%d", name, by == COMPARE_BY_DEVICE ? "" : compare_text(row, "device"),
+    snprintf(key, 1024, "%s|%.300s|%d", name, by == COMPARE_BY_DEVICE ? "" : row_text(row, "device"),
              by == COMPARE_BY_FILE ? 0 : file);
 }
 
 const char *compare_by_value(const json_t *row, const char *path, int by) {
-    return by == COMPARE_BY_FILE ? path : compare_text(row, compare_by_words[by - 1]);
+    return by == COMPARE_BY_FILE ? path : row_text(row, compare_by_words[by - 1]);
 }

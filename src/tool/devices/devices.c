@@ -1,16 +1,11 @@
 // devices.c: clattn devices: every platform and device, what it can do, and which kernel the planner would
 // take.
 #include <jansson.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <time.h>
 
 #include "evidence/device/choose_device.h"
-#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
-#include "tool/cli/session.h"
 
 #define FAMILIES 32
 

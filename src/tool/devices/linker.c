@@ -3,9 +3,6 @@
 #ifndef _WIN32
 #define _DEFAULT_SOURCE
 #include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
 #include <time.h>

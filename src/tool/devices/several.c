@@ -1,10 +1,7 @@
 // several.c: see several.h.
-#include "tool/cli/text.h"
 #include "tool/devices/several.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "tool/cli/report.h"
 
@@ -109,9 +106,7 @@ static int report_in_json(const several *all, double gflops, uint64_t time_ns, c
                           clattn_deal_name(r->deal), "pieces", r->pieces, "handed", r->handed, "merged",
                           r->merged, "why", r->why, "time_ns", (json_int_t)time_ns, "gflops", gflops, "out",
                           report_text(out_file));
-    // JSON has no number for an error that is not finite.
-    if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
-    return report_json(j);
+    return report_json(expect_json(e, j));
 }
 
 int several_report(const several *all, double flops, uint64_t time_ns, const char *out_file,
@@ -131,8 +126,6 @@ int several_report(const several *all, double flops, uint64_t time_ns, const cha
             x->status == CLATTN_OK ? "" : "; failed, its work went to others: ",
             x->status == CLATTN_OK ? "" : clattn_status_text(x->status));
     }
-    if (e->file)
-        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
-                         e->tolerance);
+    expect_print(e);
     return EXIT_DONE;
 }

@@ -2,7 +2,6 @@
 #ifndef CLATTN_TOOL_DEVICES_SEVERAL_H
 #define CLATTN_TOOL_DEVICES_SEVERAL_H
 #include "tool/attend/expect.h"
-#include "tool/cli/session.h"
 
 #define SEVERAL_MOST 16
 

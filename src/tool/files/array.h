@@ -3,7 +3,6 @@
  * OpenCL. */
 #ifndef CLATTN_TOOL_FILES_ARRAY_H
 #define CLATTN_TOOL_FILES_ARRAY_H
-
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -64,5 +63,4 @@ uint16_t array_f16_from_f32(float value);
 uint16_t array_bf16_from_f32(float value);
 float array_f32_from_f16(uint16_t bits);
 float array_f32_from_bf16(uint16_t bits);
-
 #endif

@@ -3,11 +3,6 @@
  * result. */
 #ifndef CLATTN_TOOL_FILES_FILE_H
 #define CLATTN_TOOL_FILES_FILE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "tool/cli/text.h"
 
 /* Bytes that a format is read from: a regular file, or memory, so that a parser has one path for both. */
@@ -75,5 +70,4 @@ typedef struct memory_file {
 FILE *memory_file_open(memory_file *m);
 /* The text, NULL where not all of it could be kept. */
 char *memory_file_close(memory_file *m);
-
 #endif

@@ -1,11 +1,6 @@
 /* What of file.h is the same on every system: memory in place of a file, bounds, a file to its end, a text in memory. */
 #include "tool/files/file.h"
 
-#include <stdlib.h>
-#include <string.h>
-
-#include "tool/cli/text.h"
-
 file_source file_from_memory(const unsigned char *bytes, size_t count) {
     return (file_source){.name = "memory", .descriptor = -1, .memory = bytes, .size = count};
 }

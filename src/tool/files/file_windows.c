@@ -4,15 +4,10 @@
 #define UNICODE
 #include "tool/files/file.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <windows.h>
 
 #include <fcntl.h>
 #include <io.h>
-
-#include "tool/cli/text.h"
 
 #define TRANSFER_BYTES ((size_t)1 << 30)
 #define PREFIX L"\\\\?\\"

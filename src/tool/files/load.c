@@ -2,9 +2,6 @@
  * ".safetensors#". */
 #include "tool/files/formats.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 static bool ends_with(const char *text, const char *end) {
     size_t length = strlen(text), end_length = strlen(end);
     return length >= end_length && strcmp(text + length - end_length, end) == 0;

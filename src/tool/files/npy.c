@@ -1,8 +1,5 @@
 /* .npy files: the envelope (magic, version, header length, data), a parser for the subset of Python literals that the header's dictionary
  * holds, such as {'descr': '<f4', 'fortran_order': False, 'shape': (3, 4), }, and the checks of sizes. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/files/formats.h"
 
 _Static_assert(__BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__, "data goes between file and memory unchanged");

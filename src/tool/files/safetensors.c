@@ -1,7 +1,4 @@
 /* safetensors files: a header is checked before anything in it is believed; then one tensor is found in it, its type translated. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/files/formats.h"
 
 /* The reference implementation's own limit. */

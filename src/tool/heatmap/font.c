@@ -144,5 +144,4 @@ bool glyph_draw(glyphs *g, uint32_t code_point, int width, int base,
     (void)g, (void)code_point, (void)width, (void)base, (void)dot, (void)state;
     return false;
 }
-
 #endif

@@ -1,7 +1,6 @@
 /* font.h: letters as dots, for the labels of a PNG. Called by picture_files.c. */
 #ifndef CLATTN_TOOL_HEATMAP_FONT_H
 #define CLATTN_TOOL_HEATMAP_FONT_H
-
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -23,5 +22,4 @@ void glyphs_close(glyphs *g);
 // base line. False: no font of the machine has it.
 bool glyph_draw(glyphs *g, uint32_t code_point, int width, int base,
                 void (*dot)(void *state, int column, int row), void *state);
-
 #endif

@@ -1,8 +1,5 @@
 // heatmap.c: clattn heatmap: attention weights, or what masks hide, and tokens in, a picture out (picture.h).
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tool/call_options/call_options.h"
 #include "tool/files/formats.h"

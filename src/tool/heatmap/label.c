@@ -1,9 +1,6 @@
 /* label.c: see label.h. Leaves out shaping and right-to-left order. */
 #include "tool/heatmap/label.h"
 
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/files/file.h"
 
 static uint32_t drawn(uint32_t code_point) {

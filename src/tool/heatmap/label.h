@@ -2,7 +2,6 @@
  * visible, nothing that could steer a terminal or break an XML file. Called by the picture's back ends. */
 #ifndef CLATTN_TOOL_HEATMAP_LABEL_H
 #define CLATTN_TOOL_HEATMAP_LABEL_H
-
 #include "tool/cli/text.h"
 
 /* Longest token that is drawn, in code points; a longer one ends in "..". */
@@ -41,5 +40,4 @@ typedef struct tokens {
  */
 bool tokens_read(const char *path, tokens *out, reason why);
 void tokens_free(tokens *t);
-
 #endif

@@ -3,7 +3,6 @@
 #include "tool/heatmap/picture.h"
 
 #include <math.h>
-#include <stdio.h>
 
 float picture_weight(const picture *p, int head, int row, int column) {
     return p->weights[p->head_numbers[head] * p->head_stride + row * p->row_stride + column];

@@ -3,11 +3,6 @@
  * heatmap.c. */
 #ifndef CLATTN_TOOL_HEATMAP_PICTURE_H
 #define CLATTN_TOOL_HEATMAP_PICTURE_H
-
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-
 #include "tool/heatmap/label.h"
 
 /* Whether there are weights that are -infinity, as masked scores are: grey; or NaN or infinity. */
@@ -121,5 +116,4 @@ typedef struct picture_layout {
 
 picture_layout picture_plan(const picture *p);
 void picture_draw(const picture *p, const picture_layout *layout, const canvas *canvas);
-
 #endif

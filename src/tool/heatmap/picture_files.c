@@ -2,8 +2,6 @@
 // 8-bit canvas of palette indices, then libpng's simplified interface.
 #include "tool/heatmap/picture.h"
 
-#include <stdlib.h>
-#include <string.h>
 #ifndef _WIN32
 #include <sys/ioctl.h>
 #endif

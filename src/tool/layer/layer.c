@@ -1,13 +1,8 @@
 // layer.c: clattn layer: multi-head attention with a model's weights.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/device/measure.h"
 #include "evidence/words/words.h"
 #include "tool/layer/layer.h"
 #include "tool/cli/report.h"
-#include "tool/call_options/call_options.h"
 #include "tool/cli/progress.h"
 
 static bool take_norm(void *target, const char *value, char why[256]) {

@@ -4,9 +4,6 @@
 #include <jansson.h>
 
 #include "evidence/sets/presets.h"
-#include "tool/attend/expect.h"
-#include "tool/call_options/call_options.h"
-#include "tool/cli/tool.h"
 #include "tool/layer/layer_weights.h"
 #include "tool/ranks/ranks.h"
 

@@ -1,7 +1,6 @@
 // layer_model.c: how a layer attends: by options, by a model's config.json, or by a preset; what none of them tells, or two of
 // them do, is refused.
 #include <ctype.h>
-#include <string.h>
 
 #include "tool/layer/layer.h"
 

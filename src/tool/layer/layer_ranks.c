@@ -1,7 +1,5 @@
 // layer_ranks.c: clattn layer --mpi: by rows, of which each rank has some and all weights, or by heads, of which each has some and so
 // their part of the weights, and all rows.
-#include <string.h>
-
 #include "tool/layer/layer.h"
 
 // Of numbers that are one a head in files, this rank's.

@@ -1,10 +1,4 @@
 // layer_weights.c: name schemes of models, and tensors named one by one; which heads are a rank's, and what of the files is theirs.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tool/cli/text.h"
-#include "tool/files/formats.h"
 #include "tool/layer/layer_weights.h"
 
 static int64_t least(int64_t a, int64_t b) {

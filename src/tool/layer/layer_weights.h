@@ -4,7 +4,6 @@
 #include <jansson.h>
 
 #include "tool/call_options/tensors.h"
-#include "tool/cli/tool.h"
 #include "tool/files/formats.h"
 
 // Query heads [first, first + count) of `all`, and the key/value heads that they read.

@@ -2,13 +2,6 @@
 #include "tool/layer/layer.h"
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include "tool/files/file.h"
-#include "tool/call_options/call_options.h"
-#include "tool/files/formats.h"
 
 #define SIZE_MOST 65536
 

@@ -3,8 +3,6 @@
 #include "tool/page/page.h"
 
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tool/compare/compare.h"
 #include "tool/files/file.h"
@@ -24,23 +22,23 @@ static void write_devices(const page *p, int file) {
     char name[256];
     json_array_foreach(json_object_get(p->files[file], "devices"), d, device) {
         page_put(p->to, p->file_count > 1 ? "<h3>%s in %s</h3>\n" : "<h3>%s</h3>\n",
-                 compare_text(device, "device"), name_of(p, file, name));
+                 row_text(device, "device"), name_of(p, file, name));
         page_put(
             p->to,
             "<p class=\"soft\">%s, driver %s, %lld compute units. Measured in that run: FMA %.1f GFLOP/s",
-            compare_text(device, "platform"), compare_text(device, "driver"),
+            row_text(device, "platform"), row_text(device, "driver"),
             (long long)json_integer_value(json_object_get(device, "compute_units")),
-            compare_number(device, "fma_gflops"));
-        if (compare_number(device, "fma_loads_gflops") > 0.0)
+            row_number(device, "fma_gflops"));
+        if (row_number(device, "fma_loads_gflops") > 0.0)
             page_put(p->to, ", %.1f with the loads of a matrix product out of the first-level cache",
-                     compare_number(device, "fma_loads_gflops"));
+                     row_number(device, "fma_loads_gflops"));
         page_put(p->to, "; reading");
         json_array_foreach(json_object_get(device, "caches"), i, cache) {
-            page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", compare_text(cache, "name"),
-                     compare_number(cache, "bytes") / 1024.0, compare_number(cache, "read_gbytes_per_s"));
+            page_put(p->to, " from %s (%.0f KiB) %.1f GB/s,", row_text(cache, "name"),
+                     row_number(cache, "bytes") / 1024.0, row_number(cache, "read_gbytes_per_s"));
         }
-        page_put(p->to, " past the caches %.1f GB/s. %s</p>\n", compare_number(device, "read_gbytes_per_s"),
-                 compare_text(device, "contended"));
+        page_put(p->to, " past the caches %.1f GB/s. %s</p>\n", row_number(device, "read_gbytes_per_s"),
+                 row_text(device, "contended"));
         page_roofline(p, file, (int)d);
     }
 }
@@ -64,29 +62,29 @@ static void write_case(const page *p, int file, const json_t *row) {
     char name[256];
     page_put(p->to, "<tr>");
     if (p->file_count > 1) page_put(p->to, "<td class=\"text\">%s</td>", name_of(p, file, name));
-    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td>", compare_text(row, "case"),
-             compare_text(row, "kernel"));
-    if (!compare_ok(row)) {
-        page_put(p->to, "<td class=\"text bad\" colspan=\"7\">%s: %s</td></tr>\n",
-                 compare_text(row, "status"), compare_text(row, "why"));
+    page_put(p->to, "<td class=\"text\">%s</td><td class=\"text\">%s</td>", row_text(row, "case"),
+             row_text(row, "kernel"));
+    if (!row_ok(row)) {
+        page_put(p->to, "<td class=\"text bad\" colspan=\"7\">%s: %s</td></tr>\n", row_text(row, "status"),
+                 row_text(row, "why"));
         return;
     }
-    const double spread = 100.0 * compare_number(row, "time_ns_spread") / compare_number(row, "time_ns");
-    write_number(p, "%.3f", compare_number(row, "time_ns") / 1e6);
+    const double spread = 100.0 * row_number(row, "time_ns_spread") / row_number(row, "time_ns");
+    write_number(p, "%.3f", row_number(row, "time_ns") / 1e6);
     page_put(p->to,
              spread > 10.0 ? "<td data-v=\"%.6g\" class=\"bad\">%.1f %%</td>"
                            : "<td data-v=\"%.6g\">%.1f %%</td>",
              spread, spread);
-    write_number(p, "%.1f", compare_number(row, "gflops"));
-    write_number(p, "%.1f", compare_number(row, "gbytes_per_s"));
-    write_bar(p, "%.0f %%", compare_number(row, "limit_percent"), compare_number(row, "limit_percent"));
-    const double nmse = compare_number(row, "error_nmse");
+    write_number(p, "%.1f", row_number(row, "gflops"));
+    write_number(p, "%.1f", row_number(row, "gbytes_per_s"));
+    write_bar(p, "%.0f %%", row_number(row, "limit_percent"), row_number(row, "limit_percent"));
+    const double nmse = row_number(row, "error_nmse");
     if (json_is_real(
             json_object_get(row, "error_nmse"))) // errors far below one: the bar goes by powers of ten
         write_bar(p, "%.1e", nmse, nmse > 0.0 ? (16.0 + log10(nmse)) / 0.16 : 0.0);
     else
         page_put(p->to, "<td>not checked</td>");
-    write_number(p, "%.1f", compare_number(row, "build_ms"));
+    write_number(p, "%.1f", row_number(row, "build_ms"));
     page_put(p->to, "</tr>\n");
 }
 
@@ -119,8 +117,8 @@ static json_t *same_case(const json_t *rows, const json_t *wanted) {
     json_t *row;
     size_t i;
     json_array_foreach(rows, i, row) {
-        if (compare_ok(row) && !strcmp(compare_text(row, "case"), compare_text(wanted, "case")) &&
-            !strcmp(compare_text(row, "device"), compare_text(wanted, "device")))
+        if (row_ok(row) && !strcmp(row_text(row, "case"), row_text(wanted, "case")) &&
+            !strcmp(row_text(row, "device"), row_text(wanted, "device")))
             return row;
     }
     return NULL;
@@ -128,16 +126,16 @@ static json_t *same_case(const json_t *rows, const json_t *wanted) {
 
 static int write_ratio(const page *p, int file, const json_t *row) {
     const json_t *first = same_case(json_object_get(p->files[0], "rows"), row);
-    compare_times *times = first && compare_ok(row) ? malloc(2 * sizeof *times) : NULL;
+    compare_times *times = first && row_ok(row) ? malloc(2 * sizeof *times) : NULL;
     char name[256];
     if (!times) return 0;
     compare_times_of(first, &times[0]), compare_times_of(row, &times[1]);
     const compare_ratio r = compare_ratio_of(&times[0], &times[1]);
     free(times);
     page_put(p->to, "<tr><td class=\"text\">%s</td><td class=\"text\">%s</td><td class=\"text\">%s</td>",
-             name_of(p, file, name), compare_text(row, "case"), compare_text(row, "device"));
-    write_number(p, "%.3f", compare_number(first, "time_ns") / 1e6);
-    write_number(p, "%.3f", compare_number(row, "time_ns") / 1e6);
+             name_of(p, file, name), row_text(row, "case"), row_text(row, "device"));
+    write_number(p, "%.3f", row_number(first, "time_ns") / 1e6);
+    write_number(p, "%.3f", row_number(row, "time_ns") / 1e6);
     write_number(p, "%.3f", r.ratio);
     page_put(p->to, "<td>");
     page_interval(p->to, r.ratio, r.low, r.high);
@@ -181,7 +179,7 @@ static int write_page(const page *p) {
     page_put(p->to, "</head>\n<body>\n<h1>%s</h1>\n<p class=\"soft\">", p->title);
     for (int file = 0; file < p->file_count; file++)
         page_put(p->to, "%s%s by clattn %s", file ? "; " : "", p->paths[file],
-                 compare_text(p->files[file], "clattn"));
+                 row_text(p->files[file], "clattn"));
     page_put(p->to, "</p>\n<nav><a href=\"#devices\">Devices</a><a href=\"#cases\">Cases</a>");
     if (p->file_count > 1) page_put(p->to, "<a href=\"#ratios\">Ratios</a>");
     if (p->weights) page_put(p->to, "<a href=\"#heads\">Heads</a>");

@@ -1,6 +1,5 @@
 // page_charts.c: the pictures of a report, as SVG within the page. See page.h.
 #include <math.h>
-#include <string.h>
 
 #include "tool/compare/compare.h"
 #include "tool/page/page.h"
@@ -62,8 +61,8 @@ static void draw_roof(const page *p, const frame *f, const char *name, double gf
 
 // Reading from a cache: the slope alone, which ends at the multiply-adds.
 static void draw_cache(const page *p, const frame *f, const json_t *cache, double gflops) {
-    const double gbytes = compare_number(cache, "read_gbytes_per_s");
-    const char *name = compare_text(cache, "name");
+    const double gbytes = row_number(cache, "read_gbytes_per_s");
+    const char *name = row_text(cache, "name");
     if (gbytes <= 0.0) return;
     const double low = fmax(LEAST_X, f->most_y - OCTAVES - log2(gbytes)),
                  meet = fmax(log2(gflops / gbytes), low);
@@ -76,15 +75,15 @@ static void draw_cache(const page *p, const frame *f, const json_t *cache, doubl
 }
 
 static void draw_point(const page *p, const frame *f, const json_t *row) {
-    const double gflops = compare_number(row, "gflops"), gbytes = compare_number(row, "gbytes_per_s");
-    if (!compare_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
+    const double gflops = row_number(row, "gflops"), gbytes = row_number(row, "gbytes_per_s");
+    if (!row_ok(row) || gflops <= 0.0 || gbytes <= 0.0) return;
     page_put(p->to,
              "<circle class=\"point%s\" cx=\"%.1f\" cy=\"%.1f\" r=\"5\"><title>%s, %s: %.1f GFLOP/s, %.1f "
              "GB/s, %.3f "
              "ms</title></circle>\n",
-             strcmp(compare_text(row, "op"), "decode") ? "" : " decode", x_of(log2(gflops / gbytes)),
-             y_of(f, log2(gflops)), compare_text(row, "case"), compare_text(row, "kernel"), gflops, gbytes,
-             compare_number(row, "time_ns") / 1e6);
+             strcmp(row_text(row, "op"), "decode") ? "" : " decode", x_of(log2(gflops / gbytes)),
+             y_of(f, log2(gflops)), row_text(row, "case"), row_text(row, "kernel"), gflops, gbytes,
+             row_number(row, "time_ns") / 1e6);
 }
 
 void page_roofline(const page *p, int file, int device) {
@@ -92,9 +91,9 @@ void page_roofline(const page *p, int file, int device) {
     size_t i;
     const json_t *of = json_array_get(json_object_get(p->files[file], "devices"), (size_t)device);
     const json_t *rows = json_object_get(p->files[file], "rows");
-    const double fma = compare_number(of, "fma_gflops"), read = compare_number(of, "read_gbytes_per_s");
+    const double fma = row_number(of, "fma_gflops"), read = row_number(of, "read_gbytes_per_s");
     double most = fma;
-    json_array_foreach(rows, i, row) most = fmax(most, compare_ok(row) ? compare_number(row, "gflops") : 0.0);
+    json_array_foreach(rows, i, row) most = fmax(most, row_ok(row) ? row_number(row, "gflops") : 0.0);
     if (fma <= 0.0 || read <= 0.0) {
         fputs("<p class=\"soft\">The file holds no limits of this device: no roofline.</p>\n", p->to);
         return;
@@ -105,7 +104,7 @@ void page_roofline(const page *p, int file, int device) {
              WIDTH, HEIGHT, WIDTH, HEIGHT);
     draw_grid(p, &f);
     draw_roof(p, &f, "FMA", fma, read, "none", -5.0);
-    draw_roof(p, &f, "FMA with loads", compare_number(of, "fma_loads_gflops"), read, "5 4", 14.0);
+    draw_roof(p, &f, "FMA with loads", row_number(of, "fma_loads_gflops"), read, "5 4", 14.0);
     json_array_foreach(json_object_get(of, "caches"), i, cache) draw_cache(p, &f, cache, fma);
     json_array_foreach(rows, i, row) {
         if (json_integer_value(json_object_get(row, "device_index")) == device) draw_point(p, &f, row);

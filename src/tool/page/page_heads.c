@@ -1,13 +1,10 @@
 // page_heads.c: attention weights as panels of a report, on a scale of powers of ten: weights of a softmax over many keys are
 // mostly far below one, and a linear scale shows them all as nothing. See page.h.
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tool/files/formats.h"
 #include "tool/page/page.h"
 #include "tool/heatmap/picture.h"
-#include "tool/heatmap/label.h"
 
 // A cell is about 60 bytes: a page of 3 MB.
 #define MOST_CELLS 50000

@@ -3,7 +3,6 @@
 #include "tool/page/page.h"
 
 #include <stdarg.h>
-#include <string.h>
 
 static void put_text(FILE *to, const char *text) {
     while (*text) {

@@ -1,10 +1,6 @@
 // ranks.c: see ranks.h: what needs no MPI. ranks_mpi.c has the rest in clattn-mpi, ranks_none.c in the plain program.
 #include "tool/ranks/ranks.h"
 
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 static const char *const way_names[] = {"auto", "ring", "all_to_all", "all_gather", "decode", "heads", NULL};
 
 static const option_row ranks_rows_table[] = {

@@ -3,9 +3,6 @@
 #include <clattn/mpi.h>
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "evidence/words/words.h"
 #include "evidence/device/opencl.h"

@@ -1,8 +1,6 @@
 // ranks_keys.c: see ranks_keys.h.
 #include "tool/ranks/ranks_keys.h"
 
-#include <string.h>
-
 static int axis_of(const ranks_keys *k) {
     return k->bshd ? 1 : 2;
 }

@@ -2,7 +2,6 @@
 // in pages by --block-table. Rows that no length counts are not read.
 #ifndef CLATTN_TOOL_RANKS_RANKS_KEYS_H
 #define CLATTN_TOOL_RANKS_RANKS_KEYS_H
-#include "tool/call_options/call_options.h"
 #include "tool/ranks/ranks.h"
 
 typedef struct ranks_keys {

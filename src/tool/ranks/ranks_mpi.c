@@ -5,12 +5,6 @@
 #include <clattn/mpi.h>
 
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include "tool/files/file.h"
-#include "tool/files/formats.h"
-#include "tool/cli/text.h"
 #include "tool/ranks/ranks.h"
 #include "tool/cli/report.h"
 
@@ -231,16 +225,13 @@ int ranks_tell(const ranks *r, const session *s, const char *out, const expect *
                       "ranks", r->count, "way", t->way, "why", t->why, "time_ns", (json_int_t)(1e9 * most[0]),
                       "compute_ms", 1e3 * most[1], "hidden", hidden, "sent_bytes", (json_int_t)all[0],
                       "read_bytes", (json_int_t)all[1], "out", report_text(out));
-        if (j && e->file) json_object_set_new(j, "max_error", report_real(e->error));
-        return report_json(j);
+        return report_json(expect_json(e, j));
     }
     printable_printf(stdout,
                      "%d ranks  %s  time %.3f ms  computing %.3f ms  %.0f bytes read  %.0f bytes sent  %.0f "
                      "%% of transfers hidden  -> %s\n",
                      r->count, t->why, 1e3 * most[0], 1e3 * most[1], all[1], all[0], 100 * hidden, out);
-    if (e->file)
-        printable_printf(stdout, "largest difference to %s: %.3g (at most %g allowed)\n", e->file, e->error,
-                         e->tolerance);
+    expect_print(e);
     return EXIT_DONE;
 }
 

@@ -2,9 +2,6 @@
 #define _XOPEN_SOURCE 700
 #pragma GCC diagnostic ignored "-Wunused-parameter"
 #include <errno.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "tool/ranks/ranks.h"

@@ -2,17 +2,11 @@
 // tuned row of its own, verified on hard cases against the double-precision reference, then timed; the
 // winners are printed as rows that a context takes (clattn_context_params.tuned_rows) and that can be
 // committed to src/plan/rows/tuned_rows.c.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "evidence/sets/hard_cases.h"
 #include "evidence/limits/model.h"
 #include "evidence/words/words.h"
-#include "evidence/device/measure.h"
 #include "tool/bench/bench_call.h"
 #include "tool/files/file.h"
-#include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"

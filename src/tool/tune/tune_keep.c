@@ -1,12 +1,7 @@
 // tune_keep.c: what a row of clattn tune gains over what is shipped, and the rows that are kept for the device: those alone
 // that are faster for sure. Everything else would pin chance, or a moment in which the machine was busy.
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "tool/bench/bench.h"
 #include "tool/files/file.h"
-#include "tool/cli/progress.h"
 #include "tool/tune/tune.h"
 #include "tool/tune/tuned.h"
 

@@ -1,11 +1,7 @@
 // tuned.c: see tuned.h.
-#include "tool/cli/text.h"
 #include "tool/tune/tuned.h"
 
 #include <ctype.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "tool/files/file.h"
 

@@ -1,13 +1,10 @@
 // verify.c: clattn verify: every kernel variant on hard cases against the double-precision reference.
 // A variant is forced by a tuned row of its own, so what runs is what the planner can choose anywhere.
 #include <jansson.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "evidence/sets/hard_cases.h"
 #include "evidence/words/words.h"
 #include "evidence/sets/pairs.h"
-#include "tool/cli/text.h"
 #include "tool/cli/progress.h"
 #include "tool/cli/report.h"
 #include "tool/verify/verify_case.h"

@@ -1,12 +1,8 @@
 // verify_case.c: see verify_case.h. Inputs, reference and error budget are those of the test suites.
 #include "tool/verify/verify_case.h"
 
-#include <stdio.h>
-#include <string.h>
-
 #include "evidence/case/case_check.h"
 #include "evidence/case/case_group.h"
-#include "tool/cli/session.h"
 #include "evidence/device/opencl.h"
 
 enum { MOST_FAMILIES = 64 };
