@@ -33,7 +33,6 @@
                           : 64)
 #endif
 #include "lanes/decode_lanes_scores.clh"
-#include "call/softmax.clh"
 
 #if DOT_VALUES
 // Pairs of a column's values of two keys, in the order in which the instructions leave them: they go by four columns.

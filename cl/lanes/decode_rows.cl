@@ -18,12 +18,8 @@
 // Scaled as decode_lanes does, so that scores near 1e7, whose last bit is a factor of e, are the same in both: with a shared
 // prefix one has the prefix and the other the rest.
 #define TILE_SCALES_SCORES 1
-#include "lanes/lanes_dropout.clh"
-#include "lanes/lanes_heads.clh"
 #include "lanes/lanes_product.clh"
 #include "lanes/lanes_softmax.clh"
-#include "call/fused.clh"
-#include "call/softmax.clh"
 
 #if RAGGED
 #error "sequences of different lengths are for other kernels"
@@ -40,6 +36,69 @@
 #if ROWS_PRIVATE_BYTES(TILE_Q, TILE_KV, HEAD_DIM, HEAD_DIM_V) > PRIVATE_BYTES_MOST
 #error "the rows and a tile of keys do not fit private memory"
 #endif
+
+// A tile whose rows are of several heads: which head's and which query row each lane is, and what the options of a score say to
+// each. Row n of the group that reads a key/value head is query row n / group of its query head n % group.
+
+// Lanes behind the tile's rows repeat its last one.
+int heads_row(const tile_rows *t, int n) {
+    return t->i0 + min(n, t->rows - 1);
+}
+
+void heads_find_rows(tile_rows *t, int h_kv) {
+    int head[LANE_ROWS] LANES_ALIGNED, row[LANE_ROWS] LANES_ALIGNED;
+    float scale[LANE_ROWS] LANES_ALIGNED, slope[LANE_ROWS] LANES_ALIGNED;
+    for (int x = 0; x < LANE_ROWS; x++) {
+        const int n = heads_row(t, x), h = h_kv * t->args->group + n % t->args->group;
+        head[x] = h, row[x] = n / t->args->group;
+        scale[x] = score_scale(t->call, h), slope[x] = score_slope(t->call, h);
+    }
+    for (int b = 0; b < ROW_VECTORS; b++) {
+        t->head[b] = *(const VEC_INT *)(head + b * LANES), t->row[b] = *(const VEC_INT *)(row + b * LANES);
+        t->scales[b] = *(const VEC *)(scale + b * LANES), t->slopes[b] = *(const VEC *)(slope + b * LANES);
+    }
+}
+
+// Bias and masks of the block, lane by lane: the rows of two lanes may lie anywhere.
+void heads_load_options(const tile_rows *t) {
+    (void)t; // for the options only
+#if SCORE_OPS & (ARGS_BIAS | ARGS_MASK | ARGS_MASK_MOD)
+    const int *head = (const int *)t->head, *row = (const int *)t->row;
+    for (int x = 0; x < LANE_ROWS; x++) {
+#if SCORE_OPS & ARGS_BIAS
+        const args_view *v = &t->args->bias;
+        const long at = view_at(v, t->b, head[x], row[x], t->k0);
+        float *bias = (float *)t->bias + x;
+        for (int j = 0; j < t->count; j++)
+            bias[j * LANE_ROWS] = LOAD(TYPE_BIAS, t->call->bias, at + j * v->column);
+#endif
+        float *kept = (float *)t->seen + x;
+#if SCORE_OPS & ARGS_MASK
+        const args_view *m = &t->args->mask;
+        __global const uchar *mask = t->call->mask + view_at(m, t->b, head[x], row[x], t->k0);
+        for (int j = 0; j < t->count; j++) kept[j * LANE_ROWS] = (float)mask[j * m->column];
+#endif
+#if (SCORE_OPS & ARGS_MASK_MOD) && !MOD_MASK_LANES
+        const mod_place p = mod_place_of(t->args, t->call->table, t->b, head[x]);
+        for (int j = 0; j < t->count; j++) {
+            const bool keeps = mod_keeps(&t->call->mods, &p, row[x], t->k0 + j);
+            if (!(SCORE_OPS & ARGS_MASK) || !keeps) kept[j * LANE_ROWS] = keeps ? 1.0f : 0.0f;
+        }
+#endif
+        (void)kept;
+    }
+#endif
+#if MOD_MASK_LANES
+    for (int j = 0; j < t->count; j++)
+        for (int b = 0; b < ROW_VECTORS; b++) {
+            VEC *seen = &t->seen[j * ROW_VECTORS + b];
+            VEC_INT keep = mod_keeps_lanes(&t->kept[b], &t->call->mods, &t->place_of_mods, TILE_HEAD(t, b),
+                                           TILE_ROWS(t, b), t->k0 + j);
+            if (SCORE_OPS & ARGS_MASK) keep &= *seen != 0.0f;
+            *seen = AS_VEC(keep & AS_VEC_INT((VEC)(1.0f)));
+        }
+#endif
+}
 
 // While a tile is multiplied memory is idle: 16-bit and 8-bit rows of the next tile are asked for meanwhile. Zen 5, bfloat16, 16 and
 // 128 heads: 0.85 and 0.96 of the processor time; of float32, whose copy is all the work there is, 1.07.

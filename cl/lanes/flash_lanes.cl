@@ -18,8 +18,127 @@
 // - at the edges of a window each row vector with a product of its own, of the keys that it sees: 1.32 to 1.29 of the plain
 //   call's time a key that is seen, where tiles of one vector have 1.22 (processor time, a busy machine);
 // - masks no more asked about where a tile is trimmed to keys that all of its rows see: nothing gained.
-#include "lanes/lanes_ahead.clh"
-#include "lanes/lanes_dropout.clh"
+#include "lanes/lanes_tile.clh"
+
+// The memory that the kernel meets for the first time is asked for early: the rows of the output
+// that this tile will write, the query rows of the tile that the core most likely takes next, the keys that its window
+// adds to this one's, and the keys and values of the next head. Where heads are short, or windows narrow, each of these is a
+// wait; along a long head the hardware's own prefetcher follows. Only a hint: what comes is right without it.
+//
+// Measured on PoCL 3.1, Zen 4, Nov 2026, f32 B = 32, H = 12, N = 128, D = 64 (63 MB in and out): 152 to 181
+// GFLOP/s, of which output and queries are 17, keys and values 10; keys and values alone cost 1. N >= 512: 0.5 to 1 %.
+// A row or a few at a time, between parts of a block of keys, and not all of a block's at once: a further 5 % of the time
+// there, and 5 % with 16 x 12 heads of N = 77 (in turns).
+
+#define AHEAD_LINE 64
+#define AHEAD_BYTES                                                                                          \
+    262144 // of a head's keys and values: with those of this head they fit a second-level cache
+
+// Rows to ask for, in bytes.
+typedef struct ahead_rows {
+    __global const uchar *at;
+    long stride;
+    int rows;
+} ahead_rows;
+
+typedef struct ahead {
+    ahead_rows out, q, k, v;
+    ahead_rows new_k, new_v; // that the window of the next tile reaches, and this one's does not
+    int begin;               // the first key that the tile works on
+    int end;                 // from this key on there is nothing to ask for
+    int part,
+        parts; // the tiles of a head share the keys of the next one: every parts-th block is this tile's
+} ahead;
+
+#define AHEAD_ROWS(p, stride, rows)                                                                          \
+    ((ahead_rows){(__global const uchar *)(p), (stride) * (long)sizeof *(p), rows})
+
+// Those of the rows [first, first + n) of a head that lie a constant stride apart.
+ahead_rows ahead_keys(const kv_head *head, int first, int n) {
+    if (PAGED || n == 0) return (ahead_rows){0, 0, 0};
+    return AHEAD_ROWS(kv_row_at(head, first).at, kv_stride(head, first), kv_run(head, first, n));
+}
+
+// Work-groups follow one another by tile, from a head's last rows to its first, then by head and batch item. here_k, here_v: the
+// keys and values of this one.
+ahead ahead_find(const tile_rows *t, __global const ELEMENT(TYPE_Q) * q, const kv_buffers *kv,
+                 const kv_head *here_k, const kv_head *here_v, __global ELEMENT(TYPE_OUT) * out_rows) {
+    const attention_args *a = t->args;
+    const bool last = t->h + 1 == a->heads, last_tile = t->i0 < LANE_ROWS, end = last && t->b + 1 == a->batch;
+    const int next_h = last ? 0 : t->h + 1, next_b = t->b + last, kv_h = next_h / a->group;
+    const int i0 = last_tile ? (a->n_q - 1) / LANE_ROWS * LANE_ROWS : t->i0 - LANE_ROWS;
+    const int n_kv = FUSED_PLACE(t->place->keys, a->n_kv);
+    const long kv_bytes = (long)n_kv * (HEAD_DIM + HEAD_DIM_V) * sizeof(ELEMENT(TYPE_KV));
+    const int q_rows = last_tile && end ? 0 : min(LANE_ROWS, a->n_q - i0);
+    // Pages are not all of one stride, and not much by one.
+    const int keys = PAGED || end || kv_bytes > AHEAD_BYTES || kv_h == t->h / a->group ? 0 : n_kv;
+    ahead to;
+    q += last_tile ? view_row(&a->q, end ? 0 : next_b, next_h, i0) : view_row(&a->q, t->b, t->h, i0);
+    const kv_head k = kv_keys(a, kv, end ? 0 : next_b, kv_h), v = kv_values(a, kv, end ? 0 : next_b, kv_h);
+    to.out = AHEAD_ROWS(out_rows, a->out.row, t->rows);
+    to.q = AHEAD_ROWS(q, a->q.row, q_rows);
+    to.k = ahead_keys(&k, 0, keys), to.v = ahead_keys(&v, 0, keys);
+    const bool moves = !last_tile && a->splits == 1 && t->begin < t->end;
+    const int new_keys = moves ? min(t->begin, LANE_ROWS) : 0;
+    to.new_k = ahead_keys(here_k, t->begin - new_keys, new_keys);
+    to.new_v = ahead_keys(here_v, t->begin - new_keys, new_keys);
+    to.end = max(max(to.out.rows, max(to.q.rows, new_keys)) + t->k0, max(to.k.rows, to.v.rows));
+    to.begin = t->k0, to.part = FUSED_PLACE(t->place->part, (int)get_group_id(0)),
+    to.parts = FUSED_PLACE(t->place->parts, (int)get_num_groups(0));
+    return to;
+}
+
+// Rows [first, end), of which only some exist; the size of a row is a constant.
+REGISTER_INLINE void ahead_ask_rows(const ahead_rows *set, int first, int end, const int bytes,
+                                    const bool write) {
+    __global const uchar *row = set->at + first * set->stride;
+    end = min(end, set->rows);
+#pragma unroll 1
+    for (int r = first; r < end; r++, row += set->stride)
+#pragma unroll
+        for (int i = 0; i < bytes; i += AHEAD_LINE) {
+            if (write)
+                PREFETCH_WRITE(row + i);
+            else
+                PREFETCH_FAR(row + i);
+        }
+}
+
+#if WEIGHTS
+// A tile of the returned weights, as many rows with each block of keys as it takes to ask for all of them.
+void ahead_ask_weights(__global float *weights, const tile_rows *t, int block) {
+    const args_view *view = &t->args->weights;
+    const int each = (LANE_ROWS * KEY_BLOCK + TILE_KV - 1) / TILE_KV;
+    for (int r = block * each; r < min((block + 1) * each, t->rows); r++) {
+        __global const uchar *row =
+            (__global const uchar *)(weights + view_at(view, t->b, t->h, t->i0 + r, t->k0));
+        for (int i = 0; i < t->count * 4; i += AHEAD_LINE) PREFETCH_WRITE(row + i);
+    }
+}
+#endif
+
+#define AHEAD_IS_DONE(to, key) ((key) >= (to)->end)
+// With each PRODUCT_PART columns of a block of keys a row or a few.
+#define PRODUCT_PART 16
+#define AHEAD_PARTS ((HEAD_DIM + PRODUCT_PART - 1) / PRODUCT_PART)
+REGISTER_INLINE void ahead_ask(const ahead *to, int key, int part) {
+    if (AHEAD_IS_DONE(to, key)) return;
+    const int first = key + KEY_BLOCK * part / AHEAD_PARTS, end = key + KEY_BLOCK * (part + 1) / AHEAD_PARTS;
+    ahead_ask_rows(&to->out, first - to->begin, end - to->begin, HEAD_DIM_V * sizeof(ELEMENT(TYPE_OUT)),
+                   true);
+    ahead_ask_rows(&to->q, first - to->begin, end - to->begin, HEAD_DIM * sizeof(ELEMENT(TYPE_Q)), false);
+    ahead_ask_rows(&to->new_k, first - to->begin, end - to->begin, HEAD_DIM * sizeof(ELEMENT(TYPE_KV)),
+                   false);
+    ahead_ask_rows(&to->new_v, first - to->begin, end - to->begin, HEAD_DIM_V * sizeof(ELEMENT(TYPE_KV)),
+                   false);
+    if (key / KEY_BLOCK % to->parts != to->part) return;
+    ahead_ask_rows(&to->k, first, end, HEAD_DIM * sizeof(ELEMENT(TYPE_KV)), false);
+    ahead_ask_rows(&to->v, first, end, HEAD_DIM_V * sizeof(ELEMENT(TYPE_KV)), false);
+}
+#define PRODUCT_ASIDE_PARAMETERS , const ahead *next, int first_key
+#define PRODUCT_ASIDE_VALUES , next, first_key
+#define PRODUCT_ASIDE(part) ahead_ask(next, first_key, part)
+#define PRODUCT_ASIDE_IDLE AHEAD_IS_DONE(next, first_key)
 #include "lanes/lanes_product.clh"
 
 // The exponentials leave the load ports idle: the rows of V that come next are asked for meanwhile. Zen 5: 1.5 % at D = 64, at
@@ -37,7 +156,6 @@ void ask_for_value(const product_rows *kv, int j) {
 #define WEIGH_VALUES
 #endif
 #include "lanes/lanes_softmax.clh"
-#include "call/fused.clh"
 
 // product_add_values where some value is not finite and some row does not see it: 0 * NaN must not reach that row.
 void add_values_selected(VEC *o_tile, const VEC *p_tile, const VEC *keep, const product_rows *kv,

@@ -8,9 +8,9 @@
 // fences, which on CPU devices order memory; the planner takes this kernel on no others.
 // Called by the layer; leaves out norms, gates, keys from elsewhere, expressions of the caller's.
 #define PART_OF_LAYER 1
+#define LANES_ROWS // as flash_lanes.cl needs it, though linear_few_lanes.cl is the first to include lanes.clh
 #include "linear/linear_few_lanes.cl"
 #include "lanes/flash_lanes.cl"
-#include "args/layer_args.h"
 
 #if TYPE_Q != TYPE_KV || TYPE_Q != TYPE_OUT || PAST || PAGED || RAGGED || (SCORE_OPS & ARGS_MODS)
 #error "a small layer has one type, and its own keys in one view"

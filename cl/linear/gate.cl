@@ -1,6 +1,5 @@
 // gate.cl: the gate of a layer: the heads' result times the sigmoid of what a projection of x has made, in place.
 #include "base/common.clh"
-#include "args/layer_args.h"
 
 // Global size: (rows * head size, batch * heads). Work-items past the end do nothing.
 __kernel void gate(__global ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_Q) * gates,

@@ -12,8 +12,7 @@
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
 #define STORAGE_PAIRS
 #include "lanes/lanes.clh"
-#include "lanes/lanes_rope.clh"
-#include "args/linear_args.h"
+#include "linear/linear_rope.clh"
 
 #define SPAN (2 * LANES)
 #define SUM_GROUPS ((ROW_BLOCK * COLUMN_BLOCK + LANES - 1) / LANES)

@@ -23,8 +23,7 @@
 #define COLUMN_BLOCK 6
 #endif
 #include "lanes/lanes.clh"
-#include "lanes/lanes_rope.clh"
-#include "args/linear_args.h"
+#include "linear/linear_rope.clh"
 
 #if DOT_BF16 && (TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || LANES != 16)
 #error "DOT_BF16 takes bfloat16 x and W, and 16 lanes"

@@ -9,7 +9,7 @@
 #define REDUCTION_TILE (TYPE_Q == STORE_F32 || TYPE_KV == STORE_F32 ? 256 : 512)
 #endif
 #include "matrix/matrix_terms.clh"
-#include "lanes/lanes_rope.clh"
+#include "linear/linear_rope.clh"
 
 #if REDUCTION_TILE % LINEAR_MATRIX_STEP || REDUCTION_TILE > 1024
 #error "REDUCTION_TILE is a multiple of 32, at most 1024"

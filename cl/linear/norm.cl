@@ -2,7 +2,6 @@
 // heads of a row together, and then rotary embedding, so that both cost one pass over memory. Either may be left out.
 // A work-group has a row's heads that share a mean. With ROPE the two numbers of a pair are one work-item's.
 // TYPE_Q is the storage of the rows, TYPE_KV that of the weights.
-#include "args/layer_args.h"
 #include "call/rope.clh"
 
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0

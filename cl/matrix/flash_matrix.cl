@@ -14,11 +14,9 @@
 #endif
 #define TILE_SCALES_SCORES 1
 #define TILE_ALIGN 32          // MATRIX_DEPTH
-#define RAGGED_PACKED_VALUES 1 // before ragged.clh, whoever includes it
-#include "lanes/lanes_dropout.clh"
+#define RAGGED_PACKED_VALUES 1 // before items.clh, whoever includes it
 #include "lanes/lanes_softmax.clh"
 #include "matrix/matrix_tiles.clh"
-#include "call/fused.clh"
 
 #if TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || HEAD_DIM > 256 || HEAD_DIM_V > 256
 #error "q, k and v are bfloat16, with heads of at most 256"

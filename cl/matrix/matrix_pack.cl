@@ -5,10 +5,7 @@
 #define TYPE_KV STORE_BF16
 #endif
 #include "call/kv.clh"
-#include "base/table.clh"
-#if RAGGED
-#include "call/ragged.clh"
-#endif
+#include "call/items.clh"
 
 #if TYPE_KV != STORE_BF16
 #error "values are bfloat16"

@@ -4,8 +4,6 @@
 // and the output columns c, c + ROW_ITEMS, ... of row r. No sub-groups, no half arithmetic; barriers are uniform: all
 // loop bounds depend on the group alone.
 #include "call/fused.clh"
-#include "call/kv.clh"
-#include "call/softmax.clh"
 
 #if TILE_KV % ROW_ITEMS != 0
 #error "TILE_KV is a multiple of ROW_ITEMS"

@@ -1,11 +1,9 @@
 // softmax.cl: row softmax of the unfused path: weights = exp(s - lse), lse = m + ln l.
 // One work-group a row: each work-item runs the online softmax over every WORK_GROUP-th score, then the states are
 // merged in a tree, always in the same order, so the same call gives the same bits.
-#include "call/dropout.clh"
-#include "call/mask.clh"
+#include "call/items.clh"
 #include "call/softmax.clh"
 #if RAGGED
-#include "call/ragged.clh"
 #define RAGGED_START(table, b) (table)[TABLE_ITEM_WORDS * (long)(b) + RAGGED_START_Q]
 #else
 #define RAGGED_START(table, b) 0

@@ -18,7 +18,8 @@
 #ifndef HEAD_DIM_V
 #define HEAD_DIM_V (LANES + 1)
 #endif
-#include "lanes/lanes_rows.clh"
+#define LANES_ROWS
+#include "lanes/lanes.clh"
 
 #define KEYS 8
 #define ACCUMULATORS (KEY_BLOCK * ROW_VECTORS)

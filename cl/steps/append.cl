@@ -2,9 +2,7 @@
 // A row of int8 is divided by the scale that becomes its own: the largest magnitude of the row over 127. A work-group has a
 // row, because that largest one is of all of it.
 #include "call/rope.clh"
-#if RAGGED
-#include "call/ragged.clh"
-#endif
+#include "call/items.clh"
 
 #if PAST && PAGED
 #error "pages have no past"

@@ -5,10 +5,7 @@
 // (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
 // Of a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
 #include "call/softmax.clh"
-#include "base/table.clh"
-#if RAGGED
-#include "call/ragged.clh"
-#endif
+#include "call/items.clh"
 
 // The maximum and the sum over all ranges. A range that saw no key has -infinity and 0; a NaN reaches the result.
 softmax_state combined(const combine_args *a, __global const float *lse) {

@@ -3,7 +3,7 @@
 #ifndef DROPOUT
 #define DROPOUT 1
 #endif
-#include "call/dropout.clh"
+#include "call/softmax.clh"
 
 // Global size: (fours of keys, rows, B * H) or more.
 __kernel void dropout_mask(__global uchar *mask, const dropout_mask_args args DROPOUT_ARGUMENT) {

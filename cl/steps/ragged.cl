@@ -7,7 +7,7 @@
 #ifndef RAGGED
 #define RAGGED 1
 #endif
-#include "base/table.clh"
+#include "call/items.clh"
 
 #if !RAGGED
 #error "it makes tables of ragged batches"

@@ -3,12 +3,11 @@
 // n * turns[d] modulo 2^64 is the exact part of the last turn, at position 10 as at position 2^24. A float32 product
 // would be off by 0.06 radians at position 1,000,000.
 #include "call/rope.clh"
-#include "base/table.clh"
+#include "call/items.clh"
 #if RAGGED && POSITIONS
 #error "explicit positions say all of a row: sequences are not asked for"
 #endif
 #if RAGGED // of `batch` sequences in one tensor
-#include "call/ragged.clh"
 #define ROPE_BATCH 1
 #else
 #define ROPE_BATCH args.batch

@@ -19,8 +19,247 @@
 #ifndef WORK_GROUP
 #define WORK_GROUP 128
 #endif
-#include "tiles/decode_groups_scores.clh"
-#include "call/softmax.clh"
+#define STORAGE_EIGHTS
+#include "call/fused.clh"
+#include "tiles/subgroups.clh"
+
+#if ROWS != 1 && ROWS != 2 && ROWS != 4
+#error "ROWS is 1, 2 or 4"
+#endif
+#if WORK_GROUP % 16 != 0 || WORK_GROUP > 1024 || (SUBGROUP && WORK_GROUP % SUBGROUP != 0)
+#error "WORK_GROUP is a multiple of 16 and of SUBGROUP, at most 1024"
+#endif
+#if DECODE_GROUPS_LANES(HEAD_DIM) > WORK_GROUP || DECODE_GROUPS_LANES(HEAD_DIM_V) > WORK_GROUP
+#error "a row of K or V is read by one work-group, eight numbers a work-item"
+#endif
+#if EIGHTS && (HEAD_DIM % 8 != 0 || HEAD_DIM_V % 8 != 0)
+#error "EIGHTS: rows are whole loads of eight"
+#endif
+
+#define LANES_K DECODE_GROUPS_LANES(HEAD_DIM) // work-items of a row
+#define LANES_V DECODE_GROUPS_LANES(HEAD_DIM_V)
+#define BLOCK_K DECODE_GROUPS_BLOCK(WORK_GROUP, HEAD_DIM) // keys on their way at once
+#define BLOCK_V DECODE_GROUPS_BLOCK(WORK_GROUP, HEAD_DIM_V)
+#define KEYS_CHUNK DECODE_GROUPS_CHUNK(WORK_GROUP, HEAD_DIM)
+#if SUBGROUP_SHUFFLES
+#define SHARE_LIMIT SUBGROUP
+#else
+#define SHARE_LIMIT 1
+#endif
+#define SHARE DECODE_GROUPS_SHARE(HEAD_DIM, SHARE_LIMIT)
+#define PARTS DECODE_GROUPS_PARTS(HEAD_DIM, SHARE_LIMIT)
+#define PITCH DECODE_GROUPS_PITCH(HEAD_DIM, SHARE_LIMIT)
+#define SCRATCH DECODE_GROUPS_SCRATCH(WORK_GROUP, ROWS, HEAD_DIM, SHARE_LIMIT)
+#if SUBGROUP
+#define GROUP_ITEM SUBGROUP_ITEM
+#else
+#define GROUP_ITEM ((int)get_local_id(0))
+#endif
+#define SIXTEEN 16     // partial results of a reduction over the group
+#define HIDDEN (-1.0f) // in place of a weight: weights are never negative
+
+// For the steps, which take pointers to what should be in registers, and to the arguments: a call would put them in memory.
+#define STEP_INLINE __attribute__((always_inline))
+
+// A number for each row of the pass, and its part of row r as FOR_ROWS gives it: a vector has no .s0 when it is one float.
+#if ROWS == 1
+#define ROW_FLOATS float
+#define FOR_ROWS(F) F(0, )
+#elif ROWS == 2
+#define ROW_FLOATS float2
+#define FOR_ROWS(F) F(0, .s0) F(1, .s1)
+#else
+#define ROW_FLOATS float4
+#define FOR_ROWS(F) F(0, .s0) F(1, .s1) F(2, .s2) F(3, .s3)
+#endif
+
+// Eight numbers for each row, or one for each of four keys: named, because an array would go to memory.
+typedef struct row_eights {
+#define MEMBER(r, c) float8 row##r;
+    FOR_ROWS(MEMBER)
+#undef MEMBER
+} row_eights;
+typedef struct key_eights {
+    float8 k0, k1, k2, k3;
+} key_eights;
+
+// What a row of the pass is.
+typedef struct pass_row {
+    int h, i, first, last; // query head and row; keys that it sees
+    float scale;           // of a product to SCORE_UNIT
+} pass_row;
+
+// What all work-items of the group share.
+typedef struct decode_group {
+    const attention_args *args;
+    const score_call *call;
+    __local pass_row *rows;
+    __local float4 *q;
+    __local float *scratch;
+    __local ROW_FLOATS *weights, *sixteen; // of a chunk's keys: scores, then weights
+    int b, shift, item;
+} decode_group;
+
+float dot_eight(float8 a, float8 b) {
+    const float4 x = fma(a.lo, b.lo, a.hi * b.hi);
+    return (x.s0 + x.s1) + (x.s2 + x.s3);
+}
+
+// Eight numbers of row j, or zeros, for which nothing is read.
+float8 load_row(const kv_head *rows, int j, int d, const int width, bool there) {
+    if (there) return kv_eight(kv_row_at(rows, j), d, width);
+    return (float8)(0.0f);
+}
+
+// Four keys from j on, of which those below `end` exist. All loads before the first use.
+key_eights load_block(const kv_head *rows, int j, int d, const int width, int end) {
+    const key_eights x = {load_row(rows, j, d, width, j < end), load_row(rows, j + 1, d, width, j + 1 < end),
+                          load_row(rows, j + 2, d, width, j + 2 < end),
+                          load_row(rows, j + 3, d, width, j + 3 < end)};
+    return x;
+}
+key_eights load_whole_block(const kv_head *rows, int j, int d, const int width) {
+    const key_eights x = {load_row(rows, j, d, width, true), load_row(rows, j + 1, d, width, true),
+                          load_row(rows, j + 2, d, width, true), load_row(rows, j + 3, d, width, true)};
+    return x;
+}
+
+// Whether row r sees key j.
+bool row_sees(const decode_group *g, int r, int j) {
+    const pass_row row = g->rows[r];
+    const score_place at = {g->b, row.h, j, g->shift, row.i};
+    return j >= row.first && j < row.last && score_kept(g->call, &at);
+}
+
+// A product becomes the score of key j, the chunk's number `key`, and row r.
+STEP_INLINE void put_score(const decode_group *g, int r, int key, int j, float product) {
+    const pass_row row = g->rows[r];
+    const score_place at = {g->b, row.h, j, g->shift, row.i};
+    bool seen = j >= row.first && j < row.last;
+    const float s = score_step(g->call, &at, product * row.scale, &seen);
+    ((__local float *)g->weights)[key * ROWS + r] = s;
+}
+
+#if SHARE > 1
+// Sums over SHARE lanes: half of the numbers go to the lane across while its other half comes, so that each round halves
+// both; a lane ends with ROWS * 4 / SHARE whole sums, the first of `x`, or with one that it shares.
+float8 fold_eight(float8 low, float8 high, int mask) {
+    const bool upper = SUBGROUP_LANE & mask;
+    const float8 give = upper ? low : high;
+    float8 keep = upper ? high : low;
+    keep.s0 += subgroup_xor(give.s0, mask), keep.s1 += subgroup_xor(give.s1, mask);
+    keep.s2 += subgroup_xor(give.s2, mask), keep.s3 += subgroup_xor(give.s3, mask);
+    keep.s4 += subgroup_xor(give.s4, mask), keep.s5 += subgroup_xor(give.s5, mask);
+    keep.s6 += subgroup_xor(give.s6, mask), keep.s7 += subgroup_xor(give.s7, mask);
+    return keep;
+}
+float4 fold_four(float4 low, float4 high, int mask) {
+    const bool upper = SUBGROUP_LANE & mask;
+    const float4 give = upper ? low : high;
+    float4 keep = upper ? high : low;
+    keep.s0 += subgroup_xor(give.s0, mask), keep.s1 += subgroup_xor(give.s1, mask);
+    keep.s2 += subgroup_xor(give.s2, mask), keep.s3 += subgroup_xor(give.s3, mask);
+    return keep;
+}
+float2 fold_two(float2 low, float2 high, int mask) {
+    const bool upper = SUBGROUP_LANE & mask;
+    const float2 give = upper ? low : high;
+    float2 keep = upper ? high : low;
+    keep.s0 += subgroup_xor(give.s0, mask), keep.s1 += subgroup_xor(give.s1, mask);
+    return keep;
+}
+float8 fold(float16 x) {
+    int mask = SHARE / 2;
+    if (ROWS == 4 && mask) x.lo = fold_eight(x.lo, x.hi, mask), mask /= 2;
+    if (ROWS >= 2 && mask) x.lo.lo = fold_four(x.lo.lo, x.lo.hi, mask), mask /= 2;
+    if (mask) x.lo.lo.lo = fold_two(x.lo.lo.lo, x.lo.lo.hi, mask), mask /= 2;
+    if (mask) {
+        const bool upper = SUBGROUP_LANE & mask;
+        x.s0 = (upper ? x.s1 : x.s0) + subgroup_xor(upper ? x.s0 : x.s1, mask);
+        mask /= 2;
+    }
+    for (; mask; mask /= 2) x.s0 += subgroup_xor(x.s0, mask);
+    return x.lo;
+}
+
+// The whole sums that a lane ends with.
+#define HELD (SHARE < 4 * ROWS ? 4 * ROWS / SHARE : 1)
+#define COPIES (SHARE > 4 * ROWS ? SHARE / (4 * ROWS) : 1) // lanes that end with the same one
+#if HELD == 8
+#define FOR_HELD(F) F(0, .s0) F(1, .s1) F(2, .s2) F(3, .s3) F(4, .s4) F(5, .s5) F(6, .s6) F(7, .s7)
+#elif HELD == 4
+#define FOR_HELD(F) F(0, .s0) F(1, .s1) F(2, .s2) F(3, .s3)
+#elif HELD == 2
+#define FOR_HELD(F) F(0, .s0) F(1, .s1)
+#else
+#define FOR_HELD(F) F(0, .s0)
+#endif
+#endif
+
+// Row r's products with four keys, this lane's eight numbers of them.
+STEP_INLINE float4 products(const decode_group *g, int r, int lane, const key_eights *k) {
+    const int at = (r * LANES_K + lane) * 2;
+    const float8 q = (float8)(g->q[at], g->q[at + 1]);
+    return (float4)(dot_eight(q, k->k0), dot_eight(q, k->k1), dot_eight(q, k->k2), dot_eight(q, k->k3));
+}
+
+// The scores of the chunk's keys [t0, t0 + BLOCK_K), of which `count` exist.
+STEP_INLINE void score_block(const decode_group *g, const kv_head *keys, int c0, int t0, int count) {
+    const int lane = g->item % LANES_K, four = g->item / LANES_K, key = t0 + 4 * four;
+    const int end = four < BLOCK_K / 4 ? c0 + count : 0; // 0: a work-item too many
+    key_eights k;
+    if (c0 + key + 4 <= end)
+        k = load_whole_block(keys, c0 + key, 8 * lane, HEAD_DIM);
+    else
+        k = load_block(keys, c0 + key, 8 * lane, HEAD_DIM, end);
+#if SHARE > 1
+#if ROWS == 4
+    const float16 all = (float16)(products(g, 0, lane, &k), products(g, 1, lane, &k),
+                                  products(g, 2, lane, &k), products(g, 3, lane, &k));
+#elif ROWS == 2
+    const float16 all = (float16)(products(g, 0, lane, &k), products(g, 1, lane, &k), (float8)(0.0f));
+#else
+    const float16 all = (float16)(products(g, 0, lane, &k), (float4)(0.0f), (float8)(0.0f));
+#endif
+    const float8 held = fold(all);
+    const int first = lane % SHARE * (4 * ROWS) / SHARE; // which of the 4 * ROWS sums it holds first
+    const bool mine = end && lane % COPIES == 0;
+#endif
+#if PARTS > 1 || SHARE == 1
+    barrier(CLK_LOCAL_MEM_FENCE); // the partial sums of the block before have been read
+#if SHARE > 1
+#define PUT(n, c)                                                                                            \
+    g->scratch[((four * ROWS + (first + n) / 4) * PITCH + lane / SHARE) * 4 + (first + n) % 4] = held c;
+    if (mine) {
+        FOR_HELD(PUT)
+    }
+#else
+#define PUT(r, c) ((__local float4 *)g->scratch)[(four * ROWS + r) * PITCH + lane] = products(g, r, lane, &k);
+    if (end) {
+        FOR_ROWS(PUT)
+    }
+#endif
+#undef PUT
+    barrier(CLK_LOCAL_MEM_FENCE); // they are there
+    for (int x = g->item; x < BLOCK_K * ROWS; x += WORK_GROUP) {
+        const int at = x / 4, part = x % 4, mine_key = t0 + at / ROWS * 4 + part;
+        float sum = 0.0f;
+        for (int y = 0; y < PARTS; y++) sum += g->scratch[(at * PITCH + y) * 4 + part];
+        if (mine_key < count) put_score(g, at % ROWS, mine_key, c0 + mine_key, sum);
+    }
+#else
+#pragma unroll 1 // a score with all its options is much code, which stands here once
+    for (int y = 0; y < HELD; y++) {
+        const int value = first + y, at = key + value % 4;
+        float sum = held.s0;
+#define TAKE(n, c)                                                                                           \
+    if (y == n) sum = held c;
+        FOR_HELD(TAKE)
+#undef TAKE
+        if (mine && at < count) put_score(g, value / 4, at, c0 + at, sum);
+    }
+#endif
+}
 
 // The largest, or the sum, of all work-items' numbers, the same bits in all of them.
 #if SUBGROUP

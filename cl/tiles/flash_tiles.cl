@@ -13,8 +13,337 @@
 #include "tiles/tiles.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
 #include "call/fused.clh"
-#include "call/softmax.clh"
-#include "tiles/flash_tiles_rows.clh"
+#include "tiles/subgroups.clh"
+
+// What a work-item does with its own rows between the barriers: products become scores, weights and values become the output,
+// and that goes to memory. A vector has the rows of one key or column.
+
+// Row r of a tile with HEAD_ROWS is query row r / group of head r % group of those that read the key/value head h; else row r of
+// head h. Its query row is r / HEAD_SHARE(group).
+#ifndef HEAD_ROWS
+#define HEAD_ROWS 0
+#define TILES_KERNEL flash_tiles
+#endif
+#if HEAD_ROWS
+#if (SCORE_OPS & ~ARGS_SOFTCAP) || DROPOUT || RAGGED
+#error "rows of several heads: no options that tell heads apart"
+#endif
+#define HEAD_SHARE(group) (group)
+#define HEAD_OF(a, h, r) ((h) * (a)->group + (r) % (a)->group)
+#else
+#define HEAD_SHARE(group) 1
+#define HEAD_OF(a, h, r) (h)
+#endif
+TILES_INLINE long head_row(const attention_args *a, const args_view *view, int b, int h, int r) {
+    return view_row(view, b, HEAD_OF(a, h, r), r / HEAD_SHARE(a->group));
+}
+
+// The work-item's part of the call: its first row, and the last row and key that exist.
+typedef struct score_rows {
+    int b, h, i, i_last, j_last;
+    const mask_rows *bounds;
+    bool masked; // whether the boolean mask or mask_mod hides any of the tile
+} score_rows;
+
+#if MICRO_ROWS == 8
+#define ROWS_EACH(X) X(0), X(1), X(2), X(3), X(4), X(5), X(6), X(7)
+#define ROWS_BITS (VEC_INT)(1, 2, 4, 8, 16, 32, 64, 128)
+#else
+#define ROWS_EACH(X) X(0), X(1), X(2), X(3)
+#define ROWS_BITS (VEC_INT)(1, 2, 4, 8)
+#endif
+
+// By how much sums of before shrink where the largest score of a row was m and `base` is now subtracted.
+#define SHRINKS(m, base) exp2(((m) - (base)) * SCORE_TO_EXP2)
+
+// A row's work-items are GROUP_COLUMNS neighbours in a sub-group: all of it, or a part that exchanges by shuffles.
+#if SUBGROUP
+#define TILES_ITEM SUBGROUP_ITEM
+#define ROWS_MAXIMA VEC
+#if GROUP_COLUMNS == SUBGROUP
+#define ROWS_MAX(n) subgroup_max(x.s##n)
+#define ROWS_SUM(n) subgroup_sum(x.s##n)
+TILES_INLINE VEC rows_maximum(VEC x) {
+    return (VEC)(ROWS_EACH(ROWS_MAX));
+}
+TILES_INLINE VEC rows_sum(VEC x) {
+    return (VEC)(ROWS_EACH(ROWS_SUM));
+}
+#elif GROUP_COLUMNS < SUBGROUP && SUBGROUP_SHUFFLES
+#define ROWS_OTHER(n) subgroup_xor(x.s##n, mask)
+TILES_INLINE VEC rows_maximum(VEC x) {
+    for (int mask = 1; mask < GROUP_COLUMNS; mask *= 2) x = fmax(x, (VEC)(ROWS_EACH(ROWS_OTHER)));
+    return x;
+}
+TILES_INLINE VEC rows_sum(VEC x) {
+    for (int mask = 1; mask < GROUP_COLUMNS; mask *= 2) x += (VEC)(ROWS_EACH(ROWS_OTHER));
+    return x;
+}
+#else
+#error "SUBGROUP is GROUP_COLUMNS, or, where there are shuffles, more"
+#endif
+// What is subtracted from scores, as softmax_base; and m grows to the maximum of itself and all the rows' scores.
+TILES_INLINE VEC rows_base(VEC m) {
+    return m == -INFINITY ? (VEC)(0.0f) : m;
+}
+TILES_INLINE VEC rows_grow(VEC *m, VEC largest) {
+    const VEC before = *m;
+    *m = fmax(before, rows_maximum(largest));
+    return SHRINKS(before, rows_base(*m));
+}
+#else
+#define TILES_ITEM ((int)get_local_id(0))
+#define ROWS_MAXIMA float
+#endif
+
+// A bit for each row: of a comparison's result, and back to one.
+TILES_INLINE uint rows_pack(VEC_INT x) {
+    x &= ROWS_BITS;
+#if MICRO_ROWS == 8
+    const int4 y = x.lo | x.hi;
+#else
+    const int4 y = x;
+#endif
+    return (uint)(y.s0 | y.s1 | y.s2 | y.s3);
+}
+TILES_INLINE VEC_INT rows_unpack(uint bits) {
+    return ((VEC_INT)((int)bits) & ROWS_BITS) != 0;
+}
+
+// Whether no row of the tile sees any of its keys from k0 on, by the block mask; else *masked: whether the boolean mask or
+// mask_mod hides any.
+TILES_INLINE bool tile_sees_nothing(const score_call *c, int b, int h, int i0, int i_last, int k0, int end,
+                                    bool *masked) {
+    const block_rows rows = {b, h, h, i0, i_last};
+    const int holds = BLOCKS_HOLD(c, &rows, k0, min(TILES_COLUMNS, end - k0));
+    (void)c, (void)rows, (void)k0, (void)end; // for the block mask only
+    *masked = SCORE_MASKED && holds != ARGS_BLOCK_FULL;
+    return holds == ARGS_BLOCK_EMPTY;
+}
+
+// Bias of a key, and what the boolean mask or mask_mod hides of it; rows that do not exist have the last one's.
+TILES_INLINE VEC rows_bias(const score_call *c, const score_rows *r, int j) {
+#if SCORE_OPS & ARGS_BIAS
+    __global const ELEMENT(TYPE_BIAS) *bias = c->bias + view_at(&c->args->bias, r->b, r->h, 0, j);
+#define ROWS_BIAS(x) LOAD(TYPE_BIAS, bias, min(r->i + x, r->i_last) * c->args->bias.row)
+    return (VEC)(ROWS_EACH(ROWS_BIAS));
+#else
+    return (VEC)(0.0f);
+#endif
+}
+TILES_INLINE VEC_INT rows_masked(const score_call *c, const score_rows *r, int j) {
+    VEC_INT masked = (VEC_INT)(0);
+    if (!r->masked) return masked;
+#if SCORE_OPS & ARGS_MASK
+    __global const uchar *mask = c->mask + view_at(&c->args->mask, r->b, r->h, 0, j);
+#define ROWS_MASK(x) mask[min(r->i + x, r->i_last) * c->args->mask.row]
+    masked = (VEC_INT)(ROWS_EACH(ROWS_MASK)) == 0;
+#endif
+#if SCORE_OPS & ARGS_MASK_MOD
+    const mod_place p = mod_place_of(c->args, c->table, r->b, r->h);
+#define ROWS_KEEPS(x) mod_keeps(&c->mods, &p, r->i + x, j)
+    masked |= (VEC_INT)(ROWS_EACH(ROWS_KEEPS)) == 0;
+#endif
+    return masked;
+}
+
+// The pipeline of score.clh but for its masks, of one key's scores.
+TILES_INLINE VEC rows_change(VEC s, const score_call *c, const score_rows *r, int j) {
+    const score_place at = {r->b, r->h, j, r->bounds->item.shift, r->i + lane_numbers()};
+    s = score_add(&at, score_cap(c->args, s), rows_bias(c, r, min(j, r->j_last)), score_slope(c, r->h));
+    return score_own(c, &at, s);
+}
+
+// The keys that the rows see. Not always inlined, since it returns a struct: clang would declare noalias scopes, which Oclgrind 21.10
+// does not know.
+mask_interval rows_see(const attention_args *a, const score_rows *r) {
+#if HEAD_ROWS
+#define ROWS_FIRST(x) mask_first_key(r->bounds, (r->i + x) / a->group)
+#define ROWS_LAST(x) mask_last_key(r->bounds, (r->i + x) / a->group)
+    const mask_interval sees = {(VEC_INT)(ROWS_EACH(ROWS_FIRST)), (VEC_INT)(ROWS_EACH(ROWS_LAST))};
+    return sees;
+#else
+    (void)a;
+    return mask_interval_of(r->bounds, r->i);
+#endif
+}
+
+// Products become scores in SCORE_UNIT, -inf where a row does not see the key. Returns a bit for each that is hidden so,
+// MICRO_ROWS for each of the keys j, j + GROUP_COLUMNS, ...: a visible score may be -inf, too.
+TILES_INLINE uint finish_scores(tiles_sums *s, const score_call *c, const score_rows *r, int j,
+                                bool all_see) {
+    const bool changes = SCORE_OPS & ~ARGS_HEAD_SCALES;
+    uint hidden = 0;
+    tiles_scale(s, (VEC)(score_scale(c, r->h) * SCORE_UNIT));
+    if (all_see && !changes) return 0;
+    const mask_interval sees = rows_see(c->args, r);
+    // A loop that stays a loop: unrolled, tanh would fill the instruction cache.
+#pragma unroll 1
+    for (int x = 0; x < 4; x++, j += GROUP_COLUMNS) {
+        VEC y = changes ? rows_change(s->c0, c, r, j) : s->c0;
+        if (!all_see) {
+            const VEC_INT hides = (sees.first > j) | (sees.last <= j) | (VEC_INT)(j > r->j_last ? -1 : 0) |
+                                  rows_masked(c, r, min(j, r->j_last));
+            y = select(y, (VEC)(-INFINITY), hides);
+            hidden |= rows_pack(hides) << x * MICRO_ROWS;
+        }
+        s->c0 = s->c1, s->c1 = s->c2, s->c2 = s->c3, s->c3 = y;
+    }
+    return hidden;
+}
+
+// The output: the rows' sums of four columns, OUT_QUADS times, each with a name.
+#define OUT_QUADS FLASH_TILES_QUADS(GROUP_COLUMNS, HEAD_DIM_V)
+#define OUT_EACH_1(DO) DO(0)
+#define OUT_EACH_2(DO) OUT_EACH_1(DO) DO(1)
+#define OUT_EACH_3(DO) OUT_EACH_2(DO) DO(2)
+#define OUT_EACH_4(DO) OUT_EACH_3(DO) DO(3)
+#define OUT_EACH_5(DO) OUT_EACH_4(DO) DO(4)
+#define OUT_EACH_6(DO) OUT_EACH_5(DO) DO(5)
+#define OUT_EACH_7(DO) OUT_EACH_6(DO) DO(6)
+#define OUT_EACH_8(DO) OUT_EACH_7(DO) DO(7)
+#if OUT_QUADS == 1
+#define OUT_EACH OUT_EACH_1
+#elif OUT_QUADS == 2
+#define OUT_EACH OUT_EACH_2
+#elif OUT_QUADS == 3
+#define OUT_EACH OUT_EACH_3
+#elif OUT_QUADS == 4
+#define OUT_EACH OUT_EACH_4
+#elif OUT_QUADS == 5
+#define OUT_EACH OUT_EACH_5
+#elif OUT_QUADS == 6
+#define OUT_EACH OUT_EACH_6
+#elif OUT_QUADS == 7
+#define OUT_EACH OUT_EACH_7
+#elif OUT_QUADS == 8
+#define OUT_EACH OUT_EACH_8
+#else
+#error "a work-item has at most 32 columns of the output"
+#endif
+
+#define OUT_FIELD(n) tiles_sums q##n;
+typedef struct out_sums {
+    OUT_EACH(OUT_FIELD)
+} out_sums;
+
+TILES_INLINE void out_clear(out_sums *o) {
+#define OUT_CLEAR(n) tiles_clear(&o->q##n);
+    OUT_EACH(OUT_CLEAR)
+}
+TILES_INLINE void out_scale(out_sums *o, VEC factor) {
+#define OUT_SCALE(n) tiles_scale(&o->q##n, factor);
+    OUT_EACH(OUT_SCALE)
+}
+
+// Keys of a round: about 256 multiply-adds, so that what a round costs besides is little of it.
+#if OUT_QUADS == 1 && MICRO_ROWS == 8
+#define OUT_PAIRS 4
+#elif OUT_QUADS <= 4
+#define OUT_PAIRS 2
+#else
+#define OUT_PAIRS 1
+#endif
+
+// o += P V for a slice: weights [key][row] and values [key][column] of GROUP_COLUMNS keys.
+TILES_INLINE void add_values(out_sums *o, __local const float4 *weights, __local const float4 *values, int ty,
+                             int tx) {
+    out_sums y = *o;
+    values += tx;
+#pragma unroll OUT_PAIRS
+    for (int pair = 0; pair < GROUP_COLUMNS; pair += 2) {
+        const VEC p = tiles_read_rows(weights, pair, ty), p1 = tiles_read_rows(weights, pair + 1, ty);
+#define OUT_ADD(n)                                                                                           \
+    {                                                                                                        \
+        const float4 v = values[(pair * OUT_QUADS + n) * GROUP_COLUMNS],                                     \
+                     v1 = values[((pair + 1) * OUT_QUADS + n) * GROUP_COLUMNS];                              \
+        tiles_add(&y.q##n, p1, v1), tiles_add(&y.q##n, p, v);                                                \
+    }
+        OUT_EACH(OUT_ADD)
+    }
+    *o = y;
+}
+
+// The same where V may have a NaN or an infinity in a hidden key, which must not be multiplied by 0. Slow, and rare: four
+// columns after the other, so that compilers do not take registers for it from what is fast.
+TILES_INLINE void add_seen(tiles_sums *s, VEC p, float4 v) {
+    const VEC_INT hidden = AS_VEC_INT(p) == (VEC_INT)(1 << 31); // -0: times 0, that adds nothing
+    s->c0 = TILES_FMA(p, select((VEC)(v.s0), (VEC)(0.0f), hidden), s->c0);
+    s->c1 = TILES_FMA(p, select((VEC)(v.s1), (VEC)(0.0f), hidden), s->c1);
+    s->c2 = TILES_FMA(p, select((VEC)(v.s2), (VEC)(0.0f), hidden), s->c2);
+    s->c3 = TILES_FMA(p, select((VEC)(v.s3), (VEC)(0.0f), hidden), s->c3);
+}
+TILES_INLINE void add_seen_four(tiles_sums *sums, __local const float4 *weights, __local const float4 *values,
+                                int ty) {
+    tiles_sums s = *sums;
+#pragma unroll 1
+    for (int key = 0; key < GROUP_COLUMNS; key++)
+        add_seen(&s, tiles_read_rows(weights, key, ty), values[key * OUT_QUADS * GROUP_COLUMNS]);
+    *sums = s;
+}
+TILES_INLINE void add_seen_values(out_sums *o, __local const float4 *weights, __local const float4 *values,
+                                  int ty, int tx) {
+#define OUT_ADD_SEEN(n) add_seen_four(&o->q##n, weights, values + n * GROUP_COLUMNS + tx, ty);
+    OUT_EACH(OUT_ADD_SEEN)
+}
+
+TILES_INLINE void add_slice(out_sums *o, __local const float4 *weights, __local const float4 *values, int ty,
+                            int tx, bool strange) {
+    if (strange)
+        add_seen_values(o, weights, values, ty, tx);
+    else
+        add_values(o, weights, values, ty, tx);
+}
+
+// Sums become the output: times the rows' factors, and 0 in rows that saw nothing.
+TILES_INLINE void out_finish(out_sums *o, VEC factor, VEC empty) {
+    const VEC_INT none = empty != 0.0f;
+#define OUT_FINISH(n)                                                                                        \
+    tiles_scale(&o->q##n, factor);                                                                           \
+    o->q##n.c0 = select(o->q##n.c0, (VEC)(0.0f), none), o->q##n.c1 = select(o->q##n.c1, (VEC)(0.0f), none);  \
+    o->q##n.c2 = select(o->q##n.c2, (VEC)(0.0f), none), o->q##n.c3 = select(o->q##n.c3, (VEC)(0.0f), none);
+    OUT_EACH(OUT_FINISH)
+}
+
+// Where the rows of the output are; those from `end` on do not exist.
+typedef struct out_rows {
+    __global ELEMENT(TYPE_OUT) * at;
+    const attention_args *args;
+    int b, h, end;
+} out_rows;
+
+// Columns d to d + 3 of a row, of which those below `columns` exist.
+TILES_INLINE void store_columns(__global ELEMENT(TYPE_OUT) * row, int d, int columns, float4 x) {
+    if (d < columns) STORE(TYPE_OUT, row, d, x.s0);
+    if (d + 1 < columns) STORE(TYPE_OUT, row, d + 1, x.s1);
+    if (d + 2 < columns) STORE(TYPE_OUT, row, d + 2, x.s2);
+    if (d + 3 < columns) STORE(TYPE_OUT, row, d + 3, x.s3);
+}
+
+// The next row moves to the front of each vector: a loop, because the code of all rows would be long.
+#if MICRO_ROWS == 8
+#define ROWS_NEXT(x) x = (x).s12345670
+#else
+#define ROWS_NEXT(x) x = (x).s1230
+#endif
+TILES_INLINE void tiles_next_row(tiles_sums *s) {
+    ROWS_NEXT(s->c0), ROWS_NEXT(s->c1), ROWS_NEXT(s->c2), ROWS_NEXT(s->c3);
+}
+
+TILES_INLINE void out_store(const out_rows *to, out_sums *o, int i, int tx, VEC factor, VEC empty) {
+    out_finish(o, factor, empty);
+#pragma unroll 1
+    for (int x = 0; x < MICRO_ROWS; x++) {
+        const int columns =
+            i + x < to->end ? HEAD_DIM_V : 0; // no break: PoCL 3.1 then stored where `d` forbids it
+        __global ELEMENT(TYPE_OUT) *row = to->at + head_row(to->args, &to->args->out, to->b, to->h, i + x);
+#define OUT_STORE(n)                                                                                         \
+    store_columns(row, 4 * (tx + GROUP_COLUMNS * n), columns,                                                \
+                  (float4)(o->q##n.c0.s0, o->q##n.c1.s0, o->q##n.c2.s0, o->q##n.c3.s0));                     \
+    tiles_next_row(&o->q##n);
+        OUT_EACH(OUT_STORE)
+    }
+}
 
 #if TILES_ROWS > TILES_GROUP
 #error "MICRO_ROWS is at most GROUP_COLUMNS: a row's maximum is finished by a work-item of its own"

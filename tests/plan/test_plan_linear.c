@@ -1,7 +1,7 @@
 // test_plan_linear.c: who computes a projection on devices without vector lanes, on made-up ones: a kernel that fits, never
 // one of the lanes kernels, and CLBlast only for float32 weights and many rows. On CPU devices: the lanes kernels.
 
-#include "args/linear_args.h"
+#include "args/args.h"
 #include "plan/plan_suite.h"
 
 #include <check.h>

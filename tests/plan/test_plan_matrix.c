@@ -1,6 +1,6 @@
 // test_plan_matrix.c: when the planner takes a matrix engine, and what it lays out for it. The rest of the planner is
 // test_plan.c's. Uses the library's internals, from the static library.
-#include "args/linear_args.h"
+#include "args/args.h"
 
 #include "plan/plan_suite.h"
 

@@ -35,7 +35,7 @@ OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 16}  # files in a kern
 DECLARES = 3  # the .c files whose functions one header of src, tests or bench declares
 # How much is too much today, by rule. Lower a number with what you mend, and take its line away at 0.
 TO_DO = {
-    "opened": 72,
+    "opened": 1,
     "columns of scripts": 77,
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need

@@ -44,7 +44,7 @@ static double held_sum(double n, double at, double most) {
     return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
 }
 
-// What the rows of one batch item see of its first keys, as mask.clh has it.
+// What the rows of one batch item see of its first keys, as items.clh has it.
 static double seen_of(const call *c, int b, int first, int rows, double keys) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;

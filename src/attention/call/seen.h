@@ -1,5 +1,5 @@
 // seen.h: which keys the rows of a call see by their position and by lengths, whatever a boolean mask says. The device's half is
-// cl/call/mask.clh.
+// cl/call/items.clh.
 #ifndef CLATTN_ATTENTION_CALL_SEEN_H
 #define CLATTN_ATTENTION_CALL_SEEN_H
 #include "attention/call/call.h"

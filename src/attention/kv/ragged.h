@@ -1,6 +1,6 @@
 // ragged.h: sequences of different lengths, packed one behind the other. To the rest of the library they are a dense batch of
 // the longest, with lengths; what differs is where a sequence's rows lie, which the call's table says (args.h), and the
-// grid, which has work-groups for rows that exist. The device's half is cl/call/ragged.clh.
+// grid, which has work-groups for rows that exist. The device's half is cl/call/items.clh.
 #ifndef CLATTN_ATTENTION_KV_RAGGED_H
 #define CLATTN_ATTENTION_KV_RAGGED_H
 #include <clattn/clattn.h>

@@ -1,5 +1,5 @@
 // ragged_order.c: in which order the sequences of a ragged batch are worked on, those of much work first, and which launches they
-// are. The device's half is cl/call/ragged.clh.
+// are. The device's half is cl/call/items.clh.
 #include <stdlib.h>
 
 #include "attention/call/call.h"

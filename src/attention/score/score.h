@@ -1,5 +1,5 @@
 // score.h: the options of clattn_score: those without code, their values, the host arrays, which are copied first where the call
-// will run; then what kernels see of them. dropout.c has dropout, and which weights it drops is cl/call/dropout.clh's.
+// will run; then what kernels see of them. dropout.c has dropout, and which weights it drops is cl/call/softmax.clh's.
 #ifndef CLATTN_ATTENTION_SCORE_SCORE_H
 #define CLATTN_ATTENTION_SCORE_SCORE_H
 #include "attention/call/call.h"

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-#include "args/layer_args.h"
+#include "args/args.h"
 #include "plan/families/family.h"
 #include "plan/planner.h"
 

@@ -9,7 +9,6 @@
 #include "attention/score/score.h"
 #include "base/host.h"
 #include "layer/block/layer.h"
-#include "args/layer_args.h"
 #include "plan/families/family.h"
 
 // Buffers of attention: q, k, v, out, lse, table, weights, mask, bias, block mask; and thirteen more.

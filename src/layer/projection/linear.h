@@ -6,7 +6,7 @@
 #include "attention/call/views.h"
 #include "layer/projection/clblast.h"
 #include "plan/linear_plan.h"
-#include "args/linear_args.h"
+#include "args/args.h"
 
 // x and y are [B, heads, N, size], so that heads are split and joined by strides alone: column c of a row is
 // element c % size of head c / size. A plain [B, N, M] has one head.

@@ -4,7 +4,7 @@
 
 #include "launch/entry.h"
 #include "layer/projection/linear.h"
-#include "args/linear_args.h"
+#include "args/args.h"
 #include "plan/families/family_linear.h"
 #include "plan/planner.h"
 

@@ -6,7 +6,7 @@
 #include "launch/entry.h"
 #include "device/pointer.h"
 #include "launch/workspace.h"
-#include "args/linear_args.h"
+#include "args/args.h"
 
 #define LAYOUT "linear_matrix 1" // changes with every change of how weights lie packed
 #define MOST_WORDS (WORKSPACE_MOST / sizeof(uint32_t))

@@ -1,6 +1,6 @@
 // family_linear_lanes.c: a projection of many rows, in vector lanes: the tile and the block of accumulators that the
 // shape of the product fills best.
-#include "args/linear_args.h"
+#include "args/args.h"
 #include "plan/families/family_linear.h"
 
 // Accumulators in registers, rows times columns, and the time per product against the best, in percent (linear_lanes.cl

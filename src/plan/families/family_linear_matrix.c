@@ -1,7 +1,7 @@
 // family_linear_matrix.c: a projection of many rows on a matrix engine's tiles, with packed weights. By default only where the
 // device proved an engine whose rate promises a shorter time than multiply-adds; where a row of the caller's names the
 // kernel, on any CPU, if need be on the emulation.
-#include "args/linear_args.h"
+#include "args/args.h"
 #include "plan/families/family_linear.h"
 
 #define FEWEST_ROWS 32           // fewer read W for a product that hides nothing of it
