@@ -9,5 +9,6 @@ half=$(($(nproc) / 2))
 [ "$half" -ge 1 ] || half=1
 export OCL_ICD_VENDORS="$2/" POCL_MAX_PTHREAD_COUNT="${POCL_MAX_PTHREAD_COUNT:-$half}" DPCPP_CPU_NUM_CUS="${DPCPP_CPU_NUM_CUS:-$half}"
 export CL_CONFIG_CPU_TBB_NUM_WORKERS="${CL_CONFIG_CPU_TBB_NUM_WORKERS:-$DPCPP_CPU_NUM_CUS}"
-exec "$1/clattn" bench --devices 0,1 --max-ms "${MAX_MS:-4000}" ${3:+--save "$3"} \
-    --case attend-f32-b1-h12-n1024-d64-full,attend-f32-b1-h12-n2048-d64-causal,attend-f32-b1-h16-n4096-d128-full,attend-bf16-b1-h12-n2048-d64-causal,attend-f32-b1-h8-n128-nkv8192-d64-full
+cases=attend-f32-b1-h12-n1024-d64-full,attend-f32-b1-h12-n2048-d64-causal,attend-f32-b1-h16-n4096-d128-full
+cases=$cases,attend-bf16-b1-h12-n2048-d64-causal,attend-f32-b1-h8-n128-nkv8192-d64-full
+exec "$1/clattn" bench --devices 0,1 --max-ms "${MAX_MS:-4000}" ${3:+--save "$3"} --case $cases

@@ -9,8 +9,8 @@ A ring step takes the longer of computing a piece and of sending it; an all-to-a
 allreduce of decode. Constants: flop/s of attention, bytes/s and latency of a link, seconds a launch.
 
 Runs are of ranks that share one machine's cores, where a transfer is a copy by the same cores and hides nothing: a call takes what all
-ranks do together, by the cores that they have. Fitted are four constants of one core, by least squares of the relative error: flop/s, seconds
-a launch, bytes/s of a copy, seconds a step of waiting for another rank. The error printed second is of runs that the fit has not
+ranks do together, by the cores that they have. Fitted are four constants of one core, by least squares of the relative error: flop/s,
+seconds a launch, bytes/s of a copy, seconds a step of waiting for another rank. The error printed second is of runs that the fit has not
 seen: each left out in turn.
 """
 import argparse

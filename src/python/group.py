@@ -73,7 +73,8 @@ class Group(_Closed):
     handle = None
 
     def __init__(self, contexts, max_bytes=0):
-        self.contexts, self._lock, self._depth, self._log = list(contexts) if np.iterable(contexts) else [contexts], threading.RLock(), 0, _Log()
+        self.contexts = list(contexts) if np.iterable(contexts) else [contexts]
+        self._lock, self._depth, self._log = threading.RLock(), 0, _Log()
         limits = list(max_bytes) if np.iterable(max_bytes) else [max_bytes] * len(self.contexts)
         if len(limits) != len(self.contexts) or not all(isinstance(x, Context) for x in self.contexts):
             raise ValueError("a group is made of contexts, with one max_bytes or as many")

@@ -53,7 +53,11 @@ build() {
     : >"$rules"
     for source in $(find src -name '*.c') tests/fuzz/fuzz.c tests/fuzz/fuzz_tool.c tests/fuzz/fuzz_device.c tests/fuzz/fuzz_values.c \
         tests/fuzz/fuzz_call*.c "$work/kernels.c"; do
-        case $source in *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;; src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;; *) more= ;; esac
+        case $source in
+        *_windows.c | src/mpi/* | *ranks_mpi.c | *ranks_bench.c) continue ;;
+        src/tool/cli/main.c) more='-Dmain=clattn_main -Dfclose=fflush' ;;
+        *) more= ;;
+        esac
         object=$work/objects/$(echo "${source#"$work"/}" | tr / _ | sed 's/c$/o/')
         objects="$objects $object"
         printf '%s: %s\n\t$(CC) $(FLAGS) -fsanitize=fuzzer-no-link,%s %s -c -o $@ %s\n' "$object" "$source" "$sanitize" "$more" "$source" \

@@ -21,11 +21,13 @@ reads() {
 kv() { echo $(($1 * $2 * $3 * $4 * 2 * $5)); }
 
 # Two key/value heads of four query heads each: one pass of four rows.
-reads "$1" decode-bf16-b1-h8-hkv2-n1-nkv100-d64-full-decode-lse $(($(kv 2 100 64 2 1) + 2 * 4 * 64 * 2)) $(($(kv 2 100 64 2 1) / 16 + 2 * 4 * 64))
+reads "$1" decode-bf16-b1-h8-hkv2-n1-nkv100-d64-full-decode-lse $(($(kv 2 100 64 2 1) + 2 * 4 * 64 * 2)) \
+    $(($(kv 2 100 64 2 1) / 16 + 2 * 4 * 64))
 # Twelve rows of one head: three passes, each of which reads K and V.
 reads "$1" decode-bf16-b1-h4-hkv1-n3-nkv70-d32-full-decode-lse $(($(kv 1 70 32 2 3) + 12 * 32 * 2)) $(($(kv 1 70 32 2 3) / 16 + 12 * 32))
 # Three ranges of the keys: q for each, K and V once together.
-reads "$1" decode-f32-b2-h2-hkv1-n1-nkv90-d64-full-decode-lse-splits3 $(($(kv 2 90 64 4 1) + 3 * 2 * 2 * 64 * 4)) $(($(kv 2 90 64 4 1) / 16 + 3 * 2 * 2 * 64))
+reads "$1" decode-f32-b2-h2-hkv1-n1-nkv90-d64-full-decode-lse-splits3 $(($(kv 2 90 64 4 1) + 3 * 2 * 2 * 64 * 4)) \
+    $(($(kv 2 90 64 4 1) / 16 + 3 * 2 * 2 * 64))
 # A window of ten keys: the others are not read.
 reads "$1" attend-f32-b1-h1-n1-nkv100-d64-causal-decode-lse-window9:m1 $(($(kv 1 10 64 4 1) + 64 * 4)) $(($(kv 1 10 64 4 1) / 16 + 64))
 # Rows that are not aligned: as many bytes, each number a load.
@@ -38,8 +40,8 @@ reads "$1" decode-f32-b1-h4-hkv1-n1-nkv50-d64-full-decode-kvi8-lse $(($(kv 1 50 
 shared=decode-f32-b4-h2-n1-nkv100-d64-full-decode-lse-past100-sharedpast-cascadealways
 reads "$1" $shared $(($(kv 2 100 64 4 1) + 4 * 2 * 64 * 4)) $(($(kv 2 100 64 4 1) / 16 + 4 * 2 * 64))
 own=$(kv 8 10 64 4 1)
-reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) \
-    $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
+reads "$1" decode-f32-b4-h2-n1-nkv110-d64-full-decode-lse-past100-sharedpast-cascadealways \
+    $(($(kv 2 100 64 4 1) + own + 2 * 4 * 2 * 64 * 4)) $((($(kv 2 100 64 4 1) + own) / 16 + 2 * 4 * 2 * 64))
 
 # vectors KNOBS CASE COUNT: the same of decode_rows, which loads nothing but whole vectors of four float32: calls of vload4.
 vectors() {
@@ -58,7 +60,8 @@ vectors "$1" "" $latent-latent-lse $(((50 * 32 + 48 * 32) / 4))
 vectors "$1" TILE_Q=16 $latent-latent-lse $(((3 * 50 * 32 + 48 * 32) / 4))
 vectors "$1" "" $latent-lse $(((50 * (32 + 24) + 48 * 32) / 4))
 # Twelve items of four heads on two key/value heads: 24 rows of each, q in tiles of sixteen.
-vectors "$1" "" decode-f32-b12-h4-hkv2-n1-nkv50-d32-dv24-full-decode-lse-past50-sharedpast-cascadealways $((2 * (50 * (32 + 24) + 32 * 32) / 4))
+vectors "$1" "" decode-f32-b12-h4-hkv2-n1-nkv50-d32-dv24-full-decode-lse-past50-sharedpast-cascadealways \
+    $((2 * (50 * (32 + 24) + 32 * 32) / 4))
 [ $checked = 12 ] || status=1
 [ $status = 0 ] && echo "$checked calls load what the formula says"
 exit $status

@@ -137,9 +137,11 @@ def made(name, median, noise, samples=True, **more):
            "time_ns_spread": times[30] - times[10], **({"samples_ns": times} if samples else {}), **more}
     return row
 for name, rows in {"quiet_a": [made("", 1e6, 0.001)], "quiet_b": [made("", 1.03e6, 0.001)], "noisy_a": [made("", 1e6, 0.5)],
-                   "noisy_b": [made("", 1.03e6, 0.5)], "noisy_c": [made("", 8e5, 0.5)], "old_a": [made("", 1e6, 0.001, False)], "old_b": [made("", 1.03e6, 0.001, False)],
+                   "noisy_b": [made("", 1.03e6, 0.5)], "noisy_c": [made("", 8e5, 0.5)],
+                   "old_a": [made("", 1e6, 0.001, False)], "old_b": [made("", 1.03e6, 0.001, False)],
                    "old_noisy": [made("", 1e6, 0.5, False)],
-                   "devices": [made("", 1e6, 0.001), made("", 1.5e6, 0.001, device="e")], "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
+                   "devices": [made("", 1e6, 0.001), made("", 1.5e6, 0.001, device="e")],
+                   "types": [made("", 1e6, 0.01), made("", 5e5, 0.01, dtype="bf16", case="attend-bf16-b1-h1-n8-d8-full"),
                              made("", 9e5, 0.01, case="attend-f32-b1-h1-n8-d8-full-unfused", kernel="unfused")]}.items():
     json.dump({"format_version": 1, "rows": rows}, open(f"{folder}/{name}.json", "w"))
 table["rows"] = []

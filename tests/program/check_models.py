@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and Qwen-style models, with experts, too, with random weights, as their
-config.json and their names of tensors have it, against numpy in float64.   $1 build folder"""
+"""`clattn layer --model DIR --layer N` on small folders of BERT-, GPT-2-, Phi-, Gemma- and Qwen-style models, with experts, too, with random
+weights, as their config.json and their names of tensors have it, against numpy in float64.   $1 build folder"""
 import json, math, os, struct, subprocess, sys, tempfile
 
 try:

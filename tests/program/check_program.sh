@@ -134,7 +134,8 @@ def words(x, y, z, w):
         k0, k1 = k0 + 0x9E3779B9 & low, k1 + 0xBB67AE85 & low
     return x, y, z, w
 # 0.3 as float32, rounded down to a whole number of 2^-32
-want = bytes(word >= 0x4CCCCD00 for b in range(3) for h in range(12) for i in range(24) for quad in range(6) for word in words(quad, i, h, b))
+want = bytes(word >= 0x4CCCCD00 for b in range(3) for h in range(12) for i in range(24) for quad in range(6)
+             for word in words(quad, i, h, b))
 sys.exit(keep != want)
 PYTHON
 refused 2 '--v' attend --q "$x" --k "$x" "$@"
