@@ -39,20 +39,20 @@ typedef enum clattn_kernel {
     CLATTN_KERNEL_COUNT
 } clattn_kernel;
 
-/* Whether a past that all batch items share (past_k and past_v of 1 in B, B above 1, past_lengths all alike) is read once for all
- * of them: by a launch of its own over it, of the rows of all items, whose results are combined with those of the items' own
- * keys (maxima and sums apart: none of it goes through lse). That changes rounding and time alone. The two launches may be of two
- * kernels, each of which rounds a score by some 1e-7 of it: where scores go into the hundred thousands, which float32 holds to a
- * hundredth, keys that are alike weigh the same by one kernel alone: ask for one (kernel) or for NEVER. It can be done where every
- * row sees the whole past (but for mask and bias), and what is added to its scores lies in memory or is the same for all: not
- * with ALiBi, head_scales, score_mod, mask_mod, block_mask, dropout, weights, scores, splits, ragged batches or the
- * unfused kernel, nor where the views' strides do not let rows of several items be those of one: q dense as
- * [B, H, N, D] or [B, N, H, D] lets them, and a mask or bias that lies like it or whose query axis is 1; one that
- * repeats along heads or items does where Nq is 1.
- * Of several levels - a prefix of all, one of each group of items, own keys - each is a call of its own with lse (the items of a
- * group are a part of q's batch; where a level has nothing but shared keys, k and v have no rows), and clattn_merge_enqueue
- * makes one of two; sinks go to one of them, and causality, where each level is wholly seen, to that of the own keys.
- * [FlashInfer's cascade, Ye et al. 2024; Hydragen, Juravsky et al. 2024] */
+/* Whether a past that all batch items share (past_k and past_v of 1 in B) is read once for all of them, by a launch of its
+ * own whose results are combined with those of the items' own keys. It changes rounding and time alone; docs/keys.md
+ * explains it. [FlashInfer's cascade, Ye et al. 2024; Hydragen, Juravsky et al. 2024] It needs:
+ *   batch     B above 1, and past_lengths all alike
+ *   options   none that tells rows or keys of the past apart: no ALiBi, head_scales, score_mod, mask_mod, block_mask,
+ *             dropout, weights, scores, splits, ragged batch or unfused kernel; every row sees the whole past, but for
+ *             mask and bias
+ *   strides   by which rows of several items are rows of one: q dense as [B, H, N, D] or [B, N, H, D], a mask or bias
+ *             that lies like it or has a query axis of 1; one that repeats along heads or items, where Nq is 1
+ * The two launches may be of two kernels, each of which rounds a score by some 1e-7 of it. Scores in the hundred thousands
+ * are then off by hundredths: ask for one kernel (`kernel`), or for NEVER.
+ * Several levels of prefixes are several calls with lse, which clattn_merge_enqueue joins: the items of a group are a part
+ * of q's batch; a level of shared keys alone has k and v without rows; sinks go to one level, and causality to that of
+ * the own keys. */
 typedef enum clattn_cascade {
     CLATTN_CASCADE_AUTO = 0, /* the planner decides, and says why in the plan */
     CLATTN_CASCADE_NEVER,    /* each item reads the past */
@@ -254,20 +254,20 @@ typedef struct clattn_attention_params {
     int32_t splits; /* key ranges of the decode path, so of at most 16 query rows; 0: the planner decides */
     clattn_cascade cascade; /* of a past that items share */
 
-    /* Ragged batches: B = `sequences` of different lengths, packed one behind the other, and no work for padding. q, out
-     * and lse then have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]: memory [T, H, D] is such a
-     * view. Sequence b has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1; the first number is 0, none is below the
-     * one before, so that a sequence may have no rows, and the last is at most T. Keys lie as clattn_kv's table says.
-     * All else is as in a dense batch of such lengths: rows, keys and positions count inside their sequence; lengths are the
-     * sequences' own, or q_lengths and kv_lengths, which are no greater (the rest of a sequence's rows is not looked at, and rows of
-     * out and lse that are nobody's are not written); arrays [B] have a number for each; mask, bias, weights, scores and block mask
-     * have axes [.., max_q, max_kv]. [FlashAttention's varlen functions]
-     * The arrays lie in host memory, all of them, or all in buffers. Of those on the host the work is planned: each
-     * work-group has rows, long sequences come first. Of those in buffers the host knows nothing, and max_q and max_kv say
-     * what no sequence exceeds: a table is made by a small kernel before the others, and of the work-groups, T / rows + B of
-     * each head, some find nothing to do. Whatever stands in such a buffer, nothing is read or written outside the
-     * tensors: a sequence begins at its number, held within 0 and T, and ends at the next one, not before its own, and after max_q
-     * rows or max_kv keys at most; sequences may then share rows of out. */
+    /* Ragged batches: B = `sequences` of different lengths, packed one behind the other, without work for padding
+     * [FlashAttention's varlen functions]. docs/keys.md explains them.
+     *   q, out, lse   have 1 in place of B and all sequences' rows in place of Nq, [1, H, T, D]; memory [T, H, D] is such a view
+     *   sequence b    has the rows cu_seqlens_q[b] to cu_seqlens_q[b + 1] - 1. The first number is 0, none is below the one
+     *                 before (a sequence may have no rows), and the last is at most T
+     *   keys          lie as clattn_kv's table says
+     *   lengths       are the sequences' own, or q_lengths and kv_lengths, which are no greater. Rows of out and lse that are
+     *                 nobody's are not written
+     *   arrays [B]    have a number for each sequence; mask, bias, weights, scores, block mask have axes [.., max_q, max_kv]
+     * All else is as in a dense batch of such lengths; rows, keys and positions count inside their sequence.
+     * All arrays lie in host memory, or all in buffers. Of those in buffers the host knows only what max_q and max_kv bound.
+     * Whatever stands there, nothing is read or written outside the tensors: a sequence begins at its number, held within
+     * 0 and T, and ends at the next one, not before its own, after max_q rows or max_kv keys at most. Sequences may then share
+     * rows of out. */
     int32_t sequences;                 /* B, with cu_seqlens_q alone; may be 0 */
     const int32_t *cu_seqlens_q;       /* [B+1], host memory */
     clattn_tensor cu_seqlens_q_device; /* i32 [B+1], or in a buffer */
