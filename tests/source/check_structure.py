@@ -39,7 +39,8 @@ TO_DO = {
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
 # Names in comments that are no file here: other projects' files and files that a script makes.
-ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "onnx/backend/test/runner/__init__.py"}
+ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
+             "onnx/backend/test/runner/__init__.py"}
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 NAME = re.compile(
@@ -224,23 +225,26 @@ def check_columns():
 
 
 def check_names():
-    """A file that a comment names is there."""
+    """A file that a comment or a page of documentation names is there; NAME and the like stand for any."""
     every = {os.path.join(d, n)[2:] for d, _, names in os.walk(".") for n in names if not re.match(r"./(build|\.git)", d)}
     ends = {p[at:] for p in every for at in [0] + [m.end() for m in re.finditer("/", p)]}
     seen = 0
-    for path in sources(*ROOTS) + scripts():
-        if path.endswith((".py", ".sh", ".build")):
+    pages = ["README.md", "CONTRIBUTING.md"] + glob.glob("docs/**/*.md", recursive=True)
+    for path in sources(*ROOTS) + scripts() + pages:
+        if path in pages:
+            comments = [text_of(path)]
+        elif path.endswith((".py", ".sh", ".build")):
             comments = re.findall(r"(?:^|\s)#(.*)", text_of(path))
         else:
             comments = [t for t in TOKEN.findall(text_of(path)) if t.startswith("/")]
         for name in NAME.findall("\n".join(comments)):
             name = os.path.normpath(name)
             seen += 1
-            if name not in ends and name not in ELSEWHERE and not os.path.isdir(name) and not glob.glob(name + "*"):
+            if name not in ends and name not in ELSEWHERE and not re.search("NAME|FOLDER", name) and not os.path.isdir(name) and not glob.glob(name + "*"):
                 faults.append(f"{path} speaks of {name}, which is not there")
     if seen < 500:
         faults.append(f"saw {seen} names of files in comments: this check looks in the wrong place")
-    print(f"names of files in comments: {seen}")
+    print(f"names of files in comments and documentation: {seen}")
 
 
 def functions_of(path):
