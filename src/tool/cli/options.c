@@ -158,12 +158,22 @@ static int take_row(const option_group *group, const option_row *row, const char
     return tool_wrong("%s%s%s%s: %s", dashes, row->name, value ? " " : "", value ? value : "", why);
 }
 
+// Another name of the same option is that option.
+static const option_row *first_name(const option_group *group, const option_row *row) {
+    const option_row *first = group->rows;
+    while (first->kind != row->kind || first->field != row->field || first->take != row->take ||
+           (first->name[0] == '-') != (row->name[0] == '-'))
+        first++;
+    return first;
+}
+
 static int take(command_line *line, int code, const char *value) {
     EACH_OPTION(line, group, row, n) {
         const char **given = &line->given[group - line->groups];
         if (row->name[0] == '-' ? row->name[1] != code : CODE_ROWS + n != code) continue;
-        if (!*given) *given = row->name + strspn(row->name, "-");
-        return take_row(group, row, value, &line->values[n]);
+        const option_row *first = first_name(group, row);
+        if (!*given) *given = first->name + strspn(first->name, "-");
+        return take_row(group, first, value, &line->values[n - (row - first)]);
     }
     return tool_wrong("unknown option; see clattn %s --help", line->command);
 }
