@@ -67,22 +67,10 @@ refused 2 'no --only or --family' verify --devices 0,0 --only flash
 if [ -n "$threads" ]; then POCL_MAX_PTHREAD_COUNT=$threads; else unset POCL_MAX_PTHREAD_COUNT; fi
 
 # Sequences whose keys lie in pages, behind a past, and in a cache that takes the last row; a layer of two sentences is that of each.
-python3 numpy.py cu_one.npy '<i4' '(2,)' 0 4
-python3 numpy.py cu_new.npy '<i4' '(2,)' 0 1
 paged --block-table table.npy --cu-seqlens cu_one.npy --out p.npy --expect o.npy --tolerance 1e-6 || complain "pages of sequences"
 past --cu-seqlens cu_one.npy --cu-seqlens-kv cu_new.npy --past-lengths three.npy --out p.npy --expect o.npy --tolerance 1e-6 ||
     complain "a past of sequences"
 # A layer whose weights change nothing: its last row attends past rows and itself as all four of a key side, alone and as each of two items.
-python3 - <<'PYTHON'
-import subprocess, sys
-x = lambda n: [((h * 4 + n) * 8 + d) % 7 / 4 - 0.75 for h in range(2) for d in range(8)]
-def save(name, shape, values):
-    subprocess.run([sys.executable, "numpy.py", name, "<f4", repr(shape), *map(str, values)], check=True)
-save("eye.npy", (16, 16), [float(i == j) for i in range(16) for j in range(16)])
-save("all.npy", (1, 4, 16), x(0) + x(1) + x(2) + x(3))
-save("last.npy", (1, 1, 16), x(3))
-save("last_two.npy", (2, 1, 16), x(3) + x(3))
-PYTHON
 eye() { "$clattn" layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --quiet "$@"; }
 eye --x last.npy --y all.npy --attention-weights w_all.npy --out one.npy || complain "layer --y"
 eye --x last_two.npy --y all.npy --out two.npy 2>stderr && complain "layer: two items of one key side"
@@ -93,7 +81,6 @@ import struct
 a, b = (struct.unpack("<8f", open(f, "rb").read()[-32:]) for f in ("w_all.npy", "w_past.npy"))
 assert all(abs(x - y) < 1e-6 for x, y in zip(a, b)), (a, b)
 PYTHON
-python3 numpy.py two_past.npy '<i4' '(1,)' 2
 eye --x last.npy --past-k past.npy --past-v past.npy --past-lengths two_past.npy --out l.npy --expect one.npy --tolerance 1e-6 2>stderr &&
     complain "layer --past-lengths: is not read"
 eye --x last.npy --prefix-k past.npy --prefix-v past.npy --out l.npy --expect one.npy --tolerance 1e-6 || complain "layer --prefix-k"
@@ -106,12 +93,6 @@ refused 2 'needs --past-v' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye
     refused.npy
 refused 2 'given twice' layer --wq eye.npy --wk eye.npy --wv eye.npy --wo eye.npy --heads 2 --x last.npy --norm heads --qk-norm heads \
     --out refused.npy
-python3 - <<'PYTHON'
-import subprocess, sys
-x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75 if n < 3 else 9
-values = [x(h, n, d) for h in range(2) for n in range(4) for d in range(8)]
-subprocess.run([sys.executable, "numpy.py", "cache.npy", "<f4", "(1, 2, 4, 8)", *map(str, values)], check=True)
-PYTHON
 grown() { "$clattn" attend --q x.npy --k cache.npy --v cache.npy --k-new new.npy --quiet "$@"; }
 grown --v-new new.npy --out p.npy --out-k grown_k.npy --out-v grown_v.npy --expect o.npy --tolerance 1e-6 || complain "--k-new"
 "$clattn" attend --q x.npy --k grown_k.npy --v grown_v.npy --quiet --out p.npy --expect o.npy --tolerance 1e-6 || complain "--out-k"

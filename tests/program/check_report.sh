@@ -12,8 +12,9 @@ run() { "$clattn" bench --max-ms 5 --cache-dir kernels --quiet "$@" || complain 
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save first.json
 run -n 9,33 -d 16 --heads 2 --dtype f32,bf16 --save second.json
 run --op decode --n-kv 40 -d 16 --heads 2 --save third.json
-python3 - <<'PYTHON'
+PYTHONPATH=$OLDPWD/tests/program python3 -B - <<'PYTHON'
 import json
+from files import npy
 table = json.load(open("first.json"))
 row = dict(table["rows"][0], case="<script>alert(1)</script>&\"'", kernel="</td><b>", why="<i>\u0007\n")
 bad = dict(row, status="fail", time_ns=None)
@@ -22,10 +23,7 @@ table["devices"][0]["caches"] = [{"name": "<b>", "bytes": 1, "read_gbytes_per_s"
 table["rows"] = [row, bad]
 json.dump(table, open("hostile.json", "w"))
 weights = [0.5, 0.25, 0.25, 0.0, 1e-3, 0.999, float("nan"), 1.0] * 2
-import struct
-head = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 2, 4)}"
-head += " " * (63 - (len(head) + 10) % 64) + "\n"
-open("weights.npy", "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack("<16f", *weights))
+npy("weights.npy", (2, 2, 4), weights)
 open("tokens.txt", "w").write("<s>\nword &\n")
 PYTHON
 "$clattn" report first.json second.json third.json --weights weights.npy --out page.html || complain "report"

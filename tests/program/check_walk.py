@@ -2,7 +2,9 @@
 """A newcomer's walk: every command line of the README and every example of --help is run as it stands, in a folder with files of
 the names that it uses. What would take minutes is run with its measurements cut short: the options that were added are
 printed.   $1 build folder"""
-import json, os, re, shutil, struct, subprocess, sys, tempfile
+import json, os, re, shutil, subprocess, sys, tempfile
+
+from files import npy, safetensors
 
 build, top = os.path.abspath(sys.argv[1]), os.getcwd()
 data = os.path.join(top, "tests/data")
@@ -13,29 +15,6 @@ os.makedirs("home/.local/share/bash-completion/completions")
 environment = {**os.environ, "XDG_CACHE_HOME": work + "/cache", "HOME": work + "/home", "PATH": build + ":" + os.environ["PATH"]}
 # A run of minutes, and what makes it one of seconds.
 CUT = {"bench": "--max-ms 1 --check off", "verify": "--only planner --case plain", "tune": "--quick --case attend-f32-b1-h1-n9-d64-full"}
-
-
-def npy(name, shape):
-    head = repr({"descr": "<f4", "fortran_order": False, "shape": shape})
-    head += " " * (63 - (len(head) + 10) % 64) + "\n"
-    count = 1
-    for n in shape:
-        count *= n
-    open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}f",
-        *((i % 7 - 3) / 4 for i in range(count))))
-
-
-def safetensors(name, tensors):
-    head, at, body = {}, 0, b""
-    for key, shape in tensors.items():
-        count = 1
-        for n in shape:
-            count *= n
-        raw = struct.pack(f"<{count}f", *((i % 5 - 2) / 8 for i in range(count)))
-        head[key] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(raw)]}
-        at, body = at + len(raw), body + raw
-    text = json.dumps(head).encode()
-    open(name, "wb").write(struct.pack("<Q", len(text)) + text + body)
 
 
 def run(line, cut=""):

@@ -9,79 +9,55 @@ cd "$work" || exit 1
 export XDG_CACHE_HOME="$work/cache"
 "$clattn" devices --quiet 2>/dev/null || { echo "no OpenCL device"; exit 77; }
 
-# Small files: numpy.py NAME DESCR SHAPE VALUES...
-cat >numpy.py <<'PYTHON'
-import struct, sys
-name, descr, shape, values = sys.argv[1], sys.argv[2], eval(sys.argv[3]), sys.argv[4:]
-count = 1
-for n in shape:
-    count *= n
-letter = {"<f4": "f", "<i4": "i", "<i8": "q"}[descr]
-values = [(float if letter == "f" else int)(v) for v in values] or [(i % 7 - 3) / 4 for i in range(count)]
-head = repr({"descr": descr, "fortran_order": False, "shape": shape})
-head += " " * (63 - (len(head) + 10) % 64) + "\n"
-open(name, "wb").write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}{letter}", *values))
-PYTHON
-python3 numpy.py x.npy '<f4' '(1, 2, 4, 8)'
-python3 numpy.py none.npy '<f4' '(0, 2, 4, 8)'
-python3 numpy.py slopes.npy '<f4' '(2,)' 1 0.5
-python3 numpy.py slopes2.npy '<f4' '(1, 4)'
-python3 numpy.py minus.npy '<i4' '(1,)' -1
-python3 numpy.py zero.npy '<i4' '(1,)' 0
-python3 numpy.py five.npy '<i8' '(1,)' 5
-python3 numpy.py three.npy '<i4' '(1,)' 3
 attend() { "$clattn" attend --q x.npy --k x.npy --v x.npy --quiet "$@"; }
 # An option that is refused with that word.
 no() { refused 2 "$1" attend --q x.npy --k x.npy --v x.npy --out refused.npy "$2" "$3"; }
-# Positions.
-python3 numpy.py counted.npy '<i8' '(1, 4)' 0 1 2 3
-python3 numpy.py axes.npy '<i4' '(3, 1, 4)' 0 1 2 3 0 1 2 3 0 1 2 3
-python3 numpy.py moved.npy '<i4' '(1, 4)' 5 1 -3 1000000
-# Past rows, new rows, and pages of two rows in another order.
-python3 - <<'PYTHON'
-import subprocess, sys
-x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
-def save(name, shape, values, descr="<f4"):
-    subprocess.run([sys.executable, "numpy.py", name, descr, repr(shape), *map(str, values)], check=True)
-def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
-save("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
-save("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
-save("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
-save("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
-save("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
-save("table.npy", (1, 2), [1, 0], "<i8")
-save("far.npy", (1, 2), [1, 1 << 40], "<i8")
-PYTHON
-# Two sequences in one file.
-python3 numpy.py cu.npy '<i8' '(3,)' 0 1 4
-python3 numpy.py cu_falls.npy '<i4' '(3,)' 0 4 1
 ln -s later.npy link.npy
-# A real layer; tensors of other schemes, small: [3E, E] with E = 4, and what a scheme does not know; models' folders.
+# Small files; a real layer, tensors of other schemes and what a scheme does not know; models' folders.
 smollm2=$data/smollm2_layer0.safetensors prefix=model.layers.0.self_attn
-python3 - "$smollm2" <<'PYTHON'
-import json, os, struct, sys
-def write(name, tensors):
-    head, at = {}, 0
-    for key, (shape, data) in tensors.items():
-        head[key] = {"dtype": "F32", "shape": shape, "data_offsets": [at, at + len(data)]}
-        at += len(data)
-    text = json.dumps(head).encode()
-    open(name, "wb").write(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in tensors.values()))
-def tensor(*shape):
-    count = 1
-    for n in shape:
-        count *= n
-    return list(shape), struct.pack(f"<{count}f", *[(i % 5 - 2) / 8 for i in range(count)])
-torch = {"a.in_proj_weight": tensor(12, 4), "a.out_proj.weight": tensor(4, 4), "k": tensor(4, 4), "kb": tensor(4)}
-write("torch.safetensors", torch)
-write("torch_bias.safetensors", {**torch, "a.bias_k": tensor(1, 1, 4)})
-bytes_ = open(sys.argv[1], "rb").read()
-size = struct.unpack("<Q", bytes_[:8])[0]
-real = {}
-for key, entry in json.loads(bytes_[8:8 + size]).items():
-    if key != "__metadata__":
-        real[key] = (entry["shape"], bytes_[8 + size:][slice(*entry["data_offsets"])])
-write("norm.safetensors", {**real, "model.layers.0.self_attn.q_norm.weight": tensor(64)})
+export PYTHONPATH="$OLDPWD/tests/program" PYTHONDONTWRITEBYTECODE=1
+python3 - "$smollm2" <<'PYTHON' || exit 1
+import json, os, sys
+from files import npy, read_safetensors, safetensors
+npy("x.npy", (1, 2, 4, 8))
+npy("none.npy", (0, 2, 4, 8))
+npy("t.npy", (1, 3, 4))
+npy("slopes.npy", (2,), (1, 0.5))
+npy("slopes2.npy", (1, 4))
+for name, value in {"minus": -1, "zero": 0, "three": 3, "two_past": 2}.items():
+    npy(name + ".npy", (1,), [value], "<i4")
+npy("five.npy", (1,), [5], "<i8")
+# Positions; sequences in one file; a page that 32 bits do not count.
+npy("counted.npy", (1, 4), range(4), "<i8")
+npy("axes.npy", (3, 1, 4), 3 * list(range(4)), "<i4")
+npy("moved.npy", (1, 4), (5, 1, -3, 1000000), "<i4")
+npy("cu.npy", (3,), (0, 1, 4), "<i8")
+npy("cu_falls.npy", (3,), (0, 4, 1), "<i4")
+npy("cu_one.npy", (2,), (0, 4), "<i4")
+npy("cu_new.npy", (2,), (0, 1), "<i4")
+npy("table.npy", (1, 2), (1, 0), "<i8")
+npy("far.npy", (1, 2), (1, 1 << 40), "<i8")
+# Rows of x as past rows and new ones, as pages of two rows in another order, and in a cache of which the last row is free.
+x = lambda h, n, d: ((h * 4 + n) * 8 + d) % 7 / 4 - 0.75
+def rows(heads): return [x(h, n, d) for h, ns in heads for n in ns for d in range(8)]
+npy("past.npy", (1, 2, 3, 8), rows([(0, (0, 1, 2)), (1, (0, 1, 2))]))
+npy("new.npy", (1, 2, 1, 8), rows([(0, (3,)), (1, (3,))]))
+npy("items.npy", (2, 2, 4, 8), 2 * rows([(0, range(4)), (1, range(4))]))
+npy("items_new.npy", (2, 2, 1, 8), 2 * rows([(0, (3,)), (1, (3,))]))
+npy("pool.npy", (2, 2, 2, 8), rows([(0, (2, 3)), (1, (2, 3)), (0, (0, 1)), (1, (0, 1))]))
+npy("cache.npy", (1, 2, 4, 8), [x(h, n, d) if n < 3 else 9 for h in range(2) for n in range(4) for d in range(8)])
+# Of a layer whose weights change nothing: all rows, and the last one, alone and twice.
+whole = lambda n: [x(h, n, d) for h in range(2) for d in range(8)]
+npy("eye.npy", (16, 16), [float(i == j) for i in range(16) for j in range(16)])
+npy("all.npy", (1, 4, 16), [v for n in range(4) for v in whole(n)])
+npy("last.npy", (1, 1, 16), whole(3))
+npy("last_two.npy", (2, 1, 16), 2 * whole(3))
+# Tensors of other schemes: [3E, E] with E = 4.
+torch = {"a.in_proj_weight": [12, 4], "a.out_proj.weight": [4, 4], "k": [4, 4], "kb": [4]}
+safetensors("torch.safetensors", torch)
+safetensors("torch_bias.safetensors", {**torch, "a.bias_k": [1, 1, 4]})
+real = read_safetensors(sys.argv[1])
+safetensors("norm.safetensors", {**real, "model.layers.0.self_attn.q_norm.weight": [64]})
 config = {"model_type": "llama", "hidden_size": 576, "num_attention_heads": 9, "num_key_value_heads": 3, "num_hidden_layers": 30,
           "rope_theta": 100000, "rope_interleaved": False, "rope_scaling": None, "attention_bias": False}
 def model(folder, weights=True, **change):
@@ -92,8 +68,8 @@ def model(folder, weights=True, **change):
 model("whole")
 model("sharded", False)
 keys = sorted(real)
-write("sharded/1.safetensors", {key: real[key] for key in keys[:2]})
-write("sharded/2.safetensors", {key: real[key] for key in keys[2:]})
+safetensors("sharded/1.safetensors", {key: real[key] for key in keys[:2]})
+safetensors("sharded/2.safetensors", {key: real[key] for key in keys[2:]})
 def shards(folder, names):
     json.dump({"weight_map": {key: names[i >= 2] for i, key in enumerate(keys)}}, open(folder + "/model.safetensors.index.json", "w"))
 shards("sharded", ("1.safetensors", "2.safetensors"))
@@ -132,4 +108,3 @@ model("no_heads", num_attention_heads="absent")
 model("no_weights", False)
 os.mkdir("no_config")
 PYTHON
-python3 numpy.py t.npy '<f4' '(1, 3, 4)'

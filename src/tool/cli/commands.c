@@ -54,10 +54,6 @@ static void begin_bash(FILE *to) {
     fprintf(to, "' -- \"$word\") ;;\n");
 }
 
-static void end_bash(FILE *to) {
-    fprintf(to, "    esac\n}\ncomplete -o filenames -F _clattn clattn\n");
-}
-
 static void begin_zsh(FILE *to) {
     fprintf(to, "#compdef clattn\n# zsh completion of clattn %s\nlocal -a commands=(\n", clattn_version());
     for (size_t i = 0; i < tool_command_count; i++) {
@@ -69,10 +65,6 @@ static void begin_zsh(FILE *to) {
                 "shift words\n(( CURRENT-- ))\ncase $words[1] in\n    help) _describe command commands ;;\n");
 }
 
-static void end_zsh(FILE *to) {
-    fprintf(to, "esac\n");
-}
-
 static void begin_fish(FILE *to) {
     fprintf(to, "# fish completion of clattn %s\ncomplete -c clattn -f\n", clattn_version());
     for (size_t i = 0; i < tool_command_count; i++) {
@@ -82,16 +74,13 @@ static void begin_fish(FILE *to) {
     }
 }
 
-static void end_fish(FILE *to) {
-    (void)to;
-}
-
 static const struct {
-    void (*begin)(FILE *to), (*end)(FILE *to);
+    void (*begin)(FILE *to);
     options_form form;
-} shells[] = {{begin_bash, end_bash, OPTIONS_BASH},
-              {begin_zsh, end_zsh, OPTIONS_ZSH},
-              {begin_fish, end_fish, OPTIONS_FISH}};
+    const char *end;
+} shells[] = {{begin_bash, OPTIONS_BASH, "    esac\n}\ncomplete -o filenames -F _clattn clattn\n"},
+              {begin_zsh, OPTIONS_ZSH, "esac\n"},
+              {begin_fish, OPTIONS_FISH, ""}};
 
 static int print_completion(int shell, FILE *to) {
     int status = EXIT_DONE;
@@ -99,7 +88,7 @@ static int print_completion(int shell, FILE *to) {
     options_text_choose(shells[shell].form, to);
     for (size_t i = 0; i < tool_command_count && status == EXIT_DONE; i++) status = ask(&tool_commands[i]);
     options_text_choose(OPTIONS_HELP, NULL);
-    shells[shell].end(to);
+    fputs(shells[shell].end, to);
     return status;
 }
 

@@ -50,16 +50,12 @@ static void print_help(const command_line *line, FILE *to) {
     fputc(' ', to);
     print_wrapped(line->summary, heading + 1, heading + 1, to);
     fprintf(to, "\nexample:\n    %s\n", line->example);
-    for (int g = 0; g < line->group_count; g++) {
-        const option_group *group = &line->groups[g];
-        fprintf(to, "\n%s:\n", group->title);
-        for (int i = 0; i < group->count; i++) {
-            const option_row *row = &group->rows[i];
-            const int wide = fprintf(to, "  %s%s%s%s", option_dashes(row), row->name, row->value ? " " : "",
-                                     row->value ? row->value : "");
-            fprintf(to, "%*s", wide < LEFT + 3 ? LEFT + 3 - wide : 1, "");
-            print_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
-        }
+    EACH_OPTION(line, group, row, n) {
+        if (row == group->rows) fprintf(to, "\n%s:\n", group->title);
+        const int wide = fprintf(to, "  %s%s%s%s", option_dashes(row), row->name, row->value ? " " : "",
+                                 row->value ? row->value : "");
+        fprintf(to, "%*s", wide < LEFT + 3 ? LEFT + 3 - wide : 1, "");
+        print_wrapped(row->help, wide < LEFT + 3 ? LEFT + 3 : wide + 1, LEFT + 3, to);
     }
 }
 
@@ -83,21 +79,16 @@ static void print_manual(const command_line *line, FILE *to) {
             line->positional_max ? " \\fIFILE\\fR..." : "");
     options_text_roff(line->example, to);
     fputs("\n.EE\n.SH OPTIONS\n", to);
-    for (int g = 0; g < line->group_count; g++) {
-        fputs(".SS ", to);
-        options_text_roff(line->groups[g].title, to);
+    EACH_OPTION(line, group, row, n) {
+        if (row == group->rows) fputs(".SS ", to), options_text_roff(group->title, to), fputc('\n', to);
+        fputs(".TP\n\\fB", to);
+        options_text_roff(option_dashes(row), to);
+        options_text_roff(row->name, to);
+        fputs("\\fR", to);
+        if (row->value) fputs(" \\fI", to), options_text_roff(row->value, to), fputs("\\fR", to);
         fputc('\n', to);
-        for (int i = 0; i < line->groups[g].count; i++) {
-            const option_row *row = &line->groups[g].rows[i];
-            fputs(".TP\n\\fB", to);
-            options_text_roff(option_dashes(row), to);
-            options_text_roff(row->name, to);
-            fputs("\\fR", to);
-            if (row->value) fputs(" \\fI", to), options_text_roff(row->value, to), fputs("\\fR", to);
-            fputc('\n', to);
-            options_text_roff(row->help, to);
-            fputc('\n', to);
-        }
+        options_text_roff(row->help, to);
+        fputc('\n', to);
     }
 }
 
@@ -109,7 +100,7 @@ static bool has_words(const option_row *row) {
     return true;
 }
 
-static bool takes_file(const option_row *row) {
+bool option_takes_file(const option_row *row) {
     return row->value &&
            (strstr(row->value, "FILE") || strstr(row->value, "DIR") || strstr(row->value, "TENSOR"));
 }
@@ -128,7 +119,7 @@ static void print_bash(const command_line *line, FILE *to) {
         fputs("' -- \"$word\"); return ;;\n", to);
     }
     EACH_OPTION(line, group, row, n) {
-        if (row->value && !has_words(row) && takes_file(row))
+        if (row->value && !has_words(row) && option_takes_file(row))
             fprintf(to, "        %s%s) mapfile -t COMPREPLY < <(compgen -f -- \"$word\"); return ;;\n",
                     option_dashes(row), row->name);
         else if (row->value && !has_words(row))
@@ -175,7 +166,7 @@ static void print_zsh(const command_line *line, FILE *to) {
             fputc(':', to);
             if (has_words(row))
                 fputc('(', to), print_words(row->value, to), fputc(')', to);
-            else if (takes_file(row))
+            else if (option_takes_file(row))
                 fputs("_files", to);
         }
         fputc('\'', to);
@@ -194,7 +185,7 @@ static void print_fish(const command_line *line, FILE *to) {
         if (has_words(row))
             fputs(" -x -a '", to), print_words(row->value, to), fputc('\'', to);
         else if (row->value)
-            fputs(takes_file(row) ? " -r -F" : " -x", to);
+            fputs(option_takes_file(row) ? " -r -F" : " -x", to);
         fputs(" -d '", to);
         options_text_quoted(row->help, true, to);
         fputs("'\n", to);
@@ -210,14 +201,11 @@ static void print_fish(const command_line *line, FILE *to) {
 static void add_json(const command_line *line, FILE *to) {
     json_t *options = json_array();
     (void)to;
-    for (int g = 0; g < line->group_count; g++)
-        for (int i = 0; i < line->groups[g].count; i++) {
-            const option_row *row = &line->groups[g].rows[i];
-            json_array_append_new(options,
-                                  json_pack("{s:s, s:o, s:s?, s:s}", "group", line->groups[g].title, "name",
-                                            json_sprintf("%s%s", option_dashes(row), row->name), "value",
-                                            row->value, "help", row->help));
-        }
+    EACH_OPTION(line, group, row, n) {
+        json_array_append_new(options, json_pack("{s:s, s:o, s:s?, s:s}", "group", group->title, "name",
+                                                 json_sprintf("%s%s", option_dashes(row), row->name), "value",
+                                                 row->value, "help", row->help));
+    }
     json_array_append_new(tables, json_pack("{s:s, s:s, s:s, s:b, s:o}", "command", line->command, "summary",
                                             line->summary, "example", line->example, "takes_files",
                                             line->positional_max > 0, "options", options));

@@ -119,6 +119,7 @@ typedef struct command_line {
              group++)                                                                                        \
             for (const option_row *row = group->rows; row < group->rows + group->count; row++, n++)
 const char *option_dashes(const option_row *row); // "--", or "" of a name that has its own
+bool option_takes_file(const option_row *row);    // or a folder, or a tensor in a file
 
 // Parse. Returns -1 to go on, else the exit status (0 after --help).
 int options_parse(command_line *line, int argc, char **argv);

@@ -81,6 +81,12 @@ static size_t folder_length(const char *path) {
     return slash ? (size_t)(slash - path) + 1 : 0;
 }
 
+/* That folder, in malloc'ed memory. NULL: no memory. */
+static char *folder_of(const char *path) {
+    const size_t length = folder_length(path);
+    return length ? strndup(path, length) : strdup(".");
+}
+
 /* What writing to `path` reaches, in malloc'ed memory: links are followed one by one, since the last may point to what
  * is not there yet. NULL: errno says why. */
 static char *target_of(const char *path) {
@@ -102,11 +108,8 @@ static char *target_of(const char *path) {
 
 /* Whether a file can be made in the folder of `target`; errno says why not. */
 static bool folder_takes_files(const char *target) {
-    const size_t length = folder_length(target);
-    char *folder = length ? strdup(target) : strdup(".");
-    if (!folder) return false;
-    if (length) folder[length] = '\0';
-    const bool good = access(folder, W_OK | X_OK) == 0;
+    char *folder = folder_of(target);
+    const bool good = folder && access(folder, W_OK | X_OK) == 0;
     free(folder);
     return good;
 }
@@ -132,9 +135,7 @@ bool file_same_target(const char *path, const char *other) {
     char *targets[2] = {target_of(path), target_of(other)};
     bool same = targets[0] && targets[1];
     for (int i = 0; i < 2 && same; i++) {
-        const size_t length = folder_length(targets[i]);
-        char *folder = length ? strdup(targets[i]) : strdup(".");
-        if (folder && length) folder[length] = '\0';
+        char *folder = folder_of(targets[i]);
         same = folder && stat(folder, &folders[i]) == 0;
         free(folder);
         if (stat(paths[i], &status) == 0 && !S_ISREG(status.st_mode))
@@ -163,10 +164,10 @@ static unsigned long host_number(void) {
     return hash;
 }
 
-/* A name for the file that is written in the folder of `target`, of which the first `folder` bytes name it. -1: it does not fit. */
-static int leftovers_name(char *name, size_t size, const char *target, size_t folder, unsigned long n) {
-    const int length = snprintf(name, size, "%.*s" PREFIX "%lx-%lx-%lx", (int)folder, target, host_number(),
-                                (unsigned long)getpid(), n);
+/* A name for the file that is written in the folder of `target`. -1: it does not fit. */
+static int leftovers_name(char *name, size_t size, const char *target, unsigned long n) {
+    const int length = snprintf(name, size, "%.*s" PREFIX "%lx-%lx-%lx", (int)folder_length(target), target,
+                                host_number(), (unsigned long)getpid(), n);
     return length < 0 || (size_t)length >= size ? -1 : 0;
 }
 
@@ -206,9 +207,8 @@ static void remove_one(int folder, const char *name) {
 
 /* Remove those in that folder that were made on this host by a process that is gone, of this user. One that anybody holds, also in another
  * container, stays; so does every other file. */
-static void leftovers_remove(const char *target, size_t folder) {
-    char *path = folder ? strdup(target) : strdup(".");
-    if (path && folder) path[folder] = '\0';
+static void leftovers_remove(const char *target) {
+    char *path = folder_of(target);
     DIR *entries = path ? opendir(path) : NULL;
     free(path);
     if (!entries) return;
@@ -268,8 +268,7 @@ static int create_temporary(const char *target, int unnamed) {
     for (unsigned n = 0; n < 100; n++) {
         struct timespec now = {0};
         (void)clock_gettime(CLOCK_REALTIME, &now);
-        if (leftovers_name(temporary, sizeof temporary, target, folder_length(target),
-                           (unsigned long)now.tv_nsec + n))
+        if (leftovers_name(temporary, sizeof temporary, target, (unsigned long)now.tv_nsec + n))
             return errno = ENAMETOOLONG, -1;
         temporary_is_there = 1;
         const int descriptor = unnamed >= 0 ? linkat(AT_FDCWD, from, AT_FDCWD, temporary, AT_SYMLINK_FOLLOW)
@@ -285,9 +284,7 @@ static int create_temporary(const char *target, int unnamed) {
  * replace the target, so that it has a name of its own for a moment. -1: the system has none. */
 static int create_unnamed(const char *target) {
 #ifdef O_TMPFILE
-    const size_t length = folder_length(target);
-    char *folder = length ? strdup(target) : strdup(".");
-    if (folder && length) folder[length] = '\0';
+    char *folder = folder_of(target);
     const bool can = folder && access("/proc/self/fd", X_OK) == 0;
     const int descriptor = can ? open(folder, O_WRONLY | O_TMPFILE | O_CLOEXEC, 0600) : -1;
     free(folder);
@@ -301,7 +298,7 @@ static int create_unnamed(const char *target) {
 
 /* 0, or an errno; the temporary file is gone either way. */
 static int replace(const char *target, mode_t mode, const file_part *parts, size_t part_count) {
-    leftovers_remove(target, folder_length(target));
+    leftovers_remove(target);
     watch_signals(true);
     const int unnamed = create_unnamed(target);
     const int descriptor = unnamed < 0 ? create_temporary(target, -1) : unnamed;
@@ -338,7 +335,7 @@ bool file_shared_begin(const char *path, uint64_t size, char name[FILE_NAME_MOST
     if (stat(path, &status) == 0 && !S_ISREG(status.st_mode))
         return refuse(why, "%s: not a regular file", path);
     char *target = target_of(path);
-    if (target) leftovers_remove(target, folder_length(target));
+    if (target) leftovers_remove(target);
     watch_signals(true);
     shared = target ? create_temporary(target, -1) : -1;
     int failure = shared < 0 ? errno : 0;

@@ -10,62 +10,44 @@ static const char *const bert_path[] = {"bert.encoder.layer.%lld.attention", "en
 static const char *const roberta_path[] = {"roberta.encoder.layer.%lld.attention",
                                            "encoder.layer.%lld.attention", NULL};
 
-// Whose layers are causal attention with RoPE in halves and the names of Llama, but for what stands here.
+static const char *const gpt2_path[] = {"transformer.h.%lld.attn", "h.%lld.attn", NULL};
+
+enum {
+    BIASES = 1,
+    SINKS = 2,
+    CAPPED = 4,          // softcap and a scale of its own
+    ALTERNATE = 8,       // of layers, the even ones have the window
+    PLUS_ONE = 16,       // the norm's weights are 1 + w
+    LOCAL_ROPE = 32,     // layers with the window have a base of their own, and no scaling
+    BARE = 64,           // no RoPE
+    BIDIRECTIONAL = 128, // every row sees every key
+    SHORT_KEYS = 256     // n_head, n_embd, n_layer
+};
+// Layers are causal attention with RoPE in halves and the names of Llama, but for what stands here.
 static const struct kind {
     const char *type;
     clattn_norm norm;
-    bool biases, sinks;
-    bool capped;             // softcap and a scale of its own
-    bool alternate;          // of layers, the even ones have the window
-    bool norm_plus_one;      // the norm's weights are 1 + w
-    bool local_rope;         // layers with the window have a base of their own, and no scaling
-    bool bare;               // no RoPE
-    bool bidirectional;      // every row sees every key
-    bool short_keys;         // n_head, n_embd, n_layer
+    int is;
     const char *scheme;      // of tensors' names (layer_weights.h); NULL: llama
     const char *const *path; // of a layer's attention, NULL at the end; NULL: model.layers.N.self_attn
 } kinds[] = {
-    {.type = "llama"},
-    {.type = "mistral"},
-    {.type = "mixtral"},
-    {.type = "qwen2", .biases = true},
-    {.type = "qwen3", .norm = CLATTN_NORM_HEADS},
-    {.type = "qwen3_moe", .norm = CLATTN_NORM_HEADS},
-    {.type = "olmo2", .norm = CLATTN_NORM_WIDTH},
-    {.type = "gemma"},
-    {.type = "gemma2", .capped = true, .alternate = true},
-    {.type = "gemma3_text",
-     .norm = CLATTN_NORM_HEADS,
-     .norm_plus_one = true,
-     .capped = true,
-     .local_rope = true},
-    {.type = "gpt_oss", .sinks = true, .alternate = true},
-    {.type = "phi", .biases = true, .scheme = "phi"},
-    {.type = "phi3", .scheme = "phi3"},
-    {.type = "bert",
-     .biases = true,
-     .bare = true,
-     .bidirectional = true,
-     .scheme = "bert",
-     .path = bert_path},
-    {.type = "roberta",
-     .biases = true,
-     .bare = true,
-     .bidirectional = true,
-     .scheme = "bert",
-     .path = roberta_path},
-    {.type = "xlm-roberta",
-     .biases = true,
-     .bare = true,
-     .bidirectional = true,
-     .scheme = "bert",
-     .path = roberta_path},
-    {.type = "gpt2",
-     .biases = true,
-     .bare = true,
-     .short_keys = true,
-     .scheme = "gpt2",
-     .path = (const char *const[]){"transformer.h.%lld.attn", "h.%lld.attn", NULL}},
+    {"llama", CLATTN_NORM_NONE, 0, NULL, NULL},
+    {"mistral", CLATTN_NORM_NONE, 0, NULL, NULL},
+    {"mixtral", CLATTN_NORM_NONE, 0, NULL, NULL},
+    {"qwen2", CLATTN_NORM_NONE, BIASES, NULL, NULL},
+    {"qwen3", CLATTN_NORM_HEADS, 0, NULL, NULL},
+    {"qwen3_moe", CLATTN_NORM_HEADS, 0, NULL, NULL},
+    {"olmo2", CLATTN_NORM_WIDTH, 0, NULL, NULL},
+    {"gemma", CLATTN_NORM_NONE, 0, NULL, NULL},
+    {"gemma2", CLATTN_NORM_NONE, CAPPED | ALTERNATE, NULL, NULL},
+    {"gemma3_text", CLATTN_NORM_HEADS, PLUS_ONE | CAPPED | LOCAL_ROPE, NULL, NULL},
+    {"gpt_oss", CLATTN_NORM_NONE, SINKS | ALTERNATE, NULL, NULL},
+    {"phi", CLATTN_NORM_NONE, BIASES, "phi", NULL},
+    {"phi3", CLATTN_NORM_NONE, 0, "phi3", NULL},
+    {"bert", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", bert_path},
+    {"roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path},
+    {"xlm-roberta", CLATTN_NORM_NONE, BIASES | BARE | BIDIRECTIONAL, "bert", roberta_path},
+    {"gpt2", CLATTN_NORM_NONE, BIASES | BARE | SHORT_KEYS, "gpt2", gpt2_path},
 };
 static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
@@ -142,7 +124,8 @@ static int find_kind(reader *r) {
             "phi, phi3, bert, roberta, xlm-roberta and gpt2 are read; give --weights, --names and options");
     r->kind = &kinds[i];
     for (i = 0; i < 2; i++)
-        if (!r->kind->capped && value_of(r, capped_keys[i]) && !json_is_false(value_of(r, capped_keys[i])))
+        if (!(r->kind->is & CAPPED) && value_of(r, capped_keys[i]) &&
+            !json_is_false(value_of(r, capped_keys[i])))
             return wrong(r, capped_keys[i], "layers of this type without it are read");
     for (i = 0; strangers[i]; i++)
         if (value_of(r, strangers[i]) && !json_is_false(value_of(r, strangers[i])))
@@ -151,7 +134,7 @@ static int find_kind(reader *r) {
 }
 
 static int read_heads(const reader *r, model *m) {
-    const bool brief = r->kind->short_keys;
+    const bool brief = (r->kind->is & SHORT_KEYS) != 0;
     int status = read_size(r, brief ? "n_head" : "num_attention_heads", 0, &m->heads);
     if (status < 0) status = read_size(r, "num_key_value_heads", m->heads, &m->kv_heads);
     if (status < 0) status = read_size(r, brief ? "n_embd" : "hidden_size", 0, &m->width);
@@ -180,7 +163,7 @@ static int read_local_rope(const reader *r, model *m) {
 static int read_rope(const reader *r, model *m) {
     const char *key = value_of(r, "rope_parameters") ? "rope_parameters" : "rope_scaling";
     const json_t *rope = value_of(r, key), *type = json_object_get(rope, "rope_type");
-    if (r->kind->bare) return -1;
+    if (r->kind->is & BARE) return -1;
     if (rope && !json_is_object(rope)) return wrong(r, key, "an object is needed");
     if (!type) type = json_object_get(rope, "type");
     const char *name = !rope ? "default" : type ? json_string_value(type) : key[5] == 'p' ? "default" : NULL;
@@ -209,11 +192,12 @@ static int read_number(const reader *r, const char *key, double otherwise, doubl
 static int read_options(const reader *r, model *m) {
     double epsilon = 0.0, cap = 0.0, scalar = 0.0;
     int status = -1;
-    m->norm = r->kind->norm, m->norm_plus_one = r->kind->norm_plus_one, m->sinks = r->kind->sinks;
-    m->bidirectional = r->kind->bidirectional;
+    m->norm = r->kind->norm, m->norm_plus_one = (r->kind->is & PLUS_ONE) != 0,
+    m->sinks = (r->kind->is & SINKS) != 0;
+    m->bidirectional = (r->kind->is & BIDIRECTIONAL) != 0;
     if (m->norm != CLATTN_NORM_NONE) status = read_number(r, "rms_norm_eps", 1e-6, &epsilon);
-    if (status < 0 && r->kind->capped) status = read_number(r, capped_keys[0], 0.0, &cap);
-    if (status < 0 && r->kind->capped) status = read_number(r, capped_keys[1], m->head_dim, &scalar);
+    if (status < 0 && (r->kind->is & CAPPED)) status = read_number(r, capped_keys[0], 0.0, &cap);
+    if (status < 0 && (r->kind->is & CAPPED)) status = read_number(r, capped_keys[1], m->head_dim, &scalar);
     m->norm_epsilon = (float)epsilon, m->softcap = (float)cap;
     m->scale = scalar > 0.0 ? (float)(1.0 / sqrt(scalar)) : 0.0f;
     return status;
@@ -227,7 +211,7 @@ static int is_windowed(const reader *r, int64_t layer, bool *windowed) {
     *windowed = !json_is_false(use) && !(json_is_integer(from) && layer < json_integer_value(from));
     if (use && !json_is_boolean(use)) return wrong(r, "use_sliding_window", "true or false is needed");
     if (from && !json_is_integer(from)) return wrong(r, "max_window_layers", "a whole number is needed");
-    if (!layer_kinds && r->kind->alternate) *windowed = layer % 2 == 0;
+    if (!layer_kinds && (r->kind->is & ALTERNATE)) *windowed = layer % 2 == 0;
     const json_t *pattern = value_of(r, "sliding_window_pattern");
     if (pattern && (!json_is_integer(pattern) || json_integer_value(pattern) < 1))
         return wrong(r, "sliding_window_pattern", "a number of layers from 1 is needed");
@@ -254,7 +238,7 @@ static int read_config(reader *r, int64_t layer, model *m) {
     const json_t *bias = value_of(r, "attention_bias");
     int32_t layers = 0;
     int status = find_kind(r);
-    const char *count = r->kind && r->kind->short_keys ? "n_layer" : "num_hidden_layers";
+    const char *count = r->kind && (r->kind->is & SHORT_KEYS) ? "n_layer" : "num_hidden_layers";
     const char *places = json_string_value(value_of(r, "position_embedding_type"));
     if (status < 0) status = read_size(r, count, 0, &layers);
     if (status < 0 && layer >= layers) status = wrong(r, count, "--layer must be below it");
@@ -265,11 +249,11 @@ static int read_config(reader *r, int64_t layer, model *m) {
     if (status < 0) status = read_heads(r, m);
     if (status < 0) status = read_rope(r, m);
     if (status < 0) status = read_options(r, m);
-    if (status < 0 && !r->kind->bare) status = read_window(r, layer, m);
-    if (status < 0 && r->kind->local_rope && m->window) status = read_local_rope(r, m);
+    if (status < 0 && !(r->kind->is & BARE)) status = read_window(r, layer, m);
+    if (status < 0 && (r->kind->is & LOCAL_ROPE) && m->window) status = read_local_rope(r, m);
     if (status >= 0) return status;
     m->head_dim_v = m->head_dim;
-    m->bias = r->kind->biases || json_is_true(bias) ? 1 : bias ? 0 : -1;
+    m->bias = (r->kind->is & BIASES) != 0 || json_is_true(bias) ? 1 : bias ? 0 : -1;
     return -1;
 }
 

@@ -27,38 +27,31 @@ static bool is_free(const option_group *group) {
     return !strcmp(group->title, "common options");
 }
 
-static bool is_place(const option_row *row) {
-    return row->value &&
-           (strstr(row->value, "FILE") || strstr(row->value, "TENSOR") || strstr(row->value, "DIR"));
-}
-
 static void fill_request(const command_line *line, request *mine) {
     memset(mine, 0, sizeof *mine);
     snprintf(mine->command, sizeof mine->command, "%s", line->command);
     snprintf(mine->version, sizeof mine->version, "%s", clattn_version());
-    for (int g = 0, n = 0; g < line->group_count; g++)
-        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST; i++, n++) {
-            const char *value = line->values[n];
-            if (!value || is_free(&line->groups[g])) continue;
-            mine->options[n] = is_place(&line->groups[g].rows[i]) ? 1 : hash_of(value, strlen(value));
-        }
+    EACH_OPTION(line, group, row, n) {
+        const char *value = line->values[n];
+        if (value && !is_free(group))
+            mine->options[n] = option_takes_file(row) ? 1 : hash_of(value, strlen(value));
+    }
 }
 
 static int compare_request(const command_line *line, const request *first, const request *other, int rank) {
     if (strcmp(first->command, other->command) || strcmp(first->version, other->version))
         return tool_wrong("--mpi: rank 0 runs %s of clattn %s, rank %d %s of clattn %s: must be the same",
                           first->command, first->version, rank, other->command, other->version);
-    for (int g = 0, n = 0; g < line->group_count; g++)
-        for (int i = 0; i < line->groups[g].count && n < OPTIONS_MOST; i++, n++) {
-            const uint64_t a = first->options[n], b = other->options[n];
-            const char *name = line->groups[g].rows[i].name, *dash = name[0] == '-' ? "" : "--";
-            if (a == b) continue;
-            if (a && b)
-                return tool_wrong("%s%s: rank 0 and rank %d have other values: must be the same", dash, name,
-                                  rank);
-            return tool_wrong("%s%s: is given on rank %d and not on rank %d: must be on all ranks or on none",
-                              dash, name, a ? 0 : rank, a ? rank : 0);
-        }
+    EACH_OPTION(line, group, row, n) {
+        const uint64_t a = first->options[n], b = other->options[n];
+        const char *dashes = option_dashes(row);
+        if (a == b) continue;
+        if (a && b)
+            return tool_wrong("%s%s: rank 0 and rank %d have other values: must be the same", dashes,
+                              row->name, rank);
+        return tool_wrong("%s%s: is given on rank %d and not on rank %d: must be on all ranks or on none",
+                          dashes, row->name, a ? 0 : rank, a ? rank : 0);
+    }
     return -1;
 }
 

@@ -1,0 +1,41 @@
+"""Files that the scripts of the program are tried on: NumPy's and safetensors', small and of known numbers."""
+import json
+import math
+import struct
+
+LETTERS = {"<f4": "f", "<i4": "i", "<i8": "q"}
+
+
+def npy(name, shape, values=None, descr="<f4"):
+    head = repr({"descr": descr, "fortran_order": False, "shape": tuple(shape)})
+    head += " " * (63 - (len(head) + 10) % 64) + "\n"
+    count = math.prod(shape)
+    values = [(i % 7 - 3) / 4 for i in range(count)] if values is None else values
+    with open(name, "wb") as file:
+        file.write(b"\x93NUMPY\x01\x00" + struct.pack("<H", len(head)) + head.encode() + struct.pack(f"<{count}{LETTERS[descr]}", *values))
+
+
+def raw(shape):
+    """The bytes of a tensor of float32."""
+    return struct.pack(f"<{math.prod(shape)}f", *((i % 5 - 2) / 8 for i in range(math.prod(shape))))
+
+
+def safetensors(name, tensors):
+    """`tensors`: a shape each, or a shape and its bytes."""
+    head, body = {}, b""
+    for key, tensor in tensors.items():
+        shape, data = tensor if isinstance(tensor, tuple) else (tensor, raw(tensor))
+        head[key] = {"dtype": "F32", "shape": shape, "data_offsets": [len(body), len(body) + len(data)]}
+        body += data
+    text = json.dumps(head).encode()
+    with open(name, "wb") as file:
+        file.write(struct.pack("<Q", len(text)) + text + body)
+
+
+def read_safetensors(name):
+    """Each tensor's shape and bytes."""
+    with open(name, "rb") as file:
+        data = file.read()
+    start = 8 + struct.unpack("<Q", data[:8])[0]
+    head = json.loads(data[8:start])
+    return {key: (entry["shape"], data[start:][slice(*entry["data_offsets"])]) for key, entry in head.items() if key != "__metadata__"}
