@@ -39,7 +39,7 @@ TO_DO = {
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
 # Names in comments that are no file here: other projects' files and files that a script makes.
-ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
+ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py", "tests/README.md",
              "onnx/backend/test/runner/__init__.py"}
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -47,6 +47,7 @@ NAME = re.compile(
     r"(?<![\w.*<{$/-])[\w./-]*\w\.(?:clh|cl|c|h|def|py|sh|md|tsv)\b(?![\w/(-])"
     r"|(?<![\w./])(?:src|cl|tests|bench|include)/[a-z_/]+\b(?!/|\.\w)")
 HEAD = r"^(?!static\b|typedef\b)(?=[A-Za-z_])[^=;{}#()]*?\b(\w+)\([^;{}]*\)\s*"  # of a function that others can call
+TABLE = r"^(?!static\b|extern\b|typedef\b)(?=[a-z])[^=;{}#()]*?\b(\w+)(?:\[[^\]]*\])*"  # of a variable that others can read
 faults = []
 texts = {}
 
@@ -155,18 +156,18 @@ def circles_of(graph):
 
 
 def check_circles():
-    """No file includes itself, and no .c file uses, over others, a function of a file that uses its own."""
+    """No file includes itself, and no .c file uses, over others, a function or table of a file that uses its own."""
     graph = {p: includes_of(p) for p in sources("src", "include", "cl", "tests", "bench")}
     faults.extend("a circle of includes: " + " ".join(sorted(c)) for c in circles_of(graph))
 
     files = [p for p in sources("src", "tests", "bench") if p.endswith(".c")]
     defined, declared = collections.defaultdict(set), collections.defaultdict(set)
     for path in files:
-        for name in re.findall(HEAD + r"\{", code_of(path), re.M):
+        for name in re.findall(HEAD + r"\{", code_of(path), re.M) + re.findall(TABLE + r"\s*[=;]", code_of(path), re.M):
             defined[name].add(path)
     for path in sources("src", "include", "tests", "bench"):
         if not path.endswith(".c"):
-            for name in re.findall(HEAD + ";", code_of(path), re.M):
+            for name in re.findall(HEAD + ";", code_of(path), re.M) + re.findall("^extern " + TABLE[1:] + ";", code_of(path), re.M):
                 declared[name].add(path)
     uses = collections.defaultdict(lambda: collections.defaultdict(set))
     for path in files:
@@ -238,7 +239,7 @@ def check_names():
         else:
             comments = [t for t in TOKEN.findall(text_of(path)) if t.startswith("/")]
         for name in NAME.findall("\n".join(comments)):
-            name = os.path.normpath(name)
+            name = os.path.normpath(os.path.join(os.path.dirname(path), name) if name.startswith("../") else name)
             seen += 1
             if name not in ends and name not in ELSEWHERE and not re.search("NAME|FOLDER", name) and not os.path.isdir(name) and not glob.glob(name + "*"):
                 faults.append(f"{path} speaks of {name}, which is not there")
