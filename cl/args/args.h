@@ -23,6 +23,11 @@ static inline int64_t args_held(int64_t x, int64_t most) {
 // The two bounds below of a clattn_score: causality is a right bound of 0.
 #define ARGS_LEFT(score) ((score)->window ? (score)->window_left : -1)
 #define ARGS_RIGHT(score) ((score)->causal ? 0 : (score)->window ? (score)->window_right : -1)
+// The place of row 0 of item b, which has so many rows and keys.
+#define ARGS_SHIFT(score, b, rows, keys)                                                                     \
+    ((score)->alignment == CLATTN_ALIGN_TOP_LEFT ? 0                                                         \
+     : (score)->alignment == CLATTN_ALIGN_OFFSET ? (score)->offsets ? (score)->offsets[b] : (score)->offset  \
+                                                 : (keys) - (rows))
 #endif
 
 // A row at place p among `keys` keys sees those from the first to before the end: p - left <= j <= p + right, 0 <= j < keys; a

@@ -141,9 +141,7 @@ static void fill_shift(job *j) {
     for (int64_t b = 0; b < j->batch; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : j->n_q,
                       keys = s->kv_lengths ? s->kv_lengths[b] : j->n_kv;
-        j->shift[b] = 0;
-        if (s->alignment == CLATTN_ALIGN_BOTTOM_RIGHT) j->shift[b] = keys - rows;
-        if (s->alignment == CLATTN_ALIGN_OFFSET) j->shift[b] = s->offsets ? s->offsets[b] : s->offset;
+        j->shift[b] = ARGS_SHIFT(s, b, rows, keys);
     }
 }
 

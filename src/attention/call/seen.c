@@ -33,9 +33,8 @@ int cla_call_keys(const call *c, int b) {
 
 int32_t cla_call_shift(const call *c, int b) {
     const clattn_score *s = &c->params.score;
-    if (s->alignment == CLATTN_ALIGN_TOP_LEFT) return -c->first_key;
-    if (s->alignment == CLATTN_ALIGN_OFFSET) return (s->offsets ? s->offsets[b] : s->offset) - c->first_key;
-    return cla_call_keys(c, b) - (s->q_lengths ? s->q_lengths[b] : c->problem.n_q);
+    const int rows = s->q_lengths ? s->q_lengths[b] : c->problem.n_q;
+    return ARGS_SHIFT(s, b, rows, cla_call_keys(c, b) + c->first_key) - c->first_key;
 }
 
 // The sum over i in [0, n) of at + i, held between 0 and most.

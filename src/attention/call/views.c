@@ -33,7 +33,7 @@ static void take_part(const given_views *g, size_t first, size_t bytes, void *pa
     for (const view_rule *rule = cla_view_rules; rule < cla_view_rules + VIEW_RULES; rule++) {
         if (rule->field < first || rule->field >= first + bytes) continue;
         clattn_tensor *t = (clattn_tensor *)((char *)part + (rule->field - first));
-        CLA_GIVEN(g, may_be_absent(g, rule, t), t);
+        if (cla_tensor_given(t)) CLA_GIVEN(g, may_be_absent(g, rule, t), t);
     }
 }
 
