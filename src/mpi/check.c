@@ -51,6 +51,19 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
     return q[3] && values[3] ? CLATTN_OK : FAIL("head size 0: must be 1 or more");
 }
 
+// What the library says of the tensors themselves: types, strides, buffers. Ways that read rows on their own show it no others. What
+// it cannot do at once a way may do in pieces.
+static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
+    const clattn_attention_params call = {
+        .q = p->q,
+        .kv = {.k = p->k, .v = p->v, .k_scale = p->k_scale, .v_scale = p->v_scale},
+        .out = p->out,
+        .lse = p->lse};
+    clattn_plan plan;
+    const clattn_status status = clattn_attention_plan(w->context, &call, &plan);
+    return status == CLATTN_INVALID_ARGUMENT ? cla_mpi_library(w, status) : CLATTN_OK;
+}
+
 static clattn_status check_rows(clattn_mpi *w, const clattn_mpi_rows *rows, const char *name, int64_t have) {
     int64_t all = 0;
     if (rows->count < 0 || (rows->count && !rows->segments))
@@ -70,6 +83,7 @@ static clattn_status check_rows(clattn_mpi *w, const clattn_mpi_rows *rows, cons
 clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode) {
     if (!p) return FAIL("params: is NULL");
     TRY(check_tensors(w, p));
+    if (!decode) TRY(ask_library(w, p));
     TRY(check_rows(w, &p->kv_rows, "kv_rows", p->k.shape[2]));
     if (!decode) TRY(check_rows(w, &p->q_rows, "q_rows", p->q.shape[2]));
     if (decode && (p->q_rows.count || p->way || p->piece_rows))

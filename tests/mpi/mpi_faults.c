@@ -10,11 +10,11 @@
 // What the next call of a kind does on this rank.
 enum { NOTHING, CUT_SHORT, SEND_FAILS, RECEIVE_FAILS, ALLTOALL_FAILS, GATHER_FAILS, REDUCE_FAILS };
 static int fault;
-static long sent; // large messages since it was set to 0
+long suite_sent;
 
 int MPI_Isend(const void *buffer, int count, MPI_Datatype type, int to, int tag, MPI_Comm comm,
               MPI_Request *request) {
-    sent++;
+    suite_sent++;
     if (fault == SEND_FAILS) {
         fault = NOTHING;
         return MPI_ERR_INTERN;
@@ -33,7 +33,7 @@ int MPI_Irecv(void *buffer, int count, MPI_Datatype type, int from, int tag, MPI
 
 // Collective calls that fail have been done: the others would wait for them, which is MPI's to end.
 static int ended(int code, int by) {
-    sent++;
+    suite_sent++;
     if (fault != by) return code;
     fault = NOTHING;
     return MPI_ERR_INTERN;
@@ -60,7 +60,7 @@ int MPI_Allreduce(const void *from, void *to, int count, MPI_Datatype type, MPI_
 #define ATTEND "attend-f32-b1-h8-n97-nkv97-d32-causal"
 #define DECODE "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal"
 
-static void expect(clattn_status got, clattn_status want, const char *says, const char *what) {
+void suite_expect(clattn_status got, clattn_status want, const char *says, const char *what) {
     char text[400], why[600];
     clattn_mpi_last_error(suite.world, text, sizeof text);
     snprintf(why, sizeof why, "%s: \"%s\", must say \"%s\"", clattn_status_name(got), text, says);
@@ -79,32 +79,32 @@ static void wrong_arguments(void) {
     shard s;
     open_call(&s, CLATTN_MPI_RING, false);
     clattn_mpi_attention_params p = s.params;
-    sent = 0;
+    suite_sent = 0;
     if (last) p.q.shape[3] = p.k.shape[3] = 16;
     snprintf(says, sizeof says, "D: rank 0 has 32, rank %d has 16: must be the same", suite.ranks - 1);
-    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
-           "a size that differs");
+    suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+                 "a size that differs");
     p = s.params;
     if (last) p.score.softcap = 5;
     snprintf(says, sizeof says, "differs from rank 0's on rank %d", suite.ranks - 1);
-    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
-           "an option that differs");
+    suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+                 "an option that differs");
     p = s.params;
     if (last) p.v.buffer = NULL;
     snprintf(says, sizeof says, "rank %d: v: has no buffer", suite.ranks - 1);
-    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
-           "a rank that refuses");
+    suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+                 "a rank that refuses");
     clattn_mpi_segment moved[2] = {{3, s.kv.count}, {0, 0}};
     p = s.params;
     if (last) p.kv_rows = (clattn_mpi_rows){moved, 2};
-    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, "kv_rows: row",
-           "rows that overlap");
+    suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, "kv_rows: row",
+                 "rows that overlap");
     p = s.params;
     if (last) p.q.stride[2] = (int64_t)1 << 40; // past its buffer: the library's own check
     snprintf(says, sizeof says, "rank %d: q", suite.ranks - 1);
-    expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
-           "a rank whose library refuses");
-    suite_check(sent == 0, "a call that is refused", "has sent something large");
+    suite_expect(clattn_mpi_attention_run(suite.world, &p, NULL), CLATTN_INVALID_ARGUMENT, says,
+                 "a rank whose library refuses");
+    suite_check(suite_sent == 0, "a call that is refused", "has sent something large");
     shard_close(&s);
 }
 
@@ -136,9 +136,9 @@ static void failing(int which, clattn_mpi_way way, bool decode, const char *says
         const clattn_status got = decode ? clattn_mpi_decode_run(suite.world, &s.params, NULL)
                                          : clattn_mpi_attention_run(suite.world, &s.params, NULL);
         if (n == 0)
-            expect(got, CLATTN_DRIVER, says, what);
+            suite_expect(got, CLATTN_DRIVER, says, what);
         else
-            expect(got, CLATTN_OK, "", what); // the next call
+            suite_expect(got, CLATTN_OK, "", what); // the next call
         suite_check(fault == NOTHING, what, "the call was not made");
         fault = NOTHING;
     }

@@ -43,14 +43,14 @@ void shard_share(shard_way way, int rank, int ranks, int64_t n, uint64_t seed, s
 }
 
 // The rows of `axis` that a rank has, in a buffer of their own: heads apart, an odd offset, NaN around. The axis before the
-// last but one is of heads, so that the memory of rank 4 is [B, N, H, D] with gaps.
+// last but one is of heads, so that the memory of rank 4 is [B, N, H, D] with gaps. Elements are `apart`.
 static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *image, int axis,
-                            const shard_rows *rows) {
+                            const shard_rows *rows, int64_t apart) {
     clattn_tensor t = *from;
     const size_t size = clattn_type_size(t.type);
     t.shape[axis] = rows->count;
     t.offset = 3;
-    int64_t step = 1, count;
+    int64_t step = apart, count;
     for (int a = t.rank - 1; a >= 0; a--) {
         const int of = axis == 2 && (a == 1 || a == 2) && t.rank >= 3 ? 3 - a : a; // rows outside of heads
         t.stride[of] = step;
@@ -85,10 +85,10 @@ static clattn_tensor gather(shard *s, const clattn_tensor *from, const uint8_t *
     return t;
 }
 
-static clattn_tensor map_rows(shard *s, const struct guarded *map, const shard_rows *q) {
+static clattn_tensor map_rows(shard *s, const struct guarded *map, const shard_rows *q, int rank) {
     const clattn_tensor *t = &map->view;
     if (t->rank < 2 || t->shape[t->rank - 2] == 1) return *t;
-    return gather(s, t, map->image, t->rank - 2, q);
+    return gather(s, t, map->image, t->rank - 2, q, 1 + rank % 2); // ranks differ
 }
 
 void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
@@ -109,17 +109,17 @@ void shard_open(shard *s, const shard_call *call, int rank, int ranks) {
     clattn_mpi_attention_params *to = &s->params;
     *to = (clattn_mpi_attention_params){.score = p->score, .kernel = p->kernel, .way = call->way};
     to->piece_rows = call->piece_rows;
-    to->q = gather(s, &p->q, s->whole.q.image, 2, &s->q);
-    to->k = gather(s, &p->kv.k, s->whole.k.image, 2, &s->kv);
-    to->v = gather(s, &p->kv.v, s->whole.v.image, 2, &s->kv);
+    to->q = gather(s, &p->q, s->whole.q.image, 2, &s->q, 1);
+    to->k = gather(s, &p->kv.k, s->whole.k.image, 2, &s->kv, 1);
+    to->v = gather(s, &p->kv.v, s->whole.v.image, 2, &s->kv, 1);
     if (p->kv.k_scale.rank) {
-        to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv);
-        to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv);
+        to->k_scale = gather(s, &p->kv.k_scale, s->whole.kv_scales[0].image, 2, &s->kv, 1);
+        to->v_scale = gather(s, &p->kv.v_scale, s->whole.kv_scales[1].image, 2, &s->kv, 1);
     }
-    to->out = gather(s, &p->out, NULL, 2, &s->q);
-    if (p->lse.rank) to->lse = gather(s, &p->lse, NULL, 2, &s->q);
-    if (p->score.mask.rank) to->score.mask = map_rows(s, &s->whole.mask, &s->q);
-    if (p->score.bias.rank) to->score.bias = map_rows(s, &s->whole.bias, &s->q);
+    to->out = gather(s, &p->out, NULL, 2, &s->q, 1);
+    if (p->lse.rank) to->lse = gather(s, &p->lse, NULL, 2, &s->q, 1);
+    if (p->score.mask.rank) to->score.mask = map_rows(s, &s->whole.mask, &s->q, rank);
+    if (p->score.bias.rank) to->score.bias = map_rows(s, &s->whole.bias, &s->q, rank);
     if (!call->decode) to->q_rows = s->q.rows;
     to->kv_rows = s->kv.rows;
 }

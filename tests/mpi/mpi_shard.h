@@ -38,7 +38,7 @@ typedef struct shard {
     struct case_data *data;
     struct case_arrays whole;
     shard_rows q, kv;
-    cl_mem memory[8];
+    cl_mem memory[9]; // q, k, v, their scales, out, lse, mask, bias
     int count;
     clattn_mpi_attention_params params;
 } shard;

@@ -193,6 +193,7 @@ int main(int argc, char **argv) {
     if (quick || whole) {
         suite_plans(quick);
         suite_faults();
+        suite_strides(quick);
         suite_layers(quick);
         run_calls(quick ? QUICK : sizeof calls / sizeof *calls);
         if (whole) run_twice();

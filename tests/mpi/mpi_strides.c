@@ -1,0 +1,71 @@
+// mpi_strides.c: the rule of last strides (tensor.h) in all ways to share rows: what must be contiguous is refused on all ranks before
+// anything large is sent, and what need not be gives the same numbers.
+#include <stddef.h>
+#include <stdio.h>
+
+#include "mpi/mpi_shard.h"
+#include "mpi/mpi_suite.h"
+
+static const struct {
+    const char *name;
+    size_t at;
+    bool any;
+} tensors[] = {
+#define STRIDED(name, any) {#name, offsetof(clattn_mpi_attention_params, name), any},
+#include "support/strided_mpi.def"
+#undef STRIDED
+};
+
+// Decode is way 0.
+static const char *case_of(clattn_mpi_way way, const char *options, char name[160]) {
+    snprintf(name, 160, "%s-f32-b2-h%d-n%d-nkv64-d32-full-kvi8-sinks-devicesinks-lse%s",
+             way ? "attend" : "decode", suite.ranks, way ? 33 : 1, options);
+    return name;
+}
+
+static clattn_status run(const clattn_mpi_attention_params *p, clattn_mpi_way way) {
+    return way ? clattn_mpi_attention_run(suite.world, p, NULL) : clattn_mpi_decode_run(suite.world, p, NULL);
+}
+
+// On the last rank alone.
+static void refused(clattn_mpi_way way) {
+    char name[160], says[128], what[64];
+    const shard_call call = {case_of(way, "", name), SHARD_BLOCKS, SHARD_BLOCKS, way, 0, !way};
+    shard s;
+    shard_open(&s, &call, suite.rank, suite.ranks);
+    for (size_t n = 0; n < 2 * (sizeof tensors / sizeof tensors[0]); n++) {
+        clattn_mpi_attention_params p = s.params;
+        clattn_tensor *t = (clattn_tensor *)((char *)&p + tensors[n / 2].at);
+        if (tensors[n / 2].any) continue;
+        if (suite.rank == suite.ranks - 1) t->stride[3] = n % 2 ? 0 : 2;
+        snprintf(says, sizeof says, "rank %d: %s: last stride %d: the last axis must be contiguous (1)",
+                 suite.ranks - 1, tensors[n / 2].name, n % 2 ? 0 : 2);
+        snprintf(what, sizeof what, "way %d: %s's last stride", (int)way, tensors[n / 2].name);
+        suite_sent = 0;
+        suite_expect(run(&p, way), CLATTN_INVALID_ARGUMENT, says, what);
+        suite_check(suite_sent == 0, what, "has sent something large");
+    }
+    shard_close(&s);
+}
+
+// Masks and biases of a rank have other last strides than those of its neighbour (mpi_shard.c), scales and lse lie between heads.
+static void right(clattn_mpi_way way) {
+    char name[160], why[256] = "";
+    clattn_mpi_report report;
+    const bool maps = way != CLATTN_MPI_ALL_TO_ALL;
+    const shard_call call = {case_of(way, maps ? "-scattered-maskqk-bias1hqk" : "-scattered", name),
+                             SHARD_ZIGZAG,
+                             SHARD_PAGES,
+                             way,
+                             0,
+                             !way};
+    const bool good = shard_holds(suite.world, &call, &report, why);
+    suite_check(good, name, why);
+}
+
+void suite_strides(bool quick) {
+    for (int way = CLATTN_MPI_AUTO; way < CLATTN_MPI_WAY_COUNT; way++) {
+        refused((clattn_mpi_way)way);
+        if (!quick || way != CLATTN_MPI_RING) right((clattn_mpi_way)way);
+    }
+}
