@@ -52,6 +52,15 @@ static clattn_status check_members(group_call *c) {
     return found ? CLATTN_OK : worst;
 }
 
+// Without query rows new rows of keys are all the work: their numbers.
+static double work_of_new(const group_call *c, const box *b) {
+    const clattn_attention_params *p = &c->host;
+    const double heads = (double)p->q.shape[1],
+                 part = (heads > 0.0 ? (double)b->size[BOX_HEADS] / heads : 1.0) *
+                        (double)b->size[BOX_ITEMS] / (double)p->q.shape[0];
+    return part * (double)(cla_tensor_count(&p->kv.k_new) + cla_tensor_count(&p->kv.v_new));
+}
+
 // Of the keys from `key` on, so many: all of a row's together cost what a row does that sees none.
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
@@ -62,6 +71,7 @@ static double work_of(void *user, const box *b) {
     const double key = (double)b->at[BOX_KEYS], end = key + (double)b->size[BOX_KEYS];
     const double all = (double)c->problem.size[BOX_KEYS], part = all > 0.0 ? (end - key) / all : 1.0;
     double seen = (double)items * rows * part;
+    if (c->whole.empty) return work_of_new(c, b);
     if (c->ragged) return each * (seen + cla_call_seen(&c->whole, 0, (int)p->q.shape[2]));
     const bool alike = !(c->whole.args.flags & ARGS_BATCH_ROWS);
     for (int n = 0; n < (alike ? 1 : items); n++)
@@ -120,7 +130,8 @@ clattn_status cla_group_begin(group_call *c, bool planning) {
     TRY(check_members(c));
     if (!planning) TRY(check_given(c));
     if (!planning) TRY(cla_slice_check(c));
-    if (!c->whole.empty) describe(c);
+    c->nothing = c->whole.empty && (!cla_kv_appends(&c->host.kv) || cla_tensor_count(&c->host.kv.k_new) == 0);
+    if (!c->nothing) describe(c);
     return CLATTN_OK;
 }
 

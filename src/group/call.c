@@ -125,8 +125,10 @@ static void keep_rates(group_call *c) {
         group_rate *rate = &m->rate[c->kind];
         if (!m->timed_work || !is_up(m)) continue;
         const double now = m->timed_work / ((double)(m->last_ns - m->first_ns) * 1e-9);
-        rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
-        rate->samples++, rate->idle = 0;
+        if (!c->whole.empty) { // else it attended to nothing
+            rate->ops = rate->samples > 1 ? (rate->ops + now) / 2.0 : now;
+            rate->samples++, rate->idle = 0;
+        }
         m->share.gflops = now * 1e-9;
         m->share.time_ns += m->last_ns - m->first_ns;
         m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
@@ -213,7 +215,9 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
     static const char why[] = "deal: this call cannot be dealt by %s: %s";
     bool no_memory;
     *known = take_rates(c, rates);
-    if (cla_deal_choose(&c->problem, c->params->deal, rates, c->group->count, &c->axis, &c->busy, &no_memory))
+    // New rows alone are one device's.
+    const clattn_deal wanted = c->whole.empty ? CLATTN_DEAL_WHOLE : c->params->deal;
+    if (cla_deal_choose(&c->problem, wanted, rates, c->group->count, &c->axis, &c->busy, &no_memory))
         return CLATTN_OK;
     if (no_memory) return cla_group_fail(c->group, CLATTN_OUT_OF_MEMORY, "group: no host memory to deal");
     const clattn_attention_params *p = &c->host;
@@ -296,13 +300,13 @@ static clattn_status work(clattn_group *g, const clattn_group_attention_params *
         m->first_ns = m->last_ns = 0, m->timed_work = 0.0;
     }
     clattn_status status = cla_group_begin(&c, planning);
-    if (status == CLATTN_OK && !c.whole.empty) status = planning ? plan_call(&c) : run_call(&c);
+    if (status == CLATTN_OK && !c.nothing) status = planning ? plan_call(&c) : run_call(&c);
     report_on(&c, report, shares);
     for (int n = 0; n < c.count; n++) cla_piece_free(c.pieces[n]);
     cla_host_release(&g->host, c.pieces);
     cla_call_release(&c.whole);
     const clattn_progress *progress = params->attention.progress;
-    if (status == CLATTN_OK && !planning && !c.whole.empty && progress && progress->fn)
+    if (status == CLATTN_OK && !planning && !c.nothing && progress && progress->fn)
         progress->fn(progress->user, 1.0);
     return status;
 }

@@ -63,6 +63,7 @@ typedef struct group_call {
     deal_problem problem;
     deal_axis axis;
     double busy, work;
+    bool nothing;       // no query row, and no new row of keys
     bool ragged, keeps; // some rows of the results are not written: the caller's come to the device first
     int kind;
     piece **pieces; // owned

@@ -156,6 +156,8 @@ START_TEST(refusals) {
     p = host.params, p.attention.out.buffer = p.attention.q.buffer,
     p.attention.out.offset = p.attention.q.offset;
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "overlaps");
+    p = host.params, p.attention.kv.k.stride[3] = 2;
+    expect_refused(&p, CLATTN_INVALID_ARGUMENT, "k: last stride 2: the last axis must be contiguous (1)");
     p = host.params, p.attention.q.shape[1] = 3;
     expect_refused(&p, CLATTN_INVALID_ARGUMENT, "q");
     p = host.params, p.attention.score.dropout = 0.5f, p.deal = CLATTN_DEAL_ROWS;
@@ -276,6 +278,53 @@ START_TEST(threads) {
 }
 END_TEST
 
+// What the caches of a case hold after one device's call, or after a group's without its query rows; the caller frees them.
+static double *fill_caches(struct case_data *data, clattn_deal deal, bool rows, size_t *count) {
+    struct case_arrays arrays;
+    struct case_group host;
+    clattn_group_share shares[2];
+    case_bind(data, harness_place(), &arrays);
+    harness_log_clear();
+    if (rows) ck_assert_int_eq(case_enqueue(harness()->context, harness()->queue, &arrays, NULL), CLATTN_OK);
+    case_group_open(&arrays, harness()->queue, &host);
+    clattn_attention_params *p = &host.params.attention;
+    host.params.deal = deal;
+    p->q.shape[2] = p->out.shape[2] = p->lse.shape[2] = 0;
+    if (!rows)
+        ck_assert_msg(clattn_group_attention(group_of(2), &host.params, NULL, shares) == CLATTN_OK, "%s",
+                      harness_log_text());
+    if (!rows) ck_assert(shares[0].share + shares[1].share == 1.0);
+    case_group_close(&host, harness()->queue, !rows);
+    const int64_t of_k = guarded_count(&arrays.caches[0].view);
+    *count = (size_t)(of_k + guarded_count(&arrays.caches[1].view));
+    double *all = calloc(*count, sizeof *all);
+    ck_assert(guarded_read(&arrays.caches[0], harness()->queue, all));
+    ck_assert(guarded_read(&arrays.caches[1], harness()->queue, all + of_k));
+    if (!rows) ck_assert(guarded_intact(&arrays.out, harness()->queue));
+    case_unbind(&arrays);
+    return all;
+}
+
+// New rows are written where no query row is there to look at them, too, however the call was to be dealt.
+START_TEST(new_rows_alone) {
+    static const char *const names[] = {"attend-f32-b2-h4-hkv2-n3-nkv37-d16-causal-append3",
+                                        "attend-f16-b2-h4-hkv2-n3-nkv37-d16-causal-kvi8-kvlen37:9-append3",
+                                        "attend-f32-b2-h4-hkv2-n3-nkv35-d16-causal-pages7-kvlen35:9-append3",
+                                        "attend-bf16-b2-h4-hkv2-n3-nkv37-d16-causal-past30-ropehalf-append3"};
+    struct case_data *data = group_case(names[_i]);
+    size_t count;
+    double *with = fill_caches(data, CLATTN_DEAL_AUTO, true, &count);
+    for (int deal = 0; deal < CLATTN_DEAL_COUNT; deal++) {
+        double *without = fill_caches(data, (clattn_deal)deal, false, &count);
+        ck_assert_msg(memcmp(with, without, count * sizeof *with) == 0, "%s, dealt by %s", names[_i],
+                      clattn_deal_name((clattn_deal)deal));
+        free(without);
+    }
+    free(with);
+    case_free(data);
+}
+END_TEST
+
 int main(void) {
     Suite *suite = suite_create("group_promises");
     const TTest *const once[] = {by_rates, refusals, creation, progress_and_cancel, threads, NULL};
@@ -283,5 +332,6 @@ int main(void) {
     tcase_add_loop_test(promises, same_bits, 0, 4);
     tcase_add_loop_test(promises, reports, 0, 4);
     tcase_add_loop_test(promises, memory, 0, 3);
+    tcase_add_loop_test(promises, new_rows_alone, 0, 4);
     return group_run(suite);
 }
