@@ -6,6 +6,7 @@
 #include "plan/plan_suite.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *kernel_of(const variant *v) {
@@ -238,9 +239,100 @@ START_TEST(binaries) {
 }
 END_TEST
 
+static bool begins(const char *line, const char *word) {
+    return strncmp(line, word, strlen(word)) == 0;
+}
+
+// Whether a text, as it is embedded, has inline assembler for some device. Vectors are of texts that have them; those of tiles have
+// 4 or 8 numbers (knobs.clh), where all assembler is for 16.
+static bool has_assembler(const char *text) {
+    const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
+               tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;
+    bool found = false;
+    int off = 0; // blocks within one that the text leaves out
+    for (const char *line = text; line; line = strchr(line, '\n'), line += line != NULL) {
+        const bool out = begins(line, "#ifdef STORAGE_VECTORS")
+                             ? !vectors
+                             : tiles && (begins(line, "#if LANES == 16") || begins(line, "#if DOT_BF16"));
+        if (begins(line, "#if")) off += off > 0 || out;
+        if (begins(line, "#endif") || begins(line, "#else")) off -= off > 0 && (line[2] == 'n' || off == 1);
+        const char *at = strstr(line, "__asm__"), *end = strchr(line, '\n');
+        found = found || (off == 0 && at && (!end || at < end));
+    }
+    return found;
+}
+
+// Its kernel comes last.
+static bool says_one(const char *text) {
+    static const char one[] = "__kernel __attribute__((reqd_work_group_size(1, 1, 1)))";
+    const char *last = text;
+    for (const char *at = text; (at = strstr(at, "__kernel ")) != NULL; at++) last = at;
+    return strncmp(last, one, sizeof one - 1) == 0;
+}
+
+// What is asked of each kernel's text.
+static void ask_texts(bool (*ask)(const char *text), bool answers[KERNEL_COUNT]) {
+    for (int id = 0; id < KERNEL_COUNT; id++) {
+        const struct kernel_source *source = &clattn_kernel_sources[id];
+        char *text = calloc(source->bytes + 1, 1);
+        ck_assert_ptr_nonnull(text);
+        memcpy(text, source->text, source->bytes);
+        answers[id] = ask(text);
+        free(text);
+    }
+}
+
+// The work-items of a group of a kernel that has assembler, as it is planned on a device.
+static void check_assembler(const plan_input *in, const bool *has, bool *planned) {
+    for (int i = 0; i < absent_problem_count; i++) {
+        variant v;
+        if (cla_variant_choose(in, &absent_problems[i].is, &v) != CLATTN_OK || !has[v.family->id]) continue;
+        ck_assert_msg(v.work_group == 1 && v.local_bytes == 0, "%s for %s: %d work-items, %zu bytes",
+                      kernel_of(&v), absent_problems[i].word, v.work_group, v.local_bytes);
+        if (v.family->path != CLATTN_KERNEL_UNFUSED) planned[v.family->id] = true;
+    }
+    for (int i = 0; i < absent_projection_count; i++) {
+        linear_choice c;
+        if (!cla_variant_choose_linear(in, &absent_projections[i].is, true, &c) || !has[c.id]) continue;
+        ck_assert_msg(c.work_group <= 1 && c.local_bytes == 0, "%s for %s: %d work-items",
+                      clattn_kernel_sources[c.id].name, absent_projections[i].word, c.work_group);
+        planned[c.id] = true;
+    }
+}
+
+// PoCL 4 to 6 end the process at a launch of inline assembler in groups of more than one work-item (device/defects.c): kernels that
+// have some are planned in groups of one, whoever asks for them, or say so in their text, as probes and steps must.
+START_TEST(assembler_in_groups_of_one) {
+    bool has[KERNEL_COUNT], says[KERNEL_COUNT], planned[KERNEL_COUNT] = {false};
+    int count = 0;
+    ask_texts(has_assembler, has);
+    ask_texts(says_one, says);
+    for (int id = 0; id < KERNEL_COUNT; id++) count += has[id];
+    ck_assert(has[KERNEL_DECODE_LANES] && has[KERNEL_FLASH_MATRIX] && has[KERNEL_PROBE_DOT_BF16]);
+    ck_assert(!has[KERNEL_FLASH_TILES] && !has[KERNEL_SOFTMAX] && count >= 10);
+    for (int id = -1; id < KERNEL_COUNT; id++) {
+        char row[64], why[256];
+        tuned_rows own;
+        snprintf(row, sizeof row, "%s :\n", id < 0 ? "flash_lanes" : clattn_kernel_sources[id].name);
+        if (id >= 0 && (!has[id] || !cla_tuned_parse(row, &own, why, sizeof why))) continue;
+        for (int n = 0; n < 4 * (absent_device_count + 1); n++) {
+            const int d = n / 4;
+            plan_input in = {.device = d ? &absent_devices[d - 1].is : &wide_cpu, .shipped = &shipped};
+            in.own = id < 0 ? NULL : &own, in.has_clblast = n & 1;
+            in.probes.proven = in.probes.ran = in.probes.sure = n & 2 ? (1u << PROBE_COUNT) - 1 : 0;
+            check_assembler(&in, has, planned);
+        }
+        if (id >= 0) cla_tuned_free(&own);
+    }
+    for (int id = 0; id < KERNEL_COUNT; id++)
+        ck_assert_msg(!has[id] || planned[id] || says[id], "%s: may be launched in larger groups",
+                      clattn_kernel_sources[id].name);
+}
+END_TEST
+
 int main(void) {
     const TTest *const tests[] = {
-        every_device, probes_passed, kernels_that_allow_less, names_decide_nothing, every_family_explains,
-        projections,  binaries};
+        every_device, probes_passed, kernels_that_allow_less,   names_decide_nothing, every_family_explains,
+        projections,  binaries,      assembler_in_groups_of_one};
     return PLAN_SUITE_RUN("devices", tests);
 }
