@@ -16,7 +16,7 @@ extern "C" {
  * has scale 0; the scale of one that holds an infinity or a NaN is none either, so that it is read as NaN. [ONNX TensorScatter] */
 typedef struct clattn_append_params {
     /* [B, Hkv, n, D] and [B, Hkv, n, Dv], of one type, f32, f16 or bf16. Keys or values may be absent with
-     * their cache. */
+     * their cache. Without elements they need no buffer: they have their axes, and count as given. */
     clattn_tensor k_new, v_new;
     clattn_tensor k, v; /* [B, Hkv, capacity, D] and [..., Dv], of one type, f32, f16, bf16 or i8 */
     clattn_tensor k_scale, v_scale; /* f32 [B, Hkv, capacity]: with i8, and only then */
