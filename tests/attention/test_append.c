@@ -39,7 +39,8 @@ static void bind_side(const appending *a, side *s, int64_t size, uint64_t seed) 
     struct random random = {seed};
     const struct guarded_shape rows = {a->type, 4, {BATCH, HEADS, ROWS, size}, a->layout},
                                cache = {a->kept, 4, {BATCH, HEADS, CAPACITY, size}, a->layout},
-                               scales = {CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, a->layout};
+                               scales = {
+                                   CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, layout_loose(a->layout)};
     s->size = size;
     s->rows = case_random(&random, BATCH * HEADS * ROWS * size, a->type, 2);
     s->cache =

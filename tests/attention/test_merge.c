@@ -23,7 +23,7 @@ struct parts {
 static void make_parts(struct parts *parts, clattn_type type, enum layout layout) {
     struct random random = {(uint64_t)layout + 7};
     struct guarded_shape out = {type, 4, {2, 3, 9, SIZE}, layout};
-    struct guarded_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, layout};
+    struct guarded_shape lse = {CLATTN_TYPE_F32, 3, {2, 3, 9}, layout_loose(layout)};
     parts->type = type;
     for (int n = 0; n < 2; n++) {
         parts->out[n] = reference_alloc(ROWS * SIZE);

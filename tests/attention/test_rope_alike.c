@@ -5,10 +5,12 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "evidence/device/guarded.h"
 #include "evidence/reference/random.h"
 #include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
 
 enum { HEADS = 2, SIZE = 32, WIDTH = HEADS * SIZE, ROWS = 45, PREFILL = 41, POSITION = 1000 };
 #define COUNT ((int64_t)WIDTH * ROWS)
@@ -37,11 +39,16 @@ static const clattn_rope scalings[] = {
     {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 64, .length = 300}};
 enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
 
+// Types of 16 bits see every scaling, layout and width, and not all of them together.
+static int step_of(clattn_type type) {
+    return type == CLATTN_TYPE_F32 ? 1 : 3;
+}
+
 static clattn_rope rope_of(int way) {
     clattn_rope rope = scalings[way / 4];
     rope.layout = way % 2 ? CLATTN_ROPE_INTERLEAVED : CLATTN_ROPE_HALF;
     rope.rotary_dim = way % 4 < 2 ? 12 : 0;
-    rope.position = POSITION;
+    rope.position = way % 3 ? POSITION : -POSITION;
     return rope;
 }
 
@@ -64,14 +71,14 @@ static clattn_tensor heads_of(const clattn_tensor *rows) {
     return t;
 }
 
-static numbers numbers_of(const clattn_rope *rope) {
+static numbers numbers_of(const clattn_rope *rope, clattn_type type) {
     struct random random = {3};
-    const struct guarded_shape rows = {CLATTN_TYPE_F32, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE},
-                               heads = {CLATTN_TYPE_F32, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
-                               square = {CLATTN_TYPE_F32, 2, {WIDTH, WIDTH}, LAYOUT_DENSE};
+    const struct guarded_shape rows = {type, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE},
+                               heads = {type, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                               square = {type, 2, {WIDTH, WIDTH}, LAYOUT_DENSE};
     double *x = reference_alloc(COUNT), *unit = reference_alloc(WIDTH * WIDTH);
     numbers n = {.before = reference_alloc(COUNT), .after = reference_alloc(COUNT)};
-    for (int64_t i = 0; i < COUNT; i++) x[i] = (double)(float)random_uniform(&random, -1, 1);
+    for (int64_t i = 0; i < COUNT; i++) x[i] = storage_round(type, random_uniform(&random, -1, 1));
     for (int64_t i = 0; i < COUNT; i++)
         n.before[i] = x[i / SIZE % ROWS * WIDTH + i / SIZE / ROWS * SIZE + i % SIZE];
     for (int64_t i = 0; i < WIDTH * WIDTH; i++) unit[i] = i / WIDTH == i % WIDTH;
@@ -92,8 +99,8 @@ static void release(numbers *n) {
     free(n->before), free(n->after);
 }
 
-// Rows [first, first + rows) of k are those that were turned alone: to an ulp of the two numbers that a turned one is made of,
-// and bit for bit where nothing turns. YaRN's factor is 1.14 where it is not given.
+// Rows [first, first + rows) of k are those that were turned alone: to an ulp of the two numbers that a turned one is made of, and
+// of the type that it is stored in, and bit for bit where nothing turns. YaRN's factor is 1.14 where it is not given.
 static void assert_alike(const char *name, const numbers *n, const double *k, int64_t first, int64_t rows,
                          const clattn_rope *rope) {
     const int width = rope->rotary_dim ? rope->rotary_dim : SIZE;
@@ -102,7 +109,10 @@ static void assert_alike(const char *name, const numbers *n, const double *k, in
         for (int64_t at = 0; at < rows * SIZE; at++) {
             const int d = (int)(at % SIZE);
             const double want = n->after[(h * ROWS + first) * SIZE + at], is = k[h * rows * SIZE + at],
-                         most = d < width ? 2 * amplitude * 0x1p-23 : 0;
+                         stored = n->x.view.type == CLATTN_TYPE_F32
+                                      ? 0
+                                      : 2 * storage_roundoff(n->x.view.type) * fabs(want),
+                         most = d < width ? 2 * amplitude * 0x1p-23 + stored : 0;
             ck_assert_msg(fabs(want - is) <= most, "%s: head %d, row %d, number %d of %d turned: %g, not %g",
                           name, (int)h, (int)(first + at / SIZE), d, width, is, want);
             ck_assert_msg(d < width || is == n->before[(h * ROWS + first) * SIZE + at], "%s", name);
@@ -122,14 +132,17 @@ static clattn_tensor some_rows(clattn_tensor x, int64_t first, int64_t rows) {
     return x;
 }
 
-// clattn_layer_kv_enqueue by each kernel.
+// clattn_layer_kv_enqueue by each kernel, of each type that it takes.
 START_TEST(projections) {
-    clattn_context *context = open_with(kernels[_i].tuned);
-    const int64_t rows = kernels[_i].rows;
-    for (int way = 0; way < WAYS; way++) {
+    const int kernel = _i % KERNELS;
+    const clattn_type type = (clattn_type)(_i / KERNELS);
+    const int64_t rows = kernels[kernel].rows;
+    if (type == CLATTN_TYPE_F16 && !strcmp(kernels[kernel].name, "linear_matrix")) return;
+    clattn_context *context = open_with(kernels[kernel].tuned);
+    for (int way = 0; way < WAYS; way += step_of(type)) {
         const clattn_rope rope = rope_of(way);
-        numbers n = numbers_of(&rope);
-        const struct guarded_shape shape = {CLATTN_TYPE_F32, 4, {1, HEADS, rows, SIZE}, LAYOUT_PADDED};
+        numbers n = numbers_of(&rope, type);
+        const struct guarded_shape shape = {type, 4, {1, HEADS, rows, SIZE}, LAYOUT_PADDED};
         struct guarded k = guarded_output(harness_place(), &shape),
                        v = guarded_output(harness_place(), &shape);
         const clattn_tensor x = some_rows(n.x.view, 0, rows), w = n.w.view;
@@ -137,23 +150,23 @@ START_TEST(projections) {
                                          .w = w,
                                          .out = x,
                                          .projection = CLATTN_PROJECTION_NATIVE,
-                                         .precision = kernels[_i].precision};
+                                         .precision = kernels[kernel].precision};
         clattn_linear_params planned = of;
         clattn_linear_choice choice;
         planned.x.buffer = planned.w.buffer = planned.out.buffer = NULL;
         assert_ok(context, clattn_linear_plan(context, &planned, &choice));
-        ck_assert_str_eq(choice.kernel_name, kernels[_i].name);
+        ck_assert_str_eq(choice.kernel_name, kernels[kernel].name);
         const clattn_layer_kv_params p = {.y = x,
                                           .wk = w,
                                           .wv = w,
                                           .k = k.view,
                                           .v = v.view,
                                           .rope = rope,
-                                          .precision = kernels[_i].precision};
+                                          .precision = kernels[kernel].precision};
         assert_ok(context, clattn_layer_kv_enqueue(context, harness()->queue, &p, 0, NULL, NULL));
         double *got = reference_alloc(COUNT);
         ck_assert(guarded_read(&k, harness()->queue, got));
-        assert_alike(kernels[_i].name, &n, got, 0, rows, &rope);
+        assert_alike(kernels[kernel].name, &n, got, 0, rows, &rope);
         free(got);
         guarded_release(&k), guarded_release(&v), release(&n);
     }
@@ -163,12 +176,14 @@ END_TEST
 
 // A prefill and the steps of a decoder, by a layer that appends (0: native, 1: CLBlast), or by keys that are made before (2).
 START_TEST(prefill_and_steps) {
-    if (_i == 1 && !harness_has_clblast()) return;
-    for (int way = 0; way < WAYS; way++) {
+    const int by = _i % 3;
+    const clattn_type type = (clattn_type)(_i / 3);
+    if (by == 1 && !harness_has_clblast()) return;
+    for (int way = 0; way < WAYS; way += step_of(type)) {
         const clattn_rope rope = rope_of(way);
-        numbers n = numbers_of(&rope);
-        const struct guarded_shape cache = {CLATTN_TYPE_F32, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
-                                   rows = {CLATTN_TYPE_F32, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE};
+        numbers n = numbers_of(&rope, type);
+        const struct guarded_shape cache = {type, 4, {1, HEADS, ROWS, SIZE}, LAYOUT_DENSE},
+                                   rows = {type, 3, {1, ROWS, WIDTH}, LAYOUT_DENSE};
         struct guarded k = guarded_output(harness_place(), &cache),
                        v = guarded_output(harness_place(), &cache),
                        out = guarded_output(harness_place(), &rows);
@@ -181,7 +196,7 @@ START_TEST(prefill_and_steps) {
             p.kv.k = k.view, p.kv.v = v.view, p.append = true;
             p.score.kv_lengths = &length, p.score.causal = true;
             p.score.alignment = CLATTN_ALIGN_BOTTOM_RIGHT;
-            p.projection = _i ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
+            p.projection = by ? CLATTN_PROJECTION_CLBLAST : CLATTN_PROJECTION_NATIVE;
             clattn_layer_kv_params made = {
                 .y = p.x, .wk = w, .wv = w, .k = k.view, .v = v.view, .rope = rope};
             made.rope.position += first;
@@ -189,7 +204,7 @@ START_TEST(prefill_and_steps) {
             made.k.shape[2] = made.v.shape[2] = count;
             assert_ok(
                 harness()->context,
-                _i == 2 ? clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL)
+                by == 2 ? clattn_layer_kv_enqueue(harness()->context, harness()->queue, &made, 0, NULL, NULL)
                         : clattn_layer_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL));
         }
         double *got = reference_alloc(COUNT);
@@ -207,7 +222,7 @@ START_TEST(whole_layers) {
     if (_i == 1 && !harness_has_clblast()) return;
     for (int way = 0; way < WAYS; way++) {
         const clattn_rope rope = rope_of(way);
-        numbers n = numbers_of(&rope);
+        numbers n = numbers_of(&rope, CLATTN_TYPE_F32);
         const struct guarded_shape of_lse = {CLATTN_TYPE_F32, 3, {ROWS, HEADS, 1}, LAYOUT_DENSE},
                                    rows = {CLATTN_TYPE_F32, 3, {ROWS, 1, WIDTH}, LAYOUT_DENSE};
         struct guarded lse = guarded_output(harness_place(), &of_lse),
@@ -239,8 +254,8 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("rope_alike");
     TCase *group = harness_add(suite, "alike", (const TTest *const[]){NULL});
-    tcase_add_loop_test(group, projections, 0, KERNELS);
-    tcase_add_loop_test(group, prefill_and_steps, 0, 3);
+    tcase_add_loop_test(group, projections, 0, 3 * KERNELS);
+    tcase_add_loop_test(group, prefill_and_steps, 0, 3 * 3);
     tcase_add_loop_test(group, whole_layers, 0, 2);
     return harness_run(suite);
 }

@@ -60,8 +60,8 @@ static void bind_positions(const turning *t, bound *b) {
 static void bind_cached(const turning *t, bound *b, struct random *random) {
     const int pairs = pairs_of(t);
     const int64_t items = t->cached == CACHED_ROWS ? BATCH : 1;
-    const struct guarded_shape of_rows = {t->cached_type, 3, {items, ROWS, pairs}, t->layout},
-                               of_positions = {t->cached_type, 2, {CACHE, pairs}, t->layout};
+    const struct guarded_shape of_rows = {t->cached_type, 3, {items, ROWS, pairs}, layout_loose(t->layout)},
+                               of_positions = {t->cached_type, 2, {CACHE, pairs}, layout_loose(t->layout)};
     const struct guarded_shape *shape = t->cached == CACHED_POSITIONS ? &of_positions : &of_rows;
     const int64_t count = guarded_shape_count(shape);
     b->cos_values = case_random(random, count, t->cached_type, 1);

@@ -149,7 +149,7 @@ static struct guarded bind_i8(const struct case_data *data, struct place *place,
     const struct guarded_shape shape = case_shape(&data->test, tensor);
     const kv_rows rows = rows_of(&data->test, tensor);
     const struct guarded_shape one_less = {
-        CLATTN_TYPE_F32, 3, {shape.shape[0], shape.shape[1], shape.shape[2]}, shape.layout};
+        CLATTN_TYPE_F32, 3, {shape.shape[0], shape.shape[1], shape.shape[2]}, layout_loose(shape.layout)};
     const int64_t scale_count = guarded_shape_count(&one_less);
     double *integers = reference_alloc(rows.count * rows.size), *each = reference_alloc(scale_count);
     for (int64_t r = 0; r < rows.count; r++) {
@@ -261,7 +261,7 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
     const struct test_case *t = &data->test;
     const struct guarded_shape shape = case_shape(t, tensor);
     const int64_t *n = shape.shape, rows = n[0] * n[1] * n[2], size = n[3];
-    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, t->layout};
+    const struct guarded_shape of_rows = {CLATTN_TYPE_F32, 3, {n[0], n[1], n[2]}, layout_loose(t->layout)};
     double *values = reference_alloc(rows * size), *each = reference_alloc(rows);
     memcpy(values, data->input[tensor], (size_t)(rows * size) * sizeof *values);
     for (int64_t c = 0; c < t->batch * t->kv_heads * t->n_kv; c++) {

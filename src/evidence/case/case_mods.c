@@ -31,7 +31,7 @@ static const char *of_map(int rank) {
 // One number a head or batch item.
 static clattn_tensor bind_numbers(struct place *place, struct guarded *to, clattn_type type, int64_t count,
                                   const double *values) {
-    const struct guarded_shape shape = {type, 1, {count}, LAYOUT_PADDED};
+    const struct guarded_shape shape = {type, 1, {count}, LAYOUT_LOOSE};
     *to = guarded_input(place, &shape, values);
     return to->view;
 }

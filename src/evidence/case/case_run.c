@@ -109,7 +109,7 @@ static void pack_weights(const struct test_case *t, struct place *place, struct 
 static void bind_sinks(const struct case_data *data, struct place *place, struct case_arrays *a) {
     const struct test_case *t = &data->test;
     clattn_score *score = t->op == CASE_LAYER ? &a->layer.score : &a->params.score;
-    const struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {t->heads}, t->layout};
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 1, {t->heads}, layout_loose(t->layout)};
     if (!t->device_sinks) return;
     double *values = reference_alloc(t->heads);
     for (int64_t h = 0; h < t->heads; h++) values[h] = (double)t->score.sinks[h];

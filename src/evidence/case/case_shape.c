@@ -72,7 +72,7 @@ static struct guarded_shape layer_shape(const struct test_case *t, int tensor) {
 static struct guarded_shape map_shape(const struct test_case *t, const struct score_map *map,
                                       clattn_type type) {
     const int64_t full[4] = {t->batch, t->heads, t->n_q, t->n_kv};
-    struct guarded_shape shape = {.type = type, .rank = map->rank, .layout = t->layout};
+    struct guarded_shape shape = {.type = type, .rank = map->rank, .layout = layout_loose(t->layout)};
     for (int axis = 4 - map->rank; axis < 4; axis++)
         shape.shape[axis - 4 + map->rank] = map->repeat >> axis & 1 ? 1 : full[axis];
     return shape;
@@ -99,7 +99,11 @@ static struct guarded_shape attention_shape(const struct test_case *t, int tenso
     if (tensor == CASE_V) return t->latent ? absent : shape_of(t, t->kv_type, 4, v);
     if (tensor == CASE_PAST_K) return t->has_past ? shape_of(t, t->kv_type, 4, past_k) : absent;
     if (tensor == CASE_PAST_V) return t->has_past && !t->latent ? shape_of(t, t->kv_type, 4, past_v) : absent;
-    if (tensor == CASE_LSE) return t->no_lse ? absent : shape_of(t, CLATTN_TYPE_F32, 3, out);
+    if (tensor == CASE_LSE) {
+        struct guarded_shape shape = shape_of(t, CLATTN_TYPE_F32, 3, out);
+        shape.layout = layout_loose(t->layout);
+        return t->no_lse ? absent : shape;
+    }
     return tensor == CASE_OUT ? shape_of(t, t->out_type, 4, out) : absent;
 }
 

@@ -48,9 +48,9 @@ static int64_t element(const clattn_tensor *view, int64_t n) {
 }
 
 // The last axis must be innermost but where tensor.h says otherwise; of one element it lies anywhere.
-static void lay_scattered(clattn_tensor *view, uint64_t *drawn) {
+static void lay_scattered(clattn_tensor *view, bool loose, uint64_t *drawn) {
     struct random r = { *drawn += 77};
-    const bool any = view->type == CLATTN_TYPE_BOOL || view->type == CLATTN_TYPE_I32;
+    const bool any = loose || view->type == CLATTN_TYPE_BOOL || view->type == CLATTN_TYPE_I32;
     const int free_axes = any ? view->rank : view->rank - 1;
     int order[CLATTN_MAX_RANK] = {0};
     int64_t step = 1;
@@ -98,7 +98,8 @@ static struct guarded prepare(struct place *place, const struct guarded_shape *s
     clattn_tensor view = {.type = shape->type, .rank = shape->rank};
     memcpy(view.shape, shape->shape, sizeof view.shape);
     lay_out(&view, shape->layout);
-    if (shape->layout == LAYOUT_SCATTERED) lay_scattered(&view, &place->drawn);
+    if (shape->layout == LAYOUT_SCATTERED || shape->layout == LAYOUT_LOOSE)
+        lay_scattered(&view, shape->layout == LAYOUT_LOOSE, &place->drawn);
     return prepare_view(place, &view);
 }
 

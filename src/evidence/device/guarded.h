@@ -42,8 +42,13 @@ enum layout {
     LAYOUT_PADDED,    // odd offset, every stride a little too large and odd: nothing is aligned
     LAYOUT_SPACED,    // offset and row stride with a gap of 16 elements: aligned, not dense
     LAYOUT_SCATTERED, // each tensor its own: order of axes, gaps and offset drawn (struct place); of bool and i32 the last stride, too
-    LAYOUT_COUNT
+    LAYOUT_COUNT,
+    LAYOUT_LOOSE // scattered, the last stride, too
 };
+// Of a tensor whose last stride may be any (tensor.h).
+static inline enum layout layout_loose(enum layout of_call) {
+    return of_call == LAYOUT_SCATTERED ? LAYOUT_LOOSE : of_call;
+}
 
 struct guarded {
     clattn_tensor view;
