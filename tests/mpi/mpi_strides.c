@@ -4,6 +4,7 @@
 #include <stdio.h>
 
 #include "mpi/mpi_shard.h"
+#include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 
 static const struct {

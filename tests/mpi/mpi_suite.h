@@ -8,6 +8,5 @@ void suite_expect(clattn_status got, clattn_status want, const char *says, const
 extern long suite_sent; // large messages since it was set to 0
 void suite_plans(bool quick);
 void suite_faults(void);
-void suite_strides(bool quick);
 void suite_layers(bool quick);
 #endif

@@ -6,6 +6,7 @@
 
 #include "support/harness.h"
 #include "evidence/sets/pairs.h"
+#include "mpi/mpi_strides.h"
 #include "mpi/mpi_suite.h"
 
 #define Z SHARD_ZIGZAG

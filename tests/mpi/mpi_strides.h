@@ -1,0 +1,7 @@
+// mpi_strides.h: the rule of last strides, in all ways to share rows.
+#ifndef CLATTN_TESTS_MPI_STRIDES_H
+#define CLATTN_TESTS_MPI_STRIDES_H
+#include <stdbool.h>
+
+void suite_strides(bool quick);
+#endif
