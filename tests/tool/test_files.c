@@ -55,7 +55,7 @@ START_TEST(a_failed_write_leaves_the_old_file) {
 }
 END_TEST
 
-/* What a link points to is written, also before it is there; a link that leads to itself or into no folder is not. */
+/* A link's target is written, also before it is there; a link that leads to itself or into no folder is not. */
 START_TEST(links_are_followed) {
     char link_path[512], error_text[512];
     struct stat status;
@@ -225,8 +225,8 @@ START_TEST(a_signal_leaves_no_shared_file) {
 }
 END_TEST
 
-/* What a killed run leaves goes with the next file that is written there; what lives, is held, or is not this program's, of this host and
- * user, stays. */
+/* Leftovers of a killed run go with the next file that is written there; one that lives, is held, or is not this program's, of this
+ * host and user, stays. */
 START_TEST(leftovers_of_killed_runs_go) {
     char name[FILE_NAME_MOST], kept[8][FILE_NAME_MOST + 32], host[16] = "", link_to[FILE_NAME_MOST + 32];
     entries(true);

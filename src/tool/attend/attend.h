@@ -6,7 +6,7 @@
 
 enum { ATTEND_Q8 = 3 }; // of kv_type
 
-// Of --mpi: the files, of which parts are read, and the result. A part is one shared call: all items of a batch, or one of
+// State of --mpi: the files, of which parts are read, and the result. A part is one shared call: all items of a batch, or one of
 // sequences that lie one behind the other, whose rows every rank then has some of.
 typedef struct attend_part {
     ranks_rows q, kv, out_rows;

@@ -95,7 +95,7 @@ static int attend_turn(attend *a, session *s, const attend_part *part, int64_t i
     return turn_keys(&t, part, item);
 }
 
-// What is of one device alone.
+// Options that one device alone has.
 static const char *refused(const attend *a) {
     if (a->weights || a->scores) return "--weights, --scores";
     if (a->dropout_mask) return "--dropout-mask";
@@ -199,7 +199,7 @@ static int find_positions(const attend *a) {
     return status;
 }
 
-// Of sequences, whose calls see a part of it; else the library says what is wrong.
+// Checks a map for sequences, whose calls see a part of it; else the library says what is wrong.
 static int find_map(const attend *a, const char *option, const char *file) {
     const attend_shared *sh = &a->shared;
     int64_t want[4] = {sh->batch, sh->heads, sh->max_q, 0};
@@ -289,7 +289,7 @@ static void cut(clattn_tensor *map, int64_t keys) {
     if (columns && *columns != 1) *columns = keys;
 }
 
-// What the call has of this part alone.
+// Fits the call to this part alone.
 static void fit_part(attend *a, const attend_part *p, int64_t item) {
     const attend_shared *sh = &a->shared;
     clattn_score *s = &a->params.score;

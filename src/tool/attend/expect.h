@@ -25,7 +25,7 @@ int expect_add(expect *e, const array *result, array *want, int row_axis, const 
 int expect_verdict(const expect *e);
 // All of it. Returns -1, or EXIT_FAILED with a line.
 int expect_check(expect *e, const array *result, int row_axis);
-// What was found, as a field of a report, which is returned, or as a line; nothing where nothing was to be compared.
+// Adds the error to a report, which is returned, or prints it as a line; nothing where nothing was to be compared.
 json_t *expect_json(const expect *e, json_t *report);
 void expect_print(const expect *e);
 void expect_free(expect *e);

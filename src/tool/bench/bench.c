@@ -173,7 +173,7 @@ static bool make_cases(bench *b, char why[256]) {
     return false;
 }
 
-// Of no, yes and both each of the two once.
+// Makes no, yes and both a list with each of the two at most once.
 static void expand_both(option_list *list) {
     bool wanted[2] = {false, false};
     for (int i = 0; i < list->count; i++)

@@ -39,7 +39,7 @@ typedef struct bench_side {
 void bench_pair_measure(const clattn_device *device, const bench_side sides[2],
                         const bench_settings *settings, bench_pair *pair);
 
-// What the options leave open is as without them. Before any case is made. -1, or an exit status with its line.
+// Completes the options of --against by those of the command, before any case is made. -1, or an exit status with its line.
 int bench_against_complete(const bench *b, bench *other);
 
 // Case i and its partner, each on a context of its own.

@@ -24,7 +24,7 @@ void bench_mask_bind(const struct case_data *data, struct place *place, struct c
 // Pairs of row and key, of all batch items and one head, that the case sees.
 double bench_mask_pairs(const struct case_data *data, bench_mask how);
 
-// What a case is that is there to be compared with.
+// The kind of a case that is there for comparison.
 typedef enum bench_baseline { BENCH_NO_BASELINE = 0, BENCH_UNFUSED, BENCH_CLBLAST } bench_baseline;
 
 typedef struct bench_case {

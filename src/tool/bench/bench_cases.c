@@ -41,21 +41,18 @@ static const shape plain[] = {
     {CASE_LINEAR, false, 12, 12, 512, 512, 64, 0},
 };
 
-static const struct {
-    const char *name;
-    bench_baseline baseline;
-} standard[] = {
-    {"attend-f32-b1-h12-n1024-d64-full", BENCH_NO_BASELINE},
-    {"attend-f32-b1-h12-n1024-d64-full-unfused", BENCH_UNFUSED},
-    {"attend-f32-b1-h12-n1024-d64-full-clblast", BENCH_CLBLAST},
-    {"attend-f32-b1-h12-n2048-d64-causal", BENCH_NO_BASELINE},
-    {"attend-f32-b1-h16-n4096-d128-full", BENCH_NO_BASELINE},
-    {"attend-bf16-b1-h12-n1024-d64-full", BENCH_NO_BASELINE},
-    {"attend-bf16-b1-h12-n2048-d64-causal", BENCH_NO_BASELINE},
-    {"attend-bf16-b1-h16-n4096-d128-full", BENCH_NO_BASELINE},
-    {"decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full", BENCH_NO_BASELINE},
-    {"decode-bf16-b1-h32-hkv8-n1-nkv4096-d128-full", BENCH_NO_BASELINE},
-    {"layer-f32-b1-h12-n512-d64-m768-full", BENCH_NO_BASELINE},
+static const char *const standard[] = {
+    "attend-f32-b1-h12-n1024-d64-full",
+    "attend-f32-b1-h12-n1024-d64-full-unfused",
+    "attend-f32-b1-h12-n1024-d64-full-clblast",
+    "attend-f32-b1-h12-n2048-d64-causal",
+    "attend-f32-b1-h16-n4096-d128-full",
+    "attend-bf16-b1-h12-n1024-d64-full",
+    "attend-bf16-b1-h12-n2048-d64-causal",
+    "attend-bf16-b1-h16-n4096-d128-full",
+    "decode-f32-b1-h32-hkv8-n1-nkv4096-d128-full",
+    "decode-bf16-b1-h32-hkv8-n1-nkv4096-d128-full",
+    "layer-f32-b1-h12-n512-d64-m768-full",
 };
 
 // The value of an axis for the case at these indices.
@@ -63,7 +60,7 @@ static int64_t value(const option_list *lists, const int *at, int axis, int64_t 
     return lists[axis].count ? lists[axis].x[at[axis]] : otherwise;
 }
 
-// What the lists alone say.
+// The part of a case that the lists alone say.
 static struct test_case begin(const option_list *lists, const int *at, case_op op) {
     struct test_case c = {.op = op, .no_lse = true};
     const clattn_type type = (clattn_type)value(lists, at, BENCH_AXIS_DTYPE, CLATTN_TYPE_F32);
@@ -186,12 +183,10 @@ static bool copy_standard(const option_list *baselines, bench_case **cases, int 
     *count = 0;
     *cases = malloc(sizeof standard / sizeof standard[0] * sizeof **cases);
     for (size_t i = 0; *cases && i < sizeof standard / sizeof standard[0]; i++) {
-        const bench_baseline baseline = standard[i].baseline;
         bench_case *c = &(*cases)[*count];
-        if (baseline && baselines->count && !is_listed(baselines, (int)baseline)) continue;
-        if (!parse_one(standard[i].name, c, why)) return false;
-        c->baseline = baseline;
-        (*count)++;
+        if (!parse_one(standard[i], c, why)) return false;
+        if (c->test.kernel == CLATTN_KERNEL_UNFUSED) c->baseline = BENCH_UNFUSED;
+        *count += !c->baseline || !baselines->count || is_listed(baselines, (int)c->baseline);
     }
     return *cases != NULL;
 }

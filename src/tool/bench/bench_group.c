@@ -30,7 +30,7 @@ static bench_status failed(several *all, const side *x, char why[256]) {
     return x->status == CLATTN_UNSUPPORTED ? BENCH_UNSUPPORTED : BENCH_FAIL;
 }
 
-// What the group gives, compared; its host memory is made anew.
+// Compares the group's result; its host memory is made anew.
 static bench_status check(several *all, bench_call *p, side *group, bench_row *row) {
     struct case_verdict verdict;
     const cl_command_queue queue = all->sessions[0].queue;

@@ -8,7 +8,7 @@ const char *const bench_option_cases[] = {"attend-f32-b1-h12-n1000-d64-full",
 
 #define SEQUENCES 4 // of a ragged batch
 
-// What a row of the table changes in the case.
+// The change that a row of the table makes in the case.
 enum change {
     PLAIN,
     LSE,
@@ -73,7 +73,7 @@ int bench_option_count(void) {
     return ROWS;
 }
 
-// Those have a plain call of their own: a batch of several items, as large as a ragged case may be.
+// Ragged rows have a plain call of their own: a batch of several items, as large as a ragged case may be.
 static bool is_ragged(int n) {
     return rows[n].change == RAGGED_FULL || rows[n].change == RAGGED_HALF;
 }

@@ -2,7 +2,7 @@
 #include "evidence/limits/model.h"
 #include "tool/bench/bench.h"
 
-// What is expected of the parts, for the time that is left; only the proportions count.
+// Expected times of the parts, for the time that is left; only the proportions count.
 #define LIMITS_MS 2000.0
 #define PROJECTIONS_MS 500.0
 #define COMPILE_MS 300.0
@@ -15,7 +15,7 @@ static double case_ms(const bench *b, const bench_case *c) {
     return (COMPILE_MS + runs + check) * (b->options ? bench_option_count() : b->other ? 2 : 1);
 }
 
-// Of a device.
+// Expected time of a device.
 static double device_ms(const bench *b) {
     double all = (b->options || b->other ? 1 : 2) * LIMITS_MS + PROJECTIONS_MS;
     for (int i = 0; i < b->case_count; i++) all += case_ms(b, &b->cases[i]);
@@ -52,7 +52,7 @@ static int measure_limits(bench *b, session *s, struct limits *found) {
     return status;
 }
 
-// Who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
+// Measures who projects where a case leaves it open: once a device, for the cache folder, before a row is measured.
 static int measure_projections(bench *b, session *s) {
     bool open = false;
     for (int i = 0; i < b->case_count; i++) {

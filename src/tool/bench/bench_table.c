@@ -56,7 +56,7 @@ static json_t *case_json(const bench_row *row, const char *device, const char *d
                      row->c.baseline != BENCH_NO_BASELINE);
 }
 
-// What compare draws again from.
+// The samples that compare draws again from.
 static json_t *samples_json(const measure_times *times) {
     json_t *samples = json_array();
     for (int i = 0; i < times->sample_count; i++)
@@ -139,7 +139,7 @@ static void print_value(FILE *to, const json_t *value, char quote, const char *n
         fputs(json_is_true(value) ? "1" : json_is_false(value) ? "0" : none, to);
 }
 
-// Of a row's values, those that are one number or word: a list has no place in a column. Their names, or themselves.
+// Prints a row's values that are one number or word, or their names: a list has no place in a column.
 static void print_columns(FILE *to, json_t *row, bool names, char quote, const char *none) {
     const char *key, *comma = "";
     json_t *value;
@@ -296,7 +296,7 @@ static void print_md_pairs(FILE *to, const json_t *rows, size_t device) {
     }
 }
 
-// Of the rows of a device.
+// Tells how many rows of a device are noisy.
 static void print_md_noise(FILE *to, const json_t *rows, size_t device) {
     int noisy = 0, all = 0;
     json_t *row;

@@ -68,7 +68,7 @@ typedef struct rope_options {
 
 option_group rope_group(rope_options *o);
 
-// What would be without effect; then the files. Returns -1, else the exit status.
+// check refuses options without effect; load reads the files. Each returns -1, else the exit status.
 int rope_options_check(const rope_options *o);
 int rope_options_load(rope_options *o);
 // Put positions on the device and into o->rope.

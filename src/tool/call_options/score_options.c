@@ -186,7 +186,7 @@ static int load_file(score_options *o, int i, int64_t count) {
     return status;
 }
 
-// What an expression reads.
+// Loads one buffer that an expression reads.
 static int load_buffer(score_options *o, int n) {
     const int status = tensors_load("buffer", o->buffer[n], -1, &o->buffer_array[n]);
     return status >= 0 ? status : tensors_narrow("buffer", &o->buffer_array[n], false);

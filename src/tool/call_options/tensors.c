@@ -52,28 +52,6 @@ int tensors_load(const char *option, const char *spec, int rank, array *a) {
     return status;
 }
 
-static bool device_type(array_type from, clattn_type *to) {
-    switch (from) {
-    case ARRAY_F32:
-        *to = CLATTN_TYPE_F32;
-        return true;
-    case ARRAY_F16:
-        *to = CLATTN_TYPE_F16;
-        return true;
-    case ARRAY_BF16:
-        *to = CLATTN_TYPE_BF16;
-        return true;
-    case ARRAY_BOOL:
-        *to = CLATTN_TYPE_BOOL;
-        return true;
-    case ARRAY_I32:
-        *to = CLATTN_TYPE_I32;
-        return true;
-    default:
-        return false;
-    }
-}
-
 int tensors_narrow(const char *option, array *a, bool integers) {
     array narrow;
     int status = -1;
@@ -104,9 +82,15 @@ static int make_buffer(tensors *t, const array *a, cl_mem *buffer) {
 }
 
 int tensors_upload(tensors *t, const array *a, clattn_tensor *view) {
-    clattn_type type;
+    // One more than the type; 0: it has no use on a device.
+    static const int types[ARRAY_TYPE_COUNT] = {[ARRAY_F32] = 1 + CLATTN_TYPE_F32,
+                                                [ARRAY_F16] = 1 + CLATTN_TYPE_F16,
+                                                [ARRAY_BF16] = 1 + CLATTN_TYPE_BF16,
+                                                [ARRAY_BOOL] = 1 + CLATTN_TYPE_BOOL,
+                                                [ARRAY_I32] = 1 + CLATTN_TYPE_I32};
+    const clattn_type type = (clattn_type)(types[a->type] - 1);
     cl_mem buffer = NULL;
-    if (!device_type(a->type, &type))
+    if (!types[a->type])
         return tool_wrong("a tensor of type %s has no use here: f32, f16, bf16, bool or i32 is needed",
                           array_type_name(a->type));
     if (a->rank > CLATTN_MAX_RANK)

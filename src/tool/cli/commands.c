@@ -168,7 +168,7 @@ static int print_program(void) {
     return EXIT_DONE;
 }
 
-// Of one command, or of all.
+// The tables of one command, or of all.
 static int manual_json(const tool_command *command) {
     int status = EXIT_DONE;
     options_text_choose(OPTIONS_JSON, NULL);

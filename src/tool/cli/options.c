@@ -65,7 +65,7 @@ static bool add_item(option_list *list, int64_t x) {
     return true;
 }
 
-// What follows A in A..B*F or A..B+S.
+// Takes the rest of A..B*F or A..B+S after A.
 static bool take_range(const char **text, int64_t first, option_list *list) {
     int64_t last = 0, step = 2;
     *text += 2;
@@ -281,7 +281,7 @@ static bool ends_in(const char *text, const char *end) {
     return all >= length && !strcmp(text + all - length, end);
 }
 
-// Of a model's folder, what is read there.
+// Whether the path is a file that is read in a model's folder.
 static bool is_of_model(const char *path, const char *folder) {
     char name[4096];
     const char *slash = strrchr(path, '/');

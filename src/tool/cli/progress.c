@@ -71,60 +71,43 @@ void progress_wipe(progress *p) {
     p->on_screen = false;
 }
 
-static volatile sig_atomic_t asked;
+static volatile sig_atomic_t interrupted;
 
 static void note_interrupt(int signal_number) {
     (void)signal_number;
-    asked = 1;
-}
-
-#ifdef _WIN32
-void interrupt_catch(void) {
-    asked = 0;
-    (void)signal(SIGINT, note_interrupt); // which Windows takes back as it comes
-}
-#else
-// A signal that the parent has switched off, as nohup and shells' background jobs do, stays so.
-void interrupt_catch(void) {
-    struct sigaction now, own = {.sa_handler = note_interrupt, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
-    asked = 0;
-    if (sigaction(SIGINT, NULL, &now) == 0 && now.sa_handler != SIG_IGN) sigaction(SIGINT, &own, NULL);
-}
-#endif
-
-bool interrupt_asked(void) {
-    return asked != 0;
-}
-
-static volatile sig_atomic_t interrupted;
-#ifdef _WIN32
-static void (*before)(int);
-#else
-static struct sigaction before;
-#endif
-
-static void on_interrupt(int signal) {
-    (void)signal;
     interrupted = 1;
 }
 
+// The first alone: a second one does what it did before. A signal that the parent has switched off, as nohup and shells' background jobs
+// do, stays so.
 #ifdef _WIN32
-static void catch_once(void) {
-    before = signal(SIGINT, on_interrupt); // which Windows takes back as it comes
+static void (*before)(int);
+
+void interrupt_catch(void) {
+    interrupted = 0;
+    before = signal(SIGINT, note_interrupt); // which Windows takes back as it comes
 }
+
 static void let_go(void) {
     (void)signal(SIGINT, before);
 }
 #else
-static void catch_once(void) {
-    struct sigaction once = {.sa_handler = on_interrupt, .sa_flags = (int)SA_RESETHAND};
-    sigemptyset(&once.sa_mask);
-    sigaction(SIGINT, &once, &before);
+static struct sigaction before;
+
+void interrupt_catch(void) {
+    struct sigaction own = {.sa_handler = note_interrupt, .sa_flags = (int)(SA_RESTART | SA_RESETHAND)};
+    interrupted = 0;
+    if (sigaction(SIGINT, NULL, &before) == 0 && before.sa_handler != SIG_IGN) sigaction(SIGINT, &own, NULL);
 }
+
 static void let_go(void) {
     sigaction(SIGINT, &before, NULL);
 }
 #endif
+
+bool interrupt_asked(void) {
+    return interrupted != 0;
+}
 
 static bool show(void *user, double done) {
     watch *w = user;
@@ -136,8 +119,7 @@ const clattn_progress *watch_begin(watch *w, bool quiet, double flops) {
     *w = (watch){.progress = {show, w}};
     progress_begin(&w->line, quiet, 1.0, 0.0);
     if (quiet || flops < WATCH_LEAST_FLOPS || !isatty(STDERR_FILENO)) return NULL;
-    interrupted = 0;
-    catch_once();
+    interrupt_catch();
     w->watching = true;
     return &w->progress;
 }

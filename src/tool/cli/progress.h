@@ -13,7 +13,7 @@ typedef struct progress {
 // silent_ms: of a command that is mostly over before anybody reads. Nothing is shown where quiet, or where stderr is no terminal
 // that can wipe a line.
 void progress_begin(progress *p, bool quiet, double all, double silent_ms);
-// What is begun now, after `done` of the work; what may be NULL.
+// `what` is begun now, after `done` of the work; it may be NULL.
 void progress_at(progress *p, double done, const char *what);
 // The same after `more` than before.
 void progress_more(progress *p, double more, const char *what);

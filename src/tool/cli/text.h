@@ -3,7 +3,7 @@
 // part becomes a question mark. JSON escapes it instead (JSON_ENSURE_ASCII).
 #ifndef CLATTN_TOOL_CLI_TEXT_H
 #define CLATTN_TOOL_CLI_TEXT_H
-// What nearly every file of the program needs.
+// Nearly every file of the program needs these.
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -19,7 +19,7 @@
 #define TOOL_PRINTF(at)
 #endif
 
-// What printable_next says of a code point that is not to be printed, or of a byte that begins none.
+// printable_next's answer for a code point that is not to be printed, or a byte that begins none.
 #define PRINTABLE_NONE 0xfffd
 
 // One code point, and move on. *text is no empty text.

@@ -43,7 +43,7 @@ typedef struct option_list {
     int count; // 0: not given
 } option_list;
 
-// What becomes of an option's value: it is stored in a field of the group's target, or a function takes it.
+// An option's value is stored in a field of the group's target, or a function takes it.
 typedef enum option_kind {
     OPTION_TEXT,    // const char *: as given
     OPTION_OUTPUT,  // the same, the name of a file that will be written; "-" is none
@@ -139,7 +139,7 @@ typedef enum options_form {
     OPTIONS_JSON // nothing is printed: see options_text_json
 } options_form;
 
-// What --help of any command prints from here on, and where; NULL is stdout.
+// Chooses what --help of any command prints from here on, and where; NULL is stdout.
 void options_text_choose(options_form form, FILE *to);
 void options_text_print(const command_line *line);
 // The tables that were asked for since OPTIONS_JSON was chosen, an array, which the caller releases.

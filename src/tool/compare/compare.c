@@ -132,7 +132,7 @@ static void tell_missing(compare *c, const json_t *row, int file) {
                                     row_text(row, "device"), "verdict", "missing", "where", where[file]));
 }
 
-// What makes a comparison worthless: no pair of rows to compare; and, where it is to fail, a row that is gone.
+// A comparison is worthless without a pair of rows to compare; and, where it is to fail, a row that is gone.
 static void judge_coverage(compare *c) {
     const bool nothing =
         c->counts[NOT_MEASURED] == (int)json_array_size(c->rows) - c->missing[0] - c->missing[1];

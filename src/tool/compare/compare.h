@@ -29,7 +29,7 @@ typedef struct compare_ratio {
 // Bootstrap: medians of samples drawn again, with replacement, two thousand times; the same files give the same numbers
 // [Efron 1979; the interval is that of percentiles]. Where a file has no samples the interval is made of the spreads.
 compare_ratio compare_ratio_of(const compare_times *a, const compare_times *b);
-// Of ratios b / a that were taken in turns, round for round: their median, drawn again in the same way.
+// The same for ratios b / a that were taken in turns, round for round: their median, drawn again in the same way.
 compare_ratio compare_ratio_paired(const double *ratios, int count);
 
 extern const char *const compare_verdicts[]; // in the order of the enum
@@ -40,7 +40,7 @@ int compare_load(const char *path, json_t **file);
 int compare_load_all(const char *const *paths, int count, json_t **files);
 void compare_release(json_t **files, int count);
 
-// Of a row: a word ("" where there is none), a number, whether it was measured, its times.
+// A row's word ("" where there is none), a number, whether it was measured, its times.
 const char *row_text(const json_t *row, const char *key);
 double row_number(const json_t *row, const char *key);
 bool row_ok(const json_t *row);
@@ -52,7 +52,7 @@ const char *row_shown(const json_t *row, const char *key, char buffer[256]);
 enum { COMPARE_BY_FILES = 0, COMPARE_BY_DTYPE, COMPARE_BY_DEVICE, COMPARE_BY_KERNEL, COMPARE_BY_FILE };
 extern const char *const compare_by_words[]; // in the order of the enum, after the first; ending with NULL
 
-// What two rows have in common that differ in that thing alone, and what they have of it.
+// The key that two rows share which differ in that thing alone, and a row's value of it.
 void compare_by_key(const json_t *row, int file, int by, char key[1024]);
 const char *compare_by_value(const json_t *row, const char *path, int by);
 #endif

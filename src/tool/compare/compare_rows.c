@@ -114,7 +114,7 @@ void compare_by_key(const json_t *row, int file, int by, char key[1024]) {
     if (by == COMPARE_BY_DTYPE) without(name, row_text(row, "dtype"));
     for (size_t i = 0; by == COMPARE_BY_KERNEL && i < sizeof kernels / sizeof kernels[0]; i++)
         without(name, kernels[i]);
-    // What is left of a token's end.
+    // The rest of a token's end.
     for (size_t length = strlen(name); length && name[length - 1] == '-'; length--) name[length - 1] = '\0';
     snprintf(key, 1024, "%s|%.300s|%d", name, by == COMPARE_BY_DEVICE ? "" : row_text(row, "device"),
              by == COMPARE_BY_FILE ? 0 : file);

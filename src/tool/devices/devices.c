@@ -70,7 +70,7 @@ static void print_measured(const clattn_engine *e) {
     printf("%s)", e->sure ? "" : "; not sure: the machine had other work, it is not kept");
 }
 
-// Those that are right, with their rates, then the others.
+// Engines that are right, with their rates, then the others.
 static void print_engines(const engine_list *list) {
     int told = 0, others = 0;
     for (size_t i = 0; i < list->count; i++)
@@ -86,7 +86,7 @@ static void print_engines(const engine_list *list) {
     if (others) printf("\n");
 }
 
-// What of bfloat16's engines is right on the device, and whether the example takes it.
+// Engines of bfloat16 that are right on the device, and whether the example takes one.
 static void print_matrix(const clattn_plan *plan, const engine_list *list) {
     int told = 0;
     printf("matrix instructions ");

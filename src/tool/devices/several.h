@@ -30,6 +30,6 @@ void several_close(several *all);
 
 clattn_status several_run(several *all, const clattn_attention_params *params);
 
-// What attend prints: one line, and one for each device; or a JSON object.
+// The report of attend: one line, and one for each device; or a JSON object.
 int several_report(const several *all, double flops, uint64_t time_ns, const char *out_file, const expect *e);
 #endif

@@ -87,7 +87,7 @@ static char *folder_of(const char *path) {
     return length ? strndup(path, length) : strdup(".");
 }
 
-/* What writing to `path` reaches, in malloc'ed memory: links are followed one by one, since the last may point to what
+/* The path that writing to `path` reaches, in malloc'ed memory: links are followed one by one, since the last may point to what
  * is not there yet. NULL: errno says why. */
 static char *target_of(const char *path) {
     char *at = strdup(path);
@@ -171,7 +171,7 @@ static int leftovers_name(char *name, size_t size, const char *target, unsigned 
     return length < 0 || (size_t)length >= size ? -1 : 0;
 }
 
-/* Whoever writes such a file keeps it open and calls this, so that no other process takes it for a leftover. */
+/* Marks a file that is being written and stays open, so that no other process takes it for a leftover. */
 static void leftovers_hold(int descriptor) {
     (void)flock(descriptor, LOCK_EX | LOCK_NB);
 }

@@ -1,4 +1,4 @@
-/* What of file.h is the same on every system: memory in place of a file, bounds, a file to its end, a text in memory. */
+/* The part of file.h that is the same on every system: memory in place of a file, bounds, a file to its end, a text in memory. */
 #include "tool/files/file.h"
 
 file_source file_from_memory(const unsigned char *bytes, size_t count) {

@@ -23,7 +23,7 @@ typedef struct load_place {
     char *path; // owned
 } load_place;
 bool load_find(const char *spec, load_place *place, reason why);
-// Of a safetensors file of any name.
+// The same in a safetensors file of any name.
 bool load_find_tensor(const char *path, const char *tensor, load_place *place, reason why);
 void load_leave(load_place *place); // one of zeros, in which nothing was found, is allowed
 // Read some rows of an axis, the chunks one behind the other, and no other bytes.
@@ -34,7 +34,7 @@ bool load_rows(const load_place *place, int axis, int chunks, const int64_t *sta
 // Structured types, Fortran order, other types and pickled objects are refused by name; so are bytes past the data.
 // Source: numpy.lib.format, "NEP 1: A simple file format for NumPy arrays".
 bool npy_find(const file_source *source, array *shape, uint64_t *data, reason why);
-// What comes before the data in a file of format 1.0, a multiple of 64 bytes; 0: the type cannot be written.
+// The bytes before the data in a file of format 1.0, a multiple of 64; 0: the type cannot be written.
 #define NPY_HEAD 512
 size_t npy_head(const array *a, char head[NPY_HEAD]);
 // Write format 1.0 as file_write_parts does, whole or not at all; ARRAY_BF16 is written as <u2.

@@ -188,8 +188,8 @@ static int heatmap_weights(const heatmap_request *r) {
     return status;
 }
 
-// Of no file: which keys each row sees by --mask-mod and the other masks, as a device makes of them. The scores of zeros are 0 where a
-// key is seen and -infinity where it is hidden, so that the kernels themselves are asked.
+// A picture without a file: which keys each row sees by --mask-mod and the other masks, as a device makes of them. The scores of zeros
+// are 0 where a key is seen and -infinity where it is hidden, so that the kernels themselves are asked.
 typedef struct mask_picture {
     heatmap_request *r;
     int64_t heads;
@@ -211,7 +211,7 @@ static int check_mask(mask_picture *m) {
     return score_options_load(&r->score, 1, m->heads);
 }
 
-// What of each pair is left of a score of 0.
+// Finds which pairs are seen: what is left of a score of 0.
 static int find_seen(mask_picture *m, session *s, tensors *t) {
     clattn_attention_params p = {.scores_at = CLATTN_TAP_MASKED};
     const int64_t q[4] = {1, m->heads, m->r->n, 1}, k[4] = {1, 1, m->r->n_kv, 1},
@@ -340,7 +340,7 @@ static const option_row mask_rows[] = {
 
 enum { OF_PICTURE, OF_WEIGHTS, OF_MASK, OF_SCORES, OF_ALL };
 
-// What is of the other kind of picture would be without effect.
+// Options of the other kind of picture would be without effect.
 static int check_request(const heatmap_request *r, const command_line *line) {
     const char *const *given = line->given;
     const common_options *c = &r->common;

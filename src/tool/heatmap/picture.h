@@ -10,7 +10,7 @@ typedef struct picture_signs {
     bool minus_infinity, not_finite;
 } picture_signs;
 
-/* What is drawn. Everything is the caller's and is only read. */
+/* A picture to draw. Everything is the caller's and is only read. */
 typedef struct picture {
     const char *title;                /* UTF-8, one line */
     const float *weights;             /* weight (h, i, j) at head_numbers[h]*head_stride + i*row_stride + j */
@@ -28,14 +28,14 @@ typedef struct picture {
 
 picture_signs picture_signs_of(const picture *p);
 
-/* What colours mean in a panel. */
+/* The meaning of colours in a panel. */
 typedef struct picture_scale {
     float least, greatest;
     bool logarithmic;
 } picture_scale;
 #define PICTURE_DECADES 4
 
-/* Of the panel at this place of head_numbers; of all panels where they share one. */
+/* The scale of the panel at this place of head_numbers; all panels' where they share one. */
 picture_scale picture_scale_of(const picture *p, int head);
 
 /* Where a weight is on a scale, 0 to 1; below 0: it is not finite. */

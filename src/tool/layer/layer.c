@@ -77,7 +77,7 @@ static const option_row layer_rows[] = {
      AS_CHOICE(layer_run, dtype, names_types)},
 };
 
-// Of x the rows that are this rank's, where rows are shared.
+// Loads this rank's rows of x where rows are shared.
 static int load_input(layer_run *r, const char *option, const char *spec, array *a) {
     load_place place;
     const bool shared = r->ranks.wanted && !r->weights.share.wanted && a == &r->x_array;

@@ -54,12 +54,12 @@ typedef struct layer_run {
     array whole;     // type and shape of the result that ranks share
 } layer_run;
 
-// What options, folder or preset tell, checked against one another; then the weights. Returns -1, else the exit status with
+// Checks options, folder and preset against one another, then loads the weights. Returns -1, else the exit status with
 // a line printed.
 int layer_model_load(layer_run *r);
 int layer_upload(layer_run *r, tensors *t);
 
-// What --mpi cannot be beside; layer_ranks.c: run, which is the exit status.
+// Refuses options that --mpi does not take; layer_ranks.c: run, which is the exit status.
 int layer_shared_check(layer_run *r);
 int layer_shared_run(layer_run *r, session *s, tensors *t);
 #endif

@@ -133,7 +133,7 @@ static int load_preset(layer_run *r) {
     return -1;
 }
 
-// What there must be beside the projections.
+// Checks what must be there beside the projections.
 static int check_more(const layer_run *r, const char *by) {
     const model *m = &r->model;
     const bool *present = r->weights.present;
@@ -188,7 +188,7 @@ static bool names_head(const char *text) {
     return false;
 }
 
-// Of heads that ranks share, this rank's, once all are known.
+// Deals this rank its heads, once all are known.
 static int layer_shared_deal(layer_run *r) {
     clattn_layer_params *p = &r->params;
     const clattn_score *s = &r->score.score;
@@ -207,7 +207,7 @@ static int layer_shared_deal(layer_run *r) {
     return -1;
 }
 
-// What --mpi cannot be beside.
+// Refuses options that --mpi does not take.
 int layer_shared_check(layer_run *r) {
     r->score.maps_later = r->expect.later = r->ranks.wanted;
     if (r->ranks.wanted && ranks_way_is(&r->ranks, "decode"))

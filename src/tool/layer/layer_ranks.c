@@ -2,7 +2,7 @@
 // their part of the weights, and all rows.
 #include "tool/layer/layer.h"
 
-// Of numbers that are one a head in files, this rank's.
+// Keeps this rank's numbers of those that are one a head in files.
 static void keep_heads(layer_run *r) {
     clattn_score *s = &r->score.score;
     const int64_t first = r->weights.share.first;

@@ -171,7 +171,7 @@ static int check_packed(const layer_weights *w) {
     return -1;
 }
 
-// What is of use only to who knows how: a layer that left it out would be another.
+// A tensor that needs a word on its use: a layer that left it out would be another.
 static int check_known(const layer_weights *w, int i, const char *name) {
     if (i < LAYER_Q_NORM || (i == LAYER_SINKS ? w->sinks : w->norms)) return -1;
     return tool_wrong("--names %s: the file has %s: %s", w->names, name,
@@ -260,7 +260,7 @@ static int load_by_scheme(layer_weights *w) {
     return tool_wrong("--names %s: bert:, llama:, torch:, gpt2:, phi: or phi3:PREFIX is needed", w->names);
 }
 
-// What the options name must be there, of a rank that can be multiplied.
+// Tensors that the options name must be there, of a rank that can be multiplied.
 static int check_tensors(const layer_weights *w) {
     int status = -1;
     for (int i = LAYER_WQ; status < 0 && i <= LAYER_WO; i++)

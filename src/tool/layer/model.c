@@ -52,7 +52,7 @@ static const struct kind {
 static const char *const usual_path[] = {"model.layers.%lld.self_attn", "layers.%lld.self_attn", NULL};
 #define KINDS ((int)(sizeof kinds / sizeof kinds[0]))
 
-// What would change the attention of a layer, and is not done here.
+// Keys that would change the attention of a layer in a way that is not done here.
 static const char *const capped_keys[] = {"attn_logit_softcapping", "query_pre_attn_scalar"};
 static const char *const strangers[] = {"rope_interleaved",
                                         "attention_multiplier",
@@ -153,7 +153,7 @@ static double rope_number(const reader *r, const json_t *rope, const char *key, 
     return json_is_number(value) ? json_number_value(value) : NAN;
 }
 
-// Of layers with a window, where they have their own: plain, whatever the others' is.
+// RoPE of layers with a window, where they have their own: plain, whatever the others' is.
 static int read_local_rope(const reader *r, model *m) {
     const double base = rope_number(r, NULL, "rope_local_base_freq", 10000.0);
     m->rope = (clattn_rope){.layout = CLATTN_ROPE_HALF, .base = base};

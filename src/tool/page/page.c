@@ -7,7 +7,7 @@
 #include "tool/compare/compare.h"
 #include "tool/files/file.h"
 
-// What a person calls a file: its name without folder and ending.
+// A file's name for a person: without folder and ending.
 static const char *name_of(const page *p, int file, char name[256]) {
     const char *slash = strrchr(p->paths[file], '/');
     snprintf(name, 256, "%s", slash && slash[1] ? slash + 1 : p->paths[file]);

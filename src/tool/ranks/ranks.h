@@ -17,7 +17,7 @@ typedef struct ranks_rows {
     int64_t first, file; // rows of the file before the sequence, and all of the file's
 } ranks_rows;
 
-// What is told at the end, of all calls together.
+// The report at the end, over all calls.
 typedef struct ranks_told {
     char way[16], why[256];
     double seconds, compute, transfer, exposed, sent;
@@ -45,7 +45,7 @@ bool ranks_way_is(const ranks *r, const char *name);
 // All ranks are in the same command with the same options, but for those of the device and the report, and for where files lie:
 // what brings an exchange is said on all or on none.
 int ranks_open(ranks *r, const command_line *line, int argc, char **argv);
-// What a file holds that decides how many exchanges follow; `bytes` are of any number on a rank.
+// Compares the content of a file that decides how many exchanges follow; each rank may have any number of `bytes`.
 int ranks_alike(const ranks *r, const char *option, const void *bytes, size_t count);
 // The worst of all ranks' statuses, on all, of whose lines one is told.
 int ranks_agree(const ranks *r, int status);
@@ -76,8 +76,8 @@ int ranks_find(const char *option, const char *spec, int rank, load_place *place
 // Load this rank's rows of an axis, and no others.
 int ranks_read(ranks *r, const char *option, const load_place *place, int axis, const ranks_rows *rows,
                array *a);
-// Of a mask and a bias, the axis that is so many from the last: 1 for query rows, 2 for heads. An axis of 1 repeats, and is read
-// whole as one of another size than `size` is, which is refused later. item: -1, or one of batch items.
+// Loads this rank's part of a mask and a bias along the axis that is so many from the last: 1 for query rows, 2 for heads. An axis of 1
+// repeats, and is read whole as one of another size than `size` is, which is refused later. item: -1, or one of batch items.
 int ranks_load_maps(ranks *r, score_options *o, int from_last, int64_t size, const ranks_rows *rows,
                     int64_t item);
 // Keep this rank's rows of what all ranks have.

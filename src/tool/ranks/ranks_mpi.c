@@ -16,7 +16,7 @@ static uint64_t hash_of(const void *bytes, size_t count) {
     return hash | 1;
 }
 
-// What the ranks compare first. It is as long in every command.
+// The ranks compare this first. It has one length in every command.
 typedef struct request {
     char command[24], version[24];
     uint64_t options[OPTIONS_MOST]; // 0: not given

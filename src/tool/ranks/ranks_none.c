@@ -43,7 +43,7 @@ void ranks_share(const ranks *r, int64_t whole, ranks_rows *rows) {
     *rows = ranks_all(whole);
 }
 
-// What follows is never reached: the program has gone over.
+// Never reached from here on: the program has gone over.
 static int none(void) {
     return tool_failed("--mpi: this program has no MPI");
 }

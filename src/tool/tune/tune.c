@@ -12,7 +12,7 @@
 #include "tool/tune/tuned.h"
 #include "tool/verify/verify_case.h"
 
-// What is compared: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
+// Candidates: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
 static const struct {
     int row_vectors, key_block, tile_kv;
 } candidates[] = {{1, 8, 64}, {2, 4, 64}, {2, 6, 96},  {2, 8, 64}, {2, 8, 128},
@@ -42,7 +42,7 @@ static const struct {
 #define CLASSES ((int)(sizeof classes / sizeof classes[0]))
 _Static_assert(sizeof classes / sizeof classes[0] == TUNE_CLASSES, "a class each");
 
-// What a row for the class's test is for: as many query rows, and where they are many no wider a window than it has, or none.
+// The condition of a row for the class's test: as many query rows and, where they are many, a window of at most its width, or none.
 static void name_class(tune_class *class) {
     const struct test_case *c = &class->test;
     const clattn_score *s = &c->score;

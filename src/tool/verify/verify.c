@@ -271,7 +271,7 @@ static int refuse_together(const verify *v) {
     return -1;
 }
 
-// What the command line may say of it.
+// Options of the command.
 static const option_row rows[] = {
     {"only", "VARIANT[/CASE]", "run this alone, in place of all variants and hard cases",
      AS_TEXT(verify, only)},

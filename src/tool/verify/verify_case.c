@@ -7,7 +7,7 @@
 
 enum { MOST_FAMILIES = 64 };
 
-// What the plan takes, before it runs.
+// The family that the plan takes, before it runs.
 static verify_family plan_family(session *s, const struct case_arrays *a) {
     clattn_family all[MOST_FAMILIES];
     clattn_linear_choice choice;

@@ -7,7 +7,7 @@
 
 typedef enum verify_result { VERIFY_PASS, VERIFY_FAIL, VERIFY_UNSUPPORTED } verify_result;
 
-// What ran: the kernel family of attention, the kernel or "clblast" of a projection; empty where it is not known, as of
+// The kernel that ran: the kernel family of attention, the kernel or "clblast" of a projection; empty where it is not known, as of
 // the several in a layer; and the error of its output.
 typedef struct verify_family {
     char name[32];
