@@ -120,7 +120,10 @@ typedef struct clattn_score {
      *   convert_TYPE and as_TYPE
      *   comments
      * and at most 1024 words, numbers, operators and brackets, 32 prefixes and casts in a row, and 40 brackets and prefixes in one
-     * another. Of whole numbers x / 0 is x, x % 0 is 0, and the least of them by -1 is itself. All else is INVALID_ARGUMENT with the
+     * another. Whole numbers wrap around where they leave their type: in + - *, in a sign, in mul24, mad24 and mad_hi. Shifts count
+     * modulo their bits. x / 0 is x, x % 0 is 0, and the least by -1 is itself. A float that becomes whole is cut off; it is 0 where it
+     * is NaN or the type has no such number, and with _sat the nearest, NaN 0. clamp of whole numbers gives the upper bound where
+     * that is below the lower. A vector of three has no fourth: no .hi, .odd or as_TYPE4 of it. All else is INVALID_ARGUMENT with the
      * place, and so is a buffer that is not there. In a context with mods_unchecked (runtime.h) a text may be any expression of
      * OpenCL C: code of the application's own, which may do what it likes to the process.
      * With either, no text has statements, characters, strings or directives, backslashes, pairs of question marks or carriage

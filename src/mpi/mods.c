@@ -16,6 +16,14 @@ static bool is_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
+// Of a comment that begins here, up to the text's end where it never closes; 0: none does.
+static size_t comment_length(const char *at) {
+    if (at[0] != '/' || (at[1] != '/' && at[1] != '*')) return 0;
+    if (at[1] == '/') return strcspn(at, "\n");
+    const char *end = strstr(at + 2, "*/");
+    return end ? (size_t)(end + 2 - at) : strlen(at);
+}
+
 // What the name becomes, or NULL: it stays.
 static const char *whole_name(const job *j, const char *name, size_t size, char text[LONGEST_NAME]) {
     static const struct {
@@ -35,15 +43,17 @@ static const char *whole_name(const job *j, const char *name, size_t size, char 
     return text;
 }
 
-// Numbers, such as 1e5f, are words that begin with a digit, and members follow a point: both stay.
+// Numbers, such as 1e5f, are words that begin with a digit, and members follow a point: both stay, and comments do.
 static char *rewrite(const job *j, const char *from) {
     const size_t length = strlen(from);
     char *to = cla_mpi_zeroed(j->w, 1, length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to,
          text[LONGEST_NAME];
     for (size_t n = 0; to && n < length;) {
-        size_t size = 0;
-        while (is_word(from[n + size])) size++;
-        const bool names = size && !isdigit((unsigned char)from[n]) && (n == 0 || from[n - 1] != '.');
+        size_t size = comment_length(from + n);
+        const bool comment = size > 0;
+        while (!comment && is_word(from[n + size])) size++;
+        const bool names =
+            size && !comment && !isdigit((unsigned char)from[n]) && (n == 0 || from[n - 1] != '.');
         const char *name = names ? whole_name(j, from + n, size, text) : NULL;
         if (!name) {
             size = size ? size : 1;
@@ -63,8 +73,13 @@ static char *rewrite(const job *j, const char *from) {
 static bool reads_slot(const job *j, const char *text) {
     char name[] = "buffer0";
     name[6] = (char)('0' + j->mod_slot);
-    for (const char *at = text ? strstr(text, name) : NULL; at; at = strstr(at + 1, name))
-        if ((at == text || !is_word(at[-1])) && !is_word(at[7])) return true;
+    for (const char *at = text ? text : ""; *at;) {
+        size_t size = comment_length(at);
+        const bool comment = size > 0;
+        while (!comment && is_word(at[size])) size++;
+        if (size == strlen(name) && !memcmp(at, name, size)) return true;
+        at += size ? size : 1;
+    }
     return false;
 }
 

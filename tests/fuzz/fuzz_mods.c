@@ -70,7 +70,7 @@ static void check_word(const char *at, int length, bool behind_point, const mod_
         return;
     }
     FUZZ_CHECK(cla_mod_word_find(at, length, s->is_mask) || cla_mod_type_width(at, length, &type) ||
-               cla_mod_is_conversion(at, length, &type));
+               cla_mod_conversion(at, length).width);
 }
 
 static void check_language(const char *plain, const mod_source *s) {
@@ -114,7 +114,9 @@ static bool judge(mod_source *s) {
         check_brackets(plain);
         if (s->checked) check_language(plain, s);
         free(plain);
-        check_written(cla_mod_scalar(NULL, s));
+        mod_form needs = {.at = calloc(1, 64), .room = 64};
+        check_written(cla_mod_scalar(NULL, s, &needs));
+        check_written(needs.at);
     }
     if (!good) return false;
     for (int lanes = 1; lanes <= MOD_LANES_MOST; lanes++) check_written(cla_mod_vector(NULL, s, lanes, why));

@@ -1,5 +1,5 @@
-// mod_random.c: see mod_random.h. Whole numbers stay small, so that no sum leaves an int; there are no products of floats, which a
-// compiler may join to a sum.
+// mod_random.c: see mod_random.h. Whole numbers leave their type, too; there are no products of floats, which a compiler may join to a
+// sum.
 #include "mods/mod_random.h"
 
 #include <stdio.h>
@@ -18,16 +18,16 @@ static void put(struct writer *w, const char *text) {
     w->at += sprintf(w->at, "%s", text);
 }
 
-// A form's $i, $f and $b become expressions, its $n a number from 1 to 9.
+// A form's $i, $f and $b become expressions, its $n a number from 1 to 9, its $s the square of an expression.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_leaf(struct writer *w, enum mod_random_kind kind) {
-    static const char *const ints[] = {"b",        "h",         "i",  "j",    "row",
-                                       "q_length", "kv_length", "$n", "0x1F", "-3"};
+    static const char *const ints[] = {"b",  "h",    "i",  "j",       "row",     "q_length", "kv_length",
+                                       "$n", "0x1F", "-3", "INT_MIN", "INT_MAX", "46341"};
     static const char *const floats[] = {"(float)j",   "(float)(i - j)", "0.25f",
                                          "buffer2(j)", "1.5e-1f",        "score"};
     static const char *const bools[] = {"j <= i", "i != row", "true", "(j & 1)", "j - i > $n"};
-    if (kind == RANDOM_INT) expand(w, ints[below(w->r, 10)], 0);
+    if (kind == RANDOM_INT) expand(w, ints[below(w->r, 13)], 0);
     if (kind == RANDOM_FLOAT) expand(w, floats[below(w->r, w->score ? 6 : 5)], 0);
     if (kind == RANDOM_BOOL) expand(w, bools[below(w->r, 5)], 0);
 }
@@ -35,6 +35,14 @@ static void put_leaf(struct writer *w, enum mod_random_kind kind) {
 static const char *const ints[] = {"($i + $i)",
                                    "($i - $i)",
                                    "(($i * $i) & 255)",
+                                   "($i * $i)",
+                                   "$s",
+                                   "buffer1($s, $s)",
+                                   "(int)abs($i)",
+                                   "(int)abs_diff($i, $i)",
+                                   "(int)(1e9f * $f)",
+                                   "(int)(uint)$f",
+                                   "clamp($i, $i, $i)",
                                    "$i / $n",
                                    "$i % $n",
                                    "($i & 15) << $n",
@@ -76,7 +84,8 @@ static const char *const floats[] = {"($f + $f)",
                                      "buffer3(h, $i)",
                                      "buffer3(row, j)",
                                      "trunc($f)",
-                                     "select($f, $f, $i)"};
+                                     "select($f, $f, $i)",
+                                     "buffer2($s)"};
 static const char *const bools[] = {
     "$b && $b",  "$b || $b",       "$f && $b",  "$f || $b",
     "!($b)",     "($b ? $b : $b)", "$i < $i",   "$i == $i",
@@ -100,6 +109,15 @@ static void put_expression(struct writer *w, enum mod_random_kind kind, int dept
     put(w, ")");
 }
 
+static void put_square(struct writer *w, int depth) {
+    put(w, "(");
+    const char *const begin = w->at;
+    put_expression(w, RANDOM_INT, depth);
+    const int size = (int)(w->at - begin);
+    put(w, " * ");
+    w->at += sprintf(w->at, "%.*s)", size, begin);
+}
+
 static void expand(struct writer *w, const char *form, int depth) {
     for (; *form; form++) {
         if (*form != '$') {
@@ -107,7 +125,9 @@ static void expand(struct writer *w, const char *form, int depth) {
             continue;
         }
         form++;
-        if (*form == 'n')
+        if (*form == 's')
+            put_square(w, depth);
+        else if (*form == 'n')
             w->at += sprintf(w->at, "%d", 1 + below(w->r, 9));
         else
             put_expression(w, *form == 'i' ? RANDOM_INT : *form == 'f' ? RANDOM_FLOAT : RANDOM_BOOL, depth);

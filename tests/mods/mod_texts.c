@@ -22,10 +22,12 @@ static void put(struct writer *w, const char *text) {
     if (w->at >= w->end) w->at = (char *)w->end - 1; // too long, which is seen by its brackets
 }
 
-// $i, $u, $f and $b become expressions, of one level less; $m and $n an element of a buffer of whole numbers, or of floats.
+// $i, $u, $f and $b become expressions, of one level less; $s a product of one by itself; $m and $n an element of a buffer of
+// whole numbers, or of floats.
 static void expand(struct writer *w, const char *form, int depth);
 
 static void put_buffer(struct writer *w, bool of_floats, int depth) {
+    static const char *const indices[] = {"$i", "$i", "$i", "$s", "$s", "(int)abs($i)", "$f", "(int)$u"};
     for (int turn = 0, n = below(w->t, 4); turn < 4; turn++, n = (n + 1) % 4) {
         const int rank = w->t->source.buffers[n].rank;
         const clattn_type type = w->t->source.buffers[n].type;
@@ -34,7 +36,7 @@ static void put_buffer(struct writer *w, bool of_floats, int depth) {
         snprintf(name, sizeof name, "buffer%d(", n);
         put(w, name);
         for (int axis = 0; axis < rank; axis++)
-            put(w, axis ? ", " : ""), expand(w, below(w->t, 8) ? "$i" : "$f", axis ? 0 : depth);
+            put(w, axis ? ", " : ""), expand(w, indices[below(w->t, 8)], axis ? 0 : depth);
         put(w, ")");
         return;
     }
@@ -91,8 +93,8 @@ static void put_word(struct writer *w, mod_type type) {
     for (;;) {
         const size_t n = (size_t)below(w->t, (int)cla_mod_word_count);
         const mod_word *x = &cla_mod_words[n];
-        const bool odd =
-            !w->t->in_vectors && type == MOD_INT && x->type == MOD_LONG && x->kind == WORD_CONSTANT;
+        const bool odd = !w->t->in_vectors && type == MOD_INT &&
+                         (x->type == MOD_LONG || x->type == MOD_ULONG) && x->kind == WORD_CONSTANT;
         if (x->kind > WORD_CONSTANT || (x->type != type && !odd)) continue;
         if (w->t->source.is_mask && x->by == MOD_BY_SCORE) continue;
         w->t->used[n] = true;
@@ -102,8 +104,8 @@ static void put_word(struct writer *w, mod_type type) {
 }
 
 static void put_leaf(struct writer *w, char kind) {
-    static const char *const ints[] = {"7",          "-1",         "(h - h)", "0x7FFFFFFF",
-                                       "2147483647", "1000000000", "(j - 5)"},
+    static const char *const ints[] = {"7",          "-1",      "(h - h)", "0x7FFFFFFF", "2147483647",
+                                       "1000000000", "(j - 5)", "INT_MIN", "46341"},
                              *const uints[] = {"7u", "0xFFFFFFFFu", "(uint)j", "UINT_MAX", "(uint)(h - h)"},
                              *const floats[] = {"1.5f",  "-0.0f",  "3e38f", "1e-45f",          "(float)j",
                                                 "-3e9f", ".5e+1f", "5.f",   "(float)(i - row)"};
@@ -114,7 +116,7 @@ static void put_leaf(struct writer *w, char kind) {
         put_word(w, kind == 'i' ? MOD_INT : MOD_UINT);
     else
         put(w, kind == 'f'   ? floats[below(w->t, 9)]
-               : kind == 'i' ? ints[below(w->t, 7)]
+               : kind == 'i' ? ints[below(w->t, 9)]
                              : uints[below(w->t, 5)]);
 }
 
@@ -141,7 +143,9 @@ static const char *const int_forms[] = {"$i + $i",
                                         "$m",
                                         "$m",
                                         "- $i",
-                                        "(int)($u / 3u)"};
+                                        "(int)($u / 3u)",
+                                        "$s",
+                                        "abs($i) - abs(INT_MIN ^ $i)"};
 static const char *const uint_forms[] = {"$u + $u",      "$u - $u",  "$u * $u",  "$u / $u",
                                          "$u % $u",      "$u >> $i", "(uint)$i", "(uint)$f",
                                          "$b ? $u : $u", "$i % $u",  "$u / $i"};
@@ -158,6 +162,19 @@ static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)",
                                        "(int)(long)$i",
                                        "(int4)($i, $i, $i, $i).z",
                                        "(int)((long)$i << 33)",
+                                       "(int)(((long)$i + 3037000500l) * ((long)$i + 3037000500l))",
+                                       "(int)min((long)$i * (long)$i * (long)$i, 3l)",
+                                       "(int)(char)$f",
+                                       "(int)(ulong)($f * 1e10f)",
+                                       "convert_int_rte($f)",
+                                       "convert_short_sat_rtp($f)",
+                                       "(int)convert_long_sat($f)",
+                                       "((int4)($i) * (int4)($i, $i, $i, $i)).w",
+                                       "(-(char2)($i, $i)).y",
+                                       "(int)mad_sat((long)$i, (long)$i << 32, LONG_MIN)",
+                                       "(int)abs((short)$i)",
+                                       "mul_hi((int3)($i), (int3)($i)).z",
+                                       "convert_int4((float4)($f)).s3",
                                        "(int)(uchar)$i",
                                        "(int)(char)$i",
                                        "(short)$i + (ushort)$i",
@@ -165,6 +182,9 @@ static const char *const odd_ints[] = {"convert_int_rtz((float)j * $f)",
                                        "any((int2)($i, $i) < (int2)($i))"};
 static const char *const odd_floats[] = {"as_float($u)",
                                          "convert_float_rte($i)",
+                                         "convert_float_rtz($i)",
+                                         "convert_float_rtp((ulong)$i)",
+                                         "convert_float_rtn((long)$i << 31)",
                                          "(float4)($f, $f, $f, $f).y",
                                          "((float2)($f, $f) * (float2)$f).s1",
                                          "(float)($f * 2.0)",
@@ -195,6 +215,15 @@ static void put_expression(struct writer *w, char kind, int depth) {
     put(w, ")");
 }
 
+static void put_square(struct writer *w, int depth) {
+    put(w, "(");
+    const char *const begin = w->at;
+    put_expression(w, 'i', depth);
+    char one[ONE_SIZE];
+    snprintf(one, sizeof one, "%.*s", (int)(w->at - begin), begin);
+    put(w, " * "), put(w, one), put(w, ")");
+}
+
 static void expand(struct writer *w, const char *form, int depth) {
     char letter[2] = "";
     for (; *form; form++) {
@@ -202,6 +231,8 @@ static void expand(struct writer *w, const char *form, int depth) {
             letter[0] = *form, put(w, letter);
         } else if (*++form == 'm' || *form == 'n') {
             put_buffer(w, *form == 'n', depth);
+        } else if (*form == 's') {
+            put_square(w, depth);
         } else {
             put_expression(w, *form, depth);
         }

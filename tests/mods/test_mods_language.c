@@ -96,9 +96,12 @@ static const struct {
     {"(float)(j / 0)", "divides by 0"},
     {"(float)(j % 0u)", "divides by 0"},
     {"(float)((long)j / h)", "cast both"},
-    {"(float)(char)3e30f", "is always the same"},
-    {"(float)convert_int(3e30f)", "is always the same"},
-    {"buffer0((int)(float4)(3e30f).x)", "is always the same"},
+    {"(int3)(1, 2, 3).hi.y", "column 17, 'hi': a part of a vector"},
+    {"as_int4((int3)(1, 2, 3)).w", "'as_int4': takes a vector of three"},
+    {"(float)((char4)(j) / 256).x", "cast both"},
+    {"(int2)(i, j) + (int4)(j)", "column 14, '+': has parts whose types do not fit"},
+    {"abs(score)", "takes whole numbers"},
+    {"buffer0((int2)(i, j))", "is a vector"},
     {"clz(0)", "is always the same"}};
 
 START_TEST(what_is_refused) {
@@ -124,6 +127,7 @@ START_TEST(what_is_taken) {
         "score + (float)(j / (kv_length - j)) + convert_float_rte(j) + as_float(as_int(score)) + 0x1p-3f",
         "score + ldexp(fma(score, 2.0f, 1.0f), 3) + (float)(ulong)j + 017 + (float)((long)j / 3)",
         "score\r\n+ 1",
+        "score + (float)((char)3e30f + convert_int(3e30f)) + buffer0((int)(float4)(3e30f).x)",
         "score + (float)mad24(i, j, (int)buffer0((int)2.5f)) + native_exp(mix(score, 1.0f, 0.5f))"};
     for (size_t n = 0; n < sizeof texts / sizeof texts[0]; n++)
         assert_taken(harness()->context, texts[n], NULL);

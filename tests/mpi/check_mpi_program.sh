@@ -128,6 +128,7 @@ past="--past-k pk.npy --past-v pv.npy"
     [ $? = 1 ] && [ "$(grep -c '^clattn attend: --expect: the largest difference' log)" = 1 ] ||
         complain "another result than was expected: $(cat log)"
     rm -f ./[abclm].npy
+    compare "a comment that names a buffer" 2 ring attend $files --mask-mod 'j <= i /* buffer0(j) */'
     refused "buffer0: is not given" 2 attend $files --mask-mod 'j <= i + buffer0(b)'
     refused "not multiples" 3 attend $files --mpi-way all_to_all
     refused "is not built for --mpi" 2 attend $files --weights w.npy

@@ -42,7 +42,8 @@ static int add(parser *p, mod_kind kind, const char *at, int length) {
     if (p->tree->count == MOD_NODES) return cla_mod_refuse(p, at, length, "is too long");
     mod_node *n = &p->tree->nodes[p->tree->count];
     memset(n, 0, sizeof *n);
-    n->kind = kind, n->at = n->from = n->open = at, n->length = length, n->to = n->close = at + length;
+    n->kind = kind, n->width = 1, n->at = n->from = n->open = at, n->length = length,
+    n->to = n->close = at + length;
     return p->tree->count++;
 }
 static void give(parser *p, int to, int part) {
@@ -69,7 +70,8 @@ static int number(parser *p) {
     if (!read.valid) return cla_mod_refuse(p, at, read.length, "is no number of OpenCL C");
     p->at += read.length;
     if (read.type == MOD_DOUBLE) cla_mod_note(p, "a number without f is a double:", at, read.length);
-    if (read.type == MOD_LONG) cla_mod_note(p, "a number that is not an int or uint:", at, read.length);
+    if (read.type == MOD_LONG || read.type == MOD_ULONG)
+        cla_mod_note(p, "a number that is not an int or uint:", at, read.length);
     const int n = add(p, MOD_NUMBER, at, read.length);
     if (n < 0) return n;
     node(p, n)->type = read.type;
@@ -77,9 +79,9 @@ static int number(parser *p) {
     return n;
 }
 
-// The parts of a bracket that is open, up to and with its end, which become whole numbers of a type where one is given; so many as fit
+// The parts of a bracket that is open, up to and with its end, which become numbers of a type where one is given; so many as fit
 // are of the node, which keeps what all depend on.
-static int parts(parser *p, int n, int most, const mod_type *whole) {
+static int parts(parser *p, int n, int most, const mod_type *become) {
     int count = 0;
     const char *open = p->at - 1;
     if (!enter(p, open, 1)) return -1;
@@ -88,7 +90,9 @@ static int parts(parser *p, int n, int most, const mod_type *whole) {
             return cla_mod_refuse(p, p->at - 1, 1, "stands before more parts than the %d that are possible",
                                   most);
         const int part = choice(p);
-        if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), *whole))) return -1;
+        if (part < 0 ||
+            (become && !cla_mod_type_becomes(p, node(p, part), *become, node(p, n)->kind == MOD_SCALARS)))
+            return -1;
         const unsigned by = node(p, part)->by;
         if (count++ < 4)
             give(p, n, part);
@@ -121,7 +125,7 @@ static int load(parser *p, const char *at, int length) {
 }
 
 // A function, or a conversion where `f` is NULL.
-static int call(parser *p, const char *at, int length, const mod_word *f, mod_type to) {
+static int call(parser *p, const char *at, int length, const mod_word *f, const mod_conversion *to) {
     const int n = add(p, MOD_CALL, at, length), wanted = f ? f->parts : 1;
     if (n < 0 || !takes(p, "(")) return refuse_here(p, "what a function takes stands in brackets behind it");
     const int count = parts(p, n, VECTOR_MOST, NULL);
@@ -130,7 +134,8 @@ static int call(parser *p, const char *at, int length, const mod_word *f, mod_ty
         return cla_mod_refuse(p, at, length, "takes %d number%s, not %d", wanted, wanted == 1 ? "" : "s",
                               count);
     node(p, n)->function = f;
-    return (f ? cla_mod_type_call(p, node(p, n)) : cla_mod_type_conversion(p, node(p, n), to)) ? n : -1;
+    if (!f) node(p, n)->conversion = *to;
+    return (f ? cla_mod_type_call(p, node(p, n)) : cla_mod_type_conversion(p, node(p, n))) ? n : -1;
 }
 
 static int unknown(parser *p, const char *at, int length) {
@@ -148,13 +153,14 @@ static int name(parser *p) {
     p->at += length;
     if (length == 7 && !strncmp(at, "buffer", 6) && at[6] >= '0' && at[6] <= '9') return load(p, at, length);
     const mod_word *w = cla_mod_word_find(at, length, p->source->is_mask);
-    mod_type to = MOD_OTHER;
-    if (!w && cla_mod_is_conversion(at, length, &to)) return call(p, at, length, NULL, to);
-    if (cla_mod_type_width(at, length, &to))
+    const mod_conversion to = cla_mod_conversion(at, length);
+    mod_type type;
+    if (!w && to.width) return call(p, at, length, NULL, &to);
+    if (cla_mod_type_width(at, length, &type))
         return cla_mod_refuse(p, at, length, "is a type, which stands in brackets: (float)j");
     if (!w) return unknown(p, at, length);
-    if (w->kind == WORD_FUNCTION) return call(p, at, length, w, to);
-    if (w->type == MOD_LONG) cla_mod_note(p, "not known in vectors:", at, length);
+    if (w->kind == WORD_FUNCTION) return call(p, at, length, w, NULL);
+    if (w->type == MOD_LONG || w->type == MOD_ULONG) cla_mod_note(p, "not known in vectors:", at, length);
     const int n = add(p, MOD_NAME, at, length);
     if (n < 0) return n;
     node(p, n)->type = w->type, node(p, n)->by = w->by;
@@ -177,38 +183,47 @@ static int primary(parser *p) {
     return n;
 }
 
-// .x, .s0 or .hi of a vector.
-static bool is_member(const char *at, int length) {
-    static const char *const words[] = {"lo", "hi", "even", "odd"};
+// .x, .s0 or .hi of a vector so wide: how many of its parts that names; 0: none, or one that it has not, as the last of the
+// hi of three.
+static int member_width(const char *at, int length, int width) {
+    static const char *const halves[] = {"lo", "even", "hi", "odd"};
     for (int n = 0; n < 4; n++)
-        if ((int)strlen(words[n]) == length && !strncmp(at, words[n], (size_t)length)) return true;
-    const bool counts = length > 1 && (*at == 's' || *at == 'S');
-    const size_t known = strspn(at + counts, counts ? "0123456789abcdefABCDEF" : "xyzw");
-    return length > 0 && length - counts <= VECTOR_MOST && (int)known >= length - counts;
+        if ((int)strlen(halves[n]) == length && !strncmp(at, halves[n], (size_t)length))
+            return width == 3 ? (n < 2 ? 2 : 0) : width / 2;
+    const bool counts = length > 1 && (*at | 0x20) == 's';
+    const char *const all = counts ? "0123456789abcdef" : "xyzw";
+    for (int n = counts; n < length; n++) {
+        const char *known = memchr(all, counts ? at[n] | 0x20 : at[n], counts ? 16 : 4);
+        if (!known || known - all >= width) return 0;
+    }
+    const int named = length - counts;
+    return named <= 4 || named == 8 || named == 16 ? named : 0;
 }
 
 static int members(parser *p, int n) {
     while (n >= 0 && takes(p, ".")) {
         const char *dot = p->at - 1;
         skip(p);
-        const int length = cla_mod_word_length(p->at);
-        if (!is_member(p->at, length))
-            return refuse_here(p, "a part of a vector, such as x or s0, is missing");
+        const int length = cla_mod_word_length(p->at), width = member_width(p->at, length, node(p, n)->width);
+        if (!width) return refuse_here(p, "a part of a vector, such as x or s0, is missing");
         cla_mod_note(p, "a part of a vector", dot, 1);
         p->at += length;
-        node(p, n)->kind = MOD_SCALARS, node(p, n)->type = MOD_OTHER;
-        node(p, n)->to = node(p, n)->close = p->at, node(p, n)->from = node(p, n)->open;
+        const int whole = n;
+        n = add(p, MOD_SCALARS, dot, 1);
+        if (n < 0) return n;
+        give(p, n, whole);
+        node(p, n)->type = node(p, whole)->type, node(p, n)->width = width;
+        node(p, n)->to = node(p, n)->close = p->at;
     }
     return n;
 }
 
 // (TYPE), which then is passed; the number of its parts, 0: another bracket.
-static int cast_type(parser *p, mod_type *type, bool *is_real) {
+static int cast_type(parser *p, mod_type *type) {
     const char *const start = p->at;
     if (takes(p, "(")) {
         skip(p);
         const int length = cla_mod_word_length(p->at), width = cla_mod_type_width(p->at, length, type);
-        *is_real = !strncmp(p->at, "float", 5);
         p->at += length;
         if (width && takes(p, ")")) return width;
     }
@@ -219,28 +234,32 @@ static int cast_type(parser *p, mod_type *type, bool *is_real) {
 static int unary(parser *p, int in_a_row);
 
 // (float4)(x, y, z, w), or (float4)x.
-static int vector(parser *p, const char *at, bool is_real, int in_a_row) {
-    const mod_type other = MOD_OTHER, *const whole = is_real ? NULL : &other;
-    const int n = add(p, MOD_SCALARS, at, 1);
+static int vector(parser *p, const char *at, mod_type type, int width, int in_a_row) {
     mod_type next;
+    int n = -1;
     cla_mod_note(p, "a vector type", at, 0);
-    if (n < 0 || !enter(p, at, 1)) return -1;
-    node(p, n)->type = MOD_OTHER;
+    if (!enter(p, at, 1)) return -1;
     const char *start = p->at;
-    const bool casts = cast_type(p, &next, &is_real) > 0;
+    const bool casts = cast_type(p, &next) > 0;
     p->at = start;
     if (!casts && takes(p, "(")) {
-        if (parts(p, n, VECTOR_MOST, whole) < 0 || members(p, n) < 0) return -1;
+        n = add(p, MOD_SCALARS, at, 1);
+        if (n < 0) return -1;
+        node(p, n)->type = type, node(p, n)->width = width;
+        if (parts(p, n, VECTOR_MOST, &node(p, n)->type) < 0) return -1;
+        n = members(p, n);
     } else {
         const int part = unary(p, in_a_row + 1);
-        if (part < 0 || (whole && !cla_mod_type_whole(p, node(p, part), other))) return -1;
+        n = part < 0 || !cla_mod_type_becomes(p, node(p, part), type, true) ? -1 : add(p, MOD_SCALARS, at, 1);
+        if (n < 0) return -1;
+        node(p, n)->type = type, node(p, n)->width = width;
         give(p, n, part);
     }
     p->depth--;
     return n;
 }
 
-static int prefixed(parser *p, const char *at, mod_type *cast, bool is_real, int in_a_row) {
+static int prefixed(parser *p, const char *at, const mod_type *cast, int in_a_row) {
     if (!enter(p, at, 1)) return -1;
     const int part = unary(p, in_a_row + 1);
     if (part < 0) return part;
@@ -249,9 +268,10 @@ static int prefixed(parser *p, const char *at, mod_type *cast, bool is_real, int
     give(p, n, part);
     p->depth--;
     if (!cast) return cla_mod_type_unary(p, node(p, n)) ? n : -1;
-    if (*cast == MOD_LONG) cla_mod_note(p, "a type not known in vectors", at, 0);
+    if (*cast != MOD_BOOL && *cast != MOD_INT && *cast != MOD_UINT && *cast != MOD_FLOAT)
+        cla_mod_note(p, "a type not known in vectors", at, 0);
     node(p, n)->type = *cast;
-    return cla_mod_type_cast(p, node(p, n), is_real) ? n : -1;
+    return cla_mod_type_becomes(p, node(p, part), *cast, false) ? n : -1;
 }
 
 static int too_many(parser *p, const char *at) {
@@ -260,17 +280,16 @@ static int too_many(parser *p, const char *at) {
 
 static int unary(parser *p, int in_a_row) {
     mod_type type;
-    bool is_real;
     skip(p);
     const char *at = p->at;
-    const int width = cast_type(p, &type, &is_real);
+    const int width = cast_type(p, &type);
     if (width && in_a_row == MOD_PREFIXES) return too_many(p, at);
-    if (width > 1) return vector(p, at, is_real, in_a_row);
-    if (width) return prefixed(p, at, &type, is_real, in_a_row);
+    if (width > 1) return vector(p, at, type, width, in_a_row);
+    if (width) return prefixed(p, at, &type, in_a_row);
     if (cla_mod_operator_length(at) != 1 || !strchr("-+!~", *at)) return members(p, primary(p));
     if (in_a_row == MOD_PREFIXES) return too_many(p, at);
     p->at++;
-    return prefixed(p, at, NULL, false, in_a_row);
+    return prefixed(p, at, NULL, in_a_row);
 }
 
 // How strongly an operator binds; 0: none of two parts.
@@ -321,8 +340,7 @@ static int choice(parser *p) {
     const int x = add(p, MOD_CHOICE, at, 1);
     if (x < 0) return x;
     give(p, x, n), give(p, x, yes), give(p, x, no);
-    cla_mod_type_choice(p, node(p, x));
-    return x;
+    return cla_mod_type_choice(p, node(p, x)) ? x : -1;
 }
 
 static bool few_tokens(parser *p) {

@@ -28,24 +28,32 @@ typedef enum mod_kind {
     MOD_SCALARS // anything that has no vector form
 } mod_kind;
 
-// What a checked expression has guarded, as compilers take what C does not define for something that never happens: a division of whole
-// numbers by what may be 0 or -1; a number that the text alone gives and that becomes an int or uint.
-typedef enum mod_guard { GUARD_NONE, GUARD_DIVISION, GUARD_INT, GUARD_UINT } mod_guard;
+// What a checked expression has guarded, as compilers take what C does not define for something that never happens: a division of
+// whole numbers by what may be 0 or -1; + - * and the sign of signed ones, which may leave their type; a call whose numbers a
+// driver's function may not be defined for.
+typedef enum mod_guard { GUARD_NONE, GUARD_DIVISION, GUARD_WRAP, GUARD_CALL } mod_guard;
 
 typedef struct mod_node {
     mod_kind kind;
     const char *at; // its name, number or operator in the text
     int length;
-    const char *from, *to;    // all of it
-    const char *open, *close; // with the brackets around it
-    const mod_word *function; // of a call
-    int buffer;               // of a load
+    const char *from, *to;     // all of it
+    const char *open, *close;  // with the brackets around it
+    const mod_word *function;  // of a call; NULL: a conversion,
+    mod_conversion conversion; // which is this
+    int buffer;                // of a load
     int part[4], parts;
     mod_type type;
+    int width; // parts of a vector, or 1
     unsigned by;
     bool constant; // a whole number of the text, which is `value`
     long long value;
     mod_guard guard;
+    bool is_part;     // it becomes
+    mod_type of;      // a part of an operator or call that counts with this type, where it is a number; of
+    int of_width;     // GUARD_WRAP the unsigned one
+    bool leaves_real; // it is a float or double that becomes
+    mod_type whole;   // a whole number of this type
 } mod_node;
 
 // A text and the buffers that it may read; the rank of one that is not there is 0.

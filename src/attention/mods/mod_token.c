@@ -67,6 +67,14 @@ static bool value_of(const char *at, int length, int base, unsigned long long *v
     return true;
 }
 
+// The first of its types in C that holds it: one without u is unsigned in hexadecimal and octal digits alone.
+static mod_type type_of(unsigned long long value, int base, bool no_sign, bool is_long) {
+    const bool may_be_unsigned = no_sign || base != 10;
+    if (!is_long && !no_sign && value <= INT_MAX) return MOD_INT;
+    if (!is_long && may_be_unsigned && value <= UINT_MAX) return MOD_UINT;
+    return !no_sign && value <= LLONG_MAX ? MOD_LONG : MOD_ULONG;
+}
+
 // 12, 0x1F or 017, with u, l or both behind it.
 static void read_whole(const char *at, mod_number *n) {
     const bool hex = at[0] == '0' && (at[1] | 0x20) == 'x';
@@ -82,7 +90,7 @@ static void read_whole(const char *at, mod_number *n) {
     }
     n->valid = no_sign || base != 10 || value <= LLONG_MAX;
     n->whole = !is_long && value <= (no_sign ? UINT_MAX : INT_MAX);
-    n->type = !n->whole ? MOD_LONG : no_sign ? MOD_UINT : MOD_INT;
+    n->type = type_of(value, base, no_sign, is_long);
     n->value = n->whole ? (long long)value : 0;
 }
 

@@ -20,15 +20,16 @@ __attribute__((__format__(__printf__, 4, 5)))
 int cla_mod_refuse(mod_parser *p, const char *at, int length, const char *format, ...);
 void cla_mod_note(mod_parser *p, const char *reason, const char *at, int length);
 
-// The node's own, from those of its parts; false: refused. A cast's type is set before; a binary operator binds by `level` as in
-// mod_parse.c.
+// The node's own, from those of its parts; false: refused, as no compiler takes it, or as no type of it is known. A cast's type is
+// set before; a binary operator binds by `level` as in mod_parse.c.
 bool cla_mod_type_unary(mod_parser *p, mod_node *x);
-bool cla_mod_type_cast(mod_parser *p, mod_node *x, bool is_real);
 bool cla_mod_type_call(mod_parser *p, mod_node *x);
-bool cla_mod_type_conversion(mod_parser *p, mod_node *x, mod_type to);
+bool cla_mod_type_conversion(mod_parser *p, mod_node *x);
 void cla_mod_type_load(mod_parser *p, mod_node *x);
-// A number becomes one of a whole type, or is refused.
-bool cla_mod_type_whole(mod_parser *p, mod_node *x, mod_type to);
+// A number becomes one of another type, in a vector of which it may be a vector of that type; or is refused.
+bool cla_mod_type_becomes(mod_parser *p, mod_node *x, mod_type to, bool in_vector);
 bool cla_mod_type_join(mod_parser *p, mod_node *x, int level);
-void cla_mod_type_choice(mod_parser *p, mod_node *x);
+bool cla_mod_type_choice(mod_parser *p, mod_node *x);
+// The unsigned type of the size of a signed one, and itself of any other.
+mod_type cla_mod_unsigned(mod_type t);
 #endif

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "attention/mods/mod_form.h"
+#include "attention/mods/mod_scalar.h"
 #include "base/host.h"
 
 #define KEPT_MOST 16
@@ -33,8 +34,10 @@ static bool is_vector(const vectors *v, int n) {
 }
 
 // Of a tree that is for vectors, so of no other type.
-static const char *const scalar_types[] = {"int", "int", "uint", [MOD_FLOAT] = "float"},
-                         *const vector_types[] = {"VEC_INT", "VEC_INT", "VEC_UINT", [MOD_FLOAT] = "VEC"};
+static const char *const
+    scalar_types[] = {[MOD_BOOL] = "int", [MOD_INT] = "int", [MOD_UINT] = "uint", [MOD_FLOAT] = "float"},
+    *const vector_types[] = {
+        [MOD_BOOL] = "VEC_INT", [MOD_INT] = "VEC_INT", [MOD_UINT] = "VEC_UINT", [MOD_FLOAT] = "VEC"};
 
 // As it is: a number, or a vector of its own type.
 static void emit(vectors *v, int n);
@@ -45,17 +48,22 @@ static void emit_zero(vectors *v, mod_type t) {
 
 static void emit_converted(vectors *v, int n, mod_type to) {
     static const char *const ways[MOD_FLOAT + 1][MOD_FLOAT + 1] = {
-        [MOD_BOOL] = {"", "(-", "AS_VEC_UINT(-", [MOD_FLOAT] = "TO_VEC(-"},
-        [MOD_INT] = {"", "", "AS_VEC_UINT(", [MOD_FLOAT] = "TO_VEC("},
-        [MOD_UINT] = {"", "AS_VEC_INT(", "", [MOD_FLOAT] = "TO_VEC("},
-        [MOD_FLOAT] = {"", "TO_VEC_INT(", "TO_VEC_UINT(", [MOD_FLOAT] = ""},
+        [MOD_BOOL] = {[MOD_INT] = "(-", [MOD_UINT] = "AS_VEC_UINT(-", [MOD_FLOAT] = "TO_VEC(-"},
+        [MOD_INT] = {[MOD_UINT] = "AS_VEC_UINT(", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_UINT] = {[MOD_INT] = "AS_VEC_INT(", [MOD_FLOAT] = "TO_VEC("},
+        [MOD_FLOAT] = {[MOD_INT] = "TO_VEC_INT(", [MOD_UINT] = "TO_VEC_UINT("},
     };
     const mod_type from = node(v, n)->type;
     if (to == MOD_BOOL && from != MOD_BOOL) {
         put(v, "("), emit(v, n), put(v, " != "), emit_zero(v, from), put(v, ")");
         return;
     }
-    put(v, "%s", ways[from][to]), emit(v, n), put(v, "%s", ways[from][to][0] ? ")" : "");
+    const char *const way = from != MOD_FLOAT || to == MOD_FLOAT || !v->source->checked ? ways[from][to]
+                            : to == MOD_UINT                                            ? "mod_to_uint_lanes("
+                                                                                        : "mod_to_int_lanes(";
+    if (way) put(v, "%s", way);
+    emit(v, n);
+    if (way) put(v, ")");
 }
 
 // As a vector of a type, or as a number of it where `vector` is false, which it then is.
@@ -66,12 +74,17 @@ static void emit_as(vectors *v, int n, mod_type to, bool vector) {
         put(v, vector ? "(VEC_INT)(-(int)(" : "(("), emit(v, n), put(v, " != 0))");
     } else {
         const mod_type from = node(v, n)->type == MOD_BOOL ? MOD_INT : node(v, n)->type;
+        const bool leaves_real = from == MOD_FLOAT && to != MOD_FLOAT && v->source->checked;
         if (vector) put(v, "(%s)", vector_types[to]);
+        if (leaves_real) put(v, "mod_to_%s_float", scalar_types[to]);
         put(v, "(");
-        if (from != to) put(v, "(%s)", scalar_types[to]);
+        if (from != to && !leaves_real) put(v, "(%s)", scalar_types[to]);
         emit(v, n), put(v, ")");
     }
 }
+
+// As a number or a vector without a sign, which wraps around.
+static void emit_unsigned(vectors *v, int n, bool vector);
 
 // Lane after lane one more: a name that counts lanes, plus or minus a number.
 static bool counts_lanes(const vectors *v, int n) {
@@ -104,6 +117,10 @@ static void emit_load(vectors *v, int n) {
 
 static void emit_unary(vectors *v, const mod_node *x) {
     const int a = x->part[0];
+    if (x->guard == GUARD_WRAP) {
+        put(v, "(-"), emit_unsigned(v, a, is_vector(v, a)), put(v, ")");
+        return;
+    }
     if (*x->at == '!' && is_vector(v, a)) {
         put(v, "(~"), emit_as(v, a, MOD_BOOL, true), put(v, ")");
         return;
@@ -136,7 +153,8 @@ static int kept_place(const vectors *v, int n) {
 // take stack for each.
 static bool goes_on(const vectors *v, int n, int left) {
     const mod_node *x = node(v, n), *a = node(v, left);
-    if (a->kind != x->kind || kept_place(v, left) >= 0 || a->guard || is_vector(v, n) != is_vector(v, left))
+    if (a->kind != x->kind || kept_place(v, left) >= 0 || a->guard != x->guard ||
+        is_vector(v, n) != is_vector(v, left))
         return false;
     if (x->kind != MOD_BINARY) return !is_vector(v, n) || is_vector(v, a->part[0]);
     const bool sums = strchr("+-", *x->at) && strchr("+-", *a->at);
@@ -156,18 +174,32 @@ static void emit_division(vectors *v, int n) {
 static void put_binary(vectors *v, int n) {
     const mod_node *x = node(v, n);
     const mod_type of = operand_type(v, x);
-    const bool vector = is_vector(v, n);
+    const bool vector = is_vector(v, n), wraps = x->guard == GUARD_WRAP;
     if (goes_on(v, n, x->part[0]))
         put_binary(v, x->part[0]);
+    else if (wraps)
+        emit_unsigned(v, x->part[0], vector);
     else if (vector)
         emit_as(v, x->part[0], of, true);
     else
         emit(v, x->part[0]);
     put(v, " %.*s ", x->length, x->at);
-    if (vector)
+    if (wraps && (vector || node(v, x->part[1])->guard == GUARD_WRAP))
+        emit_unsigned(v, x->part[1], vector);
+    else if (vector)
         emit_as(v, x->part[1], of, true);
     else
         emit(v, x->part[1]);
+}
+
+static void emit_unsigned(vectors *v, int n, bool vector) {
+    const mod_node *x = node(v, n);
+    if (x->guard != GUARD_WRAP || kept_place(v, n) >= 0 || is_vector(v, n) != vector)
+        emit_as(v, n, MOD_UINT, vector);
+    else if (x->kind == MOD_UNARY)
+        emit_unary(v, x);
+    else
+        put(v, "("), put_binary(v, n), put(v, ")");
 }
 
 // && and ||: by a number on the left nothing is computed that C would not.
@@ -229,7 +261,10 @@ static void emit_call(vectors *v, int n) {
         emit_as(v, x->part[1], of, false), put(v, " : "), emit_as(v, x->part[0], of, false), put(v, ")");
         return;
     }
-    put(v, "%s(", f->name);
+    char own[MOD_NAME_SIZE];
+    cla_mod_own_name(v->tree, x, own);
+    put(v, "%s%s(", x->guard == GUARD_CALL ? own : f->name,
+        x->guard == GUARD_CALL && vector && f->shape != MOD_SAME ? "_lanes" : "");
     for (int k = 0; k < x->parts; k++) {
         if (k) put(v, ", ");
         emit_as(v, x->part[k], f->shape == MOD_SELECT && k == 2 ? MOD_BOOL : of, vector);
@@ -239,6 +274,10 @@ static void emit_call(vectors *v, int n) {
 
 static void emit_whole(vectors *v, int n) {
     const mod_node *x = node(v, n);
+    if (x->guard == GUARD_WRAP) {
+        put(v, is_vector(v, n) ? "AS_VEC_INT" : "(int)"), emit_unsigned(v, n, is_vector(v, n));
+        return;
+    }
     switch (x->kind) {
     case MOD_NUMBER:
     case MOD_NAME:
@@ -278,14 +317,10 @@ static void emit_whole(vectors *v, int n) {
 
 static void emit(vectors *v, int n) {
     const int kept = kept_place(v, n);
-    const mod_guard guard = node(v, n)->guard;
-    if (kept >= 0) {
+    if (kept >= 0)
         put(v, "kept->x%d", kept);
-    } else if (guard == GUARD_INT || guard == GUARD_UINT) {
-        put(v, guard == GUARD_INT ? "mod_in_int(" : "mod_in_uint("), emit_whole(v, n), put(v, ")");
-    } else {
+    else
         emit_whole(v, n);
-    }
 }
 
 static bool divides_whole(const mod_node *x) {

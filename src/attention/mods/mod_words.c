@@ -4,17 +4,19 @@
 #include <string.h>
 
 #define WORD(name, kind, type, by)                                                                           \
-    { name, kind, type, by, MOD_FLOATS, 0, false, false }
+    { name, kind, type, by, MOD_FLOATS, 0, false, false, false }
 #define NAME(name, by) WORD(name, WORD_NAME, MOD_INT, by)
 #define CONSTANT(name, type) WORD(name, WORD_CONSTANT, type, 0)
 #define TYPE(name, type) WORD(name, WORD_TYPE, type, 0)
-#define CALL(name, shape, parts, alone, rounds)                                                              \
-    { name, WORD_FUNCTION, MOD_OTHER, 0, shape, parts, alone, rounds }
-#define FUNCTION(name, shape, parts) CALL(name, shape, parts, false, false)
-#define ROUNDS(name, parts) CALL(name, MOD_FLOATS, parts, false, true)
+#define CALL(name, shape, parts, alone, rounds, own)                                                         \
+    { name, WORD_FUNCTION, MOD_INT, 0, shape, parts, alone, rounds, own }
+#define FUNCTION(name, shape, parts) CALL(name, shape, parts, false, false, false)
+#define ROUNDS(name, parts) CALL(name, MOD_FLOATS, parts, false, true, false)
 // Not in vectors.
-#define ALONE(name, shape, parts) CALL(name, shape, parts, true, false)
+#define ALONE(name, shape, parts) CALL(name, shape, parts, true, false, false)
 #define REAL(name, parts) ALONE(name, MOD_FLOATS, parts)
+#define OWN(name, shape, parts) CALL(name, shape, parts, false, false, true)
+#define OWN_ALONE(name, parts) CALL(name, MOD_NUMBERS, parts, true, false, true)
 
 const mod_word cla_mod_words[] = {
     NAME("b", MOD_BY_CALL), NAME("h", MOD_BY_HEAD), NAME("i", MOD_BY_ROW), NAME("row", MOD_BY_ROW),
@@ -24,23 +26,22 @@ const mod_word cla_mod_words[] = {
     CONSTANT("M_PI_F", MOD_FLOAT), CONSTANT("M_LOG2E_F", MOD_FLOAT), CONSTANT("NAN", MOD_FLOAT),
     CONSTANT("MAXFLOAT", MOD_FLOAT), CONSTANT("HUGE_VALF", MOD_FLOAT), CONSTANT("FLT_MIN", MOD_FLOAT),
     CONSTANT("FLT_EPSILON", MOD_FLOAT), CONSTANT("INT_MIN", MOD_INT), CONSTANT("UINT_MAX", MOD_UINT),
-    CONSTANT("LONG_MAX", MOD_LONG), CONSTANT("LONG_MIN", MOD_LONG), CONSTANT("ULONG_MAX", MOD_LONG),
+    CONSTANT("LONG_MAX", MOD_LONG), CONSTANT("LONG_MIN", MOD_LONG), CONSTANT("ULONG_MAX", MOD_ULONG),
     CONSTANT("M_E_F", MOD_FLOAT), CONSTANT("M_LOG10E_F", MOD_FLOAT), CONSTANT("M_LN2_F", MOD_FLOAT),
     CONSTANT("M_LN10_F", MOD_FLOAT), CONSTANT("M_PI_2_F", MOD_FLOAT), CONSTANT("M_PI_4_F", MOD_FLOAT),
     CONSTANT("M_1_PI_F", MOD_FLOAT), CONSTANT("M_2_PI_F", MOD_FLOAT), CONSTANT("M_2_SQRTPI_F", MOD_FLOAT),
     CONSTANT("M_SQRT2_F", MOD_FLOAT), CONSTANT("M_SQRT1_2_F", MOD_FLOAT), TYPE("bool", MOD_BOOL),
-    TYPE("int", MOD_INT), TYPE("uint", MOD_UINT), TYPE("float", MOD_FLOAT), TYPE("char", MOD_LONG),
-    TYPE("uchar", MOD_LONG), TYPE("short", MOD_LONG), TYPE("ushort", MOD_LONG), TYPE("long", MOD_LONG),
-    TYPE("ulong", MOD_LONG),
+    TYPE("int", MOD_INT), TYPE("uint", MOD_UINT), TYPE("float", MOD_FLOAT), TYPE("char", MOD_CHAR),
+    TYPE("uchar", MOD_UCHAR), TYPE("short", MOD_SHORT), TYPE("ushort", MOD_USHORT), TYPE("long", MOD_LONG),
+    TYPE("ulong", MOD_ULONG),
     // Whole numbers and either kind: 6.12.3, 6.12.4.
-    FUNCTION("abs", MOD_MAGNITUDE, 1), FUNCTION("abs_diff", MOD_MAGNITUDE, 2), FUNCTION("min", MOD_SAME, 2),
-    FUNCTION("max", MOD_SAME, 2), FUNCTION("clamp", MOD_SAME, 3), ALONE("add_sat", MOD_NUMBERS, 2),
+    OWN("abs", MOD_MAGNITUDE, 1), OWN("abs_diff", MOD_MAGNITUDE, 2), FUNCTION("min", MOD_SAME, 2),
+    FUNCTION("max", MOD_SAME, 2), OWN("clamp", MOD_SAME, 3), ALONE("add_sat", MOD_NUMBERS, 2),
     ALONE("sub_sat", MOD_NUMBERS, 2), ALONE("hadd", MOD_NUMBERS, 2), ALONE("rhadd", MOD_NUMBERS, 2),
-    ALONE("clz", MOD_COUNTS, 1), ALONE("popcount", MOD_NUMBERS, 1), ALONE("mad_hi", MOD_NUMBERS, 3),
-    ALONE("mad_sat", MOD_NUMBERS, 3), ALONE("mul_hi", MOD_NUMBERS, 2), ALONE("mad24", MOD_NUMBERS, 3),
-    ALONE("mul24", MOD_NUMBERS, 2), ALONE("rotate", MOD_NUMBERS, 2), ALONE("upsample", MOD_JOINED, 2),
-    REAL("degrees", 1), REAL("radians", 1), REAL("mix", 3), REAL("sign", 1), REAL("step", 2),
-    REAL("smoothstep", 3),
+    ALONE("clz", MOD_COUNTS, 1), ALONE("popcount", MOD_NUMBERS, 1), OWN_ALONE("mad_hi", 3),
+    OWN_ALONE("mad_sat", 3), OWN_ALONE("mul_hi", 2), OWN_ALONE("mad24", 3), OWN_ALONE("mul24", 2),
+    ALONE("rotate", MOD_NUMBERS, 2), ALONE("upsample", MOD_JOINED, 2), REAL("degrees", 1), REAL("radians", 1),
+    REAL("mix", 3), REAL("sign", 1), REAL("step", 2), REAL("smoothstep", 3),
     // Relations: 6.12.6.
     FUNCTION("select", MOD_SELECT, 3), FUNCTION("isnan", MOD_IS, 1), FUNCTION("isinf", MOD_IS, 1),
     FUNCTION("isfinite", MOD_IS, 1), ALONE("isnormal", MOD_IS, 1), ALONE("isordered", MOD_IS, 2),
@@ -86,6 +87,13 @@ const mod_word *cla_mod_word_find(const char *at, int length, bool is_mask) {
     return NULL;
 }
 
+const char *cla_mod_type_name(mod_type type) {
+    for (size_t n = 0; n < cla_mod_word_count; n++)
+        if (cla_mod_words[n].kind == WORD_TYPE && cla_mod_words[n].type == type && type != MOD_BOOL)
+            return cla_mod_words[n].name;
+    return type == MOD_DOUBLE ? "double" : "int"; // a double is a number of the text, and no type of it
+}
+
 int cla_mod_type_width(const char *at, int length, mod_type *type) {
     static const struct {
         const char *digits;
@@ -96,26 +104,30 @@ int cla_mod_type_width(const char *at, int length, mod_type *type) {
         if (plain <= 0 || strncmp(at + plain, widths[n].digits, (size_t)digits) != 0) continue;
         const mod_word *w = cla_mod_word_find(at, plain, false);
         if (!w || w->kind != WORD_TYPE || (digits && w->type == MOD_BOOL)) continue;
-        *type = digits ? MOD_OTHER : w->type;
+        *type = w->type;
         return widths[n].width;
     }
     return 0;
 }
 
-// Without what stands at its end, if it does.
-static int without(const char *at, int length, const char *end) {
+static bool ends_in(const char *at, int length, const char *end) {
     const int size = (int)strlen(end);
-    return length > size && !strncmp(at + length - size, end, (size_t)size) ? length - size : length;
+    return length > size && !strncmp(at + length - size, end, (size_t)size);
 }
 
-bool cla_mod_is_conversion(const char *at, int length, mod_type *type) {
+mod_conversion cla_mod_conversion(const char *at, int length) {
     static const char *const roundings[] = {"_rte", "_rtz", "_rtp", "_rtn"};
-    if (length > 3 && !strncmp(at, "as_", 3))
-        return cla_mod_type_width(at + 3, length - 3, type) > 0 && *type != MOD_BOOL;
-    if (length <= 8 || strncmp(at, "convert_", 8) != 0) return false;
-    for (int n = 0, whole = length; n < 4 && length == whole; n++) length = without(at, whole, roundings[n]);
-    length = without(at, length, "_sat");
-    return cla_mod_type_width(at + 8, length - 8, type) > 0 && *type != MOD_BOOL;
+    mod_conversion c = {.width = 0};
+    c.same_bits = length > 3 && !strncmp(at, "as_", 3);
+    const int first = c.same_bits ? 3 : 8;
+    if (length <= first || (!c.same_bits && strncmp(at, "convert_", 8) != 0)) return c;
+    for (int n = 0; n < 4 && !c.same_bits && !c.rounding; n++)
+        if (ends_in(at, length, roundings[n])) c.rounding = roundings[n][3], length -= 4;
+    c.saturates = !c.same_bits && ends_in(at, length, "_sat");
+    if (c.saturates) length -= 4;
+    c.width = cla_mod_type_width(at + first, length - first, &c.type);
+    if (c.width && c.type == MOD_BOOL) c.width = 0;
+    return c;
 }
 
 // How many letters must be changed, added or left out; of words of up to 24.

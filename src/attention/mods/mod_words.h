@@ -6,9 +6,22 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// What a number is in C; a bool is what a comparison gives, in C an int of 0 or 1. LONG: whole numbers of any other size; OTHER:
-// vectors, and what is not known. Of LONG and from DOUBLE on there is no vector form.
-typedef enum mod_type { MOD_BOOL, MOD_INT, MOD_UINT, MOD_LONG, MOD_FLOAT, MOD_DOUBLE, MOD_OTHER } mod_type;
+// What a number is in C, and what the numbers of a vector are; a bool is what a comparison gives, in C an int of 0 or 1. Each
+// signed type stands before the unsigned one of its size. There are vector forms of bool, int, uint and float alone.
+typedef enum mod_type {
+    MOD_BOOL,
+    MOD_CHAR,
+    MOD_UCHAR,
+    MOD_SHORT,
+    MOD_USHORT,
+    MOD_INT,
+    MOD_UINT,
+    MOD_LONG,
+    MOD_ULONG,
+    MOD_FLOAT,
+    MOD_DOUBLE
+} mod_type;
+const char *cla_mod_type_name(mod_type type);
 
 // What a value depends on.
 #define MOD_BY_ROW 1u   // i, row
@@ -42,17 +55,26 @@ typedef struct mod_word {
     mod_shape shape; // of a function,
     int parts;       // how many numbers it takes,
     bool alone;      // whether there is no vector form of it,
-    bool rounds;     // and whether its last bit may differ between vectors and numbers
+    bool rounds,     // whether its last bit may differ between vectors and numbers,
+        own;         // and whether its function is ours where it is of whole numbers (mods.clh): drivers'
+                     // leave open what it gives for some
 } mod_word;
 extern const mod_word cla_mod_words[];
 extern const size_t cla_mod_word_count;
 
 // The word that is written there; NULL: none, or none of a mask_mod, which has no score.
 const mod_word *cla_mod_word_find(const char *at, int length, bool is_mask);
-// A type such as float4 as the number of its parts, 1 of a plain one; 0: it is no type.
+// A type such as float4 as the number of its parts, 1 of a plain one, and their type; 0: it is no type.
 int cla_mod_type_width(const char *at, int length, mod_type *type);
-// Whether it is convert_TYPE or as_TYPE, which take one part, and the type that they give.
-bool cla_mod_is_conversion(const char *at, int length, mod_type *type);
+
+// convert_TYPE or as_TYPE, which takes one part; the width of its type is 0 where it is neither.
+typedef struct mod_conversion {
+    mod_type type; // of what it gives
+    int width;
+    bool same_bits, saturates; // as_; _sat
+    char rounding;             // the last letter of _rte, _rtz, _rtp or _rtn, or 0
+} mod_conversion;
+mod_conversion cla_mod_conversion(const char *at, int length);
 // The word nearest to one that is none; NULL: none is near.
 const char *cla_mod_word_near(const char *at, int length, bool is_mask);
 #endif

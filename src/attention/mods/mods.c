@@ -87,7 +87,8 @@ static void put_vector_reader(writer *w, const mod_text *t, int n) {
     put(w, types[t->buffers[n].type].loads, n);
     put(w, ";\n    }\n    const VEC_INT y = lane_numbers(), none = (VEC_INT)(0);\n    return mod_gather%d(m",
         n);
-    for (int x = 0; x < 4; x++) put(w, ", x%d + (axis == %d ? y : none)", x, x);
+    for (int x = 0; x < 4; x++)
+        put(w, ", AS_VEC_INT((VEC_UINT)((uint)x%d) + AS_VEC_UINT(axis == %d ? y : none))", x, x);
     put(w, ");\n}\n");
 }
 
@@ -121,8 +122,10 @@ static void put_function(writer *w, const char *type, const char *name, const ch
     put(w, ");\n}\n");
 }
 
-static void write_text(const mod_text *t, writer *w, char *const scalars[2], char *forms[2][MOD_LANES_MOST]) {
+static void write_text(const mod_text *t, writer *w, const char *needs, char *const scalars[2],
+                       char *forms[2][MOD_LANES_MOST]) {
     put_arguments(w, t);
+    put(w, "%s", needs);
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_reader(w, t, n);
     put_function(w, "float", "score_mod", "float score, ", scalars[0], "score");
     put_function(w, "bool", "mask_mod", "", scalars[1], "true");
@@ -139,11 +142,11 @@ static mod_source source_of(const clattn_context *c, const mod_text *t, bool is_
 }
 
 // A text for one score at a time, and its vector forms, for each kind of lanes or for none; false: no memory.
-static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char **scalar,
+static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char **scalar, mod_form *needs,
                        char *forms[MOD_LANES_MOST]) {
     const mod_source s = source_of(c, t, is_mask);
     if (!s.text) return true;
-    *scalar = cla_mod_scalar(&c->host, &s);
+    *scalar = cla_mod_scalar(&c->host, &s, needs);
     if (!*scalar) return false;
     for (int lanes = 1; lanes <= MOD_LANES_MOST && !t->why[is_mask][0]; lanes++) {
         forms[lanes - 1] = cla_mod_vector(&c->host, &s, lanes, t->why[is_mask]);
@@ -162,17 +165,19 @@ static size_t length_of(const char *text) {
 static bool make_inserted(const clattn_context *c, mod_text *t) {
     char *scalars[2] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
     writer w = {.room = 16384};
-    bool ok = true;
+    mod_form needs = {.host = &c->host, .at = cla_host_take_zeroed(&c->host, 1, 64), .room = 64};
+    bool ok = needs.at != NULL;
     for (int is_mask = 0; ok && is_mask < 2; is_mask++)
-        ok = make_forms(c, t, is_mask, &scalars[is_mask], forms[is_mask]);
+        ok = make_forms(c, t, is_mask, &scalars[is_mask], &needs, forms[is_mask]) && needs.at;
     for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
         w.room += length_of(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
-    w.room += length_of(scalars[0]) + length_of(scalars[1]);
+    w.room += length_of(scalars[0]) + length_of(scalars[1]) + length_of(needs.at);
     w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
-    if (w.at) write_text(t, &w, scalars, forms);
+    if (w.at) write_text(t, &w, needs.at, scalars, forms);
     for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
         cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
     for (int n = 0; n < 2; n++) cla_host_release(&c->host, scalars[n]);
+    cla_host_release(&c->host, needs.at);
     return w.at != NULL;
 }
 
