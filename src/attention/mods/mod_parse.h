@@ -40,7 +40,7 @@ typedef struct mod_node {
     const char *from, *to;     // all of it
     const char *open, *close;  // with the brackets around it
     const mod_word *function;  // of a call; NULL: a conversion,
-    mod_conversion conversion; // which is this
+    mod_conversion conversion; // which is this; of a function, the type that it takes
     int buffer;                // of a load
     int part[4], parts;
     mod_type type;

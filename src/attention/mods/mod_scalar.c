@@ -31,17 +31,6 @@ static bool is_unsigned(mod_type t) {
     return t != MOD_BOOL && cla_mod_unsigned(t) == t;
 }
 
-// A function's type: abs gives another than it takes.
-static mod_type taken_type(const mod_tree *tree, const mod_node *x) {
-    mod_type t = x->type;
-    for (int n = 0; x->function->shape == MOD_MAGNITUDE && n < x->parts; n++) {
-        const mod_node *a = &tree->nodes[x->part[n]];
-        t = a->is_part ? a->of : a->type;
-        if (a->width == x->width) break;
-    }
-    return t;
-}
-
 static const char *rounding_of(char letter) {
     return letter == 'e' ? "rint" : letter == 'p' ? "ceil" : letter == 'n' ? "floor" : "";
 }
@@ -55,11 +44,11 @@ void cla_mod_own_name(const mod_tree *tree, const mod_node *x, char name[MOD_NAM
     const mod_conversion *c = &x->conversion;
     const char *const to = cla_mod_type_name(x->type), *const wide = digits_of(x->width);
     const char *const from = cla_mod_type_name(first_of(tree, x)->type);
-    if (x->function && x->function->shape == MOD_SAME)
+    if (x->function && x->function->shape == MOD_SAME && x->width > 1)
         snprintf(name, MOD_NAME_SIZE, "mod_%s", x->function->name);
     else if (x->function)
-        snprintf(name, MOD_NAME_SIZE, "mod_%s_%s%s", x->function->name,
-                 cla_mod_type_name(taken_type(tree, x)), wide);
+        snprintf(name, MOD_NAME_SIZE, "mod_%s_%s%s", x->function->name, cla_mod_type_name(x->conversion.type),
+                 wide);
     else if (x->type < MOD_FLOAT)
         snprintf(name, MOD_NAME_SIZE, "mod_%s_%s_%s%s%s%s", c->saturates ? "sat" : "to", to, from, wide,
                  *rounding_of(c->rounding) ? "(" : "", rounding_of(c->rounding));
@@ -98,9 +87,9 @@ static void need_whole(scalar *s, const char *way, mod_type to, mod_type from, i
 static void need_call(scalar *s, const mod_node *x) {
     const mod_type from = first_of(s->tree, x)->type;
     char name[16];
-    if (x->function && x->function->shape == MOD_SAME) return;
+    if (x->function && x->function->shape == MOD_SAME && x->width > 1) return;
     if (x->function) {
-        need_function(s, x->function->name, taken_type(s->tree, x), x->type, x->parts, x->width);
+        need_function(s, x->function->name, x->conversion.type, x->type, x->parts, x->width);
     } else if (x->type < MOD_FLOAT) {
         need_whole(s, x->conversion.saturates ? "sat" : "to", x->type, from, x->width);
     } else if (x->conversion.rounding != 'e') {

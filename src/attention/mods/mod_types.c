@@ -196,10 +196,15 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
                                                                        : x->parts))
         return refuse_types(p, x);
     const mod_type taken = x->type;
+    x->conversion.type = taken;
     if ((f->shape == MOD_NUMBERS || f->shape == MOD_MAGNITUDE) && is_real(taken))
         return cla_mod_refuse(p, x->at, x->length, "takes whole numbers") >= 0;
     if (!type_given(p, x)) return refuse_types(p, x);
     if (f->own && p->source->checked && !is_real(taken)) x->guard = GUARD_CALL;
+    for (int n = 0; x->guard == GUARD_CALL && x->width == 1 && n < x->parts;
+         n++) // a function takes it as its own type
+        if (part(p, x, n)->guard == GUARD_WRAP && part(p, x, n)->type == taken)
+            count_as(part(p, x, n), cla_mod_unsigned(taken), 1);
     if (!is_plain_call(p, x)) cla_mod_note(p, "mixed types in", x->at, x->length);
     return true;
 }

@@ -263,6 +263,7 @@ static void emit_call(vectors *v, int n) {
     }
     char own[MOD_NAME_SIZE];
     cla_mod_own_name(v->tree, x, own);
+    if (f->shape == MOD_SAME && vector) snprintf(own, sizeof own, "mod_%s", f->name);
     put(v, "%s%s(", x->guard == GUARD_CALL ? own : f->name,
         x->guard == GUARD_CALL && vector && f->shape != MOD_SAME ? "_lanes" : "");
     for (int k = 0; k < x->parts; k++) {

@@ -35,8 +35,8 @@ const mod_word cla_mod_words[] = {
     TYPE("uchar", MOD_UCHAR), TYPE("short", MOD_SHORT), TYPE("ushort", MOD_USHORT), TYPE("long", MOD_LONG),
     TYPE("ulong", MOD_ULONG),
     // Whole numbers and either kind: 6.12.3, 6.12.4.
-    OWN("abs", MOD_MAGNITUDE, 1), OWN("abs_diff", MOD_MAGNITUDE, 2), FUNCTION("min", MOD_SAME, 2),
-    FUNCTION("max", MOD_SAME, 2), OWN("clamp", MOD_SAME, 3), ALONE("add_sat", MOD_NUMBERS, 2),
+    OWN("abs", MOD_MAGNITUDE, 1), OWN("abs_diff", MOD_MAGNITUDE, 2), OWN("min", MOD_SAME, 2),
+    OWN("max", MOD_SAME, 2), OWN("clamp", MOD_SAME, 3), ALONE("add_sat", MOD_NUMBERS, 2),
     ALONE("sub_sat", MOD_NUMBERS, 2), ALONE("hadd", MOD_NUMBERS, 2), ALONE("rhadd", MOD_NUMBERS, 2),
     ALONE("clz", MOD_COUNTS, 1), ALONE("popcount", MOD_NUMBERS, 1), OWN_ALONE("mad_hi", 3),
     OWN_ALONE("mad_sat", 3), OWN_ALONE("mul_hi", 2), OWN_ALONE("mad24", 3), OWN_ALONE("mul24", 2),
