@@ -83,6 +83,8 @@ typedef struct args_view {
 #define ARGS_HEAD_SINK 1  // sink logit
 #define ARGS_HEAD_SCALE 2 // of the scores
 #define ARGS_HEAD_FLAGS (ARGS_ALIBI | ARGS_SINK | ARGS_HEAD_SCALES)
+#define ARGS_HEAD_WORD(flag)                                                                                 \
+    ((flag) == ARGS_ALIBI ? ARGS_HEAD_SLOPE : (flag) == ARGS_SINK ? ARGS_HEAD_SINK : ARGS_HEAD_SCALE)
 typedef struct attention_args {
     args_view q, k, v, out;        // [B, H or Hkv, N, D or Dv]
     args_view lse;                 // [B, H, Nq], column unused

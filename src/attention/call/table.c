@@ -57,9 +57,10 @@ static void fill_table(const call *c, int32_t *words, const call_words *of, int 
     }
     if (has_rows) fill_sequences(c, words);
     for (int h = 0; has_heads && h < m->heads; h++) {
-        const float head[ARGS_HEAD_WORDS] = {[ARGS_HEAD_SLOPE] = s->alibi_slopes ? s->alibi_slopes[h] : 0.0f,
-                                             [ARGS_HEAD_SINK] = s->sinks ? s->sinks[h] : 0.0f,
-                                             [ARGS_HEAD_SCALE] = s->head_scales ? s->head_scales[h] : 0.0f};
+        float head[ARGS_HEAD_WORDS] = {0.0f};
+#define OPTION_HEADS(field, flag, differs, apart)                                                            \
+    if (s->field) head[ARGS_HEAD_WORD(flag)] = s->field[h];
+#include <clattn/score.def>
         memcpy(words + of->before_heads + ARGS_HEAD_WORDS * (size_t)h, head, sizeof head);
     }
 }
