@@ -119,5 +119,7 @@ void case_list_add(Suite *suite, const char *list, const char *group) {
     while (fgets(line, sizeof line, file)) r.line++, read_line(&r, line);
     fclose(file);
     if (count == first) evidence_end("%s: has no case", path);
-    tcase_add_loop_test(harness_add(suite, group, none), listed_case, first, count);
+    TCase *const cases_of_list = harness_add(suite, group, none);
+    for (int n = first; n < count; n += harness_every())
+        tcase_add_loop_test(cases_of_list, listed_case, n, n + 1);
 }

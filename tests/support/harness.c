@@ -148,6 +148,11 @@ clattn_type harness_type(void) {
     return CLATTN_TYPE_F32;
 }
 
+int harness_every(void) {
+    const char *const every = getenv("CLATTN_TEST_EVERY");
+    return every == NULL || atoi(every) < 1 ? 1 : atoi(every);
+}
+
 static int kernel_taken, kernel_counted;
 
 bool harness_counts_kernels(void) {

@@ -8,6 +8,7 @@
 //                                  "flash :" takes the portable flash kernel on every device
 //              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h)
 //              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
+//              CLATTN_TEST_EVERY   N: of a list of cases (case_list.h) every Nth alone
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H
@@ -52,6 +53,8 @@ void harness_adopt(clattn_context *context);
 clattn_type harness_type(void);
 bool harness_counts_kernels(void);
 void harness_count_kernel(const char *name);
+// CLATTN_TEST_EVERY, else 1.
+int harness_every(void);
 
 // Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
 int harness_run(Suite *suite);
