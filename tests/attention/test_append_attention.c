@@ -1,5 +1,6 @@
 // test_append_attention.c: attention that appends its last keys and values to a cache first: every kernel, lengths, int8,
 // RoPE of new rows alone; as the case without it. Leaves out the append alone (test_append.c).
+// Cases: tests/cases/append_attention.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

@@ -1,5 +1,6 @@
 // test_block_mask.c: block masks: what the device writes, that kernels pass over what is empty and are right with the rest, and
 // what is refused. Leaves out the masks and expressions they are made of (test_masks.c, test_mods.c).
+// Cases: tests/cases/block_mask.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

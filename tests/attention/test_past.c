@@ -1,6 +1,6 @@
 // test_past.c: keys that lie in past rows before the new ones, and in pages: sizes at the edges of both, lengths that differ
 // from item to item, a prefix that items share, numbers of pages that are none, and what is refused. Rows that nobody has hold NaN
-// in every case (case_kv.h). Leaves out speed.
+// in every case (case_kv.h). Leaves out speed. Cases: tests/cases/past.txt.
 #define REFUSED_PARAMS clattn_attention_params
 #include "refusals/refused.h"
 #include "support/case_list.h"

@@ -1,6 +1,7 @@
 // test_ragged.c: ragged batches: sequences of different lengths, packed one behind the other, against the reference of a dense
 // batch of such lengths, on every path and option that knows where a row lies; arrays on the host and on the device; what is
 // refused; and that nothing is touched outside the tensors, whatever an array on the device says.
+// Cases: tests/cases/ragged.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

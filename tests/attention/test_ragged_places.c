@@ -1,7 +1,7 @@
 // test_ragged_places.c: ragged batches whose keys lie as serving engines keep them: in pages, in a cache, behind a past, with
 // lengths on the host or on the device; rows that the call appends; explicit positions. Against the reference of a dense batch of
 // such lengths, on every path; what is refused; and that nothing is touched outside the tensors whatever arrays on the device
-// say. Sequences packed on both sides are test_ragged.c's.
+// say. Sequences packed on both sides are test_ragged.c's. Cases: tests/cases/ragged_places.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

@@ -1,5 +1,5 @@
 // test_rope.c: rotary embedding of q and k inside attention: both layouts, partial width, scaling, positions
-// up to 2^24, and that rows and keys count on one ruler. Leaves out the layer (test_layer.c).
+// up to 2^24, and that rows and keys count on one ruler. Leaves out the layer (test_layer.c). Cases: tests/cases/rope.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

@@ -1,5 +1,5 @@
 // test_views.c: where tensors lie: strides, offsets, BSHD, packed QKV, repeating strides, and the view
-// helpers of the header. Leaves out views that must be refused (test_errors.c).
+// helpers of the header. Leaves out views that must be refused (test_errors.c). Cases: tests/cases/views.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

@@ -1,5 +1,5 @@
 // test_layer.c: the whole layer on random numbers: biases, cross-attention, head maps, unequal sizes, storage
-// types, views, workspace and projections. Leaves out real models (test_models.c).
+// types, views, workspace and projections. Leaves out real models (test_models.c). Cases: tests/cases/layer.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 

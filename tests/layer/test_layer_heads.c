@@ -1,5 +1,6 @@
 // test_layer_heads.c: what a layer does to heads beside attention: norms of q and k with and without RoPE, gates, and keys
 // and values that are made once by a call of their own. Leaves out refusals (test_errors_layer.c).
+// Cases: tests/cases/layer_heads.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 

@@ -1,6 +1,6 @@
 // test_linear.c: one projection on random numbers: rows, odd sizes, storage types, bias, views, both who can
 // compute it; and how the call meets its queue: plan, workspace, prepare, wait lists, sizes of zero. Leaves
-// out refusals (test_errors_linear.c).
+// out refusals (test_errors_linear.c). Cases: tests/cases/linear.txt.
 #include "support/harness.h"
 #include "support/case_list.h"
 

@@ -1,7 +1,7 @@
 // test_mods.c: the caller's own expressions: what options can say, said by them and compared with the same
 // reference; the ready texts of mods.h beside boolean masks made here; names, types and bounds of what a text reads; texts that
 // are refused, and what the compiler says of others. Leaves out block masks
-// (test_block_mask.c) and the program (check_options.sh).
+// (test_block_mask.c) and the program (check_options.sh). Cases: tests/cases/mods.txt.
 #include "support/case_list.h"
 #include "support/harness.h"
 

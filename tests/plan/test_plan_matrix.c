@@ -180,27 +180,8 @@ START_TEST(tiles_of_projections) {
 }
 END_TEST
 
-START_TEST(rows_refused) {
-    static const char *const rows[][2] = {{"flash_matrix : TILE_KV=48", "TILE_KV"},
-                                          {"flash_matrix : TILE_KV=544", "TILE_KV"},
-                                          {"flash_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
-                                          {"linear_matrix : MATRIX_ENGINE=3", "MATRIX_ENGINE"},
-                                          {"linear_matrix : COLUMN_TILE=48", "COLUMN_TILE"},
-                                          {"linear_matrix : COLUMN_TILE=544", "COLUMN_TILE"},
-                                          {"linear_matrix : REDUCTION_TILE=40", "REDUCTION_TILE"},
-                                          {"linear_matrix : REDUCTION_TILE=1056", "REDUCTION_TILE"},
-                                          {"flash_matrix : LANES=16", "not a row"}};
-    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
-        tuned_rows parsed;
-        char why[256];
-        ck_assert_msg(!cla_tuned_parse(rows[i][0], &parsed, why, sizeof why), "accepted: %s", rows[i][0]);
-        ck_assert_msg(strstr(why, rows[i][1]), "%s: %s", rows[i][0], why);
-    }
-}
-END_TEST
-
 int main(void) {
     const TTest *const tests[] = {tiles_by_rate, values_in_the_workspace, projections_by_rate,
-                                  tiles_of_projections, rows_refused};
+                                  tiles_of_projections};
     return PLAN_SUITE_RUN("plan_matrix", tests);
 }
