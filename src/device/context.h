@@ -95,7 +95,7 @@ typedef struct device_failure {
 clattn_status cla_device_describe(const clattn_host_memory *host, cl_device_id device,
                                   clattn_capabilities *capabilities, device_failure *failure);
 
-// What an OpenCL code means where there is no context yet: out of memory or driver.
+// The status of an OpenCL code where there is no context yet: out of memory or driver.
 clattn_status cla_opencl_status(cl_int code);
 // Whether a code tells of memory or of a device that is gone, and nothing of what was asked.
 bool cla_opencl_is_of_device(cl_int code);

@@ -15,6 +15,53 @@ void cla_log_send(const clattn_log *log, clattn_log_level level, const char *for
     log->fn(log->user, level, text);
 }
 
+const char *cla_opencl_error_name(cl_int code) {
+    static const struct {
+        cl_int code;
+        const char *name;
+    } names[] = {
+#define NAME(x) {x, #x}
+        NAME(CL_DEVICE_NOT_FOUND),
+        NAME(CL_DEVICE_NOT_AVAILABLE),
+        NAME(CL_COMPILER_NOT_AVAILABLE),
+        NAME(CL_MEM_OBJECT_ALLOCATION_FAILURE),
+        NAME(CL_OUT_OF_RESOURCES),
+        NAME(CL_OUT_OF_HOST_MEMORY),
+        NAME(CL_BUILD_PROGRAM_FAILURE),
+        NAME(CL_EXEC_STATUS_ERROR_FOR_EVENTS_IN_WAIT_LIST),
+        NAME(CL_INVALID_VALUE),
+        NAME(CL_INVALID_DEVICE),
+        NAME(CL_INVALID_CONTEXT),
+        NAME(CL_INVALID_COMMAND_QUEUE),
+        NAME(CL_INVALID_HOST_PTR),
+        NAME(CL_INVALID_MEM_OBJECT),
+        NAME(CL_INVALID_BINARY),
+        NAME(CL_INVALID_BUILD_OPTIONS),
+        NAME(CL_INVALID_PROGRAM),
+        NAME(CL_INVALID_PROGRAM_EXECUTABLE),
+        NAME(CL_INVALID_KERNEL_NAME),
+        NAME(CL_INVALID_KERNEL),
+        NAME(CL_INVALID_ARG_INDEX),
+        NAME(CL_INVALID_ARG_VALUE),
+        NAME(CL_INVALID_ARG_SIZE),
+        NAME(CL_INVALID_KERNEL_ARGS),
+        NAME(CL_INVALID_WORK_DIMENSION),
+        NAME(CL_INVALID_WORK_GROUP_SIZE),
+        NAME(CL_INVALID_WORK_ITEM_SIZE),
+        NAME(CL_INVALID_EVENT_WAIT_LIST),
+        NAME(CL_INVALID_EVENT),
+        NAME(CL_INVALID_OPERATION),
+        NAME(CL_INVALID_BUFFER_SIZE),
+        NAME(CL_INVALID_GLOBAL_WORK_SIZE),
+#undef NAME
+        {OPENCL_PLATFORM_NOT_FOUND, "CL_PLATFORM_NOT_FOUND_KHR"},
+        {OPENCL_ILLEGAL_ACCESS, "illegal memory access in a kernel"},
+    };
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++)
+        if (names[i].code == code) return names[i].name;
+    return "unknown";
+}
+
 clattn_status cla_context_fail(clattn_context *context, clattn_status status, const char *format, ...) {
     char text[sizeof context->last_error];
     va_list list;

@@ -89,7 +89,7 @@ static bool keep(const opencl_calls *calls, const source *from) {
     return first;
 }
 
-// What was looked for, for the line that says so.
+// The search so far, for the line that says what was looked for.
 typedef struct search {
     opencl_calls calls;
     source from;
@@ -106,7 +106,7 @@ static bool try_library(search *s, const char *name) {
     s->from = (source){.library = cla_os_library_open(name)};
     const char *lacks = s->from.library ? fill(&s->from, &s->calls) : NULL;
     if (s->from.library && !lacks) return true;
-    // Of a process most have no OpenCL yet, which is no news.
+    // Most processes have no OpenCL yet, which is no news.
     if (name) note(s, name, lacks);
     cla_os_library_close(s->from.library);
     return false;

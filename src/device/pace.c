@@ -41,8 +41,8 @@ double cla_pace_most(clattn_context *context, const pace_rate *of, bool heard) {
     return cuts ? most : (double)INFINITY;
 }
 
-// What one launch shows may be chance; a rate that falls is believed at once, one that rises by half. A short one shows how
-// long it takes to begin and to be heard of: its rate is at least what it seems.
+// One launch may be chance: a rate that falls is believed at once, one that rises by half. A short launch shows how long it takes to
+// begin and to be heard of: its rate is at least what it seems.
 static void learn(const clattn_context *context, pace_rate *of, double flops, double seconds, bool at_most) {
     if (!(flops > 0.0) || !(seconds > 0.0)) return;
     const double rate = flops / seconds;

@@ -19,10 +19,10 @@
 // are many) to 256; a kernel that waits for memory does a tenth of that, and a slice of eight times PACE_SECONDS is too long.
 #define PACE_START_FLOPS 2
 #define PACE_START_MHZ 500 // of a device that does not tell
-// What a launch that does little else than to move an element counts for each.
+// Operations that are counted for each element in a launch that does little else than move it.
 #define PACE_MOVE_FLOPS 16.0
 
-// What one compiled kernel does, as far as it is known.
+// The rate of one compiled kernel, as far as it is known.
 typedef struct pace_rate {
     double flops; // operations a second; 0: not measured
 } pace_rate;

@@ -6,7 +6,7 @@
 #define CLATTN_DEVICE_POOL_H
 #include "device/context.h"
 
-// What a context keeps at most. What exceeds it is made for one call, and of what it keeps the longest unused goes first.
+// The most that a context keeps. More is made for one call, and the longest unused goes first.
 #define POOL_TABLES 128
 #define POOL_TABLE_BYTES ((uint64_t)8 << 20)
 #define POOL_SCRATCHES 16
@@ -29,7 +29,7 @@ typedef struct pool_slot {
     struct pool_slot *next; // what the same call has borrowed
 } pool_slot;
 
-// Who borrows. A handle names a queue until all its commands are done, so that the handle of a released queue is nobody
+// The borrower. A handle names a queue until all its commands are done, so that the handle of a released queue is nobody
 // else's while one of them runs (OpenCL 1.2, clReleaseCommandQueue).
 typedef struct pool_user {
     clattn_context *context;

@@ -61,7 +61,7 @@ static double work_of_new(const group_call *c, const box *b) {
     return part * (double)(cla_tensor_count(&p->kv.k_new) + cla_tensor_count(&p->kv.v_new));
 }
 
-// Of the keys from `key` on, so many: all of a row's together cost what a row does that sees none.
+// The work of a box: pairs of a row and a key that it sees. Each row has some work of its own, too, spread over all keys.
 static double work_of(void *user, const box *b) {
     const group_call *c = user;
     const clattn_attention_params *p = &c->host;

@@ -22,7 +22,7 @@ static double guess(const group_member *m) {
     return lanes * (can->compute_units ? can->compute_units : 1) * (can->clock_mhz ? can->clock_mhz : 1000);
 }
 
-// What each member is to be given in proportion to. True: all of it is known.
+// The rates in proportion to which members are given work. True: all are known.
 static bool take_rates(const group_call *c, double *rates) {
     const clattn_group *g = c->group;
     double all = 0.0;
@@ -148,7 +148,7 @@ static int least_busy(const group_call *c, const double *rates, const double *lo
     return best;
 }
 
-// What failed members left goes to the others, in halves where it is less than one each.
+// Pieces that failed members left go to the others, in halves where there is less than one each.
 static clattn_status hand_over(group_call *c, piece **left, int count) {
     double rates[GROUP_MOST_MEMBERS], loads[GROUP_MOST_MEMBERS] = {0.0};
     take_rates(c, rates);
@@ -229,7 +229,7 @@ static clattn_status choose(group_call *c, double *rates, bool *known) {
                                                               : "past keys and pages are whole");
 }
 
-// Who had nothing to do for long is asked anew how fast it is.
+// A member that had nothing to do for long is measured anew.
 static void count_idle(group_call *c) {
     for (int d = 0; d < c->group->count && !c->params->shares; d++) {
         group_rate *rate = &c->group->members[d].rate[c->kind];

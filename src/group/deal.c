@@ -3,7 +3,7 @@
 
 #include "base/host.h"
 
-// Of two ways to deal the first is taken where the other is no more than so much busier: fewer keys are copied.
+// The first of two ways to deal is taken where the other is no more than so much busier: fewer keys are copied.
 #define GOOD_ENOUGH 0.94
 
 static int64_t least(int64_t a, int64_t b) {

@@ -10,7 +10,7 @@ typedef struct box {
     int64_t at[BOX_AXES], size[BOX_AXES];
 } box;
 
-// What may be dealt. Groups are the query heads of one key/value head; single heads of a group share its keys.
+// Axes that may be dealt. Groups are the query heads of one key/value head; single heads of a group share its keys.
 #define DEAL_CAN_ITEMS 1u
 #define DEAL_CAN_GROUPS 2u
 #define DEAL_CAN_HEADS 4u
@@ -34,7 +34,7 @@ typedef struct deal_problem {
 box cla_deal_whole(const deal_problem *p);
 bool cla_deal_is_whole(const deal_problem *p, const box *b, int axis);
 
-// What is counted: of DEAL_HEADS groups, or single heads; blocks of rows; blocks of keys.
+// An axis as it is dealt. Its units are groups or single heads (DEAL_HEADS), blocks of rows, or blocks of keys.
 typedef struct deal_axis {
     clattn_deal deal;
     bool single;   // single heads

@@ -11,7 +11,7 @@
 #define GROUP_SLOTS 3 // pieces that a device holds at once: one comes, one is computed, one goes
 #define GROUP_KINDS (2 * CLATTN_TYPE_COUNT) // few rows and many, of each storage type
 
-// What a member was seen to do. Its first sample may have a compiler in it that a driver runs late: the second takes its place.
+// The rate that a member was seen to have. Its first sample may have a compiler in it that a driver runs late: the second replaces it.
 typedef struct group_rate {
     double ops; // operations a second; 0: not known
     int samples;
@@ -26,7 +26,7 @@ typedef struct group_member {
     cl_mem arena[GROUP_SLOTS];           // kept for the next call
     uint64_t arena_bytes[GROUP_SLOTS];
     group_rate rate[GROUP_KINDS];
-    // Of the call that runs:
+    // The call that runs:
     clattn_status status; // why it does no more
     int slots;
     uint64_t first_ns, last_ns; // of its commands, by its clock; 0: none

@@ -114,7 +114,7 @@ static void add_array(uint64_t *hash, const void *bytes, size_t count) {
     if (bytes) add(hash, bytes, count);
 }
 
-// Of what each key has, types, too.
+// A view counts by its rank; `typed`, where it has something for each key, by its type, too.
 static void add_view(uint64_t *hash, const clattn_tensor *t, bool typed) {
     const int32_t kind[] = {t->rank, t->rank && typed ? t->type : 0};
     add(hash, kind, sizeof kind);

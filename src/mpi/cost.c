@@ -129,7 +129,7 @@ static double calls_of(const job *j, int rank, const span *keys) {
     return j->positional || calls < 1 ? calls : 1;
 }
 
-// What a rank does in a step, and sends in it.
+// Seconds of a rank in a step, and bytes that it sends in it.
 static double step_cost(const job *j, const ring_pieces *p, int c, int step, int rank, double *sent) {
     const int owner = (rank - step + j->w->ranks) % j->w->ranks;
     const ring_load load = cla_mpi_ring_load(j, p, owner, c, step);

@@ -29,7 +29,7 @@ static void merge(void *in, void *inout, int *count, MPI_Datatype *type) {
     }
 }
 
-// Of keys in pages: where nothing but a length depends on where they stand, and they lie in order.
+// Whether one call may have all keys: nothing but a length depends on where they stand, and they lie in order.
 static bool is_single(const job *j, const span_list *keys) {
     clattn_score s = j->p->score;
     if (j->n_q == 1) s.causal = false; // which is a length then

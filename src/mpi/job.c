@@ -75,7 +75,7 @@ static int by_start(const void *a, const void *b) {
     return x->start < y->start ? -1 : x->start > y->start;
 }
 
-// What the exchange of rows needs of host memory, taken before it: a rank that has none tells the others.
+// Host memory for the exchange of rows, taken before it: a rank that has none tells the others.
 typedef struct rows_room {
     int *counts, *starts;         // [ranks]: bytes of a rank's segments, and where they lie
     clattn_mpi_segment *segments; // all ranks', as they come

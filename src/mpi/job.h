@@ -30,7 +30,7 @@ typedef struct job {
     size_t largest;    // the least of all ranks' largest buffers
     clattn_mpi_plan plan;
     clattn_mpi_report report;
-    // What score_mod and mask_mod become, and a row of numbers for each local call: see mods.c.
+    // The texts that score_mod and mask_mod become, and a row of numbers for each local call: see mods.c.
     char *score_mod, *mask_mod;
     int mod_slot;
     int32_t *mod_rows; // [mod_most, mod_width]
@@ -44,7 +44,7 @@ clattn_status cla_mpi_job_open(clattn_mpi *w, const clattn_mpi_attention_params 
 void cla_mpi_job_close(job *j);
 // check.c: what can be wrong of one rank's arguments.
 clattn_status cla_mpi_check(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decode);
-// Of what all ranks must have alike in host arrays and texts.
+// A hash of host arrays and texts, which all ranks must have alike.
 uint64_t cla_mpi_score_hash(const clattn_mpi_attention_params *p);
 // By what the options that are given differ, as <clattn/score.def> has it.
 unsigned cla_mpi_score_differs(const clattn_score *score);

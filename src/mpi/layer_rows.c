@@ -50,7 +50,7 @@ static clattn_tensor rows_of(clattn_tensor t, int axis, int64_t first, int64_t c
     return t;
 }
 
-// What every rank can do alone: queries, keys and values of a segment, whose positions follow one another.
+// Queries, keys and values of a segment, whose positions follow one another: each rank makes its own.
 static clattn_status project(clattn_mpi *w, layer_rows *l, int64_t local, int64_t start, int64_t count) {
     const clattn_layer_params *p = &l->p->layer;
     clattn_layer_kv_params a = {.y = rows_of(p->x, 1, local, count), .precision = p->precision};

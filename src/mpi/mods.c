@@ -24,7 +24,7 @@ static size_t comment_length(const char *at) {
     return end ? (size_t)(end + 2 - at) : strlen(at);
 }
 
-// What the name becomes, or NULL: it stays.
+// The text that a name becomes, or NULL: it stays.
 static const char *whole_name(const job *j, const char *name, size_t size, char text[LONGEST_NAME]) {
     static const struct {
         const char *name;

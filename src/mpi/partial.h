@@ -20,7 +20,7 @@ typedef struct partial {
     size_t bytes;
 } partial;
 
-// Of `q` spans of this rank. `most` bounds the calls that cla_mpi_partial_expect will be told of.
+// `q`: spans of this rank. `most` bounds the calls that cla_mpi_partial_expect will be told of.
 clattn_status cla_mpi_partial_open(partial *a, job *j, const span_list *q, int most);
 // Keys that will be added, in that order: plans and compiles, so that adding them does not fail. NULL views: of another rank.
 clattn_status cla_mpi_partial_expect(partial *a, const span *keys, const clattn_tensor views[4]);

@@ -21,7 +21,7 @@ static int owner_at(const ring *g, int step) {
     return (w->rank - step % w->ranks + w->ranks) % w->ranks;
 }
 
-// What this rank has of round c at that step, its own or from the rank before.
+// The piece of round c that this rank has at that step, its own or from the rank before.
 static ring_load load_at(const ring *g, int c, int step) {
     return cla_mpi_ring_load(g->j, &g->pieces, owner_at(g, step), c, step);
 }
@@ -155,7 +155,7 @@ static void exchange(ring *g, MPI_Request *in, MPI_Request *out, int c, int step
     }
 }
 
-// What cannot be received is asked for once more, and of what cannot be sent an empty message goes: so that nobody waits for it.
+// A receive that fails is asked for once more, and an empty message goes in place of one that cannot be sent: nobody waits for it.
 static void receive(ring *g, char *host, int tag, MPI_Request *in) {
     clattn_mpi *w = g->j->w;
     const int before = (w->rank + w->ranks - 1) % w->ranks;

@@ -15,7 +15,7 @@ typedef struct ring_pieces {
     int *unsent;  // [ranks]: hops that nobody behind needed, by the rank that would have sent
 } ring_pieces;
 
-// What reaches the rank that is `step` behind the owner of its c-th piece; spans that go no further are left out.
+// The part of an owner's c-th piece that reaches the rank `step` behind it; spans that go no further are left out.
 typedef struct ring_load {
     const span *lanes[RING_LANES]; // NULL: left out
     size_t at[RING_LANES], bytes;

@@ -153,7 +153,7 @@ static clattn_status compare_rates(clattn_mpi *w) {
     return CLATTN_OK;
 }
 
-// What it takes of the host; all ranks go on to the first exchange with what they got.
+// Take its host memory. All ranks go on to the first exchange with what they got.
 static clattn_mpi *open_world(const clattn_mpi_params *p, MPI_Comm comm) {
     const bool own = p->host_memory.allocate && p->host_memory.release;
     const clattn_host_memory memory = own ? p->host_memory : (clattn_host_memory){0};

@@ -35,7 +35,7 @@ struct clattn_mpi {
 // Keep the line; returns the status.
 clattn_status cla_mpi_fail(clattn_mpi *w, clattn_status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-// What MPI, OpenCL or the library returned: OK, or its text is kept.
+// A code of MPI, OpenCL or the library as a status; the text of an error is kept.
 clattn_status cla_mpi_try(clattn_mpi *w, int code, const char *what);
 clattn_status cla_mpi_cl(clattn_mpi *w, cl_int code, const char *what);
 clattn_status cla_mpi_library(clattn_mpi *w, clattn_status status);

@@ -54,7 +54,7 @@ static void probe_key(const clattn_context *c, const probe *p, uint8_t key[CACHE
     cla_probe_key(c, p, CLATTN_VERSION_STRING, key);
 }
 
-// What an entry of the cache folder holds.
+// An entry of the cache folder.
 typedef struct kept_rate {
     float gflops, spread;
     int32_t runs, settled;
@@ -136,7 +136,7 @@ static void run_set(const clattn_context *c, unsigned ids, probe_rate rates[PROB
     }
 }
 
-// Those that plans compare with one another, and of which the cheaper one does not say whether the next is worth its time.
+// The probes that plans compare with this one, where the cheaper one does not say whether the next is worth its time.
 static unsigned compared_with(int id) {
     static const unsigned sets[] = {1u << PROBE_FMA | 1u << PROBE_DOT_BF16,
                                     PROBES_LANES & ~(1u << PROBE_TILES), PROBES_LOADS, PROBES_ASK};
@@ -145,7 +145,7 @@ static unsigned compared_with(int id) {
     return 1u << id;
 }
 
-// What is known of these without a measurement is kept; the others come back.
+// The ids that still need a measurement; answers that are known without one are kept.
 static unsigned without_answer(const clattn_context *context, unsigned ids) {
     const probe_results known = known_results(context->probes);
     unsigned open = 0;
@@ -174,8 +174,7 @@ void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rat
         if ((ids & ~unsure) >> id & 1u) store_rate(context, id, &rates[id]);
 }
 
-// What others say of rates that were measured now, and of those before: what is far below them is measured once more, beside the
-// best of them.
+// Rates that are far below what others say, measured now or before, are measured once more, beside the best of the others.
 static unsigned look_again(const clattn_context *context, probe_rate rates[PROBE_COUNT]) {
     const clattn_capabilities *device = &context->capabilities;
     probe_results known = known_results(context->probes);
@@ -223,7 +222,7 @@ probe_results cla_probe_results(const clattn_context *context, unsigned wanted) 
     return results;
 }
 
-// What the folder has of these; one thread looks, and others wait for it, so that all plan alike.
+// Look what the folder has of these. One thread looks, and others wait for it, so that all plan alike.
 static void look(const clattn_context *context, unsigned wanted) {
     struct probe_state *s = context->probes;
     probe_rate rate;

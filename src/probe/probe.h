@@ -46,8 +46,8 @@ probe_results cla_probe_results_kept(const clattn_context *context, unsigned wan
 void cla_probe_key(const clattn_context *context, const probe *p, const char *library,
                    uint8_t key[CACHE_KEY_BYTES]);
 
-// What was found of these, for this context, and for the next ones where it is sure: of what plans compare all or nothing, so that it is
-// measured in turns. `rates` has PROBE_COUNT.
+// Keep rates that were found, for this context, and for the next ones where they are sure. Rates that plans compare are kept all or
+// not at all, so that they are measured in turns. `rates` has PROBE_COUNT.
 void cla_probe_keep(const clattn_context *context, unsigned ids, const probe_rate *rates);
 
 enum { PROBE_OPTIONS = 256 };

@@ -152,7 +152,7 @@ static void time_in_turns(trial trials[], int count) {
     }
 }
 
-// What was found. No rate of one that is right is no answer, and neither is what failed.
+// The rate that was found. A right result without a rate is no answer, and neither is a failure.
 static probe_rate rate_of(const trial *t, bool *answered) {
     const double launch = t->launches.least, least = t->times.least,
                  work = least > launch ? least - launch : least;

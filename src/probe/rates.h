@@ -20,7 +20,7 @@ float cla_rates_spread(const rate_times *t, double launch);
 #define RATES_AGREE 0.1f
 #define RATES_ALIKE 0.05f
 
-// What a rate is worth: the best of runs that agreed, and not far below what it should be by the others.
+// A rate and how sure it is: the best of runs that agreed, and not far below what it should be by the others.
 typedef struct probe_rate {
     float gflops; // 0: it does not work
     float spread;

@@ -23,7 +23,7 @@ probe_id cla_subgroup_probe(int size);
 #define PROBES_SUBGROUPS                                                                                     \
     (1u << PROBE_SUBGROUPS_8 | 1u << PROBE_SUBGROUPS_16 | 1u << PROBE_SUBGROUPS_32 | 1u << PROBE_SUBGROUPS_64)
 
-// What such a probe reads, and what it must give; see probe_subgroups.cl.
+// The input of such a probe, and the result that it must give; see probe_subgroups.cl.
 void cla_subgroup_fill(uint32_t *in);
 void cla_subgroup_expect(const knobs *k, uint32_t *out);
 #endif

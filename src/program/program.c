@@ -194,7 +194,7 @@ static bool takes_large(clattn_context *c) {
     return code == CL_SUCCESS;
 }
 
-// What the compiled kernel allows and takes.
+// Ask for the largest work-group and the private memory of the compiled kernel.
 static clattn_status ask_compiled(clattn_context *c, program *p, cl_kernel kernel) {
     cl_int code = clGetKernelWorkGroupInfo(kernel, c->device, CL_KERNEL_WORK_GROUP_SIZE,
                                            sizeof p->group_limit, &p->group_limit, NULL);

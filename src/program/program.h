@@ -6,7 +6,7 @@
 #include "program/knobs.h"
 #include "device/pace.h"
 
-// What names a program: all of it is compared, and all of it is in the cache's key.
+// The name of a program: all of it is compared, and all of it is in the cache's key.
 typedef struct program_spec {
     enum kernel_id id;
     knobs knobs;

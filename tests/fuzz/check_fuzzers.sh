@@ -22,14 +22,14 @@ target_of() {
     case $1 in
     npy) floor=90 length=600 files="src/tool/files/npy.c" ;;
     safetensors) floor=92 length=1500 files="src/tool/files/safetensors.c" ;;
-    tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/rows/tuned_find.c src/plan/families/families.c src/plan/variant.c" ;;
+    tuned) floor=80 length=1000 files="src/plan/rows/tuned.c src/plan/families/families.c src/plan/variant.c" ;;
     compare) floor=93 length=2000 files="src/tool/compare/compare.c src/tool/compare/compare_ratio.c src/tool/compare/compare_rows.c" ;;
     tokens) floor=95 length=500 files="src/tool/heatmap/label.c" ;;
     options) floor=80 length=700 files="src/tool/cli/options.c src/tool/call_options/score_options.c src/tool/bench/bench_cases.c src/evidence/case/case_name.c" ;;
     heatmap) floor=88 length=400 files="src/tool/heatmap/heatmap.c src/tool/heatmap/picture.c src/tool/heatmap/picture_files.c src/tool/heatmap/picture_terminal.c" ;;
     mods) floor=88 length=400 files="src/attention/mods/mods_text.c src/attention/mods/mod_parse.c src/attention/mods/mod_types.c src/attention/mods/mod_token.c src/attention/mods/mod_words.c src/attention/mods/mod_vector.c src/attention/mods/mod_scalar.c src/attention/mods/mod_form.c" ;;
     cache) floor=86 length=1000 files="src/base/cache.c src/base/sha256.c" ;;
-    api) floor=68 length=100 files="src/attention/call/attention.c src/attention/call/call.c src/attention/call/tensor.c src/attention/score/score.c src/attention/kv/kv.c src/attention/rope/rope.c src/attention/run/merge.c src/layer/block/layer.c src/layer/block/layer_check.c src/layer/projection/linear.c src/layer/projection/linear_call.c src/attention/kv/append.c src/attention/kv/append_call.c src/attention/score/block_mask.c src/attention/score/dropout.c src/attention/kv/kv_append.c src/attention/kv/kv_places.c src/attention/mods/mods.c src/attention/mods/mods_text.c src/attention/kv/ragged.c src/attention/rope/rope_call.c src/attention/rope/rope_check.c src/layer/block/layer_kv.c" ;;
+    api) floor=68 length=100 files="src/attention/call/attention.c src/attention/call/call.c src/attention/call/tensor.c src/attention/score/score.c src/attention/kv/kv.c src/attention/rope/rope.c src/attention/run/merge.c src/layer/block/layer.c src/layer/block/layer_check.c src/layer/projection/linear.c src/layer/projection/linear_call.c src/attention/kv/append.c src/attention/score/block_mask.c src/attention/score/dropout.c src/attention/kv/kv_append.c src/attention/mods/mods.c src/attention/mods/mods_text.c src/attention/kv/ragged.c src/attention/rope/rope_call.c src/layer/block/layer_kv.c" ;;
     *) echo "no fuzzer $1: $all"; exit 2 ;;
     esac
 }

@@ -74,7 +74,7 @@ typedef enum case_host {
 #define CASE_HOST_BIT(host) (1u << (host))
 #define CASE_GIVEN_MOST 16
 
-// What stands in the tensors in place of random numbers.
+// Numbers that stand in the tensors in place of random ones.
 typedef enum case_contents {
     CASE_ORDINARY = 0,
     CASE_HIDDEN_NAN, // q, k and v past the lengths

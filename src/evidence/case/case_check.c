@@ -110,7 +110,7 @@ static double longest_row(const double *x, int64_t count, int64_t size) {
     return repeats ? largest * sqrt((double)size) : sqrt(longest);
 }
 
-// Of all keys; past ones were stored turned, which is more than is asked.
+// The longest of all keys. Past ones were stored turned, so the bound is wider than is needed.
 static double longest_key(const struct case_data *data) {
     const struct guarded_shape k = case_shape(&data->test, CASE_K),
                                past = case_shape(&data->test, CASE_PAST_K);
@@ -136,7 +136,7 @@ static double weights_moved(const struct case_data *data) {
     return tanh(scale * q * k * (u_q + u_k + u_q * u_k) / 2);
 }
 
-// What a single weight may be off: its own rounding, twice, and what moves it before.
+// A single weight may be off by its own rounding, twice, and by what moves it before.
 static double weights_limit(const struct case_data *data) {
     const struct test_case *t = &data->test;
     if (t->weights_type == CLATTN_TYPE_F32) return 0;

@@ -9,7 +9,7 @@
 // The storage type whose budget holds.
 clattn_type case_budget_type(const struct test_case *test);
 
-// What is right, all of it or some rows; with `plain` as in reference.h.
+// The right result, whole or some rows; `plain` as in reference.h.
 struct case_result case_reference(const struct case_data *data, clattn_type plain,
                                   const struct case_sample *sample);
 
@@ -22,7 +22,7 @@ struct case_verdict {
     char why[256];
 };
 
-// What bound arrays hold, read back and compared: everything, or some rows of a large case.
+// Read back and compare what bound arrays hold: everything, or some rows of a large case.
 void case_judge(const struct case_data *data, const struct case_arrays *arrays, cl_command_queue queue,
                 struct case_verdict *verdict);
 

@@ -66,8 +66,8 @@ static void bind_intervals(struct case_arrays *a, clattn_score *s) {
     s->window = false;
 }
 
-// What a window, causality and lengths hide, by numbers of one buffer, and that in any case: so that one text, which is one kernel,
-// is that of all cases whose other options are alike.
+// A window, causality and lengths become numbers of one buffer, in any case: so one text, which is one kernel, serves all cases
+// whose other options are alike.
 static void bind_read(const struct case_data *data, struct place *place, struct case_arrays *a,
                       clattn_score *s, bool lengths, int n) {
     const struct test_case *t = &data->test;

@@ -32,7 +32,7 @@ static bool keys_have_own(const struct test_case *t) {
     return turns_keys(t) && (t->n_q != key_rows(t) || t->seed % 2 == 1 || t->append || t->ragged);
 }
 
-// Those of q, or of the rows of k; in pages they were turned before.
+// Positions of q, or of the rows of k; in pages keys were turned before.
 static int64_t rows_of(const struct test_case *t, int of) {
     return of && turns_keys(t) ? key_rows(t) : t->n_q;
 }
@@ -52,7 +52,7 @@ void case_positions_make(struct case_data *data) {
     }
 }
 
-// Of a ragged batch, [1, T]; the dense ones, of `n` rows in each item, are freed.
+// Positions of a ragged batch, [1, T]. The dense ones, `n` rows in each item, are freed.
 static clattn_tensor bind_packed(const struct case_data *data, struct place *place, int of, double *values,
                                  struct guarded *to) {
     const struct test_case *t = &data->test;

@@ -41,7 +41,7 @@ struct case_arrays {
     clattn_linear_params linear;
 };
 
-// What the library returned and wrote; arrays that were not asked for are NULL.
+// The library's status and results; arrays that were not asked for are NULL.
 struct case_result {
     clattn_status status;
     char message[256]; // of a status that is not OK

@@ -7,7 +7,7 @@
 
 // The tensor of a complete case; rank 0: the case has none.
 struct guarded_shape case_shape(const struct test_case *test, int tensor);
-// What the tensors take on the device, and the largest of them.
+// Bytes of all tensors on the device, and of the largest.
 double case_bytes(const struct test_case *test, double *largest);
 
 // Sizes of a projection's matrix: [out, in]; rows of the gate's matrix, 0: there is no gate.

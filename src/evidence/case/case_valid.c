@@ -22,7 +22,7 @@ static bool given_fit(const struct test_case *t, char why[256]) {
     return true;
 }
 
-// Of lengths that are given: those of the past, of keys, and of rows, of which as many are new.
+// Given lengths fit together: keys are at least past rows and new ones.
 static bool past_leaves_room(const struct test_case *t) {
     bool fits = true;
     for (int b = 0; b < t->given[CASE_KV_LENGTHS].count; b++) {

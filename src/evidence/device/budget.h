@@ -23,7 +23,7 @@ bool budget_holds(const struct budget *budget, char *why, size_t size);
 
 // |got - ref|^2 / |ref|^2; infinity where a NaN, an infinity or an element nobody wrote is not met by its like.
 double budget_nmse(const struct budget *budget);
-// What is still right for a storage type.
+// The largest error that is still right for a storage type.
 double budget_nmse_limit(clattn_type type);
 
 #endif

@@ -58,7 +58,7 @@ struct guarded {
     uint8_t *image; // what the buffer held when it was made; NULL in a bare place
 };
 
-// What a buffer is for: the type, rank, sizes and the way they lie. Rank 0: nothing.
+// The tensor that a buffer is for: type, rank, sizes and the way they lie. Rank 0: none.
 struct guarded_shape {
     clattn_type type;
     int rank;

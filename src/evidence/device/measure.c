@@ -103,7 +103,7 @@ static int compare_doubles(const void *a, const void *b) {
     return (x > y) - (x < y);
 }
 
-// Of sorted numbers, between neighbours by proportion.
+// A quantile of sorted numbers, between neighbours by proportion.
 static double quantile(const double *x, int64_t count, double q) {
     const double at = q * (double)(count - 1);
     const int64_t below = (int64_t)at;
@@ -111,7 +111,7 @@ static double quantile(const double *x, int64_t count, double q) {
     return below + 1 < count ? x[below] * (1.0 - part) + x[below + 1] * part : x[below];
 }
 
-// Of sorted numbers as many as are kept, spread evenly.
+// As many of the sorted numbers as are kept, spread evenly.
 static int thin(const double *x, int64_t count, double kept[MEASURE_SAMPLES]) {
     const int most = count < MEASURE_SAMPLES ? (int)count : MEASURE_SAMPLES;
     for (int i = 0; i < most; i++)

@@ -66,7 +66,7 @@ static const char loads_source[] =
     "}\n";
 #define STEPS 64 // of the reduction: a head
 
-// Of 32 registers, and of 16.
+// A tile for 32 registers, and one for 16.
 static const struct tile { int keys, vectors; } tiles[] = {{6, 4}, {4, 3}};
 #define TILES ((int)(sizeof tiles / sizeof tiles[0]))
 
@@ -228,7 +228,7 @@ static bool start_read(struct limit *l, size_t wanted) {
            clSetKernelArg(l->kernel, 3, sizeof jump, &jump) == CL_SUCCESS;
 }
 
-// What a loop of this kind does in a turn.
+// Operations of a loop of this kind in one turn.
 static double turn_flops(const struct limit *l, limit_kind kind, const struct tile *t) {
     const double width = (double)vector_width(facts(l));
     if (kind == LIMIT_BF16) return 64.0 * CHAINS;
@@ -240,7 +240,7 @@ static bool start_loop(struct limit *l, limit_kind kind, const char *op, const s
     return kind == LIMIT_FMA_LOADS ? start_loads(l, op, t) : start_fma(l, op);
 }
 
-// What is created, but for the loop.
+// The limit that is asked for, but for its loop.
 struct wanted {
     limit_kind kind;
     size_t bytes;

@@ -30,7 +30,7 @@ static const char source[] =
     "  out[id] = last[0];\n"
     "}\n";
 
-// What is read over and over, and by how many.
+// A buffer that is read over and over, and by how many work-items.
 struct level_run {
     struct place *place;
     cl_kernel kernel;
@@ -169,7 +169,7 @@ static int caches_of(const struct place *place, const clattn_capabilities *c, st
     return 1;
 }
 
-// What all cores read of a cache is half of what they have of it, or what its inner one cannot hold. 0: it has not that much.
+// All cores read half of what they have of a cache, or as much as its inner one cannot hold. 0: it has not that much.
 static double bytes_read(const struct cache *cache, double inner, unsigned cores) {
     const unsigned sharers = cache->sharers > cores ? cores : cache->sharers < 1 ? 1 : cache->sharers;
     const double own = (double)cache->bytes / sharers * cores, half = own / 2.0;

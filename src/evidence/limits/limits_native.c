@@ -92,7 +92,7 @@ static double chain_ns(void) {
     return (double)(measure_clock_ns() - start);
 }
 
-// Of as many instructions of five bytes that do nothing.
+// The time that as many instructions of five bytes take that do nothing.
 static double nothing_ns(void) {
     const uint64_t start = measure_clock_ns();
     for (int i = 0; i < BLOCKS; i++)

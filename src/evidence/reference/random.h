@@ -16,7 +16,7 @@ void philox(const uint32_t counter[4], const uint32_t key[2], uint32_t words[4])
 
 // Whether dropout keeps key j of query row i, head h and batch item b.
 bool philox_keeps(float dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j);
-// What it multiplies that weight by; 1 without dropout.
+// The factor of that weight; 1 without dropout.
 double philox_factor(float dropout, uint64_t seed, int64_t b, int64_t h, int64_t i, int64_t j);
 
 #endif

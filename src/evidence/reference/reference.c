@@ -140,7 +140,7 @@ static const double *turned_keys(const struct reference *r, int64_t head, struct
     return kept->k;
 }
 
-// What the scores of head h are multiplied by.
+// The factor of the scores of head h.
 double reference_scale(const struct reference *r, int64_t h) {
     if (r->score->head_scales != NULL) return (double)r->score->head_scales[h];
     return r->score->scale != 0 ? (double)r->score->scale : 1.0 / sqrt((double)r->head_dim);

@@ -94,7 +94,7 @@ void reference_layer(const struct reference_layer *problem, const struct referen
 void reference_merge(double *out_a, double *lse_a, const double *out_b, const double *lse_b, int64_t rows,
                      int64_t head_dim_v);
 
-// What the scores of head h are multiplied by.
+// The factor of the scores of head h.
 double reference_scale(const struct reference *problem, int64_t h);
 
 // The sum of a[i] b[i].
@@ -108,7 +108,7 @@ struct reference_row {
 };
 double reference_finish(const struct reference *problem, const struct reference_row *row, double *scores,
                         double *p, const struct reference_result *result);
-// What dropout multiplies the row's weight of key j by.
+// The factor by which dropout multiplies the row's weight of key j.
 double reference_dropout(const struct reference *problem, const struct reference_row *row, int64_t j);
 // Row `number` of a problem's [B, H, Nq].
 struct reference_row reference_row_of(const struct reference *problem, int64_t number);

@@ -105,7 +105,7 @@ static void apply_gate(const struct reference_layer *l, double *rows) {
     free(gates);
 }
 
-// What a row past its query length holds after the output projection is nobody's business.
+// A row past its query length may hold anything after the output projection.
 static void forget_rows(const struct reference_layer *l, double *out) {
     const struct reference *a = &l->attention;
     for (int64_t row = 0; a->score->q_lengths != NULL && row < a->batch * a->n_q; row++) {

@@ -6,7 +6,7 @@
 
 #include <clattn/clattn.h>
 
-// What storage_load gives for an element that still holds the NaN pattern of storage_poison.
+// The value of storage_load for an element that still holds the NaN pattern of storage_poison.
 #define STORAGE_UNTOUCHED 1e300
 
 // The nearest value of the type, ties to even; overflow gives infinity.

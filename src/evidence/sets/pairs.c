@@ -52,7 +52,7 @@ static double worth(int times) {
     return times == 0 ? 1000.0 : 1.0 / (double)(times * times);
 }
 
-// What a value brings beside those that the row has; below 0: it does not go with one or two of them.
+// The gain of a value beside those that the row has; below 0: it does not go with one or two of them.
 static double gain(struct seen *seen, const struct pairs_row *row, int factor, int level) {
     double sum = 0.0;
     unsigned thirds = seen->thirds[factor][level];
@@ -102,7 +102,7 @@ static bool fill(struct seen *seen, struct pairs_row *row, struct random *random
     return true;
 }
 
-// Of several rows that begin as `from` does the one with the most that is new; false: none goes together.
+// The best of several rows that begin as `from` does: it has the most pairs that are new. False: none goes together.
 static bool best_row(struct seen *seen, const struct pairs_row *from, struct random *random,
                      struct pairs_row *to) {
     double best = -1.0;

@@ -43,14 +43,14 @@ const struct pairs_options *pairs_options_of(int family);
 bool pairs_is_compiled(int family, int factor);
 int pairs_level_count(const struct pairs_options *options, int factor);
 
-// Whose cases: the planner's choice among all, or a path with what its kernels can do; "layer": whole layers, by the planner's choice.
+// A family is the planner's choice among all kernels, or a path with what its kernels can do; "layer": whole layers, as planned.
 // NULL ends the names.
 extern const char *const pairs_families[];
 // Whether the family takes a value at all, and two of them together: mask_mod and RoPE of i8 keys, say.
 bool pairs_has(int family, int factor, int level);
 bool pairs_meet(int family, int factor_a, int level_a, int factor_b, int level_b);
-// What no family takes of three values of which every two go together: expressions beside past keys of i8, say. A bit for each
-// such three and each of its values that a level is.
+// Three values that no family takes though every two go together: expressions beside past keys of i8, say. The result has a bit
+// for each such three and each of its values that the level is.
 unsigned pairs_thirds(int family, int factor, int level);
 bool pairs_is_third(unsigned thirds);
 clattn_kernel pairs_kernel(int family);

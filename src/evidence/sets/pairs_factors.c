@@ -76,7 +76,7 @@ const struct pairs_refused pairs_refused[] = {
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
-// What a case cannot say.
+// Two tokens that no case has together.
 static const char *const apart[][2] = {
     {"packed", "nkv"}, // one buffer has one size and type
     {"packed", "dv"},

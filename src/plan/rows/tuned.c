@@ -1,4 +1,4 @@
-// tuned.c: parsing tuned rows; see tuned.h. What a kernel can run is its family's to say.
+// tuned.c: tuned rows are parsed, and the first that fits is found; see tuned.h. What a kernel can run is its family's to say.
 #include "base/host.h"
 #include "plan/families/family.h"
 
@@ -182,4 +182,31 @@ bool cla_tuned_parse_in(const struct clattn_host_memory *host, const char *text,
 void cla_tuned_free(tuned_rows *rows) {
     cla_host_release(rows->host, rows->rows);
     *rows = (tuned_rows){0};
+}
+
+static bool holds(const tuned_row *r, const tuned_key *key) {
+    const int x[CONDITION_COUNT] = {
+#define CONDITION(word, field, what) key->field,
+#include "plan/conditions.def"
+#undef CONDITION
+    };
+    for (int i = 0; i < CONDITION_COUNT; i++)
+        if (x[i] < r->when[i].least || x[i] > r->when[i].most) return false;
+    return true;
+}
+
+_Static_assert(TUNED_CLBLAST_KERNELS + CLBLAST_KERNELS <= 64, "all kernels of rows are bits of a uint64_t");
+
+static const tuned_row *find_in(const tuned_rows *rows, uint64_t kernels, const tuned_key *key) {
+    for (int i = 0; rows && i < rows->count; i++) {
+        const tuned_row *r = &rows->rows[i];
+        if ((kernels >> r->id & 1) && holds(r, key)) return r;
+    }
+    return NULL;
+}
+
+const tuned_row *cla_tuned_find(const tuned_rows *own, const tuned_rows *shipped, uint64_t kernels,
+                                const tuned_key *key) {
+    const tuned_row *r = find_in(own, kernels, key);
+    return r ? r : find_in(shipped, kernels, key);
 }
