@@ -39,7 +39,7 @@ TO_DO = {
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
 # Names in comments that are no file here: other projects' files and files that a script makes.
-ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py", "tests/README.md",
+ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
              "onnx/backend/test/runner/__init__.py"}
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
