@@ -43,6 +43,8 @@ bool fuzz_one(const uint8_t *data, size_t size) {
         check_label(t.lines[i], LABEL_LIMIT);
         check_label(t.lines[i], LABEL_CAPACITY);
         check_label(t.lines[i], 3);
+        FUZZ_CHECK(label_at(t.lines, (int)i, 3).length == label_from_utf8(t.lines[i], 3).length);
+        FUZZ_CHECK(label_at(NULL, (int)i, LABEL_LIMIT).length == (i < 10 ? 1 : i < 100 ? 2 : 3) || i > 999);
     }
     tokens_free(&t);
     return good;

@@ -13,8 +13,9 @@ static bool find_in(const file_source *source, const char *tensor, array *whole,
 }
 
 static bool find(const char *path, size_t length, const char *tensor, load_place *place, reason why) {
-    *place = (load_place){.source = {.descriptor = -1}, .path = strndup(path, length)};
+    *place = (load_place){.source = {.descriptor = -1}, .path = malloc(length + 1)};
     if (!place->path) return refuse(why, "no memory");
+    (void)snprintf(place->path, length + 1, "%s", path);
     if (file_open(place->path, &place->source, why) &&
         find_in(&place->source, tensor, &place->whole, &place->data, why))
         return true;
