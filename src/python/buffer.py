@@ -4,6 +4,7 @@ class _Memory:
 
     def __init__(self, context, nbytes, flags=CL_MEM_READ_WRITE, address=None, owner=None):
         self.handle, self.context, self.owner, self.pid, code = None, context, owner, os.getpid(), c.c_int32()
+        self.nbytes = nbytes
         lib = library()
         self.handle = lib.clCreateBuffer(lib.clattn_context_opencl(context.handle), flags, nbytes if owner is not None
             else max(nbytes, 64), address, c.byref(code))
@@ -31,6 +32,14 @@ class _Memory:
                 lib.clFinish(self.queue)  # commands may still use memory that the owner then takes back
             lib.clReleaseMemObject(self.handle)
             lib.clReleaseCommandQueue(self.queue)
+
+
+class _Views(np.ndarray):
+    """An array of which numpy makes views; its elements lie nowhere and are never looked at."""
+
+    def __repr__(self):
+        return f"<views of shape {self.shape}>"
+    __str__ = __repr__
 
 
 class Buffer:
@@ -98,7 +107,7 @@ class Buffer:
         self._memory, self.dtype, one = memory, word, np.zeros(1, STORAGE[word][1])
         if strides is None:
             strides = np.cumprod((one.itemsize,) + shape[:0:-1])[::-1].tolist() if shape else ()
-        self._at, self._origin = np.lib.stride_tricks.as_strided(one, shape, strides), one.ctypes.data
+        self._at, self._origin = np.lib.stride_tricks.as_strided(one.view(_Views), shape, strides, subok=True), one.ctypes.data
 
     def _view(self, at):
         made = Buffer.__new__(Buffer)
@@ -119,14 +128,8 @@ class Buffer:
         return len(self._at)
 
     def __getitem__(self, index):
-        index = index if isinstance(index, tuple) else (index,)
-        for part in index:
-            if not (part is None or part is Ellipsis or isinstance(part, slice) or hasattr(part, "__index__")
-                and not isinstance(part, (bool, np.ndarray))):
-                raise TypeError(f"a Buffer is viewed by numbers and slices, not by {type(part).__name__}")
-            if isinstance(part, slice) and part.step is not None and part.step < 0:
-                raise ValueError("a view of a Buffer has no negative step")
-        return self._view(self._at[index if Ellipsis in index else index + (Ellipsis,)])
+        index = tuple(_part(part) for part in (index if isinstance(index, tuple) else (index,)))
+        return self._view(self._at[index if any(part is Ellipsis for part in index) else index + (Ellipsis,)])
 
     def transpose(self, *axes):
         return self._view(self._at.transpose(*axes))
@@ -142,7 +145,7 @@ class Buffer:
 
     def broadcast_to(self, shape):
         """A view that repeats axes of 1: what a call reads may be such."""
-        return self._view(np.broadcast_to(self._at, shape))
+        return self._view(np.broadcast_to(self._at, shape, subok=True))
 
     def _pieces(self):
         """Runs of elements one behind the other, as (offset, count, index); None where they are so many that the span goes as one."""
@@ -205,6 +208,20 @@ class Buffer:
         with self.context._use():
             _ask(library(), "clFinish", self.context.queue)
         return self
+
+
+def _part(part):
+    """What numpy makes a view by; whatever it would read elements for is refused."""
+    if isinstance(part, slice) and part.step is not None and part.step < 0:
+        raise ValueError("a view of a Buffer has no negative step")
+    if part is None or part is Ellipsis or isinstance(part, slice):
+        return part
+    try:
+        if isinstance(part, (bool, np.bool_, np.ndarray)):
+            raise TypeError
+        return operator.index(part)
+    except Exception:
+        raise TypeError(f"a Buffer is viewed by numbers and slices, not by {type(part).__name__}") from None
 
 
 def _shape(shape):

@@ -31,7 +31,7 @@ class _Call:
 
     def __init__(self, context, params, sizes=None, written=(), planned=False):
         self.context, self.params, self.sizes, self.written, self.planned = context, params, sizes or {}, written, planned
-        self.kept, self.results, self.failed, self.sized = [], [], None, ()
+        self.kept, self.results, self.failed, self.sized = [], [], [], ()
 
     def known(self, name, value):
         """A numpy array of a type that tensors have."""
@@ -46,6 +46,8 @@ class _Call:
         return _stored(name, array, word), word
 
     def view(self, memory, word, shape, strides=None, offset=0):
+        if len(shape) > CLATTN_MAX_RANK:
+            raise ValueError(f"a shape has {len(shape)} axes: 1 to {CLATTN_MAX_RANK} are taken")
         strides = strides or [int(np.prod(shape[at + 1:], dtype=np.int64)) for at in range(len(shape))]
         if memory is not None:
             self.kept.append(memory)
@@ -124,9 +126,13 @@ class _Call:
             self.kept.append(value)
             value = value._struct
         elif word == "cl_mem" and isinstance(value, Buffer):
+            if value.offset or not value._at.flags.c_contiguous or value.size * value._at.itemsize != value._memory.nbytes:
+                raise ValueError(f"{name}: the whole of a Buffer is taken, no view of a part")
             value = self.tensor(name, value).buffer
         elif word == "const clattn_progress *" and callable(value):
             value = self.progress(value)
+        elif word in PARTS:
+            raise TypeError(f"{name}: its fields are keywords themselves: {', '.join(HEADER[word].words)}")
         elif word in HEADER and isinstance(value, dict):
             self.options(getattr(struct, name), value)
             return
@@ -139,11 +145,14 @@ class _Call:
         setattr(struct, name, value)
 
     def progress(self, function):
+        failed = self.failed  # the function must not hold the call, which holds it
+
         def tell(_user, done):
             try:
-                return function(done) is not False
+                answer = function(done)
+                return answer or not isinstance(answer, (bool, np.bool_))
             except BaseException as error:  # it is raised again behind the call, which it cancels
-                self.failed = error
+                failed.append(error)
                 return False
         told = PROGRESS(tell)
         struct = clattn_progress(fn=c.cast(told, c.c_void_p))
@@ -177,7 +186,7 @@ class _Call:
         """Enqueue it, and wait for what goes to the host alone."""
         status = getattr(library(), function)(self.context.handle, *arguments)
         if self.failed:
-            raise self.failed
+            raise self.failed[0]
         if status != CLATTN_OK:
             raise Error(status, last_error(self.context.handle))
 

@@ -87,7 +87,7 @@ def _attention(g):
 
 
 def _layer(g):
-    x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g["heads"], c.c_int32)
+    x, wo, heads = _given(g, "x", "[B, Nq, M]"), _given(g, "wo", "[Mo, H*Dv]"), _number("heads", g.get("heads"), c.c_int32)
     source = _given(g, "k", "[B, Hkv, Nkv, D]").shape[2] if g.get("k") is not None else \
         _given(g, "y", "[B, Nkv, My]").shape[1] if g.get("y") is not None else x.shape[1]
     packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
@@ -124,8 +124,12 @@ def _merge(g):
 def _block_mask(g):
     g["v"] = g["k"] if g.get("v") is None else g["v"]
     form = _attention(g)
-    batch, heads, rows, keys = form.sizes["B"], form.sizes["H"], _rows(g), _keys(g, g["k"].shape[2])
+    packed = g.get("cu_seqlens_kv") is not None or g.get("cu_seqlens_kv_device") is not None
+    own = _longest(g, "cu_seqlens_kv", "max_kv") if packed else g["k"].shape[2]
+    batch, heads, rows, keys = form.sizes["B"], form.sizes["H"], _rows(g), _keys(g, own)
     axes, given = g.pop("axes", None), g.get("block_mask")
+    if given is not None and not isinstance(given, (Buffer, np.ndarray)):
+        raise TypeError("block_mask: an array or a Buffer is taken, which it is written into")
     axes = tuple(axes or (given.shape[:2] if given is not None else (batch, heads)))
     blocks = axes + (-(-rows // CLATTN_BLOCK_ROWS), -(-keys // CLATTN_BLOCK_KEYS))
     g["out"] = np.broadcast_to(np.float32(0), form.outputs[0][1])
@@ -161,6 +165,10 @@ class Context(_Closed):
 
     def __init__(self, device=0, **options):
         self._lock, self._depth, self._pid, self._groups, self._log = threading.RLock(), 0, os.getpid(), weakref.WeakSet(), _Log()
+        with _lock:  # of PoCL 3.1 the first question starts it, and two at once end the process
+            self._create(device, options)
+
+    def _create(self, device, options):
         lib, listed = library(), _devices()
         if isinstance(device, str):
             named = [n for n, facts in enumerate(devices()) if device.lower() in facts["name"].lower()]
@@ -196,8 +204,14 @@ class Context(_Closed):
         """Finish its calls, keep its kernels, and give all back. Its Buffers may live on, but not be used."""
         if self._pid != os.getpid():
             return  # a child of fork has no threads of the driver's, and nothing of this is its own
-        for group in list(self._groups):
-            group.close()
+        while True:
+            for group in list(self._groups):
+                group.close()
+            with self._lock:
+                if not any(group.handle for group in self._groups):  # none was made meanwhile
+                    return self._end()
+
+    def _end(self):
         with self._lock:
             if self._depth:
                 raise ValueError("a context is not closed from inside a call of its own, such as by its progress")

@@ -12,6 +12,8 @@ def _asks(call, what):
     form, takes, _, answer = _ASKED[call]
 
     def method(self, *arguments, **options):
+        if len(arguments) > len(takes):
+            raise TypeError(f"{call}_{what}: {len(arguments)} arguments were given, {', '.join(takes)} are taken by place")
         given = {**dict(zip(takes, arguments)), **options}
         with self._use():
             made = self._prepared(form, given, planned=True)
@@ -51,7 +53,9 @@ class _HostCall(_Call):
         array, word = self.known(name, value)
         if any(stride < 0 or stride % array.itemsize for stride in array.strides):
             array = np.ascontiguousarray(array).reshape(array.shape)
-        if name in self.written and not (array.flags.writeable and np.may_share_memory(array, _array(name, value))):
+        caller = self.caller.get(name)
+        if name in self.written and not (array.flags.writeable and np.may_share_memory(array, caller if isinstance(caller, np.ndarray)
+            else _array(name, caller))):
             raise ValueError(f"{name}: the call writes into it: an array that may be written is wanted, in the machine's byte order")
         return self.lies(array, word)
 
@@ -60,6 +64,8 @@ class _HostCall(_Call):
             raise TypeError(f"{name}: a group takes arrays in host memory, no Buffer")
         if given is not None and (given.shape != tuple(shape) or not given.flags.writeable or not given.dtype.isnative):
             raise ValueError(f"{name}: an array of shape {tuple(shape)} that may be written is wanted, in the machine's byte order")
+        if given is not None and any(at % given.itemsize for at in (given.ctypes.data, *given.strides)):
+            raise ValueError(f"{name}: its address or a stride is no multiple of an element")
         word = _type(name, dtype if given is None else given.dtype)
         if given is None:
             given = np.zeros(shape, STORAGE[word][1] if isinstance(dtype, str) else np.dtype(dtype))
@@ -80,16 +86,16 @@ class Group(_Closed):
             raise ValueError("a group is made of contexts, with one max_bytes or as many")
         made = c.c_void_p()
         with contextlib.ExitStack() as stack:
-            [stack.enter_context(x._use()) for x in self.contexts]
+            for x in sorted(self.contexts, key=id):  # in one order, whoever makes another group of them
+                stack.enter_context(x._use())
             members = (clattn_group_member * len(limits))(*(clattn_group_member(context=x.handle,
                 max_bytes=_number("max_bytes", n, c.c_uint64))
                                                             for x, n in zip(self.contexts, limits)))
             params = clattn_group_params(members=c.cast(members, c.c_void_p), count=len(limits), log=self._log.struct)
             self._log.check(library().clattn_group_create(c.byref(params), c.byref(made)))
-            self.handle = made
-        self.report, self.shares = None, None
-        for x in self.contexts:
-            x._groups.add(self)
+            self.handle, self.report, self.shares = made, None, None
+            for x in self.contexts:
+                x._groups.add(self)
 
     def close(self):
         if self.contexts and self.contexts[0]._pid != os.getpid():
@@ -108,6 +114,7 @@ class Group(_Closed):
             given = {"q": q, "k": k, "v": v, **options}
             form, params = _attention(given), clattn_group_attention_params()
             call = _HostCall(None, params, {**form.sizes, "members": len(self.contexts)}, form.written)
+            call.caller = {"q": q, "k": k, "v": v, **options}
             call.options(params, given)
             for name, shape, dtype, into in form.outputs:
                 setattr(params.attention, name, call.result(name, into, shape, dtype, isinstance(form.main, Buffer)))
@@ -118,7 +125,7 @@ class Group(_Closed):
             finally:
                 self._depth -= 1
             if call.failed:
-                raise call.failed
+                raise call.failed[0]
             if status != CLATTN_OK:
                 text = c.create_string_buffer(1024)
                 library().clattn_group_last_error(self.handle, c.cast(text, c.c_void_p), len(text))

@@ -116,6 +116,9 @@ class _Closed:
 
     handle = None
 
+    def __reduce_ex__(self, _):
+        raise TypeError("what has a handle of the library's is not copied")
+
     def __enter__(self):
         return self
 
@@ -180,7 +183,9 @@ def from_bf16(x):
 def devices():
     """What each OpenCL device is and can do, in the order of their numbers: dictionaries of clattn_capabilities."""
     found = []
-    for device in _devices():
+    with _lock:
+        listed = _devices()
+    for device in listed:
         facts = clattn_capabilities()
         status = library().clattn_device_describe(device.device, c.byref(facts))
         if status != CLATTN_OK:

@@ -88,17 +88,13 @@ def _type(name, dtype):
 
 def _borrowed(x):
     """A numpy array over the memory of a tensor of torch's."""
-    where = getattr(getattr(x, "device", None), "type", "cpu")
+    where = getattr(getattr(x, "device", None), "type", None)
     if where != "cpu":
-        raise TypeError(f"a tensor on {where} is not taken: .cpu() copies it")
-    word = str(x.dtype).rpartition(".")[2]
-    kind, shape, strides = BF16 if word == "bfloat16" else np.dtype(word), tuple(x.shape), x.stride()
-    if 0 in shape:
-        return np.empty(shape, kind)
-    count = 1 + sum((n - 1) * s for n, s in zip(shape, strides))
-    memory = (c.c_char * (count * kind.itemsize)).from_address(x.data_ptr())
-    memory.owner = x
-    return np.lib.stride_tricks.as_strided(np.frombuffer(memory, kind), shape, [s * kind.itemsize for s in strides])
+        raise TypeError("it has no device that says where it lies" if where is None else f"a tensor on {where} is not taken: .cpu() copies it")
+    x = x.detach()  # its numpy() holds the storage, which the tensor may let go, and refuses what is negated or conjugated lazily
+    if str(x.dtype).rpartition(".")[2] != "bfloat16":
+        return x.numpy()
+    return x.view(sys.modules[type(x).__module__.partition(".")[0]].int16).numpy().view(BF16)
 
 
 def _array(name, x):
@@ -106,7 +102,7 @@ def _array(name, x):
     try:
         array = _borrowed(x) if hasattr(x, "data_ptr") else x if isinstance(x, np.ndarray) else \
             np.from_dlpack(x) if hasattr(x, "__dlpack__") and not hasattr(x, "__array__") else np.asarray(x)
-    except (TypeError, ValueError, RuntimeError, BufferError) as error:
+    except (AttributeError, TypeError, ValueError, RuntimeError, BufferError) as error:
         raise TypeError(f"{name}: no array can be made of it: {error}") from None
     if array.dtype.kind in "OSUMmc":
         raise TypeError(f"{name}: arrays of {array.dtype} are not taken: {', '.join(STORAGE)}")
@@ -120,7 +116,8 @@ def _converted(name, array, kind):
     if kind.kind not in "iu" or array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and not np.array_equal(array, np.rint(array))):
         raise TypeError(f"{name}: numbers of {array.dtype} are not taken where {kind} is wanted")
     limits = np.iinfo(kind)
-    outside = (array < limits.min) | (array > limits.max)
+    wide = array.astype(np.float64) if array.dtype.kind == "f" else array  # in float32 the greatest integer is one more
+    outside = (wide < limits.min) | (wide > limits.max)
     if outside.any():
         raise ValueError(f"{name}: {array[outside][0]} does not fit {kind}: {limits.min} to {limits.max} are taken")
     return array.astype(kind)

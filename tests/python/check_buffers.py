@@ -13,6 +13,9 @@ def numbers(*shape):
     return random.standard_normal(shape, np.float32)
 
 
+int16 = "int16"  # as torch has it
+
+
 class Lent:
     """Memory as torch has it: an address, strides in elements, its own words for types."""
 
@@ -27,6 +30,15 @@ class Lent:
 
     def data_ptr(self):
         return self.array.ctypes.data
+
+    def detach(self):
+        return self
+
+    def view(self, dtype):
+        return Lent(self.array.view(dtype), dtype)
+
+    def numpy(self):
+        return self.array
 
 
 class Packet:
@@ -116,6 +128,23 @@ def shared():
     odd = np.frombuffer(bytearray(4 * 33), np.uint8)[1:5].view(np.float32)
     refused("no multiple of an element", clattn.Buffer.over, odd)
     check(not clattn.Buffer.over(odd, copy=True).shared, "copied where that is allowed")
+
+    class Nowhere:
+        shape, dtype = (1, 1), "float32"
+
+        def data_ptr(self):
+            return 4096
+    refused("no device that says where it lies", clattn.Buffer.over, Nowhere())
+
+    class Gathers:
+        def __index__(self):
+            raise TypeError("only integer tensors of a single element")
+
+        def __array__(self, *_, **__):
+            return np.array([0, 1])
+    for part in (np.True_, True, Gathers(), np.array([0, 1]), [0, 1]):
+        refused("by numbers and slices", clattn.Buffer(x).__getitem__, part)
+    check("views of" in repr(vars(clattn.Buffer(x))), "what is shown of a Buffer is no element")
 
     class Far(Lent):
         class device:

@@ -77,6 +77,12 @@ def calls():
         close(clattn.attention(q, k, k, mask_mod="j <= i + 64", block_mask=blocks),
               reference(q, k, k, mask=np.arange(200)[None] <= np.arange(130)[:, None] + 64)[0], "with a block mask")
     given = clattn.Buffer.zeros((1, 1, 3, 4), "uint8")
+    ends = [0, 70, 200]
+    long = numbers(1, 2, 200, 16)
+    packed = {"cu_seqlens_q": ends, "cu_seqlens_kv": ends, "mask_mod": "j <= i + 64"}
+    blocks_of = clattn.block_mask(long, long, **packed)
+    check(blocks_of.shape == (2, 2, 3, 3), f"the blocks of a packed batch are {blocks_of.shape}")
+    close(clattn.attention(long, long, long, block_mask=blocks_of, **packed), clattn.attention(long, long, long, **packed), "packed, by blocks")
     check(clattn.block_mask(q, k, mask_mod="j <= i + 64", block_mask=given) is given and np.array_equal(given.numpy(), blocks),
         "a block mask into a Buffer")
     kept = clattn.dropout_mask((1, 2, 130, 200), dropout=0.25, dropout_seed=2**64 - 1)
@@ -91,6 +97,8 @@ def calls():
     space = clattn.Buffer.zeros((1 << 20,), "int8")
     check(np.array_equal(clattn.linear(x, w, workspace=space, projection="native"), clattn.linear(x, w, projection="native")),
         "a workspace")
+    for part in (space[1 << 19:], space[:64]):
+        refused("workspace: the whole of a Buffer is taken", clattn.linear, x, w, workspace=part, projection="native")
     wide, other = numbers(1, 3, 64), numbers(1, 5, 48)
     weights = {"wq": numbers(64, 64), "wk": numbers(64, 48), "wv": numbers(64, 48), "wo": numbers(32, 64)}
     got = clattn.layer(wide, y=other, heads=4, weights=True, projection="native", **weights)
@@ -167,6 +175,12 @@ def groups():
             check(np.array_equal(cache[:, :, 40], new[:, :, 0]) and np.array_equal(values, cache), "a cache in host memory")
             refused("the call writes into it", group.attention, q[:, :, :1], cache[:, :, ::-1], values, k_new=new, v_new=new,
                 kv_lengths=[41, 41])
+            for other in (cache.astype(">f4"), cache.astype(np.int8).tolist()):  # what goes into a copy would be lost
+                refused("k: the call writes into it", group.attention, q[:, :, :1], other, values, k_new=new, v_new=new, kv_lengths=[41, 41])
+            pairs = np.zeros((2, 4, 40), np.dtype([("a", np.float32), ("b", np.uint16)]))
+            refused("lse: its address or a stride is no multiple", group.attention, q, k, k, lse=pairs["a"])
+            refused("attention: its fields are keywords", group.attention, q, k, k, attention={"sequences": 3})
+            refused("kv: its fields are keywords", group.attention, q, k, k, kv={"k_new": new})
             refused("shares: shape (1,) was given, [members] is wanted, (2,)", group.attention, q, k, k, shares=[1])
             refused("kv_lengths: shape (1,) was given", group.attention, q, k, k, kv_lengths=[3])
             refused("takes arrays in host memory", group.attention, q, clattn.Buffer(k, context=one), k)

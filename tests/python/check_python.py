@@ -1,5 +1,6 @@
 """The Python module of a build folder: the layout of every struct and the value of every enum as a C compiler has them, calls
 against numpy in float64, and what is refused with which words.   check_python.py BUILD"""
+import copy
 import glob
 import os
 import re
@@ -129,6 +130,11 @@ def lengths():
                 **{name: wrong})
     refused("[B+1] is wanted, (4,)", clattn.layer, q[0], wq=q[0, 0], wk=q[0, 0], wv=q[0, 0], wo=q[0, 0], heads=1, cu_seqlens_q=[0, 1],
         sequences=3)
+    refused("q, k, v are taken by place", clattn.attention_plan, q, q, q, True)
+    refused("heads: an integer", clattn.layer_plan, np.ones((1, 2, 8), np.float32), wo=np.ones((8, 8), np.float32))
+    refused("axes", clattn.dropout_mask, (1, 1, 1, 2, 2), dropout=0.5)
+    refused("block_mask: an array or a Buffer", clattn.block_mask, q, q, mask_mod="j <= i", block_mask=[[1]])
+    refused("offsets: 2147483648", clattn.rope, q, layout="half", offsets=np.full(3, 2**31, np.float32))
     refused("offsets: shape (1,) was given, [B] is wanted, (3,)", clattn.rope, q, layout="half", offsets=[1])
     with tempfile.TemporaryDirectory() as folder:
         head = open("include/clattn/rope.h", encoding="utf-8").read()
@@ -303,6 +309,25 @@ def lifetimes():
     inside = clattn.Context()
     refused("from inside a call", inside.attention, x, x, x, progress=lambda done: inside.close())
     check(np.array_equal(inside.attention(x, x, x), clattn.attention(x, x, x)), "the context goes on")
+
+    refused("not copied", copy.copy, inside)
+    refused("cancel", inside.attention, x, x, x, kernel="unfused", progress=lambda done: np.False_)
+    # A group that is made while its context is being closed goes with it.
+    context, made = clattn.Context(), []
+
+    def make(done):
+        if not made:
+            made.append(threading.Thread(target=context.close))
+            made[0].start()
+            made[0].join(0.2)
+            made.append(clattn.Group([context]))
+    context.attention(x, x, x, progress=make)
+    made[0].join()
+    check(context.handle is None and made[1].handle is None, "a group that is made beside close()")
+    # PoCL 3.1 starts with its first question, which contexts of several threads ask one after another.
+    script = f"import sys; sys.path.insert(0, {sys.argv[1]!r}); import clattn, threading\nfor t in [threading.Thread(target=clattn.Context) " \
+             "for _ in range(6)]: t.start()"
+    check(all(subprocess.run([sys.executable, "-B", "-c", script]).returncode == 0 for _ in range(3)), "contexts of several threads")
 
     class Stop(ValueError):
         pass
