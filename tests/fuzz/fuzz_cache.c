@@ -81,11 +81,31 @@ static bool damage(cache *c, int way, fuzz_bytes *b) {
     return false;
 }
 
+/* The part of a key that says which device it is of: texts that only end elsewhere are another device's. */
+static void identities_differ(const uint8_t *data, size_t size) {
+    static clattn_capabilities device[2];
+    uint8_t digest[2][SHA256_BYTES];
+    const size_t count = size < 60 ? size : 60;
+    memset(device, 0, sizeof device);
+    if (count == 0) return;
+    for (size_t i = 0; i < count; i++) device[0].name[i] = (char)(1 + data[i] % 127);
+    memcpy(device[1].name, device[0].name, count - 1);
+    device[1].vendor[0] = device[0].name[count - 1];
+    for (int n = 0; n < 2; n++) {
+        sha256_state state;
+        cla_sha256_begin(&state);
+        cla_identity_add(&state, &device[n], "cpu", "library");
+        cla_sha256_end(&state, digest[n]);
+    }
+    FUZZ_CHECK(memcmp(digest[0], digest[1], SHA256_BYTES) != 0);
+}
+
 bool fuzz_one(const uint8_t *data, size_t size) {
     static cache *c;
     fuzz_bytes b = {data, size};
     bool hit = false;
     if (size > 2048) return false;
+    identities_differ(data, size);
     for (int i = 0; i < CACHE_KEY_BYTES; i++) key[i] = (uint8_t)(7 * i + 3);
     name_of(key, path, sizeof path);
     if (!c) c = cla_cache_open(&(cache_params){.dir = "cache", .max_bytes = MOST_BYTES, .tell = on_line});
