@@ -128,7 +128,7 @@ typedef struct clattn_score {
      * OpenCL C: code of the application's own, which may do what it likes to the process.
      * With either, no text has statements, characters, strings or directives, backslashes, pairs of question marks or carriage
      * returns without a line feed; every bracket and comment is closed, and it has at most 65536 characters.
-     * What the compiler refuses, such as types that do not fit, is BUILD_FAILED with its words and their line and
+     * What the compiler alone refuses is BUILD_FAILED with its words and their line and
      * column in the text, on the first call, prepare or enqueue; the context goes on. Which rows and keys an expression is asked
      * about, and how often, is the kernel's: keys and rows that other masks, kv_length and q_length hide are among them, and rows
      * and keys that there are none of; what it says of those is not looked at. An unchecked one must have no side effect and no

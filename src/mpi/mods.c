@@ -24,6 +24,14 @@ static size_t comment_length(const char *at) {
     return end ? (size_t)(end + 2 - at) : strlen(at);
 }
 
+// Of the comment, word or sign that begins here. A number, such as 1e5f, is a word.
+static size_t token_length(const char *at, bool *word) {
+    size_t size = comment_length(at);
+    *word = size == 0 && is_word(*at);
+    while (*word && is_word(at[size])) size++;
+    return size ? size : 1;
+}
+
 // The text that a name becomes, or NULL: it stays.
 static const char *whole_name(const job *j, const char *name, size_t size, char text[LONGEST_NAME]) {
     static const struct {
@@ -49,14 +57,11 @@ static char *rewrite(const job *j, const char *from) {
     char *to = cla_mpi_zeroed(j->w, 1, length * (LONGEST_NAME / 2) + LONGEST_NAME), *at = to,
          text[LONGEST_NAME];
     for (size_t n = 0; to && n < length;) {
-        size_t size = comment_length(from + n);
-        const bool comment = size > 0;
-        while (!comment && is_word(from[n + size])) size++;
-        const bool names =
-            size && !comment && !isdigit((unsigned char)from[n]) && (n == 0 || from[n - 1] != '.');
+        bool word;
+        const size_t size = token_length(from + n, &word);
+        const bool names = word && !isdigit((unsigned char)from[n]) && (n == 0 || from[n - 1] != '.');
         const char *name = names ? whole_name(j, from + n, size, text) : NULL;
         if (!name) {
-            size = size ? size : 1;
             memcpy(at, from + n, size);
             at += size;
         } else {
@@ -74,11 +79,10 @@ static bool reads_slot(const job *j, const char *text) {
     char name[] = "buffer0";
     name[6] = (char)('0' + j->mod_slot);
     for (const char *at = text ? text : ""; *at;) {
-        size_t size = comment_length(at);
-        const bool comment = size > 0;
-        while (!comment && is_word(at[size])) size++;
-        if (size == strlen(name) && !memcmp(at, name, size)) return true;
-        at += size ? size : 1;
+        bool word;
+        const size_t size = token_length(at, &word);
+        if (word && size == strlen(name) && !memcmp(at, name, size)) return true;
+        at += size;
     }
     return false;
 }

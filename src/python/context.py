@@ -212,15 +212,15 @@ class Context(_Closed):
                     return self._end()
 
     def _end(self):
-        with self._lock:
-            if self._depth:
-                raise ValueError("a context is not closed from inside a call of its own, such as by its progress")
-            if self.queue:
-                library().clFinish(self.queue)
-                library().clReleaseCommandQueue(self.queue)
-            if self.handle:
-                library().clattn_context_destroy(self.handle)
-            self.handle = self.queue = None
+        """Give all back: within the lock."""
+        if self._depth:
+            raise ValueError("a context is not closed from inside a call of its own, such as by its progress")
+        if self.queue:
+            library().clFinish(self.queue)
+            library().clReleaseCommandQueue(self.queue)
+        if self.handle:
+            library().clattn_context_destroy(self.handle)
+        self.handle = self.queue = None
 
     def _prepared(self, form, given, planned=False):
         """A call whose params are filled: within _use()."""

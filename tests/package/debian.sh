@@ -1,9 +1,9 @@
 #!/bin/sh
 # What README promises of a fresh machine, on a release of Debian that is not this machine's: a tree of that release, in which
-# bench/run.sh and tests/run.sh install, build and run as they do for a newcomer. By hand: tests/run.sh takes 45 minutes on a quiet machine.
-#   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]   makes the tree in FOLDER where there is none (as root;
-#   RELEASE: trixie), and runs
-#                                                   COMMAND in its copy of the sources: "sh bench/run.sh && sh tests/run.sh"
+# bench/run.sh and tests/run.sh install, build and run as they do for a newcomer. By hand: it takes half an hour on a quiet machine.
+#   sh tests/package/debian.sh FOLDER [RELEASE] [COMMAND]
+# makes the tree in FOLDER where there is none (as root; RELEASE: trixie; its log is FOLDER.log), and runs COMMAND in its copy of
+# the sources: "sh bench/run.sh && sh tests/run.sh".
 # $CLATTN_DEBIAN is another mirror, and CLATTN_* of tests/run.sh are handed on. How apt and pip reach their servers here (proxies,
 # certificates, dates) holds in the tree, too. The exit status is the command's.
 set -u

@@ -107,10 +107,15 @@ static bool is_open(const mod_node *x) {
     return x->open == x->from;
 }
 
-// What stands before all of it, and behind it. A cast binds more strongly than what it may be before.
-static void put_before(scalar *s, const mod_node *x) {
+// Whether a cast before it, which binds more strongly, would be of its first part alone.
+static bool needs_brackets(const mod_node *x) {
     const bool joins =
         x->kind == MOD_BINARY || x->kind == MOD_AND || x->kind == MOD_OR || x->kind == MOD_CHOICE;
+    return joins && is_open(x);
+}
+
+// Text before all of it, and behind it.
+static void put_before(scalar *s, const mod_node *x) {
     char name[MOD_NAME_SIZE];
     if (x->is_part && !goes_on(x)) {
         const char *const of = cla_mod_type_name(x->of), *const wide = digits_of(x->of_width);
@@ -119,25 +124,23 @@ static void put_before(scalar *s, const mod_node *x) {
         else if (x->of_width > 1)
             put(s, "(%s%s)((%s)(", of, wide, of);
         else
-            put(s, "(%s)%s", of, joins && is_open(x) && !x->guard ? "(" : "");
+            put(s, "(%s)%s", of, needs_brackets(x) && !x->guard ? "(" : "");
     }
     if (x->leaves_real) cla_mod_whole_name(x, name), put(s, "%s(", name);
     if (x->guard != GUARD_WRAP || goes_on(x)) return;
     if (x->width > 1)
         put(s, "as_%s%s(", cla_mod_type_name(x->type), digits_of(x->width));
     else
-        put(s, "(%s)%s", cla_mod_type_name(x->type), joins && is_open(x) ? "(" : "");
+        put(s, "(%s)%s", cla_mod_type_name(x->type), needs_brackets(x) ? "(" : "");
 }
 
 static void put_behind(scalar *s, const mod_node *x) {
-    const bool joins =
-        x->kind == MOD_BINARY || x->kind == MOD_AND || x->kind == MOD_OR || x->kind == MOD_CHOICE;
-    if (x->guard == GUARD_WRAP && !goes_on(x) && (x->width > 1 || (joins && is_open(x)))) put(s, ")");
+    if (x->guard == GUARD_WRAP && !goes_on(x) && (x->width > 1 || needs_brackets(x))) put(s, ")");
     if (x->leaves_real) put(s, ")");
     if (!x->is_part || goes_on(x)) return;
     if (x->of_width > 1)
         put(s, x->width > 1 ? ")" : "))");
-    else if (joins && is_open(x) && !x->guard)
+    else if (needs_brackets(x) && !x->guard)
         put(s, ")");
 }
 

@@ -1,7 +1,6 @@
 // mods.c: see mods.h.
 #include "attention/mods/mods.h"
 
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -11,19 +10,7 @@
 #include "attention/call/tensor.h"
 #include "base/host.h"
 
-// Text that grows; `at` is NULL once memory ran out.
-typedef struct writer {
-    char *at;
-    size_t used, room;
-} writer;
-
-static void put(writer *w, const char *format, ...) {
-    va_list list;
-    va_start(list, format);
-    const int n = w->at ? vsnprintf(w->at + w->used, w->room - w->used, format, list) : 0;
-    va_end(list);
-    w->used += n > 0 ? (size_t)n : 0;
-}
+#define put cla_mod_form_put
 
 static const struct {
     const char *element, *result, *load; // load is a format with the buffer's number
@@ -39,7 +26,7 @@ static const struct {
 };
 
 // The types of the buffers, as arguments of a kernel and as what a call has of them.
-static void put_arguments(writer *w, const mod_text *t) {
+static void put_arguments(mod_form *w, const mod_text *t) {
     put(w, "\n#define MOD_ARGUMENTS");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++)
         if (t->buffers[n].rank) put(w, ", __global const %s *mod%d", types[t->buffers[n].type].element, n);
@@ -53,7 +40,7 @@ static void put_arguments(writer *w, const mod_text *t) {
 }
 
 // bufferN(x0, x1, ...) of the caller's text, with as many numbers as the view has axes.
-static void put_reader(writer *w, const mod_text *t, int n) {
+static void put_reader(mod_form *w, const mod_text *t, int n) {
     static const char *const taken[] = {"x0", "x0, x1", "x0, x1, x2", "x0, x1, x2, x3"},
                              *const given[] = {"x0, 0, 0, 0", "x0, x1, 0, 0", "x0, x1, x2, 0",
                                                "x0, x1, x2, x3"};
@@ -68,7 +55,7 @@ static void put_reader(writer *w, const mod_text *t, int n) {
 }
 
 // mod_runN: of neighbours along an axis; mod_gatherN: of anything.
-static void put_vector_reader(writer *w, const mod_text *t, int n) {
+static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
     const int rank = t->buffers[n].rank;
     if (!rank) return;
     const char *const vector = types[t->buffers[n].type].vector;
@@ -93,7 +80,7 @@ static void put_vector_reader(writer *w, const mod_text *t, int n) {
 }
 
 // What a kernel that defines MOD_LANES takes in place of the functions of numbers.
-static void put_vectors(writer *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
+static void put_vectors(mod_form *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
     if (!forms[0][0] && !forms[1][0]) return;
     put(w, "#if MOD_LANES && !" PROGRAM_PLAIN "\n");
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) put_vector_reader(w, t, n);
@@ -108,7 +95,7 @@ static void put_vectors(writer *w, const mod_text *t, char *forms[2][MOD_LANES_M
 }
 
 // The text begins in the first column of its first line, under its name.
-static void put_function(writer *w, const char *type, const char *name, const char *first, const char *text,
+static void put_function(mod_form *w, const char *type, const char *name, const char *first, const char *text,
                          const char *without) {
     put(w, "%s own_%s(%sint b, int h, int i, int j, int row, int q_length, int kv_length,\n", type, name,
         first);
@@ -122,7 +109,7 @@ static void put_function(writer *w, const char *type, const char *name, const ch
     put(w, ");\n}\n");
 }
 
-static void write_text(const mod_text *t, writer *w, const char *needs, char *const scalars[2],
+static void write_text(const mod_text *t, mod_form *w, const char *needs, char *const scalars[2],
                        char *forms[2][MOD_LANES_MOST]) {
     put_arguments(w, t);
     put(w, "%s", needs);
@@ -157,23 +144,17 @@ static bool make_forms(const clattn_context *c, mod_text *t, bool is_mask, char 
     return true;
 }
 
-static size_t length_of(const char *text) {
-    return text ? strlen(text) : 0;
-}
-
 // False: no memory.
 static bool make_inserted(const clattn_context *c, mod_text *t) {
     char *scalars[2] = {NULL}, *forms[2][MOD_LANES_MOST] = {{NULL}};
-    writer w = {.room = 16384};
-    mod_form needs = {.host = &c->host, .at = cla_host_take_zeroed(&c->host, 1, 64), .room = 64};
+    mod_form needs = {.host = &c->host, .at = cla_host_take_zeroed(&c->host, 1, 64), .room = 64},
+             w = {.host = &c->host, .room = 16384};
     bool ok = needs.at != NULL;
     for (int is_mask = 0; ok && is_mask < 2; is_mask++)
         ok = make_forms(c, t, is_mask, &scalars[is_mask], &needs, forms[is_mask]) && needs.at;
-    for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
-        w.room += length_of(forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
-    w.room += length_of(scalars[0]) + length_of(scalars[1]) + length_of(needs.at);
-    w.at = t->inserted = ok ? cla_host_take(&c->host, w.room) : NULL;
+    w.at = ok ? cla_host_take(&c->host, w.room) : NULL;
     if (w.at) write_text(t, &w, needs.at, scalars, forms);
+    t->inserted = w.at;
     for (int n = 0; n < 2 * MOD_LANES_MOST; n++)
         cla_host_release(&c->host, forms[n / MOD_LANES_MOST][n % MOD_LANES_MOST]);
     for (int n = 0; n < 2; n++) cla_host_release(&c->host, scalars[n]);
