@@ -7,6 +7,8 @@
 #   several queues use kernels for the first time at once: 4 of 32 cold runs of suite threads on a busy machine. Its sources find that
 #   code by kernel and size of work-groups when it is let go, and by the size of the grid, too, when it is taken; two queues whose
 #   grids of one kernel grow did not reproduce it alone.
+# A suite whose kernel LLVM gives up on is skipped by name: LLVM 18, as PoCL 6.0 of Debian 13 calls it, ends the process where a pass
+# of its own needs a second round (seen in the emulation of matrix engines alone).
 # With CLATTN_TEST_KEPT=few only some suites keep their kernels in a folder. PoCL has a cache of its own, and compiles a kernel once
 # more, without a size of work-groups, when it is asked for a binary: for two fifths of a cold run. Those that do store and load what
 # options, inserted text and threads make of kernels, or look at the folder.
@@ -19,8 +21,11 @@ few\ test_linear | few\ test_measure | few\ test_mods | few\ test_places | few\ 
 few\ *) unset CLATTN_TEST_CACHE ;;
 esac
 # What gave up before the suite could be judged, if anything did.
+judged() {
+    grep -Eq ':[0-9]+:[FE]:|ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error|OpenCL objects: (left|misused)|Failures: [1-9]|Errors: [1-9]' "$said"
+}
 gave_up() {
-    grep -Eq ':[0-9]+:[FE]:|ERROR: (Address|Leak)Sanitizer|WARNING: ThreadSanitizer|runtime error|OpenCL objects: (left|misused)|Failures: [1-9]|Errors: [1-9]' "$said" && return 1
+    judged && return 1
     if grep -q 'LeakSanitizer has encountered a fatal error' "$said"; then
         echo "the leak checker could not stop the threads"
     elif grep -q 'pocl_release_dlhandle_cache: Assertion .* failed' "$said"; then
@@ -39,5 +44,9 @@ for _ in 1 2 3; do
     "$@" >"$said" 2>&1
     status=$?
 done
+if [ $status != 0 ] && ! judged && grep -q 'LLVM ERROR: Instruction Combining did not reach a fixpoint' "$said"; then
+    echo "skipped: LLVM ended the process while it compiled a kernel"
+    status=77
+fi
 cat "$said"
 exit $status

@@ -1,9 +1,14 @@
-// defects.h: defects of drivers that would end the process, by the version that a platform tells of itself: rows of data, each
-// with its source, and never a reason to choose a kernel.
+// defects.h: defects of drivers that end the process or give wrong numbers, by the version that a platform tells of itself: rows of
+// data, each with its source. They say what the library does without there, and never which kernel is taken.
 #ifndef CLATTN_DEVICE_DEFECTS_H
 #define CLATTN_DEVICE_DEFECTS_H
-#include <stddef.h>
 
-// Why this platform (clattn_capabilities.platform) must not be asked for a program's binary; NULL: it may.
-const char *cla_defect_of_binaries(const char *platform);
+// What a platform may do badly.
+typedef enum defect_of {
+    DEFECT_OF_BINARIES,  // it must not be asked for a program's binary
+    DEFECT_OF_SUBGROUPS, // its sub-groups must not be used
+} defect_of;
+
+// Why this platform (clattn_capabilities.platform) must not do it; NULL: it may.
+const char *cla_defect(defect_of what, const char *platform);
 #endif

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "device/context.h"
+#include "device/defects.h"
 #include "base/host.h"
 
 #define MAX_PLATFORMS 64
@@ -152,6 +153,7 @@ static void describe_subgroups(const inquiry *q, clattn_capabilities *c, const c
     // OpenCL 3.0 made sub-groups an optional core feature: a device then says how many a group can have; an older one
     // does not know the question.
     cl_uint most = 0;
+    if (cla_defect(DEFECT_OF_SUBGROUPS, c->platform)) return;
     clGetDeviceInfo(q->device, OPENCL_DEVICE_MAX_NUM_SUB_GROUPS, sizeof most, &most, NULL);
     for (size_t i = 0; i < sizeof ways / sizeof ways[0]; i++)
         if (has_word(extensions, ways[i].extension)) c->subgroup_ways |= ways[i].way;

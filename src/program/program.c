@@ -104,7 +104,7 @@ static cl_program load_binary(clattn_context *c, const uint8_t key[32], const ch
 
 // Some drivers must not be asked; told once a context.
 static bool may_ask(clattn_context *c) {
-    const char *why = cla_defect_of_binaries(c->capabilities.platform);
+    const char *why = cla_defect(DEFECT_OF_BINARIES, c->capabilities.platform);
     if (why && !atomic_exchange(&c->binaries_told, true))
         cla_log_send(&c->log, CLATTN_LOG_INFO, "cache: compiled kernels are not kept: %s", why);
     return !why;

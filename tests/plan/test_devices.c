@@ -209,11 +209,11 @@ START_TEST(projections) {
 }
 END_TEST
 
-// Of which platforms a binary is asked: their version decides, read whole.
-START_TEST(binaries) {
+// Which platforms may be asked for a binary and for sub-groups: their version decides, read whole.
+START_TEST(defects) {
     static const struct {
         const char *platform;
-        bool asked;
+        bool good;
     } cases[] = {
         {"Portable Computing Language, OpenCL 3.0 PoCL 3.1+debian  Linux, None+Asserts, RELOC, LLVM 14.0.6",
          true},
@@ -235,7 +235,8 @@ START_TEST(binaries) {
         {"", true},
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++)
-        ck_assert_msg(!cla_defect_of_binaries(cases[i].platform) == cases[i].asked, "%s", cases[i].platform);
+        for (defect_of what = DEFECT_OF_BINARIES; what <= DEFECT_OF_SUBGROUPS; what++)
+            ck_assert_msg(!cla_defect(what, cases[i].platform) == cases[i].good, "%s", cases[i].platform);
 }
 END_TEST
 
@@ -333,6 +334,6 @@ END_TEST
 int main(void) {
     const TTest *const tests[] = {
         every_device, probes_passed, kernels_that_allow_less,   names_decide_nothing, every_family_explains,
-        projections,  binaries,      assembler_in_groups_of_one};
+        projections,  defects,       assembler_in_groups_of_one};
     return PLAN_SUITE_RUN("devices", tests);
 }
