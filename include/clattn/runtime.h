@@ -132,7 +132,7 @@ typedef struct clattn_capabilities {
     bool available;         /* CL_DEVICE_AVAILABLE and CL_DEVICE_COMPILER_AVAILABLE */
     bool half_arithmetic;   /* cl_khr_fp16 */
     bool double_arithmetic; /* cl_khr_fp64 */
-    bool subgroups;         /* it has sub-groups that can be used, however spelled; PoCL 4 to 6 gave wrong numbers */
+    bool subgroups;         /* it has sub-groups, however spelled; none with PoCL 4 to 6 */
     bool little_endian;     /* CL_DEVICE_ENDIAN_LITTLE */
     bool out_of_order;      /* queues may be out of order */
     bool

@@ -84,11 +84,11 @@ static void add(char **at, const char *expression, int b, bool last, const char 
 }
 
 static void make_half(struct random *r, int half) {
-    char *at[2];
+    char *at[2], *lanes[2];
     for (int n = 0; n < 2; n++) {
         at[n] = texts[half][n][0] = calloc((size_t)BATCH, MOD_RANDOM_SIZE);
-        texts[half][n][1] = calloc((size_t)BATCH, MOD_RANDOM_SIZE);
-        ck_assert(texts[half][n][0] != NULL && texts[half][n][1] != NULL);
+        lanes[n] = texts[half][n][1] = calloc((size_t)BATCH, MOD_RANDOM_SIZE);
+        ck_assert(at[n] != NULL && lanes[n] != NULL);
     }
     for (int b = 0; b < BATCH; b++) {
         const int mask = half * BATCH + b;
@@ -103,7 +103,7 @@ static void make_half(struct random *r, int half) {
             b < SCORES ? "fmin(fmax((float)" : "score + fmin(fmax(0.05f * ", ", -2.0f), 2.0f)");
     }
     for (int n = 0; n < 2; n++) // the same in C, and not for vectors
-        sprintf(texts[half][n][1], "%s(%s)", n ? "convert_float" : "convert_int", texts[half][n][0]);
+        sprintf(lanes[n], "%s(%s)", n ? "convert_float" : "convert_int", texts[half][n][0]);
 }
 
 static void make_texts(void) {

@@ -8,7 +8,7 @@ shift 2
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1
 export OMPI_MCA_mpi_yield_when_idle=1
 # Open MPI's shared memory between processes that may not look into one another asks for no rights so.
-export OMPI_MCA_btl_vader_single_copy_mechanism=none
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 status=0
 for ranks in "$@"; do

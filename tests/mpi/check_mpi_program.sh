@@ -8,7 +8,8 @@ data=$(cd "$2" && pwd)
 command -v mpirun >/dev/null || { echo "no mpirun: install openmpi-bin"; exit 77; }
 python3 -c 'import numpy' 2>/dev/null || { echo "no numpy: install python3-numpy"; exit 77; }
 export POCL_MAX_PTHREAD_COUNT=1 OMPI_ALLOW_RUN_AS_ROOT=1 OMPI_ALLOW_RUN_AS_ROOT_CONFIRM=1 OMPI_MCA_mpi_yield_when_idle=1
-export OMPI_MCA_btl_vader_single_copy_mechanism=none OPENCL_LAYERS=
+# Without TCP: Open MPI 5 warns where no interface reaches another, in the midst of what the program prints.
+export OMPI_MCA_btl_vader_single_copy_mechanism=none OMPI_MCA_btl=^tcp OPENCL_LAYERS=
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 1
@@ -90,10 +91,15 @@ refused() {
 # Two ranks that are asked for different things are told so by one line, and nobody waits: $1 the line's words, $2 the
 # command, $3 and $4 what the
 # first and the second rank alone are given (a whole command where $2 is "").
+# One command of mpirun, which chooses by its rank: mpirun of Open MPI 5.0.7 dies by SIGSEGV where it is given two.
+ranks_of_two() {
+    # shellcheck disable=SC2016
+    timeout 120 mpirun --oversubscribe -n 2 sh -c 'if [ "$OMPI_COMM_WORLD_RANK" = 0 ]; then exec "$0" $1 --mpi; fi; exec "$0" $2 --mpi' \
+        "$program" "$1" "$2" >log 2>&1
+}
 unlike() {
     checks=$((checks + 1))
-    # shellcheck disable=SC2086
-    timeout 120 mpirun --oversubscribe -n 1 "$program" $2 $3 --mpi : -n 1 "$program" $2 $4 --mpi >log 2>&1
+    ranks_of_two "$2 $3" "$2 $4"
     [ $? = 2 ] && grep -q -e "$1" log && [ "$(grep -c '^clattn' log)" = 1 ] && [ ! -e no.npy ] ||
         complain "ranks that differ, \"$1\": $(cat log)"
     rm -f no.npy
@@ -147,10 +153,9 @@ past="--past-k pk.npy --past-v pv.npy"
     compare "one rank" 1 ring attend $files
     checks=$((checks + 1)) # what is a rank's own
     cp q.npy elsewhere.npy
-    timeout 120 mpirun --oversubscribe -n 1 "$program" attend --q elsewhere.npy --k k.npy --v v.npy --mpi --out all.npy --json --device \
-        cpu : \
-        -n 1 "$program" attend $files --mpi --out all.npy --quiet >log 2>&1 ||
-            complain "a rank's own device, report and places of files: $(cat log)"
+    ranks_of_two "attend --q elsewhere.npy --k k.npy --v v.npy --out all.npy --json --device cpu" \
+        "attend $files --out all.npy --quiet" ||
+        complain "a rank's own device, report and places of files: $(cat log)"
     same one.npy all.npy "a rank's own device, report and places of files"
     rm -f l.npy
     refused "3 ranks are more than 2 heads" 3 layer --x x.npy --wq wk.npy --wk wk.npy --wv wv.npy --wo wo.npy --heads 2 --mpi-way heads
