@@ -2,9 +2,11 @@
 """Embed the kernels: flatten each .cl file's #include lines and write all of them as C byte arrays.
 
     embed.py OUT.c OUT.h OUT.d NAME.cl [NAME.cl ...]
+    embed.py --knobs OUT.clh    base/knobs.clh alone, for compilers that read cl/ as it lies
 
 OUT.h lists the kernels as KERNEL(name, NAME) lines, so that the build files are the only list of them; OUT.d names what was read,
-for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in.
+for the build. An include is looked for from this script's folder, whatever folder the file that has it lies in; base/knobs.clh
+is made of the rows of src/program/knobs.def.
 Bytes, not string literals: C11 promises only 4,095 characters for one literal.
 """
 import os
@@ -12,10 +14,25 @@ import re
 import sys
 
 TOP = os.path.dirname(os.path.abspath(__file__))
+KNOBS, KNOBS_DEF = os.path.join(TOP, "base/knobs.clh"), os.path.join(os.path.dirname(TOP), "src/program/knobs.def")
+
+
+def knobs_text():
+    """Each knob's standard, and an #error where it is out of range."""
+    text = "".join(open(KNOBS_DEF, encoding="utf-8"))
+    rows = re.findall(r"^KNOB\((\w+), \w+, (\w+), (\w+), (\w+)\)", text, re.M)
+    if len(rows) != len(re.findall("^KNOB", text, re.M)):
+        sys.exit(f"{KNOBS_DEF}: a row that is not KNOB(macro, field, standard, least, most)")
+    # All standards first: some are made of others.
+    return "".join(f"#ifndef {name}\n#define {name} {standard}\n#endif\n" for name, standard, _, _ in rows) + "".join(
+        f'#if {name} < {least} || {name} > {most}\n#error "{name} is {least} to {most}"\n#endif\n' for name, _, least, most in rows)
 
 
 def flatten(path, seen):
     """The text of `path` with every quoted include replaced by its file, each file once."""
+    if path == KNOBS:
+        seen.add(KNOBS_DEF)
+        return knobs_text()
     lines = []
     for number, line in enumerate(open(path, encoding="utf-8"), 1):
         include = re.match(r'\s*#include "([^"]+)"', line)
@@ -38,7 +55,7 @@ def main(out_c, out_h, out_d, *sources):
         names.append(name)
         seen = set()
         data = flatten(path, seen).encode()
-        read |= seen
+        read |= seen - {KNOBS}
         rows = [", ".join(str(b) for b in data[i:i + 32]) for i in range(0, len(data), 32)]
         parts.append(f"static const unsigned char text_{name}[] = {{\n" + ",\n".join(rows) + "};\n")
     parts.append("const struct kernel_source clattn_kernel_sources[KERNEL_COUNT] = {\n")
@@ -54,4 +71,7 @@ def main(out_c, out_h, out_d, *sources):
 
 
 if __name__ == "__main__":
-    main(*sys.argv[1:])
+    if sys.argv[1] == "--knobs":
+        open(sys.argv[2], "w", encoding="utf-8").write(knobs_text())
+    else:
+        main(*sys.argv[1:])

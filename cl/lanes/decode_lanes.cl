@@ -17,7 +17,7 @@
 // 0.7 to 1.0 with float32; from the third-level cache, and against not asking, as long or less (not asking: up to 1.7, and 0.9 at
 // best). probe_ask.cl times both on the device: the knob ASK_AHEAD, which the planner sets.
 
-// Other defaults than knobs.clh's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
+// Other standards than knobs.def's. Float32 waits for memory: one key after the other, so that the addresses only ever grow by
 // a line. 16-bit storage is as fast as the arithmetic: fewer loads of the query.
 #ifndef KEY_BLOCK
 #define KEY_BLOCK (TYPE_KV == STORE_F32 ? 1 : 2)
@@ -238,7 +238,7 @@ void split_keys(const attention_args *a, int split, int *begin, int *end) {
     *end = (int)min((long)*end, (long)(split + 1) * a->split_keys);
 }
 
-#if !PART_OF_PROBE
+#ifndef PART_OF_PROBE // probe_ask.cl, of which this file is functions
 __kernel void decode_lanes(FUSED_ARGUMENTS) {
     FUSED_TAKE(ROWS, args.group);
     const int all_rows = args.group * args.n_q;

@@ -9,7 +9,7 @@
 // Called by the decode path; where the keys are split out and lse are partial results for combine.cl. Local size 1; global
 // size (splits, Hkv * ceil(group * Nq / TILE_Q), B). Not here: ragged batches, returned weights and taps.
 
-// Other defaults than knobs.clh's.
+// Other standards than knobs.def's.
 #ifndef TILE_Q
 #define TILE_Q (LANES * ROW_VECTORS)
 #endif

@@ -211,7 +211,7 @@ void next_block(tile_rows *t, const kv_head *values, int k0) {
     }
 }
 
-#if PART_OF_LAYER // layer_few_lanes.cl, which says which tile of how many
+#ifdef PART_OF_LAYER // layer_few_lanes.cl, which says which tile of how many
 void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, const int h) {
 #else
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {

@@ -7,7 +7,7 @@
 // whoever does the last part of a step finds the next one open. What groups tell one another by is OpenCL 1.2's atomics between
 // fences, which on CPU devices order memory; the planner takes this kernel on no others.
 // Called by the layer; leaves out norms, gates, keys from elsewhere, expressions of the caller's.
-#define PART_OF_LAYER 1
+#define PART_OF_LAYER
 #define LANES_ROWS // as flash_lanes.cl needs it, though linear_few_lanes.cl is the first to include lanes.clh
 #include "linear/linear_few_lanes.cl"
 #include "lanes/flash_lanes.cl"

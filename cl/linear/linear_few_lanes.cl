@@ -217,7 +217,7 @@ int column_tiles(const linear_args *a) {
     return (a->columns + COLUMN_TILE - 1) / COLUMN_TILE;
 }
 
-#if !PART_OF_LAYER
+#ifndef PART_OF_LAYER // layer_few_lanes.cl, of which this file is functions
 // Up to three projections of the same rows, such as those to q, k and v, whose results lie in one buffer: their tiles
 // of columns follow one another. One that does not exist has 0 columns.
 __kernel void linear_few_lanes(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_KV) * w0,

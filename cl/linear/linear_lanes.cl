@@ -15,7 +15,7 @@
 // With DOT_BF16 each number in a vector is a pair of bfloat16 along the reduction, of x and of W as they are stored: 790 to
 // 810 GFLOP/s on a 2-core Zen 5 from 512 x 768 x 768 to 2048 x 1024 x 1024, 1.8 times what multiply-adds reach there.
 
-// Other defaults than knobs.clh's.
+// Other standards than knobs.def's.
 #ifndef ROW_VECTORS
 #define ROW_VECTORS 4
 #endif

@@ -8,7 +8,7 @@
 //
 // Nothing is an array of a work-item's own: compilers that do not promote those keep them in memory.
 
-// Other defaults than knobs.clh's.
+// Other standards than knobs.def's.
 #ifndef WORK_GROUP
 #define WORK_GROUP 128
 #endif

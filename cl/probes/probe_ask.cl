@@ -17,7 +17,7 @@
 #if defined(__SPIR__) // takes no assembly of x86
 #undef DOT_BF16
 #endif
-#define PART_OF_PROBE 1
+#define PART_OF_PROBE
 #include "lanes/decode_lanes.cl"
 
 #if TYPE_Q != STORE_BF16 || TYPE_KV != STORE_BF16 || HEAD_DIM != PROBE_ASK_DIM || HEAD_DIM_V != PROBE_ASK_DIM

@@ -8,7 +8,7 @@ static const struct {
     const char *macro;
     size_t offset;
 } knob_list[] = {
-#define KNOB(macro, field) {#macro, offsetof(knobs, field)},
+#define KNOB(macro, field, standard, least, most) {#macro, offsetof(knobs, field)},
 #include "program/knobs.def"
 #undef KNOB
 };

@@ -5,7 +5,7 @@
 #include <stddef.h>
 
 typedef struct knobs {
-#define KNOB(macro, field) int field;
+#define KNOB(macro, field, standard, least, most) int field;
 #include "program/knobs.def"
 #undef KNOB
 } knobs;

@@ -2,12 +2,16 @@
 # Each kernel compiles alone, as clang's OpenCL C 1.2, with its default knobs and with others, without a warning.
 set -eu
 clang=$(command -v clang || command -v clang-14) || { echo "no clang"; exit 77; }
-lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl "$@"; }
+knobs=$(mktemp -d)
+trap 'rm -rf "$knobs"' EXIT
+mkdir "$knobs/base"
+python3 cl/embed.py --knobs "$knobs/base/knobs.clh"
+lint() { "$clang" -x cl -cl-std=CL1.2 -target spir64 -Xclang -finclude-default-header -fsyntax-only -Wall -Werror -Icl -I"$knobs" "$@"; }
 # Inline assembly of x86 is linted for x86.
 lint_x86() {
     "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -mavx512f -mavx512bw -Xclang -finclude-default-header -fsyntax-only -Wall \
         -Werror \
-        -Wno-psabi -Icl "$@"
+        -Wno-psabi -Icl -I"$knobs" "$@"
 }
 # Knobs that a kernel cannot do are refused, and not built into a wrong one.
 refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*"; exit 1; fi; }
@@ -16,7 +20,7 @@ refuse() { if lint "$@" >/dev/null 2>&1; then echo "builds, and should not: $*";
 link() {
     code=$("$clang" -x cl -cl-std=CL1.2 -target "$1" -Xclang -cl-ext=+cl_khr_fp16 -Xclang -finclude-default-header -Wno-everything -O0 \
         -emit-llvm -S -o - \
-        -Icl "$2") || exit 1
+        -Icl -I"$knobs" "$2") || exit 1
     undefined=$(echo "$code" | sed -n 's/^declare .*@\([A-Za-z0-9_.]*\)(.*/\1/p' | grep -v -e '^_Z' -e '^llvm[.]' || true)
     [ -z "$undefined" ] || { echo "$2 for $1: no definition of" $undefined; exit 1; }
     # A CPU without the instruction has a function for each lane (lanes.clh); decode_groups is for devices that are no CPU.
@@ -36,7 +40,7 @@ for kernel in probe_amx flash_matrix; do
     lint_x86 -march=sapphirerapids -DMATRIX_ENGINE=2 -DSCORE_OPS=15 -DHEAD_DIM=77 cl/*/$kernel.cl
     tiles=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
         -S -o - \
-        -DMATRIX_ENGINE=2 -Icl cl/*/$kernel.cl)
+        -DMATRIX_ENGINE=2 -Icl -I"$knobs" cl/*/$kernel.cl)
     for instruction in tdpbf16ps tileloadd tilestored tilezero ldtilecfg tilerelease; do
         echo "$tiles" | grep -q "$instruction" || { echo "$kernel: no $instruction"; exit 1; }
     done
@@ -60,7 +64,7 @@ for terms in "4 -DTYPE_Q=2 -DTYPE_KV=2" "12 -DTYPE_Q=2" "12 -DTYPE_KV=2" "24"; d
     # shellcheck disable=SC2086
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 \
         -S -o - \
-        $options -Icl cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
+        $options -Icl -I"$knobs" cl/linear/linear_matrix.cl | grep -c tdpbf16ps)
     # The function stands once more in the kernel, inlined.
     [ "$found" -ge "${terms%% *}" ] && [ $((found % ${terms%% *})) -eq 0 ] ||
         { echo "linear_matrix $options: $found products of tiles"; exit 1; }
@@ -69,12 +73,12 @@ done
 for level in "v2 mulps" "v3 vfmadd"; do
     found=$("$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=x86-64-${level% *} -Wno-everything -Xclang \
         -finclude-default-header -O2 -S -o - \
-        -DLANES=4 -U__FMA__ -Icl cl/lanes/decode_lanes.cl)
+        -DLANES=4 -U__FMA__ -Icl -I"$knobs" cl/lanes/decode_lanes.cl)
     [ "$(echo "$found" | grep -c "${level#* }")" -ge 32 ] && ! echo "$found" | grep -q _Z3fma ||
         { echo "decode_lanes: no ${level#* } of x86-64-${level% *}"; exit 1; }
 done
 # Without the engine no such instruction, whatever the CPU has.
-! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl \
+! "$clang" -x cl -cl-std=CL1.2 -target x86_64-linux-gnu -march=sapphirerapids -Wno-psabi -Xclang -finclude-default-header -O2 -S -o - -Icl -I"$knobs" \
     cl/matrix/flash_matrix.cl | grep -q tdpbf16ps
 # Sub-groups as Khronos spells them; of Intel's spelling clang has no declarations.
 for ways in 1 5 17 21; do

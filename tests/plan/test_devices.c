@@ -245,7 +245,7 @@ static bool begins(const char *line, const char *word) {
 }
 
 // Whether a text, as it is embedded, has inline assembler for some device. Vectors are of texts that have them; those of tiles have
-// 4 or 8 numbers (knobs.clh), where all assembler is for 16.
+// 4 or 8 numbers (knobs.def), where all assembler is for 16.
 static bool has_assembler(const char *text) {
     const bool vectors = strstr(text, "#define STORAGE_VECTORS") != NULL,
                tiles = strstr(text, "#define LANES MICRO_ROWS") != NULL;

@@ -30,6 +30,7 @@ BELOW = {
 }
 # Where an include without a folder of its own is looked for.
 ROOTS = ["src", "include", "cl", "tests", "bench"]
+MADE = {"base/knobs.clh": "src/program/knobs.def"}  # the build makes the first of the second
 LINES, FUNCTION, KERNEL, COLUMNS, FOLDER = 600, 46, 80, 140, 35
 OPENED, OPENED_MOST = 14, {"cl/lanes/layer_few_lanes.cl": 16}  # files in a kernel's flattened tree of includes
 DECLARES = 3  # the .c files whose functions one header of src, tests or bench declares
@@ -39,7 +40,7 @@ TO_DO = {
 }
 DATA = re.compile(r"(^|/)(data|seeds|results)(/|$)")  # folders of data may hold as much as they need
 # Names in comments that are no file here: other projects' files and files that a script makes.
-ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
+ELSEWHERE = {"asm/prctl.h", "kernel_list.h", "base/knobs.clh", "tests/test_flash_attn.py", "numpy.py", "clattn.py",
              "onnx/backend/test/runner/__init__.py"}
 QUOTED = re.compile(r'"(?:\\.|[^"\\])*"|\'(?:\\.|[^\'\\])*\'')
 TOKEN = re.compile(r'//[^\n]*|/\*.*?\*/|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
@@ -69,6 +70,9 @@ def includes_of(path):
     """The project's own files that a file includes, however they are written."""
     found = []
     for mark, name in re.findall(r'^[ \t]*#[ \t]*include[ \t]*(["<])([^">]+)[">]', text_of(path), re.M):
+        if name in MADE:
+            found.append(MADE[name])
+            continue
         for root in ([os.path.dirname(path)] if mark == '"' else []) + ROOTS:
             other = os.path.normpath(os.path.join(root, name))
             if os.path.isfile(other):
@@ -116,7 +120,7 @@ def check_folders():
             continue
         for name in includes_of(path):
             other_top, other = name.split("/")[:2]
-            if other_top == top and (top != "src" or other == folder or other in BELOW[folder]):
+            if name in MADE.values() or other_top == top and (top != "src" or other == folder or other in BELOW[folder]):
                 continue
             if top != "src" or other_top not in ("include", "cl"):
                 below = ", ".join(BELOW[folder]) or "nothing" if top == "src" else "nothing"
