@@ -3,7 +3,8 @@
 // says, and end no process that does without a driver's handler of signals; the largest texts compile on a small stack. Leaves out
 // which texts are refused (test_mods_language.c). POSIX only. Uses the table of words, from the static library.
 //
-//   build/tests/test_mods_checked 7     other expressions
+//   build/tests/test_mods_checked 7         other expressions
+//   build/tests/test_mods_checked 7 2000    so many of them, and nothing else
 #include "support/harness.h"
 #include "mods/mod_texts.h"
 #include "support/pages.h"
@@ -41,7 +42,7 @@ static const struct guarded_shape *buffer_shape(int round, int n) {
                                                             {CLATTN_TYPE_BF16, 2, {5, 37}, LAYOUT_PADDED},
                                                             {CLATTN_TYPE_I32, 2, {19, 37}, LAYOUT_DENSE},
                                                             {CLATTN_TYPE_F32, 1, {1}, LAYOUT_DENSE}}};
-    return &shapes[round % 2][n];
+    return &shapes[round / 12 % 2][n];
 }
 
 static void bind(struct bound *b, struct place *place, int rows, int round) {
@@ -77,8 +78,8 @@ static void run(struct bound *b) {
     harness_finish(harness()->queue);
 }
 
-// By kernel in turn: half of the texts in vectors.
-START_TEST(inside_their_memory) {
+// By kernel in turn: half of the texts in vectors, and of those half at the end of a page. Returns how many they were.
+static int run_texts(int round) {
     static const struct {
         clattn_kernel kernel;
         int rows;
@@ -87,22 +88,39 @@ START_TEST(inside_their_memory) {
     struct bound b;
     place.guard = 0, place.memory = pages_memory, place.release_memory = pages_release;
     pages_watch(text_at_work);
-    pages_turn(_i % 2);
-    bind(&b, &place, ways[_i % 3].rows, _i);
-    texts.random.state = seed + (uint64_t)_i, texts.in_vectors = _i / 3 % 2;
+    pages_turn(round / 6 % 2);
+    bind(&b, &place, ways[round % 3].rows, round);
+    texts.random.state = seed + (uint64_t)round, texts.in_vectors = round / 3 % 2;
     for (int n = 0; n < BUFFERS; n++) {
-        texts.source.buffers[n].rank = buffer_shape(_i, n)->rank;
-        texts.source.buffers[n].type = buffer_shape(_i, n)->type;
+        texts.source.buffers[n].rank = buffer_shape(round, n)->rank;
+        texts.source.buffers[n].type = buffer_shape(round, n)->type;
     }
     texts.source.is_mask = true;
     const int masks = mod_texts_make(&texts, BATCH, mask_text);
     texts.source.is_mask = false;
     const int scores = mod_texts_make(&texts, BATCH, score_text);
     ck_assert_int_gt(masks + scores, 12);
-    b.params.kernel = ways[_i % 3].kernel;
+    b.params.kernel = ways[round % 3].kernel;
     b.params.score.mask_mod = mask_text, b.params.score.score_mod = score_text;
+    clattn_plan plan;
+    ck_assert_int_eq(clattn_attention_plan(harness()->context, &b.params, &plan), CLATTN_OK);
+    if (texts.in_vectors && strstr(plan.kernel_name, "_lanes"))
+        ck_assert_msg(strstr(plan.why, "score_mod in vectors, mask_mod in vectors") != NULL, "%s", plan.why);
     run(&b);
     unbind(&b);
+    return masks + scores;
+}
+
+START_TEST(inside_their_memory) {
+    run_texts(_i);
+}
+END_TEST
+
+static int wanted; // texts
+START_TEST(many_inside_their_memory) {
+    int made = 0;
+    for (int round = 0; made < wanted; round++) made += run_texts(round);
+    printf("%d texts\n", made);
 }
 END_TEST
 
@@ -207,10 +225,15 @@ END_TEST
 
 int main(int argc, char **argv) {
     if (argc > 1) seed = strtoull(argv[1], NULL, 10);
+    if (argc > 2) wanted = atoi(argv[2]);
     Suite *suite = suite_create("checked mods");
     TCase *words = harness_add(suite, "words", (const TTest *const[]){NULL});
-    tcase_add_loop_test(words, inside_their_memory, 0, 18);
+    if (wanted)
+        tcase_add_test(words, many_inside_their_memory);
+    else
+        tcase_add_loop_test(words, inside_their_memory, 0, 18);
     tcase_add_test(words, all_words_were_used);
+    if (wanted) return harness_run(suite);
     harness_add(suite, "divisions", (const TTest *const[]){divisions, NULL});
     TCase *limits = harness_add(suite, "limits", (const TTest *const[]){NULL});
     tcase_add_loop_test(limits, on_a_small_stack, 0, LARGEST);

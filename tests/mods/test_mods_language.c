@@ -101,6 +101,9 @@ static const struct {
     {"(float)((char4)(j) / 256).x", "cast both"},
     {"(int2)(i, j) + (int4)(j)", "column 14, '+': has parts whose types do not fit"},
     {"abs(score)", "takes whole numbers"},
+    {"all((uint)j)", "takes whole numbers with a sign"},
+    {"any(score)", "takes whole numbers with a sign"},
+    {"any((uint2)(i, j)) + j", "takes whole numbers with a sign"},
     {"buffer0((int2)(i, j))", "is a vector"},
     {"clz(0)", "is always the same"}};
 

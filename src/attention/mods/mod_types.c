@@ -200,6 +200,8 @@ bool cla_mod_type_call(mod_parser *p, mod_node *x) {
     if ((f->shape == MOD_NUMBERS || f->shape == MOD_MAGNITUDE) && is_real(taken))
         return cla_mod_refuse(p, x->at, x->length, "takes whole numbers") >= 0;
     if (!type_given(p, x)) return refuse_types(p, x);
+    if (f->shape == MOD_TRUTH && !is_signed(last->width > 1 ? last->type : promoted(last->type)))
+        return cla_mod_refuse(p, x->at, x->length, "takes whole numbers with a sign") >= 0;
     if (f->own && p->source->checked && !is_real(taken)) x->guard = GUARD_CALL;
     for (int n = 0; x->guard == GUARD_CALL && x->width == 1 && n < x->parts;
          n++) // a function takes it as its own type
