@@ -67,7 +67,7 @@ vec_pair add_seen(const query_rows *rows, const key_tile *tile, int r, int pair,
     const float rescale = ROW_OF(rows->rescale, r);
     o.a *= rescale, o.b *= rescale;
     for (int j = 0; j < tile->count; j++) {
-        if (!((rows->seen[r] >> j) & 1u)) continue;
+        if (!((const int *)rows->seen[r])[j]) continue;
         const vec_pair x = load_value(tile, j, pair);
         o.a = fma((VEC)(score[KEY_PLACE(j)]), x.a, o.a);
         o.b = fma((VEC)(score[KEY_PLACE(j)]), x.b, o.b);
@@ -174,7 +174,8 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
         rows->hidden |= rows->first[r] > tile->first || rows->last[r] < tile->first + tile->count;
     for (int j = 0; j < tile->count; j += KEY_BLOCK) score_keys(rows, tile, j);
     cap_scores(call, rows);
-    for (int r = 0; r < ROWS && rows->hidden; r++) finish_scores(call, rows, tile, r);
+    for (int r = 0; r < ROWS && rows->hidden && FINISHED_BY_KEY; r++) finish_scores(call, rows, tile, r);
+    if (rows->hidden) change_scores(call, rows, tile);
     softmax_rows(rows, tile->count);
 #if DROPOUT
     drop_weights(rows, tile, dropout, call->args->first_row);
