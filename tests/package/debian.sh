@@ -31,8 +31,10 @@ make_tree() {
 [ -f "$tree/complete" ] || make_tree || complain "no tree: $tree.log says why"
 tree=$(cd "$tree" && pwd)
 
-# Mounted in a namespace of this run's own, so that nothing is left mounted; the copy keeps what was built from it.
+# Mounted in a namespace of this run's own, so that nothing is left mounted; the copy keeps what was built from it, and no source
+# that is gone.
 mkdir -p "$tree/clattn"
+find "$tree/clattn" -mindepth 1 -maxdepth 1 ! -name build -exec rm -rf {} +
 tar -c --exclude=./build --exclude=./.git . | tar -x -C "$tree/clattn" || complain "no copy of the sources"
 cp -L /etc/resolv.conf "$tree/etc/resolv.conf"
 handed=$(env | grep -E '^CLATTN_[A-Z]+=' | grep -v '^CLATTN_DEBIAN=')
