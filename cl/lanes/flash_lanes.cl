@@ -191,10 +191,10 @@ void start_rows(VEC *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
 }
 
 #if PAGED
-#define FLASH_TILES kv_tile key_tile, value_tile
+#define FLASH_DECLARE_TILES kv_tile key_tile, value_tile
 #define FLASH_TILES_VALUE , &key_tile, &value_tile
 #else
-#define FLASH_TILES (void)0
+#define FLASH_DECLARE_TILES (void)0
 #define FLASH_TILES_VALUE
 #endif
 
@@ -215,16 +215,17 @@ void next_block(tile_rows *t, const kv_head *values, int k0) {
 void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, const int h) {
 #else
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_ARGUMENTS) {
-    FUSED_TILE(LANE_ROWS, get_global_id);
-    const int tiles = FUSED_PLACE(place.parts, (int)get_num_groups(0));
+    FUSED_DECLARE_PLACE;
+    if (FUSED_IS_IDLE(LANE_ROWS, 1)) return;
+    const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id),
+              tiles = FUSED_PARTS;
 #endif
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
     const int group = tiles - 1 - tile, split = group % args.splits;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[PRODUCT_STEPS(HEAD_DIM) * ROW_VECTORS] LANES_ALIGNED,
-        o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED;
-    VEC s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
+        o_tile[HEAD_DIM_V * ROW_VECTORS] LANES_ALIGNED, s_tile[TILE_KV * ROW_VECTORS] LANES_ALIGNED;
     VEC bias_tile[TILE_BIAS_VECTORS] LANES_ALIGNED, seen_tile[TILE_SEEN_VECTORS] LANES_ALIGNED;
     float pack_k[PRODUCT_PACK_K ? KEY_BLOCK * PRODUCT_PITCH_K : 1] LANES_ALIGNED;
     float pack_v[PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1] LANES_ALIGNED;
@@ -234,9 +235,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
     t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
     t.seen_tile = seen_tile, t.call = &call;
-#if RAGGED
-    t.place = &place;
-#endif
+    FUSED_PLACE(t.place = &place, (void)0);
     if (t.rows <= 0) return;
     tile_begin_mods(&t);
     const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
@@ -244,7 +243,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
     const int h_kv = h / args.group;
     const kv_buffers buffers = KV_BUFFERS;
-    FLASH_TILES;
+    FLASH_DECLARE_TILES;
     const product_rows kv = {kv_keys(&args, &buffers, b, h_kv), kv_values(&args, &buffers, b, h_kv), t.end,
                              pack_k, pack_v FLASH_TILES_VALUE};
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);

@@ -93,7 +93,7 @@ void copy_x(const linear_args *a, x_pointer x, owned *o, int k, int steps, ushor
 
 // A block's sums += x w over some steps, small products first.
 void multiply_block(float *sums, const ushort *x, __global const uint *w, int steps) {
-    MATRIX_TILES
+    MATRIX_DECLARE_TILES
     MATRIX_FROM(sums);
     for (int s = 0; s < steps; s++, x += X_STEP, w += TERMS_W * TILE_UINTS) {
 #if TERMS_X == 3

@@ -172,7 +172,7 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
     }
 #define ADD_ELEMENT(r) sum##r = MAD((float4)(LOAD(TYPE_Q, x, places.x[r] + at)), t, sum##r);
 #define KEEP(r) sums[r % PASS][id] = sum##r;
-#define STORE_PASS(first)                                                                                    \
+#define STORE_PASS_BARRIER(first)                                                                            \
     add_team(sums, id);                                                                                      \
     store_sums(&a, bias, y, turns, &places, first, count, column, id, sums);                                 \
     barrier(CLK_LOCAL_MEM_FENCE); // the sums have been read
@@ -227,11 +227,12 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
         EACH_ROW(ADD_ELEMENT)
     }
     PASTE(ROWS_, PASS)
-    (KEEP) STORE_PASS(0)
+    (KEEP) STORE_PASS_BARRIER(0)
 #if ROW_BLOCK > 4
-        KEEP(4) KEEP(5) KEEP(6) KEEP(7) STORE_PASS(4)
+        KEEP(4) KEEP(5) KEEP(6) KEEP(7) STORE_PASS_BARRIER(4)
 #endif
 #if ROW_BLOCK > 8
-            KEEP(8) KEEP(9) KEEP(10) KEEP(11) STORE_PASS(8) KEEP(12) KEEP(13) KEEP(14) KEEP(15) STORE_PASS(12)
+            KEEP(8) KEEP(9) KEEP(10) KEEP(11) STORE_PASS_BARRIER(8) KEEP(12) KEEP(13) KEEP(14) KEEP(15)
+                STORE_PASS_BARRIER(12)
 #endif
 }

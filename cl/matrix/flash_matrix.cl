@@ -165,10 +165,11 @@ void next_block(tile_rows *t, int k0) {
 }
 
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
+    FUSED_DECLARE_PLACE;
+    if (FUSED_IS_IDLE(LANE_ROWS, 1)) return;
+    const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
     // With causality the last tiles have the most keys: they start first, so that no core idles at the end.
-    FUSED_TILE(LANE_ROWS, get_global_id);
-    const int group = FUSED_PLACE(place.parts, (int)get_num_groups(0)) - 1 - tile,
-              split = group % args.splits, h_kv = h / args.group;
+    const int group = FUSED_PARTS - 1 - tile, split = group % args.splits, h_kv = h / args.group;
     const mask_rows bounds = mask_rows_of(&args, table, b);
     const score_call call = SCORE_CALL;
     VEC q_tile[KEY_WIDTH / 2 * ROW_VECTORS] LANES_ALIGNED, o_tile[VALUE_ROWS * ROW_VECTORS] LANES_ALIGNED;
@@ -182,9 +183,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
     t.seen_tile = seen_tile;
     t.call = &call;
-#if RAGGED
-    t.place = &place;
-#endif
+    FUSED_PLACE(t.place = &place, (void)0);
     if (t.rows <= 0) return;
     tile_begin_mods(&t);
     const long all = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : all,

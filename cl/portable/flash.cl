@@ -63,10 +63,7 @@ void drop_weights(__local float *p_row, const dropout_args *a, const score_place
         }
     }
 }
-// Each weight is another work-item's before.
-#define DROP_WEIGHTS(p_row, at, row, k0, c, keys)                                                            \
-    barrier(CLK_LOCAL_MEM_FENCE);                                                                            \
-    drop_weights(p_row, &dropout, at, row, k0, c, keys)
+#define DROP_WEIGHTS(p_row, at, row, k0, c, keys) drop_weights(p_row, &dropout, at, row, k0, c, keys)
 #else
 #define DROP_WEIGHTS(p_row, at, row, k0, c, keys)
 #endif
@@ -98,12 +95,13 @@ void store_row(__global ELEMENT(TYPE_OUT) * to, const softmax_state *x, float ke
 __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARGUMENTS) {
     __local float tile_q[TILE_Q * Q_PITCH], tile_kv[TILE_KV * KV_PITCH], tile_p[TILE_Q * P_PITCH];
     const int id = (int)get_local_id(0), r = id / ROW_ITEMS, c = id % ROW_ITEMS;
-    FUSED_TILE(TILE_Q, get_global_id);
+    FUSED_DECLARE_PLACE;
+    if (FUSED_IS_IDLE(TILE_Q, 1)) return; // uniform
+    const int tile = FUSED_PART, b = FUSED_ITEM(get_global_id), h = FUSED_HEAD(get_global_id);
     const int split = tile % args.splits, i0 = tile / args.splits * TILE_Q, h_kv = h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
     const int rows_end = min(args.n_q, rows.item.q_length);
     if (i0 >= rows_end) return; // uniform: the whole group leaves
-
     const int i = min(i0 + r, rows_end - 1), i_last = min(i0 + TILE_Q, rows_end) - 1;
     score_call call = SCORE_CALL;
     const block_rows block = {b, h, h, i0, i_last};
@@ -137,14 +135,12 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         finish_scores(s, seen, &call, &at, first, BLOCKS_CUT(last, k0 + count), k0, c);
         for (int x = 0; x < ITEM_KEYS; x++) p_row[c + x * ROW_ITEMS] = s[x];
         barrier(CLK_LOCAL_MEM_FENCE); // the row's scores are there; K has been read
-
         float m_new = m;
         for (int key = 0; key < TILE_KV; key++) m_new = fmax(m_new, p_row[key]);
         const float base = softmax_base(m_new), keep = exp2((m - base) * SCORE_TO_EXP2);
         m = m_new;
         load_tile(tile_kv, &values, k0, count, HEAD_DIM_V);
         barrier(CLK_LOCAL_MEM_FENCE); // every work-item has its row's maximum: scores may become weights
-
         float sum = 0.0f;
         for (int x = 0; x < ITEM_KEYS; x++) {
             const float p = exp2((s[x] - base) * SCORE_TO_EXP2);
@@ -153,6 +149,7 @@ __kernel __attribute__((reqd_work_group_size(GROUP, 1, 1))) void flash(FUSED_ARG
         }
         l = l * keep + sum;
         for (int x = 0; x < ITEM_COLUMNS; x++) acc[x] *= keep;
+        if (DROPOUT) barrier(CLK_LOCAL_MEM_FENCE); // each weight is another work-item's before
         DROP_WEIGHTS(p_row, &at, i + args.first_row, k0, c, count);
         barrier(CLK_LOCAL_MEM_FENCE); // V and the weights are there
         add_values(acc, p_row, tile_kv, c, count, partial);

@@ -22,7 +22,7 @@ float scores_tapped(const score_call *c, const mask_rows *rows, const score_plac
 __kernel void scores(__global const ELEMENT(TYPE_Q) * q, KV_KEY_ARGUMENTS KV_PLACE_ARGUMENTS,
                      __global float *s, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
                      const chunk_args chunk) {
-    FUSED_COPY;
+    FUSED_DECLARE_ARGS;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int j0 = (int)get_global_id(0) * BLOCK_KEYS;

@@ -10,7 +10,7 @@
 __kernel void values(__global const float *p, KV_VALUE_ARGUMENTS KV_PLACE_ARGUMENTS,
                      __global ELEMENT(TYPE_OUT) * out, __global const int *table SCORE_ARGUMENTS, FUSED_ARGS,
                      const chunk_args chunk) {
-    FUSED_COPY;
+    FUSED_DECLARE_ARGS;
     const int item = chunk.first_item + (int)get_global_id(2);
     const int b = item / args.heads, h = item % args.heads;
     const int column = (int)get_global_id(0);

@@ -16,7 +16,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void probe_amx(__global 
         a[i] = words[(i / 16 + i % 16) % 32], b[i] = words[32 + (i / 16 * 3 + i % 16) % 32];
     matrix_begin();
     {
-        MATRIX_TILES
+        MATRIX_DECLARE_TILES
         MATRIX_ZERO(0);
         MATRIX_ZERO(1);
         MATRIX_ZERO(2);

@@ -413,13 +413,13 @@ decode_groups(FUSED_ARGUMENTS) {
     __local float4 q_rows[ROWS * LANES_K * 2], scratch[SCRATCH / 4];
     __local ROW_FLOATS weights[KEYS_CHUNK], sixteen[SIXTEEN];
     __local pass_row rows[ROWS];
-    FUSED_TAKE(ROWS, args.group);
-    const int b = FUSED_PLACE(place.b, (int)get_global_id(2)),
-              h_kv = FUSED_PLACE(place.head, (int)get_global_id(1));
+    FUSED_DECLARE_PLACE;
+    if (FUSED_IS_IDLE(ROWS, args.group)) return; // uniform
+    const int b = FUSED_ITEM(get_global_id), h_kv = FUSED_HEAD(get_global_id);
     const mask_rows masks = mask_rows_of(&args, table, b);
     const int total = min(args.n_q, masks.item.q_length) * args.group; // rows that read this head
     const int passes = (args.n_q * args.group + ROWS - 1) / ROWS;
-    const int n = FUSED_PLACE(place.part, (int)get_group_id(0)), split = n / passes, row = n % passes * ROWS;
+    const int n = FUSED_PART, split = n / passes, row = n % passes * ROWS;
     if (row >= total) return; // uniform: the whole group leaves
 
     score_call call = SCORE_CALL;

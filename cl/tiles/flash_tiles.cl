@@ -362,8 +362,8 @@ typedef struct query_rows {
     int first;
 } query_rows;
 #define QUERY_ROW(from, row) ((from)->at + (from)->places[(row) - (from)->first])
-#define QUERY_PLACES __local long places[TILES_ROWS]
-#define FIND_QUERIES                                                                                         \
+#define QUERY_DECLARE_PLACES __local long places[TILES_ROWS]
+#define QUERY_FIND_PLACES                                                                                    \
     if (id < TILES_ROWS) places[id] = head_row(&args, &args.q, b, h, min(i0 + id, i_last))
 #define QUERY_ROWS                                                                                           \
     { q, places, i0 }
@@ -373,8 +373,8 @@ typedef struct query_rows {
     long stride;
 } query_rows;
 #define QUERY_ROW(from, row) ((from)->at + (row) * (from)->stride)
-#define QUERY_PLACES
-#define FIND_QUERIES
+#define QUERY_DECLARE_PLACES
+#define QUERY_FIND_PLACES
 #define QUERY_ROWS                                                                                           \
     { q + view_row(&args.q, b, h, 0), args.q.row }
 #endif
@@ -500,12 +500,14 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
         keeps[TILES_ROWS / 4];
     __local float *row_partial = (__local float *)partial, *row_bases = (__local float *)bases,
                   *row_keeps = (__local float *)keeps;
-    QUERY_PLACES;
+    QUERY_DECLARE_PLACES;
     __local int strange[4 + DROPPED_WORDS]; // V has a NaN or infinity that some row does not see; i0; drops
     __local float4 *const tile_q = shared, *const tile_k = shared + TILES_TURNED_FOURS;
     __local float4 *const tile_p = shared, *const tile_v = shared + GROUP_COLUMNS * TILES_TURNED_PITCH;
     const int id = TILES_ITEM, ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
-    FUSED_TILE(TILES_ROWS, UNIFORM_ID);
+    FUSED_DECLARE_PLACE;
+    if (FUSED_IS_IDLE(TILES_ROWS, 1)) return; // uniform
+    const int tile = FUSED_PART, b = FUSED_ITEM(UNIFORM_ID), h = FUSED_HEAD(UNIFORM_ID);
     const int split = tile % args.splits, i0 = tile / args.splits * TILES_ROWS,
               h_kv = HEAD_ROWS ? h : h / args.group;
     const mask_rows rows = mask_rows_of(&args, table, b);
@@ -513,7 +515,7 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
               i_last = min(i0 + TILES_ROWS, rows_end) - 1;
     if (i0 >= rows_end) return; // uniform: the whole group leaves
     const mask_tile seen = mask_tile_of(&args, &rows, split, i0 / share, i_last / share);
-    FIND_QUERIES;
+    QUERY_FIND_PLACES;
     const query_rows queries = QUERY_ROWS;
     const kv_buffers kv = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &kv, b, h_kv), values = kv_values(&args, &kv, b, h_kv);
@@ -522,7 +524,6 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
     out_clear(&acc);
     VEC l = (VEC)(0.0f);       // of this work-item's keys alone; the rows' are summed at the end
     ROWS_MAXIMA m = -INFINITY; // of row `id`, or with SUBGROUP of the work-item's rows
-
     for (int k0 = TILE_BEGIN(seen.begin); k0 < seen.end; k0 += TILES_COLUMNS) {
         bool masked;
         if (tile_sees_nothing(&call, b, h, i0, i_last, k0, seen.end, &masked)) continue; // uniform
@@ -559,7 +560,6 @@ TILES_KERNEL(FUSED_ARGUMENTS) {
             add_slice(&acc, tile_p, tile_v, ty, tx, strange[0] != 0);
         }
     }
-
     put_sums(partial, bases, id, l, m);
     barrier(CLK_LOCAL_MEM_FENCE);
     if (id < TILES_ROWS) {

@@ -62,7 +62,8 @@ static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
     put(w, "%s mod_gather%d(const mod_call *m, VEC_INT x0, VEC_INT x1, VEC_INT x2, VEC_INT x3) {\n", vector,
         n);
     put(w,
-        "    MOD_EACH_LANE(%s, mod_read%d(m, MOD_LANE(x0), MOD_LANE(x1), MOD_LANE(x2), MOD_LANE(x3)))\n}\n",
+        "    MOD_RETURN_EACH_LANE(%s, mod_read%d(m, MOD_LANE(x0), MOD_LANE(x1), MOD_LANE(x2), "
+        "MOD_LANE(x3)))\n}\n",
         types[t->buffers[n].type].result, n);
     put(w, "%s mod_run%d(const mod_call *m, int x0, int x1, int x2, int x3, const int axis) {\n", vector, n);
     put(w,
