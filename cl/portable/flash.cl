@@ -3,7 +3,7 @@
 // memory. ROW_ITEMS work-items share a row: work-item (r, c) has the scores of keys c, c + ROW_ITEMS, ... of a tile
 // and the output columns c, c + ROW_ITEMS, ... of row r. No sub-groups, no half arithmetic; barriers are uniform: all
 // loop bounds depend on the group alone.
-#include "call/fused.clh"
+#include "call/score.clh"
 
 #if TILE_KV % ROW_ITEMS != 0
 #error "TILE_KV is a multiple of ROW_ITEMS"

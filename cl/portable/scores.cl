@@ -2,7 +2,7 @@
 // Plain on purpose: it runs on any OpenCL 1.2 device and is what the fused kernels are compared with. Each work-item
 // computes a block of BLOCK_ROWS x BLOCK_KEYS scores in registers, so that a value read from memory is used four
 // times. chunk.tap stops the pipeline early: the caller sees raw scores, or those after softcap, or after the masks.
-#include "call/fused.clh"
+#include "call/score.clh"
 
 #define BLOCK_ROWS 4
 #define BLOCK_KEYS 4

@@ -1,7 +1,7 @@
 // values.cl: out = P V, the last step of the unfused path.
 // Each work-item owns BLOCK_ROWS rows of one output column, so neighbours read neighbouring elements of V.
 // A hidden key is skipped, not multiplied by its weight of 0: 0 * NaN would be NaN.
-#include "call/fused.clh"
+#include "call/score.clh"
 
 #define BLOCK_ROWS 4
 

@@ -20,7 +20,7 @@
 #define WORK_GROUP 128
 #endif
 #define STORAGE_EIGHTS
-#include "call/fused.clh"
+#include "call/score.clh"
 #include "tiles/subgroups.clh"
 
 #if ROWS != 1 && ROWS != 2 && ROWS != 4

@@ -12,7 +12,7 @@
 // With HEAD_ROWS, decode_tiles.cl's, the rows are those of all query heads that read a key/value head.
 #include "tiles/tiles.clh"
 #define SCORE_VECTORS // rows are in the elements of a vector
-#include "call/fused.clh"
+#include "call/score.clh"
 #include "tiles/subgroups.clh"
 
 // What a work-item does with its own rows between the barriers: products become scores, weights and values become the output,

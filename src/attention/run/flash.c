@@ -174,7 +174,7 @@ static void set_grid(const variant *v, launch *l, size_t tiles) {
     }
 }
 
-// The arguments of every fused kernel, in the order of fused.clh.
+// The arguments of every fused kernel, in the order of score.clh.
 static void set_arguments(const call *c, const attention_args *a, const mod_args *mods,
                           const dropout_args *dropout, const cl_mem *table, launch *l) {
     const clattn_attention_params *p = &c->params;
