@@ -90,8 +90,13 @@ lint cl/probes/probe_tiles.cl
 for lanes in 4 8 16; do lint -DLANES=$lanes cl/probes/probe_lanes.cl; done
 refuse -DKEY_BLOCK=3 cl/probes/probe_lanes.cl
 refuse -DLANES=8 -DHEAD_DIM_V=7 cl/probes/probe_lanes.cl
+# Kernels by what they have: all; those of attention, which keys and options of a score reach; and of those the ones of any type.
+found() { [ "$(echo "$2" | wc -w)" -ge "$1" ] || { echo "found too few kernels to check: $2"; exit 1; }; }
 kernels=$(ls cl/*/*.cl | grep -v probe_)
-[ "$(echo "$kernels" | wc -l)" -ge 10 ] || { echo "found too few kernels to check"; exit 1; }
+attention=$(grep -lE '(FUSED|SCORE|KV_KEY)_ARGUMENTS' cl/*/*.cl | grep -v -e /layer_ -e /block_mask -e /matrix_pack)
+any_type=$(echo "$attention" | grep -v /flash_matrix)
+found 30 "$kernels"
+found 9 "$attention"
 for kernel in $kernels; do
     lint "$kernel"
     for target in nvptx64-nvidia-cuda spir64; do link $target "$kernel"; done
@@ -104,12 +109,11 @@ for kernel in $kernels; do
 done
 # Each option alone: one that is off has no buffer and no code.
 for ops in 1 2 4 8; do
-    for kernel in scores values flash flash_tiles flash_lanes flash_matrix decode_lanes decode_rows decode_groups; do lint \
-        -DSCORE_OPS=$ops cl/*/$kernel.cl; done
+    for kernel in $attention; do lint -DSCORE_OPS=$ops "$kernel"; done
 done
 # Dropout leaves no code where it is off.
-for kernel in softmax flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
-    lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 cl/*/$kernel.cl
+for kernel in cl/portable/softmax.cl $any_type; do
+    lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
 done
 lint -DDROPOUT=1 -DWEIGHTS=1 cl/matrix/flash_matrix.cl
 lint_x86 -DDROPOUT=1 -DDOT_BF16=1 -DTYPE_Q=2 -DTYPE_KV=2 cl/lanes/flash_lanes.cl
@@ -152,9 +156,9 @@ refuse -DROW_VECTORS=8 -DTILE_KV=65536 cl/lanes/flash_lanes.cl
 refuse -DDOT_BF16=1 cl/lanes/flash_lanes.cl
 # Past rows and pages, of rows with and without scales; not both.
 for place in PAST PAGED; do
-    for kernel in scores values flash flash_tiles flash_lanes decode_lanes decode_rows decode_groups; do
-        lint -D$place=1 -DSCORE_OPS=15 cl/*/$kernel.cl
-        lint -D$place=1 -DTYPE_KV=4 -DDROPOUT=1 cl/*/$kernel.cl
+    for kernel in $any_type; do
+        lint -D$place=1 -DSCORE_OPS=15 "$kernel"
+        lint -D$place=1 -DTYPE_KV=4 -DDROPOUT=1 "$kernel"
     done
     for kernel in flash_matrix matrix_pack; do lint -D$place=1 cl/*/$kernel.cl; done
     lint -D$place=1 -DWEIGHTS=1 cl/lanes/flash_lanes.cl
@@ -163,10 +167,10 @@ for place in PAST PAGED; do
 done
 refuse -DPAST=1 -DPAGED=1 cl/portable/flash.cl
 lint -DWEIGHTS=1 cl/matrix/flash_matrix.cl
-for kernel in flash flash_tiles flash_lanes flash_matrix decode_lanes decode_groups scores softmax values block_mask combine rope \
-    matrix_pack ragged; do
-    lint -DRAGGED=1 cl/*/$kernel.cl
-    lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 cl/*/$kernel.cl
+for kernel in $(echo "$attention" | grep -v /decode_rows) cl/portable/softmax.cl cl/steps/block_mask.cl cl/steps/combine.cl \
+    cl/steps/rope.cl cl/matrix/matrix_pack.cl cl/steps/ragged.cl; do
+    lint -DRAGGED=1 "$kernel"
+    lint -DRAGGED=1 -DDROPOUT=1 -DSCORE_OPS=15 "$kernel"
 done
 refuse -DRAGGED=1 -DPOSITIONS=1 cl/steps/rope.cl
 for kernel in decode_rows convert linear_rows linear_lanes ragged; do refuse -DRAGGED=$([ $kernel = ragged ] && echo 0 ||
