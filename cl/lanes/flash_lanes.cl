@@ -198,19 +198,6 @@ void start_rows(VEC *q_tile, row_softmax *x, __global const ELEMENT(TYPE_Q) * q,
 #define FLASH_TILES_VALUE
 #endif
 
-// The first block of keys from k0 on of which some row sees any. Apart from the kernel's loop: in that a `continue` crashed the
-// compiler of Intel's CPU runtime 2026.2, with f16.
-void next_block(tile_rows *t, const kv_head *values, int k0) {
-    for (t->next = k0;;) {
-        t->k0 = tile_pass_over(t, t->next);
-        if (t->k0 >= t->end) return;
-        t->count = product_run(values, t->k0, tile_run(t, min(TILE_KV, t->end - t->k0)));
-        t->next = t->k0 + t->count;
-        tile_look(t);
-        if (!TILE_SKIPS || t->count > 0) return;
-    }
-}
-
 #ifdef PART_OF_LAYER // layer_few_lanes.cl, which says which tile of how many
 void flash_lanes(FUSED_ARGUMENTS, const int tile, const int tiles, const int b, const int h) {
 #else
@@ -231,16 +218,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     float pack_v[PRODUCT_PACK_V ? PRODUCT_STEPS(TILE_KV) * PRODUCT_PITCH_V : 1] LANES_ALIGNED;
 
     tile_rows t;
-    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
-    t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
-    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
-    t.seen_tile = seen_tile, t.call = &call;
+    t.args = &args, t.call = &call, t.b = b, t.h = h, t.bias = bias_tile, t.seen_tile = seen_tile;
     FUSED_PLACE(t.place = &place, (void)0);
-    if (t.rows <= 0) return;
-    tile_begin_mods(&t);
-    const long keys = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : keys,
-               begin = split * span;
-    tile_find_intervals(&t, &bounds, (int)min(begin, keys), (int)min(begin + span, keys));
+    if (!tile_begin(&t, &bounds, group / args.splits * LANE_ROWS, split)) return;
     const int h_kv = h / args.group;
     const kv_buffers buffers = KV_BUFFERS;
     FLASH_DECLARE_TILES;
@@ -249,11 +229,13 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_lanes(FUSED_A
     __global ELEMENT(TYPE_OUT) *out_rows = out + split * args.split_out + view_row(&args.out, b, h, t.i0);
     row_softmax x;
     VEC keep[ROW_VECTORS];
-    next_block(&t, &kv.values, t.begin);
+    const kv_head *const run =
+        PRODUCT_PACK_V || PRODUCT_PAGED ? 0 : &kv.values; // values that lie a constant stride apart
+    tile_next(&t, run, t.begin);
     const ahead next = ahead_find(&t, q, &buffers, &kv.keys, &kv.values, out_rows);
     start_rows(q_tile, &x, q, &t);
     bool empty = true; // nothing is in the output
-    for (; t.k0 < t.end; next_block(&t, &kv.values, t.next)) {
+    for (; t.k0 < t.end; tile_next(&t, run, t.next)) {
         tile_load_bias(&t, &call);
         product_find_rows(&kv, t.k0, t.count);
         VEC m[ROW_VECTORS];

@@ -152,18 +152,6 @@ void start_rows(VEC *q_tile, VEC *o_tile, row_softmax *x, VEC *met, __global con
         x->m[b] = (VEC)(-INFINITY), x->l[b] = (VEC)(0.0f), met[b] = (VEC)(0.0f);
 }
 
-// The first block of keys from k0 on of which some row sees any.
-void next_block(tile_rows *t, int k0) {
-    for (t->next = k0;;) {
-        t->k0 = tile_pass_over(t, t->next);
-        if (t->k0 >= t->end) return;
-        t->count = tile_run(t, min(TILE_KV, t->end - t->k0));
-        t->next = t->k0 + t->count;
-        tile_look(t);
-        if (!TILE_SKIPS || t->count > 0) return;
-    }
-}
-
 __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_ARGUMENTS) {
     FUSED_DECLARE_PLACE;
     if (FUSED_IS_IDLE(LANE_ROWS, 1)) return;
@@ -178,17 +166,9 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     ushort copy[MATRIX_DEPTH * KEY_WIDTH] LANES_ALIGNED;
 
     tile_rows t;
-    t.args = &args, t.b = b, t.h = h, t.i0 = group / args.splits * LANE_ROWS, t.shift = bounds.item.shift;
-    t.rows = min(LANE_ROWS, min(args.n_q, bounds.item.q_length) - t.i0);
-    t.scale = score_scale(&call, h), t.slope = score_slope(&call, h), t.bias = bias_tile,
-    t.seen_tile = seen_tile;
-    t.call = &call;
+    t.args = &args, t.call = &call, t.b = b, t.h = h, t.bias = bias_tile, t.seen_tile = seen_tile;
     FUSED_PLACE(t.place = &place, (void)0);
-    if (t.rows <= 0) return;
-    tile_begin_mods(&t);
-    const long all = bounds.item.kv_length, span = args.splits > 1 ? args.split_keys : all,
-               begin = split * span;
-    tile_find_intervals(&t, &bounds, (int)min(begin, all), (int)min(begin + span, all));
+    if (!tile_begin(&t, &bounds, group / args.splits * LANE_ROWS, split)) return;
     const kv_buffers buffers = KV_BUFFERS;
     const kv_head keys = kv_keys(&args, &buffers, b, h_kv);
     const int last = PAST || RAGGED ? bounds.item.kv_length : args.n_kv; // from here on there are no rows
@@ -198,7 +178,7 @@ __kernel __attribute__((reqd_work_group_size(1, 1, 1))) void flash_matrix(FUSED_
     matrix_begin();
 
     // Packed values are in blocks of 32 keys: what comes before the first key is hidden, as what comes after the last.
-    for (next_block(&t, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; next_block(&t, t.next)) {
+    for (tile_next(&t, 0, t.begin / MATRIX_DEPTH * MATRIX_DEPTH); t.k0 < t.end; tile_next(&t, 0, t.next)) {
         const int count = LANES_ROUND_UP(t.count, MATRIX_DEPTH);
         const kv_pointer values = v + view_row(&args.v, b, h_kv, t.k0 / MATRIX_DEPTH);
         VEC m[ROW_VECTORS];
