@@ -28,7 +28,7 @@ wanted() {
 run() {
     wanted "$1" "$2" || return 0
     start=$(date +%s)
-    CLATTN_TEST_ROWS=$3 timeout "$seconds" env ${4:+CLATTN_TEST_TAKEN="$4"} "$build/tests/test_$2" >"$said" 2>&1
+    CLATTN_TEST_ROWS=$3 timeout "$seconds" env ${4:+CLATTN_TEST_TAKEN="$4"} "$build/tests/test_$2" </dev/null >"$said" 2>&1
     status=$?
     checks=$(sed -n 's/^[0-9]*%: \(Checks: .*\)$/\1/p' "$said") taken=$(sed -n 's/^taken: \([0-9]* of [0-9]*\) .*/, \1 cases taken/p' \
         "$said")
@@ -51,11 +51,15 @@ projections() {
     for suite in errors_linear layer layer_rope linear; do run "$1" $suite "$2" ""; done
 }
 
-attention portable "flash :" flash
-attention flash_tiles "flash_tiles : SUBGROUP=1" flash_tiles
-attention flash_tiles_4 "flash_tiles : SUBGROUP=1 MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16" flash_tiles
-attention decode_groups "decode_groups : SUBGROUP=1" decode_groups
-attention decode_tiles "decode_tiles :" decode_tiles
+# By the rows of families.def.
+while IFS='"' read -r _ name _ row _; do
+    case $row in
+    linear_*) projections "$name" "$row" ;;
+    *) attention "$name" "$row" "${row%% *}" ;;
+    esac
+done <<END
+$(grep '^BY_HAND("' include/clattn/families.def)
+END
 for size in 8 16 32 64; do
     columns=16
     [ $size != 8 ] || columns=8
@@ -66,6 +70,4 @@ for size in 8 16 32 64; do
     attention flash_subgroups_$size "flash_tiles : SUBGROUP=$size GROUP_COLUMNS=$columns" flash_tiles
     attention decode_subgroups_$size "decode_groups : SUBGROUP=$size" decode_groups
 done
-projections linear_rows "linear_rows :"
-projections linear_tiles "linear_tiles :"
 finish

@@ -8,39 +8,32 @@ command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 log=$(mktemp)
 status=0
-# The lanes kernels, with projections of few rows, then the portable one, with those of many: Oclgrind calls itself a
-# CPU, too.
-lanes='flash_lanes cpu=1 : LANES=4 ROW_VECTORS=1 KEY_BLOCK=4 TILE_KV=32
-decode_rows share=16.. : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=8 TILE_Q=8
-linear_few_lanes : LANES=4'
-portable='flash :
-linear_lanes : LANES=4'
-# Attention in register tiles of few work-items.
-tiles='flash_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=8 CHUNK=16'
-tiles8='flash_tiles : MICRO_ROWS=8 GROUP_ROWS=1 GROUP_COLUMNS=8 CHUNK=8'
-# Projections of devices without lanes: work-items that share the reduction, and tiles of few work-items.
-few='linear_rows : WORK_GROUP=8 ROW_ITEMS=4 ROW_BLOCK=8'
-many='linear_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=4 CHUNK=8'
-# Decode by groups: of the suite, what a decode call can be.
-groups='decode_groups : WORK_GROUP=16'
-# $1 program, $2 rows, $3 what of it
+# $1 program, $2 what of it, then variables
 grind() {
-    CLATTN_TEST_ROWS=$2 OCLGRIND_DATA_RACES=1 OCLGRIND_LOG=$log oclgrind "$1/tests/test_oclgrind" $3 || status=$?
+    program=$1/tests/test_oclgrind what=$2
+    shift 2
+    env "$@" OCLGRIND_DATA_RACES=1 OCLGRIND_LOG="$log" oclgrind "$program" $what </dev/null || status=$?
     if [ -s "$log" ]; then
         head -c 4000 "$log"
         status=1
     fi
 }
-for rows in "$lanes" "$portable" "$tiles" "$tiles8"; do grind "$1" "$rows" ""; done
-CK_RUN_CASE=decode
-export CK_RUN_CASE
-grind "$1" "$groups" ""
-grind "$1" 'decode_tiles : MICRO_ROWS=4 GROUP_ROWS=2 GROUP_COLUMNS=8 CHUNK=8' ""
-unset CK_RUN_CASE
-for rows in "$few" "$many"; do grind "$1" "$rows" projections; done
-grind "$1" 'linear_matrix :' tiles
-# Tiles of a matrix engine take bfloat16, so that the cases are run as that.
-export CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN='flash_matrix 8'
-grind "$1" 'flash_matrix :' ""
+# The rows of families.def, those of one run together: Oclgrind calls itself a CPU, so that lanes kernels run there, too.
+table=include/clattn/families.def
+runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort -u)
+[ "$(echo "$runs" | wc -l)" -ge 10 ] || { echo "found too few runs"; exit 1; }
+while read -r run cases; do
+    rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
+    case $cases in
+    all) grind "$1" "" CLATTN_TEST_ROWS="$rows" ;;
+    decode) grind "$1" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
+    projections | tiles) grind "$1" "$cases" CLATTN_TEST_ROWS="$rows" ;;
+    # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
+    bf16) grind "$1" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 8" ;;
+    *) echo "$run: no cases are $cases" && status=1 ;;
+    esac
+done <<END
+$runs
+END
 rm -f "$log"
 exit $status

@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
-"""The tables of include/clattn name every field of the header that they are about, once each.
+"""The tables of include/clattn name every field of the header that they are about, once each; every kernel family says what
+verifies and tests it.
 
     check_tables.py      from the project's top folder or as a test of meson; exit status 1 and one line for each fault
 """
+import glob
 import os
 import re
 import sys
@@ -56,5 +58,37 @@ fields, rows = dict(leaves(header, "clattn_score")), rows_of("include/clattn/sco
 compare("include/clattn/score.def", [row[0] for row in rows], fields, "results on several devices would be wrong")
 faults.extend(f"include/clattn/score.def: {name} is no {kind}" for name, kind, *_ in rows
               if name in fields and kind not in KINDS.get(fields[name], {"NUMBER", "DROPOUT"}))
+
+
+def check_families():
+    """Rows that no reader takes, and families without a row of a kind; those without rows between them share what follows."""
+    table, kinds = "include/clattn/families.def", {"VARIANT", "SUITES", "OCLGRIND"}
+    shapes = {"FAMILY": r"\w+", "VARIANT": r'"[\w-]+", [A-Z0-9]+, "\w+", [A-Z0-9]+, "[^"]*"', "TUNE": r'[A-Z0-9]+, "[^"]+"',
+              "SUITES": r'"\w+", "[^"]*", "\w*", "\w+(:\w+)?!?(/\d+)?(=\d+)?( \w+(:\w+)?!?(/\d+)?(=\d+)?)*"',
+              "BY_HAND": r'"\w+", "[^"]+"', "OCLGRIND": r'"(\w+", "(all|decode|projections|tiles|bf16)", "[^"]+|", "[^"]+", ")"'}
+    groups, cases = [], {}
+    for line in text_of(table).split("#define OCLGRIND")[1].split("#undef")[0].split("\n")[1:]:
+        kind = line.split("(")[0]
+        if line and not line.startswith("//") and not re.fullmatch(rf"{kind}\({shapes.get(kind, '')}\)( //.*)?", line):
+            faults.append(f"{table}: no row of its kind: {line}")
+        elif kind == "FAMILY" and (not groups or groups[-1][1]):
+            groups.append(([line[7:-1]], set()))
+        elif kind == "FAMILY":
+            groups[-1][0].append(line[7:-1])
+        elif line and not line.startswith("//"):
+            groups[-1][1].add(kind)
+        if kind == "OCLGRIND" and cases.setdefault(line.split('"')[1] or line, line.split('"')[3]) != line.split('"')[3]:
+            faults.append(f"{table}: a run has other cases before: {line}")
+    faults.extend(f"{table}: {' and '.join(names)}: no {kind}" for names, has in groups for kind in sorted(kinds - has))
+    files = glob.glob("src/plan/families/family_*.c")
+    names = [name for group, _ in groups for name in group]
+    faults.extend(f"{path}: no family of this name stands in {table}: it is not built" for path in files
+                  if os.path.basename(path)[7:-2] not in names)
+    if len(names) < 10 or len(files) < 10:
+        faults.append(f"{table}: saw {len(names)} families and {len(files)} files: this check looks in the wrong place")
+    print(f"{table}: {len(names)} families")
+
+
+check_families()
 print("\n".join(faults))
 sys.exit(1 if faults else 0)

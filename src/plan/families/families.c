@@ -1,4 +1,4 @@
-// families.c: the table of kernel families (families.def), and what they share: what a family cannot do, how
+// families.c: the table of kernel families (include/clattn/families.def), and what they share: what a family cannot do, how
 // keys are split, how a grid of tiles is laid out. A family stands before those that it beats where both fit.
 #include "plan/families/family.h"
 
@@ -10,13 +10,11 @@
 #define MAX_PARTIAL_BYTES ((uint64_t)32 << 20)
 
 #define FAMILY(name) extern const family cla_family_##name;
-#include "plan/families/families.def"
-#undef FAMILY
+#include <clattn/families.def>
 
 const family *const cla_families[] = {
 #define FAMILY(name) &cla_family_##name,
-#include "plan/families/families.def"
-#undef FAMILY
+#include <clattn/families.def>
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 

@@ -12,27 +12,16 @@
 #include "tool/tune/tuned.h"
 #include "tool/verify/verify_case.h"
 
-// Candidates: (vectors of rows, keys in registers, keys of a tile), legal for any LANES.
-static const struct {
-    int row_vectors, key_block, tile_kv;
-} candidates[] = {{1, 8, 64}, {2, 4, 64}, {2, 6, 96},  {2, 8, 64}, {2, 8, 128},
-                  {3, 8, 64}, {4, 4, 64}, {4, 4, 128}, {4, 6, 96}, {5, 4, 64}};
-#define CANDIDATES ((int)(sizeof candidates / sizeof candidates[0]))
+// Where a candidate is tried: families.def.
+typedef enum tune_where { TUNE_ANY, TUNE_CPU, TUNE_OTHER, TUNE_MATRIX } tune_where;
 
-// On devices whose work-items own no vectors: the planner's tile, without sub-groups and with those of each size (a row of a
-// size that the device lacks is the tile without), and other tiles.
-static const char *const tiles[] = {"flash_tiles :",
-                                    "flash_tiles : SUBGROUP=1",
-                                    "flash_tiles : SUBGROUP=8 GROUP_COLUMNS=8",
-                                    "flash_tiles : SUBGROUP=16",
-                                    "flash_tiles : SUBGROUP=32",
-                                    "flash_tiles : SUBGROUP=64",
-                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
-                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=16",
-                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=16 GROUP_COLUMNS=16 CHUNK=32",
-                                    "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=32",
-                                    "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"};
-#define TILES ((int)(sizeof tiles / sizeof tiles[0]))
+static const struct {
+    tune_where where;
+    const char *row;
+} candidates[] = {
+#define TUNE(where, row) {TUNE_##where, row},
+#include <clattn/families.def>
+};
 
 static const struct {
     const char *condition, *name;
@@ -290,48 +279,54 @@ static void add_winner(tune *t, clattn_type type, int i, const winner *w) {
     json_decref(numbers);
 }
 
-// The nth candidate; NULL past the last. An empty one cannot differ from another on this device.
-static const char *candidate(const tune *t, int n, char row[256]) {
-    if (!t->device.is_cpu)
-        return n >= TILES ? NULL : strstr(tiles[n], "SUBGROUP") && !t->device.subgroups ? "" : tiles[n];
-    if (n >= CANDIDATES) return NULL;
-    snprintf(row, 256, "flash_lanes : ROW_VECTORS=%d KEY_BLOCK=%d TILE_KV=%d", candidates[n].row_vectors,
-             candidates[n].key_block, candidates[n].tile_kv);
-    return row;
+// The nth candidate of those; NULL past the last.
+static const char *candidate(tune_where where, int n) {
+    for (size_t i = 0; i < sizeof candidates / sizeof candidates[0]; i++)
+        if (candidates[i].where == where && n-- == 0) return candidates[i].row;
+    return NULL;
 }
 
-// Tiles of a matrix engine, where the device has proven one: elsewhere the kernel would run on its emulation, or another
+// The same of those for this device. An empty one cannot differ from another on it.
+static const char *candidate_here(const tune *t, int n) {
+    const char *row = candidate(t->device.is_cpu ? TUNE_CPU : TUNE_OTHER, n);
+    return row && strstr(row, "SUBGROUP") && !t->device.subgroups ? "" : row;
+}
+
+// Whether a row's kernel runs on a matrix engine that the device has proven: elsewhere it would run on its emulation, or another
 // kernel under its name.
-static int try_matrix(tune *t, clattn_type type, winner *winners) {
-    static const int key_tiles[] = {64, 32, 128, 256};
+static int ask_matrix(tune *t, const char *row, clattn_type type, bool *has) {
     clattn_attention_params p = {.q = clattn_tensor_bhsd(NULL, type, 1, 8, 1024, 64)};
     session s = {0};
     clattn_plan plan = {.matrix_instructions = false};
-    int status = session_open_rows(&s, &t->common, "flash_matrix : MATRIX_ENGINE=2\n");
+    const int status = session_open_rows(&s, &t->common, row);
     if (status >= 0) return status;
     p.kv.k = p.kv.v = p.out = p.q;
-    const bool has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
-                     !strcmp(plan.kernel_name, "flash_matrix");
+    *has = clattn_attention_plan(s.context, &p, &plan) == CLATTN_OK && plan.matrix_instructions &&
+           !strncmp(row, plan.kernel_name, strcspn(row, " ")) &&
+           strlen(plan.kernel_name) == strcspn(row, " ");
     session_close(&s);
-    for (size_t i = 0; has && i < sizeof key_tiles / sizeof key_tiles[0] && status < 0; i++) {
-        char row[64];
-        if (t->quick && i > 0) break;
-        snprintf(row, sizeof row, "flash_matrix : TILE_KV=%d MATRIX_ENGINE=2", key_tiles[i]);
+    return -1;
+}
+
+// With --quick the first alone.
+static int try_matrix(tune *t, clattn_type type, winner *winners) {
+    const char *row = candidate(TUNE_MATRIX, 0);
+    bool has = false;
+    int status = ask_matrix(t, row, type, &has);
+    for (int i = 1; has && row && status < 0; row = t->quick ? NULL : candidate(TUNE_MATRIX, i++))
         status = try_row(t, row, type, winners);
-    }
     return status;
 }
 
 static int tune_type(tune *t, clattn_type type) {
     winner winners[CLASSES] = {{{0}, 0.0}};
-    char text[256];
-    int status = try_row(t, "flash :", type, winners);
+    const char *row;
+    int status = -1;
+    for (int i = 0; status < 0 && (row = candidate(TUNE_ANY, i)); i++)
+        status = try_row(t, row, type, winners);
     if (status < 0) status = try_matrix(t, type, winners);
-    for (int i = 0; status < 0; i++) {
-        const char *row = candidate(t, i, text);
-        if (!row) break;
+    for (int i = 0; status < 0 && (row = candidate_here(t, i)); i++)
         if (*row && !(t->quick && i % 3 != 1) && !interrupt_asked()) status = try_row(t, row, type, winners);
-    }
     for (int i = 0; status < 0 && i < t->class_count && !interrupt_asked(); i++)
         add_winner(t, type, i, &winners[i]);
     return status;
@@ -341,9 +336,10 @@ static int tune_type(tune *t, clattn_type type) {
 static double count_rows(const tune *t) {
     const struct test_case *own = t->named ? &t->classes[0].test : NULL;
     const bool linear = own && own->op == CASE_LINEAR;
-    char text[256];
-    int each = 1 + t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
-    for (int i = 0; candidate(t, i, text); i++) each += *text && !(t->quick && i % 3 != 1);
+    const char *row;
+    int each = t->class_count, types = t->projection || linear ? 0 : own ? 1 : 3;
+    for (int i = 0; candidate(TUNE_ANY, i); i++) each++;
+    for (int i = 0; (row = candidate_here(t, i)); i++) each += *row && !(t->quick && i % 3 != 1);
     const int projections = t->projection ? t->quick ? 5 : 16 : 0; // of their parameters
     return types * each + (!own || linear ? 2 : 0) + projections;
 }

@@ -9,41 +9,19 @@
 #include "tool/cli/report.h"
 #include "tool/verify/verify_case.h"
 
+// What a variant takes: families.def.
+typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_TERMS } takes;
+
 static const struct {
     const char *name;
     clattn_kernel kernel;
+    const char *pairs; // whose covering array it runs
+    takes takes;
     const char *rows;
 } variants[] = {
-    {"unfused", CLATTN_KERNEL_UNFUSED, NULL},
-    {"flash", CLATTN_KERNEL_FLASH, "flash :"},
-    {"flash-tiles-8", CLATTN_KERNEL_FLASH,
-     "flash_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
-    {"flash-tiles-4", CLATTN_KERNEL_FLASH,
-     "flash_tiles : MICRO_ROWS=4 GROUP_ROWS=8 GROUP_COLUMNS=8 CHUNK=16"},
-    {"flash-lanes-4", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=32"},
-    {"flash-lanes-8", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=8 ROW_VECTORS=3 KEY_BLOCK=4 TILE_KV=64"},
-    {"flash-lanes-16", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=3 KEY_BLOCK=8 TILE_KV=64"},
-    {"flash-lanes-16x1", CLATTN_KERNEL_FLASH, "flash_lanes : LANES=16 ROW_VECTORS=1 KEY_BLOCK=8 TILE_KV=64"},
-    {"flash-matrix", CLATTN_KERNEL_FLASH, "flash_matrix :"},
-    {"decode", CLATTN_KERNEL_DECODE, "flash :"},
-    {"decode-lanes-4", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=4"},
-    {"decode-lanes-8", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=8"},
-    {"decode-lanes-16", CLATTN_KERNEL_DECODE, "decode_lanes : LANES=16"},
-    {"decode-rows-4", CLATTN_KERNEL_DECODE,
-     "decode_rows : LANES=4 ROW_VECTORS=2 KEY_BLOCK=4 TILE_KV=16 TILE_Q=16"},
-    {"decode-rows-16", CLATTN_KERNEL_DECODE, "decode_rows : LANES=16"},
-    {"decode-groups", CLATTN_KERNEL_DECODE, "decode_groups :"},
-    {"decode-tiles-4", CLATTN_KERNEL_DECODE,
-     "decode_tiles : MICRO_ROWS=4 GROUP_ROWS=4 GROUP_COLUMNS=16 CHUNK=16"},
-    {"decode-tiles-8", CLATTN_KERNEL_DECODE,
-     "decode_tiles : MICRO_ROWS=8 GROUP_ROWS=8 GROUP_COLUMNS=16 CHUNK=32"},
-    {"decode-groups-local", CLATTN_KERNEL_DECODE, "decode_groups : SUBGROUP=1"}, // no sub-groups
-    {"linear-lanes", CLATTN_KERNEL_AUTO, "linear_lanes :"},
-    {"linear-few-lanes", CLATTN_KERNEL_AUTO, "linear_few_lanes :"},
-    {"linear-rows", CLATTN_KERNEL_AUTO, "linear_rows :"},
-    {"linear-tiles", CLATTN_KERNEL_AUTO, "linear_tiles :"},
-    {"linear-matrix", CLATTN_KERNEL_AUTO, "linear_matrix :"},
-    {"planner", CLATTN_KERNEL_AUTO, NULL},
+#define VARIANT(name, path, pairs, takes, row) {name, CLATTN_KERNEL_##path, pairs, TAKES_##takes, row},
+#include <clattn/families.def>
+    {"planner", CLATTN_KERNEL_AUTO, "planner", TAKES_ANY, ""},
 };
 #define VARIANTS ((int)(sizeof variants / sizeof variants[0]))
 
@@ -149,29 +127,15 @@ static void run_case(verify *v, session *s, int i, const struct test_case *test,
 // Projections have variants of their own; a layer has both.
 static bool suits(int i, const struct test_case *test) {
     const clattn_kernel own = test->kernel, kernel = variants[i].kernel;
-    const bool linear = variants[i].rows && !strncmp(variants[i].rows, "linear_", 7);
+    const bool linear = !strcmp(variants[i].pairs, "layer");
     // Other types have their variants, which would only run again.
-    if (variants[i].rows && !strncmp(variants[i].rows, "flash_matrix", 12) &&
-        test->kv_type != CLATTN_TYPE_BF16)
-        return false;
-    const bool tiles = test->precision == CLATTN_PRECISION_SPLIT ||
+    if (variants[i].takes == TAKES_BF16 && test->kv_type != CLATTN_TYPE_BF16) return false;
+    const bool terms = test->precision == CLATTN_PRECISION_SPLIT ||
                        (test->q_type == CLATTN_TYPE_BF16 && test->matrix_type == CLATTN_TYPE_BF16);
-    if (variants[i].rows && !strncmp(variants[i].rows, "linear_matrix", 13) && !tiles) return false;
+    if (variants[i].takes == TAKES_TERMS && !terms) return false;
     if (linear || test->op == CASE_LINEAR)
-        return case_projects(test) && (linear || !variants[i].rows) && kernel == CLATTN_KERNEL_AUTO;
+        return case_projects(test) && (linear || !variants[i].rows[0]) && kernel == CLATTN_KERNEL_AUTO;
     return own == CLATTN_KERNEL_AUTO || kernel == CLATTN_KERNEL_AUTO || own == kernel;
-}
-
-// Whose covering array the variant runs; projections are a layer's.
-static const char *pairs_of(int i) {
-    const char *rows = variants[i].rows;
-    if (rows && !strncmp(rows, "linear_", 7)) return "layer";
-    if (rows && !strncmp(rows, "flash_matrix", 12)) return "matrix";
-    if (rows && !strncmp(rows, "decode_rows", 11)) return "rows";
-    return variants[i].kernel == CLATTN_KERNEL_UNFUSED  ? "unfused"
-           : variants[i].kernel == CLATTN_KERNEL_FLASH  ? "flash"
-           : variants[i].kernel == CLATTN_KERNEL_DECODE ? "decode"
-                                                        : "planner";
 }
 
 static void run_pairs(verify *v, session *s, int i, const char *family) {
@@ -187,10 +151,10 @@ static void run_pairs(verify *v, session *s, int i, const char *family) {
 
 static int run_variant(verify *v, session *s, int i) {
     v->common.tuned = "off"; // a variant without rows of its own is as it is shipped
-    const int status = session_open_rows(s, &v->common, variants[i].rows);
+    const int status = session_open_rows(s, &v->common, variants[i].rows[0] ? variants[i].rows : NULL);
     if (status >= 0) return status;
-    if (v->pairs) run_pairs(v, s, i, pairs_of(i));
-    if (v->pairs && !strcmp(pairs_of(i), "planner")) run_pairs(v, s, i, "layer");
+    if (v->pairs) run_pairs(v, s, i, variants[i].pairs);
+    if (v->pairs && !strcmp(variants[i].pairs, "planner")) run_pairs(v, s, i, "layer");
     for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
         const struct test_case test = v->named ? v->test : hard_case(c);
         if (!suits(i, &test)) continue;
@@ -206,7 +170,7 @@ static int count_work(const verify *v, bool together) {
     if (together) return v->named ? 1 : v->pairs ? pairs_of_attention.least : hard_case_count;
     for (int i = 0; i < VARIANTS; i++) {
         if (!wanted(v, variants[i].name, NULL)) continue;
-        count += v->pairs ? 1 + !strcmp(pairs_of(i), "planner") : 0;
+        count += v->pairs ? 1 + !strcmp(variants[i].pairs, "planner") : 0;
         for (int c = 0; !v->pairs && c < (v->named ? 1 : hard_case_count); c++) {
             const struct test_case test = v->named ? v->test : hard_case(c);
             count += suits(i, &test) && (v->named || wanted(v, variants[i].name, test.name));
