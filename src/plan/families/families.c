@@ -197,6 +197,7 @@ const char *cla_family_dot_refusal(const problem *p) {
 }
 
 const char *cla_family_take_dot(const problem *p, variant *v) {
+    if (v->family->engine != PROBE_DOT_BF16) return NULL;
     v->knobs.dot_bf16 = 1;
     if (v->knobs.lanes != 16 || v->knobs.tile_kv % 2) return "needs 16 lanes and an even TILE_KV";
     return cla_family_dot_refusal(p);

@@ -89,8 +89,9 @@ void cla_family_ask_subgroup(const plan_input *in, knobs *k);
 
 // Why x86's bfloat16 dot product is not for this problem, by its types; or NULL.
 const char *cla_family_dot_refusal(const problem *p);
-// Families with query rows in lanes and tiles of scores: the dot product takes the variant, for which all three inputs are
-// bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs, the tile's completed.
+// Families with query rows in lanes and tiles of scores: the dot product, where it is the family's engine, takes the variant.
+// All three inputs must then be bfloat16 in vectors of sixteen, and keys come in pairs; and what is wrong with a row's knobs,
+// the tile's completed.
 const char *cla_family_take_dot(const problem *p, variant *v);
 const char *cla_family_tile_refusal(const knobs *k);
 

@@ -74,27 +74,15 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              v->knobs.rows, v->splits, caches[v->knobs.ask_ahead]);
 }
 
+#define EITHER                                                                                               \
+    .id = KERNEL_DECODE_LANES, .path = CLATTN_KERNEL_DECODE, .reach = 0.8f,                                  \
+    .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED, .shares_heads = true, .needs_row = true, .explain = explain
+
 const family cla_family_decode_lanes = {.name = "decode_lanes",
                                         .tunes = "LANES ROWS KEY_BLOCK ASK_AHEAD ",
-                                        .id = KERNEL_DECODE_LANES,
-                                        .path = CLATTN_KERNEL_DECODE,
                                         .engine = PROBE_FMA,
-                                        .reach = 0.8f,
-                                        .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
-                                        .shares_heads = true,
-                                        .needs_row = true,
                                         .knobs_refusal = knobs_refusal,
                                         .fit = fit_lanes,
-                                        .explain = explain};
-
-const family cla_family_decode_lanes_dot = {.name = "decode_lanes_dot",
-                                            .id = KERNEL_DECODE_LANES,
-                                            .path = CLATTN_KERNEL_DECODE,
-                                            .can = CAN_SPLIT | CAN_DROPOUT | CAN_RAGGED,
-                                            .shares_heads = true,
-                                            .needs = PROBE_DOT_BF16,
-                                            .engine = PROBE_DOT_BF16,
-                                            .reach = 0.8f,
-                                            .needs_row = true,
-                                            .fit = fit_dot,
-                                            .explain = explain};
+                                        EITHER};
+const family cla_family_decode_lanes_dot = {
+    .name = "decode_lanes_dot", .needs = PROBE_DOT_BF16, .engine = PROBE_DOT_BF16, .fit = fit_dot, EITHER};

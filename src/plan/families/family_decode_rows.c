@@ -63,11 +63,6 @@ static const char *fit_rows(const plan_input *in, const problem *p, const tuned_
     if (heads > INT32_MAX) return "key/value heads times blocks of their rows: must be below 2^31";
     const char *refusal = cla_family_split(in, p, (uint64_t)p->batch * heads * WORTH, v);
     v->groups[0] = (size_t)v->splits, v->groups[1] = (size_t)heads, v->groups[2] = (size_t)p->batch;
-    return refusal;
-}
-
-static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const char *refusal = fit_rows(in, p, row, v);
     return refusal ? refusal : cla_family_take_dot(p, v);
 }
 
@@ -80,29 +75,14 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
 }
 
+#define EITHER                                                                                               \
+    .id = KERNEL_DECODE_ROWS, .path = CLATTN_KERNEL_DECODE, .reach = 0.8f, .can = CAN_SPLIT | CAN_DROPOUT,   \
+    .shares_heads = true, .all_keys = true, .needs_row = true, .fit = fit_rows, .explain = explain
+
 const family cla_family_decode_rows = {.name = "decode_rows",
                                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV TILE_Q ",
-                                       .id = KERNEL_DECODE_ROWS,
-                                       .path = CLATTN_KERNEL_DECODE,
                                        .engine = PROBE_FMA,
-                                       .reach = 0.8f,
-                                       .can = CAN_SPLIT | CAN_DROPOUT,
-                                       .shares_heads = true,
-                                       .all_keys = true,
-                                       .needs_row = true,
                                        .knobs_refusal = knobs_refusal,
-                                       .fit = fit_rows,
-                                       .explain = explain};
-
-const family cla_family_decode_rows_dot = {.name = "decode_rows_dot",
-                                           .id = KERNEL_DECODE_ROWS,
-                                           .path = CLATTN_KERNEL_DECODE,
-                                           .can = CAN_SPLIT | CAN_DROPOUT,
-                                           .shares_heads = true,
-                                           .all_keys = true,
-                                           .needs = PROBE_DOT_BF16,
-                                           .engine = PROBE_DOT_BF16,
-                                           .reach = 0.8f,
-                                           .needs_row = true,
-                                           .fit = fit_dot,
-                                           .explain = explain};
+                                       EITHER};
+const family cla_family_decode_rows_dot = {
+    .name = "decode_rows_dot", .needs = PROBE_DOT_BF16, .engine = PROBE_DOT_BF16, EITHER};

@@ -25,11 +25,7 @@ static const char *fit_lanes(const plan_input *in, const problem *p, const tuned
     if (LANES_PRIVATE_BYTES((int64_t)v->rows_per_group, (int64_t)v->knobs.tile_kv, v->knobs.key_block,
                             p->head_dim, p->head_dim_v) > PRIVATE_BYTES_MOST)
         return "the tile of its tuned row takes more than 4 MiB with such heads";
-    return cla_family_tile_grid(in, p, v);
-}
-
-static const char *fit_dot(const plan_input *in, const problem *p, const tuned_row *row, variant *v) {
-    const char *refusal = fit_lanes(in, p, row, v);
+    const char *refusal = cla_family_tile_grid(in, p, v);
     return refusal ? refusal : cla_family_take_dot(p, v);
 }
 
@@ -39,25 +35,15 @@ static void explain(const plan_input *in, const variant *v, char why[200]) {
              v->knobs.lanes, v->knobs.dot_bf16 ? ", bfloat16 dot product" : "");
 }
 
+#define EITHER                                                                                               \
+    .id = KERNEL_FLASH_LANES, .path = CLATTN_KERNEL_FLASH, .reach = 0.8f,                                    \
+    .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED, .needs_row = true, .fit = fit_lanes,      \
+    .explain = explain
+
 const family cla_family_flash_lanes = {.name = "flash_lanes",
                                        .tunes = "LANES ROW_VECTORS KEY_BLOCK TILE_KV ",
-                                       .id = KERNEL_FLASH_LANES,
-                                       .path = CLATTN_KERNEL_FLASH,
                                        .engine = PROBE_FMA,
-                                       .reach = 0.8f,
-                                       .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
-                                       .needs_row = true,
                                        .knobs_refusal = knobs_refusal,
-                                       .fit = fit_lanes,
-                                       .explain = explain};
-
-const family cla_family_flash_lanes_dot = {.name = "flash_lanes_dot",
-                                           .id = KERNEL_FLASH_LANES,
-                                           .path = CLATTN_KERNEL_FLASH,
-                                           .can = CAN_WEIGHTS | CAN_MANY_ROWS | CAN_DROPOUT | CAN_RAGGED,
-                                           .needs = PROBE_DOT_BF16,
-                                           .engine = PROBE_DOT_BF16,
-                                           .reach = 0.8f,
-                                           .needs_row = true,
-                                           .fit = fit_dot,
-                                           .explain = explain};
+                                       EITHER};
+const family cla_family_flash_lanes_dot = {
+    .name = "flash_lanes_dot", .needs = PROBE_DOT_BF16, .engine = PROBE_DOT_BF16, EITHER};
