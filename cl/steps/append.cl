@@ -1,6 +1,6 @@
 // append.cl: new rows of keys and values into the rows of a cache: converted to its type, keys turned by RoPE on the way.
-// A row of int8 is divided by the scale that becomes its own: the largest magnitude of the row over 127. A work-group has a
-// row, because that largest one is of all of it.
+// A row of int8 or float8 is divided by the scale that becomes its own: the largest magnitude of the row over the largest number
+// of the type. A work-group has a row, because that largest one is of all of it.
 #include "call/rope.clh"
 #include "call/items.clh"
 
@@ -11,11 +11,7 @@
 #if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
 #error "WORK_GROUP is a power of two"
 #endif
-#if TYPE_KV == STORE_I8
-typedef __global char *cache_pointer;
-#else
 typedef __global ELEMENT(TYPE_KV) * cache_pointer;
-#endif
 typedef __global const ELEMENT(TYPE_Q) * new_pointer;
 
 // A row: `pairs` pairs of columns that turn, from which on the columns stand alone.
@@ -74,13 +70,38 @@ float larger(float a, float b) {
     return isnan(a) || a > b ? a : b;
 }
 
-#if TYPE_KV == STORE_I8
+#if STORE_IS_SCALED(TYPE_KV)
 #define STORE_NEW(to, at, value) (to)[at] = quantised(value, scale)
 // To the nearest, ties to even. A row whose scale is 0 is one of zeros; one whose scale is no finite number is NaN whatever
-// its integers are.
-char quantised(float x, float scale) {
+// its numbers are.
+#if TYPE_KV == STORE_I8
+#define LARGEST_STORED 127.0f
+char rounded(float x) {
+    return (char)clamp(convert_int_rte(x), -127, 127);
+}
+#else
+#if TYPE_KV == STORE_F8E4M3
+#define LARGEST_STORED 448.0f
+#define LARGEST_BITS 0x7e
+#define MANTISSA 3
+#define LEAST_EXPONENT -6
+#else
+#define LARGEST_STORED 57344.0f
+#define LARGEST_BITS 0x7b
+#define MANTISSA 2
+#define LEAST_EXPONENT -14
+#endif
+// A carry out of the mantissa is one of the exponent.
+uchar rounded(float x) {
+    const uint bits = as_uint(x);
+    const int exponent = max((int)(bits >> 23 & 255) - 127, LEAST_EXPONENT);
+    const int units = convert_int_rte(fabs(x) * as_float((uint)(MANTISSA - exponent + 127) << 23));
+    return (uchar)(bits >> 24 & 128 | min(((exponent - (LEAST_EXPONENT)) << MANTISSA) + units, LARGEST_BITS));
+}
+#endif
+ELEMENT(TYPE_KV) quantised(float x, float scale) {
     if (!(scale > 0.0f) || isinf(scale)) return 0;
-    return (char)clamp(convert_int_rte(x / scale), -127, 127);
+    return rounded(x / scale);
 }
 #else
 #define STORE_NEW(to, at, value) STORE(TYPE_KV, to, at, value)
@@ -139,7 +160,7 @@ void take_page(append_place *p, __global const int *block_table, const page_args
 // Global size: (rows * WORK_GROUP, batch * heads, sides).
 __kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
 append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
-#if TYPE_KV == STORE_I8
+#if STORE_IS_SCALED(TYPE_KV)
        __global float *k_scale, __global float *v_scale,
 #endif
 #if ROPE
@@ -179,7 +200,7 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
     row.position = args.position + place.position;
     row.b = b, row.n = n;
     const int units = row.size - row.pairs;
-#if TYPE_KV == STORE_I8
+#if STORE_IS_SCALED(TYPE_KV)
     __local float part[WORK_GROUP];
     float largest = 0.0f;
     for (int u = lane; u < units; u += WORK_GROUP) {
@@ -192,7 +213,7 @@ append(new_pointer k_new, new_pointer v_new, cache_pointer k, cache_pointer v,
         if (lane < half_size) part[lane] = larger(part[lane + half_size], part[lane]);
     }
     barrier(CLK_LOCAL_MEM_FENCE);
-    const float scale = part[0] / 127.0f;
+    const float scale = part[0] / LARGEST_STORED;
     if (lane == 0 && has_row)
         (is_key ? k_scale
                 : v_scale)[view_row(is_key ? &args.k_scale : &args.v_scale, place.b, h, (int)place.row)] =

@@ -33,7 +33,7 @@ typedef enum clattn_tap {
 typedef enum clattn_kernel {
     CLATTN_KERNEL_AUTO = 0,
     CLATTN_KERNEL_UNFUSED, /* scores, softmax and P*V apart; the only one that returns score taps or takes score_mod and
-                              mask_mod beside past keys of i8, and on most devices the only one that returns weights */
+                              mask_mod beside past keys of a byte, and on most devices the only one that returns weights */
     CLATTN_KERNEL_FLASH,  /* tiled, online softmax: memory is inputs + outputs */
     CLATTN_KERNEL_DECODE, /* at most 16 query rows, keys split and merged */
     CLATTN_KERNEL_COUNT
@@ -189,12 +189,13 @@ typedef struct clattn_score {
  * which is the plain form, k = [c W_UK, k_rope] and v = c W_UV for each head, up to rounding. Its scale is the plain head's,
  * 1/sqrt(128 + 64), and must be given, since D is 576 here; with YaRN as DeepSeek's models have it, times mscale^2, mscale =
  * 0.1 mscale_all_dim ln(factor) + 1 (cosines and sines then have mscale / mscale_all_dim, which is 1, as attention_factor).
- * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8, v_scale is k_scale. A kernel for many query
+ * k_rope lies turned in the cache, and q_rope is turned by the caller. With i8 and float8, v_scale is k_scale. A kernel for many query
  * heads on one key/value head then reads each row once, for its key and its value. */
 typedef struct clattn_kv {
     clattn_tensor k; /* see the table */
     clattn_tensor v; /* as k, with Dv in place of D; k's type */
-    /* f32, k's shape without D, what the numbers of a row are multiplied by: with i8, and only then. A key that is stored so
+    /* f32, k's shape without D, what the numbers of a row are multiplied by: with i8 and float8, and only then. A stride
+     * of 0 is one scale of many rows. A key that is stored so
      * was turned before: RoPE of such keys is UNSUPPORTED but with k_new or pages, where it turns no key that is stored. */
     clattn_tensor k_scale, v_scale;
 
@@ -203,7 +204,7 @@ typedef struct clattn_kv {
      * past_length[b], else row j - past_length[b] of k. A kv_length below past_length[b] ends within the past. Rows that are no
      * item's keys are not read. The past was turned before it was stored; row n of k has position `rope.position` + past_length[b] + n. */
     clattn_tensor past_k, past_v;             /* [B or 1, Hkv, P, D or Dv], k's type; rank 0: none */
-    clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 */
+    clattn_tensor past_k_scale, past_v_scale; /* f32 [B or 1, Hkv, P], with i8 and float8 */
     const int32_t *past_lengths;              /* [B], host memory, 0 to P; NULL: P */
 
     /* Pages: k and v are pools, and key j of item b is row j % page_size of the page block_table[b][j / page_size]. Items may share

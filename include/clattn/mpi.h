@@ -108,7 +108,7 @@ CLATTN_API const char *clattn_mpi_way_name(clattn_mpi_way way);
 typedef struct clattn_mpi_attention_params {
     clattn_tensor q;                /* [B, H, nq, D] */
     clattn_tensor k, v;             /* [B, Hkv, nkv, D], [B, Hkv, nkv, Dv] */
-    clattn_tensor k_scale, v_scale; /* with i8: f32 [B, Hkv, nkv] */
+    clattn_tensor k_scale, v_scale; /* with i8 and float8: f32 [B, Hkv, nkv] */
     clattn_tensor out;              /* [B, H, nq, Dv] */
     clattn_tensor lse;              /* optional on all ranks: f32 [B, H, nq] */
     clattn_mpi_rows q_rows, kv_rows;

@@ -15,8 +15,15 @@ typedef enum clattn_type {
     CLATTN_TYPE_BOOL = 3, /* one byte, nonzero is true */
     CLATTN_TYPE_I8 = 4,   /* a signed byte: k and v alone, with a scale for each row */
     CLATTN_TYPE_I32 = 5,  /* a signed 32-bit integer: clattn_score.mod_buffers and positions of clattn_rope */
+    /* k and v alone, with a scale for each row, as i8 [OCP 8-bit Floating Point Specification (OFP8) 1.0, 2023] */
+    CLATTN_TYPE_F8E4M3 = 6, /* a byte: 4 bits of exponent, 3 of mantissa, up to 448, NaN and no infinity */
+    CLATTN_TYPE_F8E5M2 = 7, /* a byte: the upper half of a binary16, up to 57344 */
     CLATTN_TYPE_COUNT
 } clattn_type;
+
+/* Whether rows of k and v of the type have scales. */
+#define CLATTN_TYPE_IS_SCALED(type)                                                                          \
+    ((type) == CLATTN_TYPE_I8 || (type) == CLATTN_TYPE_F8E4M3 || (type) == CLATTN_TYPE_F8E5M2)
 
 /* Bytes of one element; 0 for a number that is no type. */
 CLATTN_API size_t clattn_type_size(clattn_type type);
@@ -29,7 +36,7 @@ CLATTN_API const char *clattn_type_name(clattn_type type);
 /* A view of a buffer. Element (x0, x1, ...) is at offset + x0*stride[0] + x1*stride[1] + ..., counted in
  * elements. Strides are not negative; 0 repeats (allowed on inputs); that of an axis of one element is not looked at. The last
  * axis is contiguous, with a stride of 1, or the call is refused. These alone take any last stride: boolean masks (mask, block_mask,
- * that of dropout), bias, mod_buffers, sinks_device, lse, scales of i8 rows, cos and sin, and what is of i32 (positions,
+ * that of dropout), bias, mod_buffers, sinks_device, lse, scales of rows, cos and sin, and what is of i32 (positions,
  * block_table, cu_seqlens, lengths). Every element of the view lies inside
  * the buffer, or the call is refused. A view with buffer == NULL is absent, whatever else it says; only the functions
  * that plan or prepare take views without buffers, and there one of rank 0 is absent. Buffers (no images) are made from the

@@ -5,8 +5,10 @@ static const struct {
     const char *name;
     size_t bytes;
 } types[CLATTN_TYPE_COUNT] = {
-    [CLATTN_TYPE_F32] = {"f32", 4},   [CLATTN_TYPE_F16] = {"f16", 2}, [CLATTN_TYPE_BF16] = {"bf16", 2},
-    [CLATTN_TYPE_BOOL] = {"bool", 1}, [CLATTN_TYPE_I8] = {"i8", 1},   [CLATTN_TYPE_I32] = {"i32", 4},
+    [CLATTN_TYPE_F32] = {"f32", 4},       [CLATTN_TYPE_F16] = {"f16", 2},
+    [CLATTN_TYPE_BF16] = {"bf16", 2},     [CLATTN_TYPE_BOOL] = {"bool", 1},
+    [CLATTN_TYPE_I8] = {"i8", 1},         [CLATTN_TYPE_I32] = {"i32", 4},
+    [CLATTN_TYPE_F8E4M3] = {"f8e4m3", 1}, [CLATTN_TYPE_F8E5M2] = {"f8e5m2", 1},
 };
 
 size_t clattn_type_size(clattn_type type) {

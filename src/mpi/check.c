@@ -42,8 +42,8 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
     const int64_t out[] = {q[0], q[1], q[2], values[3]};
     TRY(check_shape(w, &p->out, "out", 4, out));
     if (p->lse.rank) TRY(check_shape(w, &p->lse, "lse", 3, out));
-    if ((p->k.type == CLATTN_TYPE_I8) != (p->k_scale.rank == 3) || p->k_scale.rank != p->v_scale.rank)
-        return FAIL("k_scale, v_scale: must be given with i8, and only then");
+    if (CLATTN_TYPE_IS_SCALED(p->k.type) != (p->k_scale.rank == 3) || p->k_scale.rank != p->v_scale.rank)
+        return FAIL("k_scale, v_scale: must be given with i8 or float8, and only then");
     if (p->k_scale.rank) TRY(check_shape(w, &p->k_scale, "k_scale", 3, keys));
     if (p->v_scale.rank) TRY(check_shape(w, &p->v_scale, "v_scale", 3, keys));
     if (k[1] == 0 ? q[1] != 0 : q[1] % k[1] != 0)

@@ -46,8 +46,9 @@ class Buffer:
     """A tensor in memory of a device: what a numpy array holds, copied; Buffer.zeros and Buffer.over make others.
 
         array    a numpy array, or what numpy or torch makes one of
-        dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", or what numpy calls them; None: the array's. numpy has no
-                 bfloat16: of uint16 its bits are taken as they are, other numbers are rounded; numpy() gives BF16, see from_bf16()
+        dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", "float8_e4m3fn", "float8_e5m2", or what numpy calls them;
+                 None: the array's. numpy has no bfloat16: of uint16 its bits are taken as they are, other numbers are rounded;
+                 numpy() gives BF16, see from_bf16(). Of float8 the bits of uint8 are taken, numbers are not: append() rounds them
         context  a Context; None: that of the first device, as the functions of the module have it
 
     buffer[:, :, 3:7], .transpose(0, 2, 1, 3), .reshape, .broadcast_to are views of the same memory; buffer[...] = array, or .write,
@@ -241,8 +242,8 @@ def _stored(name, array, word):
     kind = STORAGE[word][1]
     if array.dtype == kind:
         return array
-    if array.dtype.itemsize == 2 and word == "bfloat16" and array.dtype.name in ("uint16", "bfloat16"):
-        return np.ascontiguousarray(array).view(np.uint16).view(BF16).reshape(array.shape)
+    if kind.names and array.dtype.name in (word, f"uint{8 * kind.itemsize}"):
+        return np.ascontiguousarray(array).view(f"u{kind.itemsize}").view(kind).reshape(array.shape)
     if array.dtype == BF16 or array.dtype.name == "bfloat16":
         array = from_bf16(array).reshape(array.shape)
     if word == "bfloat16" and array.dtype.kind in "iuf":

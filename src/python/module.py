@@ -17,9 +17,9 @@ field's default. What does not fit a field is refused before the call; what has 
 
 A numpy array is copied to the device as dense rows, and results are copied back. A Buffer stays on the device, or lies over memory
 of numpy's or torch's, and may be a strided view: caches, pages and what a call writes are Buffers. Results are Buffers where the
-first tensor is one, and the call then does not wait: .numpy() does. Types are float32, float16, bool, int8, int32, and bfloat16 as
-BF16, below, or as ml_dtypes' bfloat16. score_mod and mask_mod are texts: one of a stranger's can at
-worst be slow or wrong, unless the Context has mods_unchecked=True; then it is code of the application's own.
+first tensor is one, and the call then does not wait: .numpy() does. Types are float32, float16, bool, int8, int32, and bfloat16,
+float8_e4m3fn and float8_e5m2 as BF16, F8E4M3 and F8E5M2, below, or as ml_dtypes has them.
+score_mod and mask_mod are texts: one of a stranger's can at worst be slow or wrong, unless the Context has mods_unchecked=True; then it is code of the application's own.
 
 A call that fails raises Error, with the header's status and the library's one line. A Context may be used from several threads,
 which then wait for one another. One file; the structs in it are generated from the header it was built with."""
@@ -46,12 +46,15 @@ HEADER = {name: kind for name, kind in list(globals().items()) if name.startswit
 for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
+F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k and v, beside k_scale and v_scale
 # A storage type's word, its number, and how numpy holds it. A block mask is bool to the header, and holds 0, 1 and 2.
 STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATTN_TYPE_F16, np.dtype(np.float16)),
            "bfloat16": (CLATTN_TYPE_BF16, BF16), "bool": (CLATTN_TYPE_BOOL, np.dtype(bool)),
            "uint8": (CLATTN_TYPE_BOOL, np.dtype(np.uint8)), "int8": (CLATTN_TYPE_I8, np.dtype(np.int8)),
-           "int32": (CLATTN_TYPE_I32, np.dtype(np.int32))}
-SHORT = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int32"}
+           "int32": (CLATTN_TYPE_I32, np.dtype(np.int32)),
+           "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2)}
+SHORT = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int32",
+         "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR = 1, 4, 8, 32
 _P, _N, _U = c.c_void_p, c.c_size_t, c.c_uint32
 OPENCL = {"clCreateBuffer": (_P, [_P, c.c_uint64, _N, _P, _P]), "clReleaseMemObject": (c.c_int32, [_P]),

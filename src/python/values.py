@@ -79,7 +79,7 @@ def _type(name, dtype):
             dtype = np.dtype(dtype)
         except (TypeError, ValueError):
             raise TypeError(f"{name}: {dtype!r} is no type: {', '.join(STORAGE)}") from None
-        word = "bfloat16" if dtype == BF16 else dtype.newbyteorder("=").name
+        word = next((word for word, (_, kind) in STORAGE.items() if kind.names and kind == dtype), dtype.newbyteorder("=").name)
     word = SHORT.get(word, word)
     if word not in STORAGE:
         raise TypeError(f"{name}: arrays of {word} are not taken: {', '.join(STORAGE)}")
@@ -92,9 +92,11 @@ def _borrowed(x):
     if where != "cpu":
         raise TypeError("it has no device that says where it lies" if where is None else f"a tensor on {where} is not taken: .cpu() copies it")
     x = x.detach()  # its numpy() holds the storage, which the tensor may let go, and refuses what is negated or conjugated lazily
-    if str(x.dtype).rpartition(".")[2] != "bfloat16":
+    kind = STORAGE.get(str(x.dtype).rpartition(".")[2], (None, np.dtype(bool)))[1]
+    if not kind.names:
         return x.numpy()
-    return x.view(sys.modules[type(x).__module__.partition(".")[0]].int16).numpy().view(BF16)
+    bits = getattr(sys.modules[type(x).__module__.partition(".")[0]], "int16" if kind.itemsize == 2 else "uint8")
+    return x.view(bits).numpy().view(kind)
 
 
 def _array(name, x):

@@ -1,4 +1,4 @@
-// test_append.c: clattn_append_enqueue: rows into a cache, linear and circular, of every pair of types, int8 with scales, keys
+// test_append.c: clattn_append_enqueue: rows into a cache, linear and circular, of every pair of types, those with scales, keys
 // turned on the way; nothing else of the cache changes. Leaves out what is refused (test_errors_append.c) and attention that
 // appends (test_append_attention.c).
 #include "support/case_assert.h"
@@ -43,14 +43,14 @@ static void bind_side(const appending *a, side *s, int64_t size, uint64_t seed) 
                                    CLATTN_TYPE_F32, 3, {BATCH, HEADS, CAPACITY}, layout_loose(a->layout)};
     s->size = size;
     s->rows = case_random(&random, BATCH * HEADS * ROWS * size, a->type, 2);
-    s->cache =
-        case_random(&random, BATCH * HEADS * CAPACITY * size, a->kept, a->kept == CLATTN_TYPE_I8 ? 100 : 2);
+    s->cache = case_random(&random, BATCH * HEADS * CAPACITY * size, a->kept,
+                           CLATTN_TYPE_IS_SCALED(a->kept) ? 100 : 2);
     s->scales = case_random(&random, BATCH * HEADS * CAPACITY, CLATTN_TYPE_F32, 1);
-    for (int64_t n = 0; a->kept == CLATTN_TYPE_I8 && n < BATCH * HEADS * CAPACITY * size; n++)
-        s->cache[n] = nearbyint(s->cache[n]);
+    for (int64_t n = 0; CLATTN_TYPE_IS_SCALED(a->kept) && n < BATCH * HEADS * CAPACITY * size; n++)
+        s->cache[n] = storage_unscaled(a->kept, s->cache[n]);
     s->rows_of = guarded_input(harness_place(), &rows, s->rows);
     s->cache_of = guarded_in_out(harness_place(), &cache, s->cache);
-    if (a->kept == CLATTN_TYPE_I8) s->scales_of = guarded_in_out(harness_place(), &scales, s->scales);
+    if (CLATTN_TYPE_IS_SCALED(a->kept)) s->scales_of = guarded_in_out(harness_place(), &scales, s->scales);
 }
 
 static void free_side(side *s) {
@@ -74,11 +74,11 @@ static void turn_row(const appending *a, int64_t b, int64_t r, double *row) {
 static void store_row(const appending *a, const double *row, int64_t size, double *to, double *scale) {
     double largest = 0;
     for (int64_t d = 0; d < size; d++) largest = fmax(largest, fabs(row[d]));
-    *scale = (double)((float)largest / 127.0f);
+    *scale = (double)((float)largest / (float)storage_largest(a->kept));
     for (int64_t d = 0; d < size; d++) {
-        to[d] = a->kept != CLATTN_TYPE_I8 ? storage_round(a->kept, row[d])
-                : *scale > 0              ? nearbyint((double)((float)row[d] / (float)*scale))
-                                          : 0;
+        to[d] = !CLATTN_TYPE_IS_SCALED(a->kept) ? storage_round(a->kept, row[d])
+                : *scale > 0 ? storage_unscaled(a->kept, (double)((float)row[d] / (float)*scale))
+                             : 0;
     }
 }
 
@@ -95,23 +95,26 @@ static void append_rows(const appending *a, side *s, bool keys) {
     }
 }
 
-// With RoPE the device's cosines are float32: a step of the type, and of int8 an integer, may be off.
+// With RoPE the device's cosines are float32: a step of the type may be off, which of int8 is an integer and of float8 part of the
+// number.
 static void check_side(const appending *a, side *s, const char *what) {
     const int64_t rows = BATCH * HEADS * CAPACITY, count = rows * s->size;
     double *got = reference_alloc(count), *scales = reference_alloc(rows), step = 0;
     ck_assert_msg(guarded_read(&s->cache_of, harness()->queue, got), "%s: bytes around the cache changed",
                   what);
     ck_assert_msg(guarded_intact(&s->rows_of, harness()->queue), "%s: the rows changed", what);
-    if (a->kept == CLATTN_TYPE_I8)
+    if (CLATTN_TYPE_IS_SCALED(a->kept))
         ck_assert_msg(guarded_read(&s->scales_of, harness()->queue, scales),
                       "%s: bytes around scales changed", what);
     for (int64_t n = 0; n < count; n++) {
         if (a->rope.layout != CLATTN_ROPE_NONE)
-            step = a->kept == CLATTN_TYPE_I8 ? 1 : 2 * storage_roundoff(a->kept) * 3 + 2e-6;
+            step = a->kept == CLATTN_TYPE_I8        ? 1
+                   : CLATTN_TYPE_IS_SCALED(a->kept) ? fmax(fabs(s->cache[n]) / 4, 0x1p-14)
+                                                    : 2 * storage_roundoff(a->kept) * 3 + 2e-6;
         ck_assert_msg(fabs(got[n] - s->cache[n]) <= step, "%s: element %lld is %.9g, should be %.9g", what,
                       (long long)n, got[n], s->cache[n]);
     }
-    for (int64_t n = 0; a->kept == CLATTN_TYPE_I8 && n < rows; n++)
+    for (int64_t n = 0; CLATTN_TYPE_IS_SCALED(a->kept) && n < rows; n++)
         ck_assert_msg(fabs(scales[n] - s->scales[n]) <= 1e-6 * fabs(s->scales[n]),
                       "%s: scale %lld is %.9g, not %.9g", what, (long long)n, scales[n], s->scales[n]);
     free(got);
@@ -150,10 +153,11 @@ static void run(const appending *a, const char *what) {
 
 START_TEST(storage_types) {
     static const clattn_type types[][2] = {
-        {CLATTN_TYPE_F32, CLATTN_TYPE_F32},  {CLATTN_TYPE_F32, CLATTN_TYPE_F16},
-        {CLATTN_TYPE_F32, CLATTN_TYPE_I8},   {CLATTN_TYPE_F16, CLATTN_TYPE_BF16},
-        {CLATTN_TYPE_BF16, CLATTN_TYPE_F32}, {CLATTN_TYPE_BF16, CLATTN_TYPE_I8}};
-    for (int n = 0; n < 12; n++) {
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F32},    {CLATTN_TYPE_F32, CLATTN_TYPE_F16},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_I8},     {CLATTN_TYPE_F16, CLATTN_TYPE_BF16},
+        {CLATTN_TYPE_BF16, CLATTN_TYPE_F32},   {CLATTN_TYPE_BF16, CLATTN_TYPE_I8},
+        {CLATTN_TYPE_F32, CLATTN_TYPE_F8E4M3}, {CLATTN_TYPE_F16, CLATTN_TYPE_F8E5M2}};
+    for (int n = 0; n < 16; n++) {
         const appending a = {.type = types[n / 2][0],
                              .kept = types[n / 2][1],
                              .layout = (enum layout)(n % LAYOUT_COUNT),
@@ -192,7 +196,8 @@ START_TEST(turned) {
     struct random random = {3};
     for (int n = 0; n < 3 * BATCH * ROWS; n++) positions[n] = floor(random_uniform(&random, -0x1p20, 0x1p20));
     for (int n = 0; n < 12; n++) {
-        appending a = {.kept = n % 3 == 0   ? CLATTN_TYPE_I8
+        appending a = {.kept = n % 6 == 3   ? CLATTN_TYPE_F8E4M3
+                               : n % 3 == 0 ? CLATTN_TYPE_I8
                                : n % 3 == 1 ? CLATTN_TYPE_F32
                                             : CLATTN_TYPE_BF16,
                        .layout = (enum layout)(n % LAYOUT_COUNT),
@@ -215,13 +220,15 @@ START_TEST(turned) {
 }
 END_TEST
 
-// Rows of zeros, and rows that hold what int8 cannot.
+// Rows of zeros, and rows that hold what a byte cannot.
 START_TEST(hostile_rows) {
+    static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2};
+    const clattn_type type = types[_i];
     const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 1, 4, SIZE}, LAYOUT_DENSE},
-                               cache = {CLATTN_TYPE_I8, 4, {1, 1, 4, SIZE}, LAYOUT_DENSE},
+                               cache = {type, 4, {1, 1, 4, SIZE}, LAYOUT_DENSE},
                                scales = {CLATTN_TYPE_F32, 3, {1, 1, 4}, LAYOUT_DENSE};
     double x[4 * SIZE] = {0}, got[4 * SIZE], scale[4];
-    x[SIZE + 3] = (double)NAN, x[2 * SIZE + SIZE - 1] = (double)INFINITY, x[3 * SIZE] = 127;
+    x[SIZE + 3] = (double)NAN, x[2 * SIZE + SIZE - 1] = (double)INFINITY, x[3 * SIZE] = storage_largest(type);
     for (int d = 1; d < SIZE; d++) x[3 * SIZE + d] = d - 10.5; // ties
     struct guarded from = guarded_input(harness_place(), &rows, x),
                    to = guarded_output(harness_place(), &cache),
@@ -235,11 +242,55 @@ START_TEST(hostile_rows) {
         ck_assert_double_eq(got[d], 0);
         ck_assert_msg(isnan(got[SIZE + d] * scale[1]) && isnan(got[2 * SIZE + d] * scale[2]),
                       "column %d is a number", d);
-        ck_assert_double_eq(got[3 * SIZE + d], nearbyint(x[3 * SIZE + d]));
+        ck_assert_double_eq(got[3 * SIZE + d], storage_unscaled(type, x[3 * SIZE + d]));
     }
     guarded_release(&from);
     guarded_release(&to);
     guarded_release(&of);
+}
+END_TEST
+
+// Every byte of float8 as a value, by the definition of OFP8: of one key, which has all of the weight. Dv is one of whole vectors, and
+// one that leaves parts of them.
+START_TEST(every_float8) {
+    const bool e4m3 = _i % 2 == 0;
+    const int size = _i / 2 ? 241 : 256, mantissa = e4m3 ? 3 : 2, bias = e4m3 ? 7 : 15;
+    double bytes[256], exact[256], got[256], one[16], scale = 2;
+    for (int n = 0; n < size; n++) {
+        const int code = (n + 15) % 256, exponent = (code & 127) >> mantissa,
+                  part = code & ((1 << mantissa) - 1);
+        const double step = ldexp(1, (exponent ? exponent : 1) - bias - mantissa);
+        exact[n] = step * (exponent ? part + (1 << mantissa) : part) * (code & 128 ? -1 : 1);
+        if (e4m3 ? (code & 127) == 127 : exponent == 31)
+            exact[n] = e4m3 || part ? (double)NAN : copysign((double)INFINITY, exact[n]);
+        bytes[n] = code;
+    }
+    for (int n = 0; n < 16; n++) one[n] = 0;
+    const struct guarded_shape rows = {CLATTN_TYPE_F32, 4, {1, 1, 1, 16}, LAYOUT_DENSE},
+                               keys = {CLATTN_TYPE_BOOL, 4, {1, 1, 1, 16}, LAYOUT_DENSE},
+                               values = {CLATTN_TYPE_BOOL, 4, {1, 1, 1, size}, LAYOUT_DENSE},
+                               outs = {CLATTN_TYPE_F32, 4, {1, 1, 1, size}, LAYOUT_DENSE},
+                               scales = {CLATTN_TYPE_F32, 3, {1, 1, 1}, LAYOUT_DENSE};
+    struct guarded q = guarded_input(harness_place(), &rows, one),
+                   k = guarded_input(harness_place(), &keys, one),
+                   v = guarded_input(harness_place(), &values, bytes),
+                   s = guarded_input(harness_place(), &scales, &scale),
+                   out = guarded_output(harness_place(), &outs);
+    clattn_attention_params p = {
+        .q = q.view, .out = out.view, .kv = {.k = k.view, .v = v.view, .k_scale = s.view, .v_scale = s.view}};
+    p.kv.k.type = p.kv.v.type = e4m3 ? CLATTN_TYPE_F8E4M3 : CLATTN_TYPE_F8E5M2;
+    for (int kernel = CLATTN_KERNEL_UNFUSED; kernel <= CLATTN_KERNEL_DECODE; kernel++) {
+        p.kernel = (clattn_kernel)kernel;
+        ck_assert_msg(clattn_attention_enqueue(harness()->context, harness()->queue, &p, 0, NULL, NULL) ==
+                          CLATTN_OK,
+                      "%s", harness_log_text());
+        ck_assert(guarded_read(&out, harness()->queue, got));
+        for (int n = 0; n < size; n++)
+            ck_assert_msg(isnan(exact[n]) ? isnan(got[n]) != 0 : got[n] == 2 * exact[n],
+                          "%s: byte %d is %g, not %g", clattn_kernel_name(p.kernel), (n + 15) % 256,
+                          got[n] / 2, exact[n]);
+    }
+    guarded_release(&q), guarded_release(&k), guarded_release(&v), guarded_release(&s), guarded_release(&out);
 }
 END_TEST
 
@@ -287,9 +338,11 @@ START_TEST(waits_and_tells) {
 END_TEST
 
 int main(void) {
-    const TTest *const tests[] = {storage_types, starts,        one_side,        turned,
-                                  hostile_rows,  sizes_of_zero, waits_and_tells, NULL};
+    const TTest *const tests[] = {storage_types, starts,          one_side, turned,
+                                  sizes_of_zero, waits_and_tells, NULL};
     Suite *suite = suite_create("append");
-    harness_add(suite, "append", tests);
+    TCase *group = harness_add(suite, "append", tests);
+    tcase_add_loop_test(group, hostile_rows, 0, 3);
+    tcase_add_loop_test(group, every_float8, 0, 4);
     return harness_run(suite);
 }

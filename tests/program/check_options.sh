@@ -27,6 +27,11 @@ past() { "$clattn" attend --q x.npy --k new.npy --v new.npy --past-k past.npy --
 past --out p.npy --expect o.npy --tolerance 1e-6 || complain "past rows"
 past --out p.npy --past-lengths three.npy --expect o.npy --tolerance 1e-6 || complain "--past-lengths"
 attend --out q8.npy --kv-type q8 && past --kv-type q8 --out p.npy --expect q8.npy --tolerance 1e-6 || complain "past rows as q8"
+for type in f8e4m3 f8e5m2; do
+    attend --out $type.npy --kv-type $type && past --kv-type $type --out p.npy --expect $type.npy --tolerance 1e-6 ||
+        complain "past rows as $type"
+    cmp -s $type.npy q8.npy && complain "--kv-type $type is q8"
+done
 "$clattn" attend --q items.npy --k items.npy --v items.npy --out items_o.npy --quiet || complain "two items"
 prefix() { "$clattn" attend --q items.npy --k items_new.npy --v items_new.npy --out p.npy --quiet "$@"; }
 prefix --prefix-k past.npy --prefix-v past.npy --expect items_o.npy --tolerance 1e-6 || complain "--prefix-k of two items"

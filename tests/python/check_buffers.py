@@ -90,6 +90,10 @@ def views():
     check(not clattn.Buffer.zeros((3, 50), "int8").numpy().any(), "zeros")
     refused("does not fit int32", clattn.Buffer, [2**31])
     refused("does not fit int8", clattn.Buffer, [200], "int8")
+    bits = np.arange(256, dtype=np.uint8)
+    check((clattn.Buffer(bits, "float8_e5m2").numpy().view(np.uint8) == bits).all(), "the bits of float8")
+    check(clattn.Buffer(bits.view(clattn.F8E4M3)).dtype == "float8_e4m3fn", "arrays of F8E4M3")
+    refused("", clattn.Buffer, np.ones(3, np.float32), "float8_e5m2")
     refused("float64 are not taken", clattn.Buffer, x.astype(np.float64))
     refused("below 0", clattn.Buffer.zeros, (2, -1))
 
@@ -182,10 +186,10 @@ def layouts():
 
 
 def caches():
-    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 2e-2), ("int8", 3e-2)):
+    for dtype, tolerance in (("float32", 2e-6), ("bfloat16", 2e-2), ("int8", 3e-2), ("float8_e4m3fn", 0.2), ("f8e5m2", 0.4)):
         rows, new = numbers(2, 2, 9, 16), numbers(2, 2, 3, 16)
         k, v = (clattn.Buffer.zeros((2, 2, 16, 16), dtype) for _ in "kv")
-        scales = {"k_scale": clattn.Buffer.zeros((2, 2, 16)), "v_scale": clattn.Buffer.zeros((2, 2, 16))} if dtype == "int8" else {}
+        scales = {"k_scale": clattn.Buffer.zeros((2, 2, 16)), "v_scale": clattn.Buffer.zeros((2, 2, 16))} if "8" in dtype else {}
         clattn.append(rows, -rows, k=k, v=v, **scales)
         clattn.append(k_new=clattn.Buffer(new), v_new=clattn.Buffer(-new), k=k, v=v, starts=[9, 9], lengths=[3, 2], **scales)
         q = numbers(2, 4, 1, 16)

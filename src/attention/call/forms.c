@@ -42,7 +42,7 @@ bool cla_kv_is_view(const clattn_tensor *k, const clattn_tensor *v) {
 
 static bool is_shared(const clattn_tensor *k, const clattn_tensor *v, const clattn_tensor *k_scale,
                       const clattn_tensor *v_scale) {
-    return cla_kv_is_view(k, v) && (k->type != CLATTN_TYPE_I8 || same_place(k_scale, v_scale, 3));
+    return cla_kv_is_view(k, v) && (!CLATTN_TYPE_IS_SCALED(k->type) || same_place(k_scale, v_scale, 3));
 }
 
 // New rows go to a cache whose values are a view of its keys.

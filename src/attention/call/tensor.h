@@ -7,7 +7,8 @@
 
 #define TYPES_FLOAT (1u << CLATTN_TYPE_F32 | 1u << CLATTN_TYPE_F16 | 1u << CLATTN_TYPE_BF16)
 #define TYPES_F32 (1u << CLATTN_TYPE_F32)
-#define TYPES_KV (TYPES_FLOAT | 1u << CLATTN_TYPE_I8)
+#define TYPES_SCALED (1u << CLATTN_TYPE_I8 | 1u << CLATTN_TYPE_F8E4M3 | 1u << CLATTN_TYPE_F8E5M2)
+#define TYPES_KV (TYPES_FLOAT | TYPES_SCALED)
 #define TYPES_I32 (1u << CLATTN_TYPE_I32)
 #define TYPES_BOOL (1u << CLATTN_TYPE_BOOL)
 #define ANY_LAST_STRIDE                                                                                      \

@@ -12,9 +12,9 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
         bool set;
         const char *name;
     } options[] = {
-        {kv->k.type == CLATTN_TYPE_I8 && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
+        {CLATTN_TYPE_IS_SCALED(kv->k.type) && p->rope.layout != CLATTN_ROPE_NONE && !cla_kv_is_paged(kv) &&
              !cla_kv_appends(kv) && !turned,
-         "rope of i8 keys"},
+         "rope of i8 keys and float8 ones"},
     };
     for (size_t i = 0; i < sizeof options / sizeof options[0]; i++)
         if (options[i].set)
@@ -23,13 +23,14 @@ clattn_status cla_kv_check_unbuilt(clattn_context *c, const clattn_attention_par
     return CLATTN_OK;
 }
 
-// Both scales with i8, neither without: one of each row of `of`.
+// Both scales with types that have them, neither without: one of each row of `of`.
 clattn_status cla_kv_check_scale(clattn_context *x, const clattn_tensor *t, const clattn_tensor *of,
                                  const tensor_rule *rule) {
-    if (of->type != CLATTN_TYPE_I8 && !cla_tensor_given(t)) return CLATTN_OK;
-    if (of->type != CLATTN_TYPE_I8)
-        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT, "%s: is for i8 keys and values, these are %s",
-                                rule->name, clattn_type_name(of->type));
+    if (!CLATTN_TYPE_IS_SCALED(of->type) && !cla_tensor_given(t)) return CLATTN_OK;
+    if (!CLATTN_TYPE_IS_SCALED(of->type))
+        return cla_context_fail(x, CLATTN_INVALID_ARGUMENT,
+                                "%s: is for i8 and float8 keys and values, these are %s", rule->name,
+                                clattn_type_name(of->type));
     TRY(cla_tensor_check(x, t, 3, rule));
     for (int i = 0; i < 3; i++)
         if (t->shape[i] != of->shape[i])
@@ -55,7 +56,7 @@ static clattn_status refuse_without(clattn_context *c, const char *name, const c
 }
 
 static clattn_status check_past(clattn_context *c, const clattn_kv *kv, int64_t batch, bool planning) {
-    const unsigned types = TYPES_FLOAT | 1u << CLATTN_TYPE_I8;
+    const unsigned types = TYPES_KV;
     const tensor_rule k = {"past_k", "[B or 1, Hkv, P, D]", types, false, planning},
                       v = {"past_v", "[B or 1, Hkv, P, Dv]", types, false, planning};
     if (!cla_kv_has_past(kv)) {
@@ -166,7 +167,7 @@ static void fill_places(call *c) {
                           .v = rows_of(&kv->past_v, c->problem.batch),
                           .rows = (int)kv->past_k.shape[2],
                           .word = kv->past_lengths ? (int)cla_call_words(c).before_past : -1};
-    if (c->problem.type_kv == CLATTN_TYPE_I8)
+    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv))
         c->past_scales = (past_scale_args){rows_of(&kv->past_k_scale, c->problem.batch),
                                            rows_of(&kv->past_v_scale, c->problem.batch)};
 }
@@ -175,7 +176,7 @@ void cla_kv_fill(call *c) {
     c->args.k = cla_tensor_view(&c->params.kv.k);
     c->args.v = cla_tensor_view(&c->params.kv.v);
     if (c->ragged.packed_keys) c->args.k.batch = c->args.v.batch = 0;
-    if (c->problem.type_kv == CLATTN_TYPE_I8) {
+    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv)) {
         c->args.k_scale = cla_tensor_view(&c->params.kv.k_scale);
         c->args.v_scale = cla_tensor_view(&c->params.kv.v_scale);
         if (c->ragged.packed_keys) c->args.k_scale.batch = c->args.v_scale.batch = 0;
@@ -188,7 +189,7 @@ void cla_kv_fill(call *c) {
 // Rows, their scales, and the same of the past.
 static void set_rows(const call *c, launch *l, const cl_mem *rows, const clattn_tensor *scale,
                      const clattn_tensor *past, const clattn_tensor *past_scale) {
-    const bool scaled = c->problem.type_kv == CLATTN_TYPE_I8;
+    const bool scaled = CLATTN_TYPE_IS_SCALED(c->problem.type_kv);
     cla_launch_buffer(l, rows);
     if (scaled) cla_launch_buffer(l, &scale->buffer);
     if (c->problem.past) cla_launch_buffer(l, &past->buffer);
@@ -212,5 +213,6 @@ void cla_kv_place_arguments(const call *c, launch *l) {
     }
     if (!c->problem.past) return;
     cla_launch_value(l, &c->past, sizeof c->past);
-    if (c->problem.type_kv == CLATTN_TYPE_I8) cla_launch_value(l, &c->past_scales, sizeof c->past_scales);
+    if (CLATTN_TYPE_IS_SCALED(c->problem.type_kv))
+        cla_launch_value(l, &c->past_scales, sizeof c->past_scales);
 }

@@ -110,43 +110,45 @@ static kv_rows rows_of(const struct test_case *t, int tensor) {
     return (kv_rows){size > 0 ? count / size : 0, size};
 }
 
-static float scale_of(const double *row, int64_t size) {
+static float scale_of(clattn_type type, const double *row, int64_t size) {
     double largest = 0;
     for (int64_t d = 0; d < size; d++) largest = isnan(row[d]) ? row[d] : fmax(largest, fabs(row[d]));
     for (int64_t d = 0; d < size; d++)
         if (isnan(row[d])) return NAN;
-    return (float)(largest / 127);
+    return (float)(largest / storage_largest(type));
 }
 
-static double integer_of(double x, float scale) {
-    return scale > 0 ? fmin(fmax(nearbyint(x / (double)scale), -127), 127) : 0;
+static double stored(clattn_type type, double x, float scale) {
+    return scale > 0 ? storage_unscaled(type, x / (double)scale) : 0;
 }
 
-static float make_integers(double *row, int64_t size) {
-    const float scale = scale_of(row, size);
-    for (int64_t d = 0; d < size; d++) row[d] = integer_of(row[d], scale);
+static float make_stored(clattn_type type, double *row, int64_t size) {
+    const float scale = scale_of(type, row, size);
+    for (int64_t d = 0; d < size; d++) row[d] = stored(type, row[d], scale);
     return scale;
 }
 
 void case_kv_store(struct case_data *data) {
     static const int tensors[] = {CASE_K, CASE_V, CASE_PAST_K, CASE_PAST_V};
-    for (int n = 0; n < 4 && data->test.kv_type == CLATTN_TYPE_I8; n++) {
+    const clattn_type type = data->test.kv_type;
+    for (int n = 0; n < 4 && CLATTN_TYPE_IS_SCALED(type); n++) {
         const int tensor = tensors[n];
         if (data->test.latent && (tensor == CASE_V || tensor == CASE_PAST_V)) continue;
         const kv_rows rows = rows_of(&data->test, tensor);
         double *x = data->input[tensor];
         for (int64_t r = 0; r < rows.count; r++, x += rows.size) {
-            const float scale = scale_of(x, rows.size);
+            const float scale = scale_of(type, x, rows.size);
             for (int64_t d = 0; d < rows.size; d++)
-                x[d] = isnan(scale) ? (double)NAN : integer_of(x[d], scale) * (double)scale;
+                x[d] = isnan(scale) ? (double)NAN : stored(type, x[d], scale) * (double)scale;
         }
     }
 }
 
-// The integers of a tensor, and its scales beside it.
-static struct guarded bind_i8(const struct case_data *data, struct place *place, int tensor,
-                              struct guarded *scales) {
+// The numbers of a tensor as they are stored, and its scales beside it.
+static struct guarded bind_scaled(const struct case_data *data, struct place *place, int tensor,
+                                  struct guarded *scales) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
+    const clattn_type type = shape.type;
     const kv_rows rows = rows_of(&data->test, tensor);
     const struct guarded_shape one_less = {
         CLATTN_TYPE_F32, 3, {shape.shape[0], shape.shape[1], shape.shape[2]}, layout_loose(shape.layout)};
@@ -154,8 +156,8 @@ static struct guarded bind_i8(const struct case_data *data, struct place *place,
     double *integers = reference_alloc(rows.count * rows.size), *each = reference_alloc(scale_count);
     for (int64_t r = 0; r < rows.count; r++) {
         const double *x = data->input[tensor] + r * rows.size;
-        const float scale = scale_of(x, rows.size);
-        for (int64_t d = 0; d < rows.size; d++) integers[r * rows.size + d] = integer_of(x[d], scale);
+        const float scale = scale_of(type, x, rows.size);
+        for (int64_t d = 0; d < rows.size; d++) integers[r * rows.size + d] = stored(type, x[d], scale);
         for (int64_t n = r; n < scale_count; n += rows.count) each[n] = (double)scale;
     }
     *scales = guarded_input(place, &one_less, each);
@@ -168,7 +170,7 @@ static struct guarded bind_i8(const struct case_data *data, struct place *place,
 static struct guarded bind_tensor(const struct case_data *data, struct place *place, int tensor,
                                   struct guarded *scales) {
     const struct guarded_shape shape = case_shape(&data->test, tensor);
-    if (shape.type == CLATTN_TYPE_I8) return bind_i8(data, place, tensor, scales);
+    if (CLATTN_TYPE_IS_SCALED(shape.type)) return bind_scaled(data, place, tensor, scales);
     return guarded_input(place, &shape, data->input[tensor]);
 }
 
@@ -270,9 +272,9 @@ static struct guarded bind_cache(const struct case_data *data, struct place *pla
         const double *row = case_kv_row(data, tensor == CASE_V, b, head % t->kv_heads, j);
         if (row != NULL) fill_row(data, tensor, b, j, values + (row - data->input[tensor]));
     }
-    for (int64_t c = 0; c < rows && t->kv_type == CLATTN_TYPE_I8; c++)
-        each[c] = (double)make_integers(values + c * size, size);
-    if (t->kv_type == CLATTN_TYPE_I8) *scales = guarded_in_out(place, &of_rows, each);
+    for (int64_t c = 0; c < rows && CLATTN_TYPE_IS_SCALED(t->kv_type); c++)
+        each[c] = (double)make_stored(t->kv_type, values + c * size, size);
+    if (CLATTN_TYPE_IS_SCALED(t->kv_type)) *scales = guarded_in_out(place, &of_rows, each);
     const struct guarded to = guarded_in_out(place, &shape, values);
     free(values);
     free(each);

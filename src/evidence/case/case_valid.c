@@ -135,8 +135,9 @@ bool case_valid(const struct test_case *t, char why[256]) {
         return refuse(why, "append: at most all keys, of up to a million elements, not packed");
     else if (t->append && t->latent && t->rope.layout != CLATTN_ROPE_NONE)
         return refuse(why, "append: new rows of a latent are turned before");
-    else if (t->append && t->kv_type == CLATTN_TYPE_I8 && t->rope.layout != CLATTN_ROPE_NONE)
-        return refuse(why, "append: keys that are turned are not i8 here: the cache's rounding would show");
+    else if (t->append && CLATTN_TYPE_IS_SCALED(t->kv_type) && t->rope.layout != CLATTN_ROPE_NONE)
+        return refuse(why,
+                      "append: keys that are turned have no scales here: the cache's rounding would show");
     else if (t->device_sinks && !(t->hosts & CASE_HOST_BIT(CASE_SINKS)))
         return refuse(why, "devicesinks: needs sinks");
     else if (t->positions && t->rope.layout == CLATTN_ROPE_NONE)

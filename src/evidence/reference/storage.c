@@ -20,8 +20,42 @@ static double round_to(double x, int bits, int min_exponent, double largest) {
     return fabs(y) > largest ? copysign((double)INFINITY, x) : y;
 }
 
+// OFP8 1.0: e4m3 has no infinity, and its largest number has all bits of the exponent.
+static double f8_round(clattn_type type, double x) {
+    return type == CLATTN_TYPE_F8E4M3 ? round_to(x, 3, -6, 448.0) : round_to(x, 2, -14, 57344.0);
+}
+
+static uint8_t f8_bits(clattn_type type, double x) {
+    const int mantissa = type == CLATTN_TYPE_F8E4M3 ? 3 : 2, least = type == CLATTN_TYPE_F8E4M3 ? -6 : -14;
+    const double y = fabs(f8_round(type, x));
+    const uint8_t sign = signbit(x) ? 0x80u : 0u;
+    if (!isfinite(y)) return type == CLATTN_TYPE_F8E4M3 || isnan(y) ? 0x7fu : (uint8_t)(sign | 0x7cu);
+    const int exponent = y > 0 && ilogb(y) > least ? ilogb(y) : least;
+    return (uint8_t)(sign | (((exponent - least) << mantissa) + (int)ldexp(y, mantissa - exponent)));
+}
+
+static double f8_value(clattn_type type, uint8_t bits) {
+    const int mantissa = type == CLATTN_TYPE_F8E4M3 ? 3 : 2, least = type == CLATTN_TYPE_F8E4M3 ? -6 : -14;
+    const int exponent = (bits & 0x7f) >> mantissa, part = bits & ((1 << mantissa) - 1);
+    double y = ldexp(exponent > 0 ? part + (1 << mantissa) : part,
+                     least - mantissa + (exponent > 0 ? exponent - 1 : 0));
+    if (type == CLATTN_TYPE_F8E4M3 ? (bits & 0x7f) == 0x7f : exponent == 31)
+        y = type == CLATTN_TYPE_F8E5M2 && part == 0 ? (double)INFINITY : (double)NAN;
+    return bits & 0x80 ? -y : y;
+}
+
+double storage_largest(clattn_type type) {
+    return type == CLATTN_TYPE_F8E4M3 ? 448.0 : type == CLATTN_TYPE_F8E5M2 ? 57344.0 : 127.0;
+}
+
+double storage_unscaled(clattn_type type, double x) {
+    const double largest = storage_largest(type),
+                 y = type == CLATTN_TYPE_I8 ? nearbyint(x) : f8_round(type, x);
+    return fmin(fmax(y, -largest), largest);
+}
+
 double storage_round(clattn_type type, double x) {
-    if (type == CLATTN_TYPE_I8) return x; // the scale of its row decides: case_kv.c
+    if (CLATTN_TYPE_IS_SCALED(type)) return x; // the scale of its row decides: case_kv.c
     if (type == CLATTN_TYPE_I32) return nearbyint(x);
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));
@@ -65,6 +99,7 @@ double storage_load(clattn_type type, const void *base, int64_t index) {
     if (type == CLATTN_TYPE_BOOL) return ((const uint8_t *)base)[index];
     if (type == CLATTN_TYPE_I32) return ((const int32_t *)base)[index];
     if (type == CLATTN_TYPE_I8) return ((const int8_t *)base)[index];
+    if (CLATTN_TYPE_IS_SCALED(type)) return f8_value(type, ((const uint8_t *)base)[index]);
     uint16_t bits = ((const uint16_t *)base)[index];
     if (type == CLATTN_TYPE_F16) return bits == POISON_F16 ? STORAGE_UNTOUCHED : half_value(bits);
     return bits == POISON_BF16 ? STORAGE_UNTOUCHED : float_value((uint32_t)bits << 16);
@@ -75,6 +110,8 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
         ((uint8_t *)base)[index] = (uint8_t)x;
     } else if (type == CLATTN_TYPE_I8) {
         ((int8_t *)base)[index] = (int8_t)x;
+    } else if (CLATTN_TYPE_IS_SCALED(type)) {
+        ((uint8_t *)base)[index] = f8_bits(type, x);
     } else if (type == CLATTN_TYPE_I32) {
         ((int32_t *)base)[index] = isnan(x) ? INT32_MIN : (int32_t)x; // there is no NaN around inputs
     } else if (type == CLATTN_TYPE_F32) {
@@ -95,6 +132,8 @@ void storage_poison(clattn_type type, void *base, int64_t count) {
             ((uint32_t *)base)[n] = POISON_F32;
         } else if (type == CLATTN_TYPE_I8) {
             ((int8_t *)base)[n] = INT8_MIN; // there is no NaN; no row holds it
+        } else if (CLATTN_TYPE_IS_SCALED(type)) {
+            ((uint8_t *)base)[n] = 0x7f; // a NaN
         } else if (type == CLATTN_TYPE_BOOL) {
             ((uint8_t *)base)[n] = POISON_BOOL;
         } else {
@@ -111,7 +150,7 @@ double storage_roundoff(clattn_type type) {
 }
 
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
-    // The numbers of an i8 row are what its scale says, exactly.
-    if (a == CLATTN_TYPE_I8 || b == CLATTN_TYPE_I8) return a == CLATTN_TYPE_I8 ? b : a;
+    // The numbers of a row are what its scale says, exactly.
+    if (CLATTN_TYPE_IS_SCALED(a) || CLATTN_TYPE_IS_SCALED(b)) return CLATTN_TYPE_IS_SCALED(a) ? b : a;
     return a > b ? a : b;
 }

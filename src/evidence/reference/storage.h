@@ -12,6 +12,10 @@
 // The nearest value of the type, ties to even; overflow gives infinity.
 double storage_round(clattn_type type, double x);
 
+// The number that a type with scales keeps of one that its row's scale has divided; and its largest.
+double storage_unscaled(clattn_type type, double x);
+double storage_largest(clattn_type type);
+
 double storage_load(clattn_type type, const void *base, int64_t index);
 void storage_store(clattn_type type, void *base, int64_t index, double x);
 

@@ -96,6 +96,9 @@ const struct hard_case hard_cases[] = {
 
     // Keys and values as i8 with a scale a row, of every kernel, layout and rest.
     {"i8", "attend-f32-b2-h4-hkv2-n33-nkv65-d64-full-kvi8-lse"},
+    {"f8e4m3", "attend-bf16-b1-h4-hkv2-n13-nkv67-d41-dv23-causal-kvf8e4m3-padded-lse"},
+    {"f8e5m2", "decode-f32-b2-h8-hkv2-n1-nkv300-d128-full-kvf8e5m2-lse"},
+    {"f8-append", "decode-f32-b2-h8-hkv2-n1-nkv300-d64-causal-kvf8e4m3-lse-kvlen300:17-append1-hiddennan"},
     {"i8-decode", "decode-f32-b2-h8-hkv2-n1-nkv1031-d128-full-kvi8-lse"},
     {"i8-odd", "attend-bf16-b1-h2-n13-nkv67-d41-dv23-causal-kvi8-padded-lse"},
     {"i8-hidden-nan",

@@ -13,7 +13,8 @@
 static const struct pairs_factor attention[] = {
     {"types",
      COMPILED,
-     {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8", "bf16-kvi8-outf16"}},
+     {"f32", "f16", "bf16", "f32-kvf16", "f16-kvf32-outbf16", "bf16-outf32", "f32-kvi8",
+      "bf16-kvf8e4m3-outf16"}},
     {"head sizes", COMPILED, {"d64", "d32", "d40", "d128", "d80-dv48", "d33-dv17"}},
     {"heads", COUNTED, {"h2", "h4-hkv2", "h6-hkv2", "h8-hkv1", "h3"}},
     {"batch", RUN, {"b1", "b2", "b3"}},
@@ -73,6 +74,7 @@ const struct pairs_refused pairs_refused[] = {
     {"raggeddevice", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"raggedgaps", "append", "k_new goes to caches", CLATTN_INVALID_ARGUMENT},
     {"rope", "kvi8", "rope of i8 keys", CLATTN_UNSUPPORTED},
+    {"rope", "kvf8", "rope of i8 keys", CLATTN_UNSUPPORTED},
 };
 const int pairs_refused_count = (int)(sizeof pairs_refused / sizeof pairs_refused[0]);
 
@@ -203,6 +205,7 @@ static const struct {
     {1u << MATRIX, "f32"},
     {1u << MATRIX, "f16"},
     {1u << MATRIX, "kvi8"},
+    {1u << MATRIX, "kvf8"},
     {1u << UNFUSED, "cascade"},
     {1u << ROWS, "bias"}, // what differs among the rows of a vector
     {1u << ROWS, "mask"},
@@ -230,7 +233,8 @@ static const struct {
     const char *token[3];
 } thirds[] = {
     {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvi8", "mods"}}, // more arguments than every device takes
-    {ALL, {"rope", "latent", "append"}},                             // values would be turned with their keys
+    {ALL_BUT(PLANNER) & ALL_BUT(UNFUSED), {"past", "kvf8", "mods"}},
+    {ALL, {"rope", "latent", "append"}}, // values would be turned with their keys
 };
 
 // Whether one of the tokens of a level begins so.

@@ -28,7 +28,8 @@ static const struct {
     {CAN_WEIGHTS, "returns no weights here: the unfused kernel does"},
     {CAN_WEIGHTS_16, "returns no weights here: the unfused kernel does"},
     {CAN_MANY_ROWS, "at most 16 query rows: take flash or auto"},
-    {CAN_PAST_MODS, "expressions beside past keys of i8 have more arguments than every device takes"},
+    {CAN_PAST_MODS,
+     "expressions beside past keys of i8 or float8 have more arguments than every device takes"},
     {CAN_DROPOUT, "drops no weights: other kernels do"},
     {CAN_RAGGED, "takes no packed sequences of different lengths (cu_seqlens)"},
     {CAN_LARGE_HEADS, "head sizes up to 576: the unfused kernel takes any"},
@@ -40,7 +41,7 @@ unsigned cla_family_wants(const problem *p) {
            (p->wants_weights ? CAN_WEIGHTS : 0u) | (weights_16 ? CAN_WEIGHTS_16 : 0u) |
            (p->n_q > FAMILY_FEW_ROWS ? CAN_MANY_ROWS : 0u) | (p->dropout ? CAN_DROPOUT : 0u) |
            (p->ragged ? CAN_RAGGED : 0u) |
-           (p->past && p->type_kv == CLATTN_TYPE_I8 && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
+           (p->past && CLATTN_TYPE_IS_SCALED(p->type_kv) && p->score_ops & ARGS_MODS ? CAN_PAST_MODS : 0u) |
            (p->head_dim > FAMILY_MAX_HEAD || p->head_dim_v > FAMILY_MAX_HEAD ? CAN_LARGE_HEADS : 0u);
 }
 

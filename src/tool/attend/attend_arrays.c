@@ -1,8 +1,12 @@
 // attend_arrays.c: the arrays of a call of clattn attend: their types, loading what is no q, k or v, the device, and results.
 #include "tool/attend/attend.h"
 
+static clattn_type scaled_of(const attend *a) {
+    static const clattn_type types[] = {CLATTN_TYPE_I8, CLATTN_TYPE_F8E4M3, CLATTN_TYPE_F8E5M2};
+    return a->kv_type >= ATTEND_SCALED ? types[a->kv_type - ATTEND_SCALED] : CLATTN_TYPE_F32;
+}
 static int kv_type(const attend *a) {
-    return a->kv_type == ATTEND_Q8 ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
+    return a->kv_type >= ATTEND_SCALED ? 0 : a->kv_type >= 0 ? a->kv_type : a->dtype;
 }
 
 int attend_store(attend *a) {
@@ -17,7 +21,7 @@ int attend_store(attend *a) {
 
 int attend_options(attend *a, int64_t items, int64_t heads, int64_t k_items) {
     const bool is_cache = a->append.k_new || a->kv.block_table; // which is never packed
-    int status = append_options_load(&a->append, a->dtype, a->kv_type == ATTEND_Q8);
+    int status = append_options_load(&a->append, a->dtype, a->kv_type >= ATTEND_SCALED);
     if (status < 0) status = ragged_options_load(&a->ragged, is_cache ? -1 : k_items);
     const int64_t batch = ragged_options_batch(&a->ragged, items);
     if (status < 0) status = kv_options_load(&a->kv, batch, kv_type(a), a->dtype == 2);
@@ -56,12 +60,12 @@ static void swap(const attend *a, clattn_tensor *const views[], int count) {
 
 int attend_upload(attend *a, tensors *t) {
     clattn_attention_params *p = &a->params;
-    const bool q8 = a->kv_type == ATTEND_Q8;
+    const clattn_type scaled = scaled_of(a);
     int status = tensors_upload(t, &a->q_array, &p->q);
-    if (status < 0) status = kv_upload(t, &a->k_array, q8, &p->kv.k, &p->kv.k_scale);
-    if (status < 0) status = kv_upload(t, &a->v_array, q8, &p->kv.v, &p->kv.v_scale);
+    if (status < 0) status = kv_upload(t, &a->k_array, scaled, &p->kv.k, &p->kv.k_scale);
+    if (status < 0) status = kv_upload(t, &a->v_array, scaled, &p->kv.v, &p->kv.v_scale);
     swap(a, (clattn_tensor *[]){&p->q, &p->kv.k, &p->kv.v, &p->kv.k_scale, &p->kv.v_scale}, 5);
-    if (status < 0) status = kv_options_upload(&a->kv, t, q8, &p->kv);
+    if (status < 0) status = kv_options_upload(&a->kv, t, scaled, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.past_k, &p->kv.past_v, &p->kv.past_k_scale, &p->kv.past_v_scale}, 4);
     if (status < 0) status = append_options_upload(&a->append, t, &p->kv);
     swap(a, (clattn_tensor *[]){&p->kv.k_new, &p->kv.v_new}, 2);

@@ -4,6 +4,7 @@
 
 #include "tool/call_options/call_options.h"
 #include "evidence/limits/model.h"
+#include "evidence/reference/storage.h"
 
 static const option_row kv_rows[] = {
     {"past-k", "FILE",
@@ -79,11 +80,11 @@ int kv_options_load(kv_options *o, int64_t batch, int type, bool bf16) {
     return status >= 0 ? status : tensors_narrow("block-table", &o->table_array, false);
 }
 
-int kv_options_upload(const kv_options *o, tensors *t, bool quantised, clattn_kv *kv) {
+int kv_options_upload(const kv_options *o, tensors *t, clattn_type scaled, clattn_kv *kv) {
     int status = -1;
-    if (o->past_k) status = kv_upload(t, &o->past_k_array, quantised, &kv->past_k, &kv->past_k_scale);
+    if (o->past_k) status = kv_upload(t, &o->past_k_array, scaled, &kv->past_k, &kv->past_k_scale);
     if (status < 0 && o->past_v)
-        status = kv_upload(t, &o->past_v_array, quantised, &kv->past_v, &kv->past_v_scale);
+        status = kv_upload(t, &o->past_v_array, scaled, &kv->past_v, &kv->past_v_scale);
     kv->past_lengths = o->lengths;
     if (status >= 0 || !o->block_table) return status;
     kv->page_size = (int32_t)(o->page_size ? o->page_size : kv->k.shape[2]);
@@ -102,39 +103,39 @@ int64_t kv_count(const clattn_kv *kv) {
     return kv->k.shape[2] + (kv->past_k.rank ? kv->past_k.shape[2] : 0);
 }
 
-// A float32 array as integers of -127 to 127 and a scale for each row of its last axis. A row of zeros has a scale of 0;
-// one with an infinity or a NaN cannot be told by integers.
-static int quantise(const array *x, const array *integers, const array *scales) {
+// A float32 array as numbers of the type, a byte each, and a scale for each row of its last axis. A row of zeros has a scale of 0;
+// one with an infinity or a NaN cannot be told so.
+static int quantise(const array *x, clattn_type scaled, const array *bytes, const array *scales) {
     const int64_t size = x->shape[3], rows = array_count(scales);
     for (int64_t r = 0; r < rows; r++) {
         const float *row = (const float *)x->data + r * size;
-        int8_t *to = (int8_t *)integers->data + r * size;
         float largest = 0.0f;
         for (int64_t d = 0; d < size; d++) {
             if (!isfinite(row[d]))
                 return tool_wrong(
-                    "--kv-type q8: row %lld holds an infinity or NaN: finite numbers are needed",
-                    (long long)r);
+                    "--kv-type %s: row %lld holds an infinity or NaN: finite numbers are needed",
+                    scaled == CLATTN_TYPE_I8 ? "q8" : clattn_type_name(scaled), (long long)r);
             largest = fmaxf(largest, fabsf(row[d]));
         }
-        const float scale = ((float *)scales->data)[r] = largest / 127.0f;
+        const float scale = ((float *)scales->data)[r] = largest / (float)storage_largest(scaled);
         for (int64_t d = 0; d < size; d++)
-            to[d] = (int8_t)(scale > 0.0f ? fminf(fmaxf(nearbyintf(row[d] / scale), -127.0f), 127.0f) : 0.0f);
+            storage_store(scaled, bytes->data, r * size + d,
+                          scale > 0.0f ? storage_unscaled(scaled, (double)(row[d] / scale)) : 0.0);
     }
     return -1;
 }
 
-// Bytes of integers travel as those of booleans.
-int kv_upload(tensors *t, const array *x, bool quantised, clattn_tensor *view, clattn_tensor *scale) {
-    array integers = {0}, scales = {0};
-    if (!quantised) return tensors_upload(t, x, view);
+// Bytes travel as those of booleans.
+int kv_upload(tensors *t, const array *x, clattn_type scaled, clattn_tensor *view, clattn_tensor *scale) {
+    array bytes = {0}, scales = {0};
+    if (!CLATTN_TYPE_IS_SCALED(scaled)) return tensors_upload(t, x, view);
     const bool made =
-        array_create(&integers, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
-    int status = made ? quantise(x, &integers, &scales) : tool_failed("no memory for q8");
-    if (status < 0) status = tensors_upload(t, &integers, view);
+        array_create(&bytes, ARRAY_BOOL, 4, x->shape) && array_create(&scales, ARRAY_F32, 3, x->shape);
+    int status = made ? quantise(x, scaled, &bytes, &scales) : tool_failed("no memory for rows with scales");
+    if (status < 0) status = tensors_upload(t, &bytes, view);
     if (status < 0) status = tensors_upload(t, &scales, scale);
-    view->type = CLATTN_TYPE_I8;
-    array_free(&integers);
+    view->type = scaled;
+    array_free(&bytes);
     array_free(&scales);
     return status;
 }
@@ -164,7 +165,7 @@ int append_options_load(append_options *o, int dtype, bool quantised) {
     if (out && !o->k_new)
         return tool_wrong("--out-%s: has no effect without --k-new FILE and --v-new FILE", out);
     if (out && quantised)
-        return tool_wrong("--out-%s: caches of --kv-type q8 have no file: f32, f16 or bf16", out);
+        return tool_wrong("--out-%s: caches with scales (--kv-type) have no file: f32, f16 or bf16", out);
     if (!o->k_new) return -1;
     const int status = load_new("k-new", o->k_new, dtype, &o->k_array);
     return status >= 0 ? status : load_new("v-new", o->v_new, dtype, &o->v_array);
