@@ -111,6 +111,10 @@ done
 for ops in 1 2 4 8; do
     for kernel in $attention; do lint -DSCORE_OPS=$ops "$kernel"; done
 done
+# Rows with a scale.
+for kernel in cl/portable/scores.cl $any_type; do
+    for type in 4 6 7; do lint -DTYPE_KV=$type -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"; done
+done
 # Dropout leaves no code where it is off.
 for kernel in cl/portable/softmax.cl $any_type; do
     lint -DDROPOUT=1 -DTYPE_Q=1 -DTYPE_KV=1 -DHEAD_DIM=77 -DHEAD_DIM_V=33 "$kernel"
@@ -191,7 +195,7 @@ refuse -DHEAD_DIM=257 cl/matrix/flash_matrix.cl
 refuse -DTILE_KV=48 cl/matrix/flash_matrix.cl
 refuse -DMATRIX_ENGINE=3 cl/matrix/flash_matrix.cl
 refuse -DWORK_GROUP=3 cl/portable/softmax.cl
-refuse -DTYPE_KV=7 cl/portable/scores.cl
+for type in 3 5 8; do refuse -DTYPE_KV=$type cl/portable/scores.cl; done
 refuse -DSCORE_OPS=16 cl/portable/scores.cl
 refuse -DLANES=6 cl/linear/linear_lanes.cl
 refuse -DREDUCTION_TILE=100 cl/linear/linear_lanes.cl
