@@ -48,8 +48,9 @@ static bool one_call(struct worker *w, clattn_context *c, cl_command_queue queue
     if (test.projection == CLATTN_PROJECTION_CLBLAST && !harness_has_clblast()) return true;
     test.seed += (uint64_t)w->number;
     struct case_data *data = case_make(&test);
-    case_bind(data, harness_place(), &arrays);
-    case_bind(data, harness_place(), &other);
+    struct place place = *harness_place(); // a case writes into it
+    case_bind(data, &place, &arrays);
+    case_bind(data, &place, &other);
     const clattn_status status = test.op == CASE_ATTEND ? attend_in_halves(c, queue, &arrays, &other)
                                                         : case_enqueue(c, queue, &arrays, NULL);
     struct case_result got = case_collect(&arrays, queue, NULL);
