@@ -65,6 +65,14 @@ static bool may_turn(const clattn_rope_params *p) {
     return fuzz_work(&p->x, p->x.shape[3], 1) <= FUZZ_MOST_WORK && fuzz_kernel_may_run(of, sizeof of);
 }
 
+static bool same_view(const clattn_tensor *a, const clattn_tensor *b) {
+    bool same = a->buffer && a->buffer == b->buffer && a->offset == b->offset && a->type == b->type &&
+                a->rank == b->rank;
+    for (int i = 0; same && i < a->rank && i < CLATTN_MAX_RANK; i++)
+        same = a->shape[i] == b->shape[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
 bool fuzz_rope(fuzz_bytes *b) {
     const fuzz_sizes l = fuzz_letters(b);
     const unsigned with = fuzz_byte(b);
@@ -82,8 +90,9 @@ bool fuzz_rope(fuzz_bytes *b) {
     fuzz_change_all(&f, b);
     if (f.arrays & 1) p.offsets = fuzz_integers(&f, b, p.x.shape[0]);
     fuzz_fill(&p.rope.positions, b, false);
-    const bool in_place = with & 32 && with & 1;
-    if (in_place) p.y = p.x, f.tensors[1] = &p.x, f.written = 1; /* a view does not share bytes with itself */
+    if (with & 32 && with & 1) p.y = p.x;
+    const bool in_place = same_view(&p.x, &p.y);      /* also where the two came to it by themselves */
+    if (in_place) f.tensors[1] = &p.x, f.written = 1; /* a view does not share bytes with itself */
     if (in_place) f.tensor_count = 1, f.required = 1;
     const bool fit = fuzz_all_fit(&f), run = !fit || may_turn(&p);
     const bool done =

@@ -176,7 +176,8 @@ START_TEST(limits) {
     for (int n = 0; n < 41; n++) strcat(text, ")");
     harness_assert_refused("41 brackets", try_texts(harness()->context, text, NULL), CLATTN_INVALID_ARGUMENT,
                            "column 41, '(': is in more than 40 brackets");
-    memmove(text + 40, text + 41, strlen(text + 41)), text[strlen(text) - 2] = '\0'; // a bracket fewer at each end
+    memmove(text + 40, text + 41, strlen(text + 41)),
+        text[strlen(text) - 2] = '\0'; // a bracket fewer at each end
     assert_taken(harness()->context, text, NULL);
 }
 END_TEST

@@ -43,6 +43,10 @@ void harness_set_guard(int64_t elements);
 
 // Choose the device, create the context and the queues. Without a device the program ends with HARNESS_SKIP.
 void harness_start(void);
+
+// Whether the context's driver compiles the kernels that these tuned rows name so that they give right numbers. PoCL 4 to 6 compile
+// those of tiles and groups right or wrong by chance (src/device/defects.c).
+bool harness_compiles_right(const clattn_context *context, const char *rows);
 void harness_stop(void);
 // Another context on the harness' device; the rest is `params`'. Fails the Check test where there is none.
 clattn_context *harness_open(clattn_context_params params);
