@@ -75,11 +75,11 @@ static void check_word(const char *at, int length, bool behind_point, const mod_
 
 static void check_language(const char *plain, const mod_source *s) {
     int tokens = 0;
-    char before = '\0';
+    char before = '\0', word_before = '\0'; /* the latter but for blanks, which may follow a point */
     for (const char *at = plain; *at;) {
         int length = 0;
         while (is_word_letter(at[length])) length++;
-        if (length) check_word(at, length, before == '.' || (before >= '0' && before <= '9'), s);
+        if (length) check_word(at, length, word_before == '.' || (before >= '0' && before <= '9'), s);
         FUZZ_CHECK(length || strchr(" \t\r\n()+-!~*/%<>=&^|?:,.", *at));
         const char *comparison = length ? NULL : strchr("=<>!", *at);
         if (at[0] == '=')
@@ -88,6 +88,7 @@ static void check_language(const char *plain, const mod_source *s) {
         FUZZ_CHECK(strncmp(at, "++", 2) != 0 && strncmp(at, "--", 2) != 0 && strncmp(at, "->", 2) != 0);
         tokens += length > 0;
         before = at[length ? length - 1 : 0];
+        if (!strchr(" \t\r\n", before)) word_before = before;
         at += length ? length : 1;
     }
     FUZZ_CHECK(tokens > 0 && tokens <= MOD_TOKENS);

@@ -37,6 +37,13 @@ int32_t cla_call_shift(const call *c, int b) {
     return ARGS_SHIFT(s, b, rows, cla_call_keys(c, b) + c->first_key) - c->first_key;
 }
 
+int cla_call_items_apart(const call *c) {
+    const clattn_score *s = &c->params.score;
+    const bool alike = !s->q_lengths && !s->kv_lengths && !c->params.kv.past_lengths &&
+                       (!c->ragged.given || c->ragged.on_device);
+    return alike && c->problem.batch > 1 ? 1 : c->problem.batch;
+}
+
 // The sum over i in [0, n) of at + i, held between 0 and most.
 static double held_sum(double n, double at, double most) {
     const double low = fmin(fmax(-at, 0.0), n), high = fmin(fmax(most - at, low), n);

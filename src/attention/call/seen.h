@@ -14,6 +14,10 @@ int cla_kv_length(const call *c, int b);      // and those that it has
 int cla_call_keys(const call *c, int b);      // the same of the launch, counted from its first key on
 int32_t cla_call_shift(const call *c, int b); // position of an item's row 0 among the keys
 
+// Batch items that the host tells apart: all, or, where no array in host memory has a number of each, the first, whom the others
+// are like.
+int cla_call_items_apart(const call *c);
+
 // Keys that rows see: of `rows` rows from `first` on in all batch items, together, in one head; and of a row that sees the most,
 // at most.
 double cla_call_seen(const call *c, int first, int rows);

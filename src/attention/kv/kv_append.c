@@ -69,7 +69,8 @@ clattn_status cla_kv_check_new(call *c, bool planning) {
         a->v = (append_side){0};
     }
     TRY(check_batch(c));
-    for (int b = 0; !c->ragged.on_device && b < c->problem.batch; b++) {
+    const int apart = c->ragged.on_device ? 0 : cla_call_items_apart(c);
+    for (int b = 0; b < apart; b++) {
         const new_rows rows = rows_of(c, b);
         if (rows.start < 0)
             return cla_context_fail(
