@@ -472,6 +472,54 @@ typedef struct gate_args {
 } gate_args;
 ARGS_SIZE(gate_args, 104);
 
+// What a transformer block does beside its layer of attention and its projections. Views are of [B, N, width].
+
+// row_norm.cl. flags: ROW_NORM_ADDS: of x + residual; STORES: that sum is written; CENTERS: less the mean; WEIGHS, SHIFTS:
+// times weight + more, plus bias.
+#define ROW_NORM_ADDS 1
+#define ROW_NORM_STORES 2
+#define ROW_NORM_CENTERS 4
+#define ROW_NORM_WEIGHS 8
+#define ROW_NORM_SHIFTS 16
+typedef struct row_norm_args {
+    args_view x, residual, sum, out;
+    args_i64 weight_offset, bias_offset;
+    args_i32 width, flags;
+    args_f32 epsilon, more;
+} row_norm_args;
+ARGS_SIZE(row_norm_args, 192);
+
+// activate.cl: out = how(x), times up with `gates`. The numbers of clattn_activation.
+#define ACTIVATE_SILU 1
+#define ACTIVATE_GELU 2
+#define ACTIVATE_GELU_TANH 3
+#define ACTIVATE_GELU_QUICK 4
+#define ACTIVATE_RELU 5
+#define ACTIVATE_RELU_SQUARED 6
+#define ACTIVATE_SIGMOID 7
+typedef struct activate_args {
+    args_view x, up, out;
+    args_i32 batch, n, width, how, gates, unused;
+} activate_args;
+ARGS_SIZE(activate_args, 144);
+
+// embed.cl: out[b,n] = table[ids[b,n]] * scale.
+typedef struct embed_args {
+    args_view ids, out;
+    args_i64 table_offset, table_row;
+    args_i32 batch, n, width, rows;
+    args_f32 scale;
+    args_i32 unused;
+} embed_args;
+ARGS_SIZE(embed_args, 120);
+
+// argmax.cl: out[b,n] = the place of the greatest of x[b,n].
+typedef struct argmax_args {
+    args_view x, out;
+    args_i32 width, unused;
+} argmax_args;
+ARGS_SIZE(argmax_args, 88);
+
 // layer_few_lanes.cl: what its work-groups share, in one buffer: the projections, and how far all of them are. The counters are
 // 0 before a launch and after it.
 enum { SMALL_Q, SMALL_K, SMALL_V, SMALL_OUT, SMALL_PROJECTIONS };

@@ -326,6 +326,22 @@ clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const 
     return cla_program_get_spec(context, &spec, result);
 }
 
+clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
+                                    program **result) {
+    const clattn_capabilities *of = &context->capabilities;
+    const uint64_t allowed =
+        of->max_work_item[0] < of->max_work_group ? of->max_work_item[0] : of->max_work_group;
+    k->work_group = 1;
+    while (!of->is_cpu && k->work_group * 2 <= most && (uint64_t)k->work_group * 2 <= allowed)
+        k->work_group *= 2;
+    TRY(cla_program_get(context, id, k, result));
+    while (k->work_group > 1 && (size_t)k->work_group > (*result)->group_limit) {
+        k->work_group /= 2;
+        TRY(cla_program_get(context, id, k, result));
+    }
+    return CLATTN_OK;
+}
+
 clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel) {
     cl_int code = CL_SUCCESS;
     cla_os_mutex_lock(&p->lock);

@@ -47,6 +47,9 @@ typedef struct program {
 clattn_status cla_program_get_spec(clattn_context *context, const program_spec *spec, program **result);
 // The same with the usual options and nothing inserted.
 clattn_status cla_program_get(clattn_context *context, enum kernel_id id, const knobs *k, program **result);
+// The same with work_group set: 1 on a CPU, else the largest power of two up to `most` that device and compiled kernel allow.
+clattn_status cla_program_get_group(clattn_context *context, enum kernel_id id, knobs *k, int most,
+                                    program **result);
 
 // A kernel object for one launch, and back again.
 clattn_status cla_program_take_kernel(clattn_context *context, program *p, cl_kernel *kernel);

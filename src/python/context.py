@@ -154,6 +154,31 @@ def _layer_kv(g):
     return _Form(clattn_layer_kv_params(), {}, y, outputs)
 
 
+def _norm(g):
+    x, into = _given(g, "x", "[B, N, M]"), g.pop("sum", None)
+    outputs = [_out(g, "out", x.shape, x.dtype)]
+    if into is True or isinstance(into, (Buffer, np.ndarray)):
+        outputs.append(("sum", x.shape, x.dtype, None if into is True else into))
+    elif into is not None and into is not False:
+        raise TypeError(f"sum: True, an array or a Buffer is taken, not {into!r}")
+    return _Form(clattn_norm_params(), {}, x, outputs)
+
+
+def _activate(g):
+    x = _given(g, "x", "[B, N, M]")
+    return _Form(clattn_activation_params(), {}, x, [_out(g, "out", x.shape, x.dtype)])
+
+
+def _embedding(g):
+    ids, table = _given(g, "ids", "[B, N]"), _given(g, "table", "[V, M]")
+    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + table.shape[1:], table.dtype)])
+
+
+def _argmax(g):
+    x = _given(g, "x", "[B, N, V]")
+    return _Form(clattn_argmax_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
+
+
 _contexts = weakref.WeakSet()
 
 
@@ -303,6 +328,23 @@ class Context(_Closed):
         """Which keys dropout keeps: bool [B, H, Nq, Nkv]."""
         given = {"shape": shape, "dropout": dropout, "dropout_seed": dropout_seed, "mask": mask}
         return self._run("clattn_dropout_mask_enqueue", _dropout_mask, given)
+
+    def norm(self, x, *, residual=None, sum=None, out=None, **options):
+        """RMSNorm (kind="layer": LayerNorm) of x [B, N, M], or of x + residual: out, and with sum=True (out, sum), which is x + residual."""
+        return self._run("clattn_norm_enqueue", _norm, {"x": x, "residual": residual, "sum": sum, "out": out, **options})
+
+    def activation(self, x, activation, *, up=None, out=None):
+        """"silu", "gelu", "gelu_tanh", "gelu_quick", "relu", "relu_squared", "sigmoid" or "none" of x [B, N, M], times up."""
+        given = {"x": x, "activation": activation, "up": up, "out": out}
+        return self._run("clattn_activation_enqueue", _activate, given)
+
+    def embedding(self, ids, table, *, scale=0.0, out=None):
+        """Rows [B, N, M] of a table [V, M] by their numbers [B, N], times scale where that is not 0; zeros where there is no such row."""
+        return self._run("clattn_embedding_enqueue", _embedding, {"ids": ids, "table": table, "scale": scale, "out": out})
+
+    def argmax(self, x, *, out=None):
+        """The places int32 [B, N] of the greatest of x [B, N, V], the first of several; a NaN is greater than all."""
+        return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "out": out})
 
     def measure(self):
         """Measure what plans ask of the device: seconds. cache_dir keeps the answers."""

@@ -32,7 +32,7 @@ for _call, _whats in {"attention": _ANSWERS, "layer": ("plan", "workspace", "pre
     for _what in _whats:
         setattr(Context, f"{_call}_{_what}", _asks(_call, _what))
 for _name, _kind in {**{name: asked[2] for name, asked in _ASKED.items()}, "layer_kv": clattn_layer_kv_params,
-                     "block_mask": clattn_attention_params}.items():
+                     "block_mask": clattn_attention_params, "norm": clattn_norm_params}.items():
     _keywords = textwrap.fill(f"Keywords are the header's fields: {', '.join(_fields(_kind()))}.", 120, break_on_hyphens=False)
     getattr(Context, _name).__doc__ += "\n\n" + textwrap.indent(_keywords, "        ")
 
@@ -173,7 +173,7 @@ def _first(name):
 
 
 for _name in ("attention", "layer", "layer_kv", "linear", "linear_pack", "rope", "append", "merge", "block_mask", "dropout_mask",
-              *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
+              "norm", "activation", "embedding", "argmax", *(name for name in vars(Context) if name.rpartition("_")[2] in _ANSWERS)):
     globals()[_name] = _first(_name)
 
 

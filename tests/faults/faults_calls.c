@@ -347,4 +347,8 @@ const struct subject faults_calls[] = {
     SMALL(SMALL_DROPOUT_MASK),
     SMALL(SMALL_BLOCK_MASK),
     SMALL(SMALL_LAYER_KV),
+    SMALL(SMALL_NORM),
+    SMALL(SMALL_ACTIVATION),
+    SMALL(SMALL_EMBEDDING),
+    SMALL(SMALL_ARGMAX),
     {.name = NULL}};

@@ -8,9 +8,10 @@ command -v oclgrind >/dev/null || { echo "no oclgrind"; exit 77; }
 export OCLGRIND_BUILD_OPTIONS=-cl-opt-disable
 log=$(mktemp)
 status=0
+small=$1/tests/test_oclgrind
 # $1 program, $2 what of it, then variables
 grind() {
-    program=$1/tests/test_oclgrind what=$2
+    program=$1 what=$2
     shift 2
     env "$@" OCLGRIND_DATA_RACES=1 OCLGRIND_LOG="$log" oclgrind "$program" $what </dev/null || status=$?
     if [ -s "$log" ]; then
@@ -25,15 +26,16 @@ runs=$(sed -n 's/^OCLGRIND("\([^"][^"]*\)", "\([^"]*\)".*/\1 \2/p' $table | sort
 while read -r run cases; do
     rows=$(sed -n "s/^OCLGRIND(\"$run\", \"[^\"]*\", \"\(.*\)\")\$/\1/p" $table)
     case $cases in
-    all) grind "$1" "" CLATTN_TEST_ROWS="$rows" ;;
-    decode) grind "$1" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
-    projections | tiles) grind "$1" "$cases" CLATTN_TEST_ROWS="$rows" ;;
+    all) grind "$small" "" CLATTN_TEST_ROWS="$rows" ;;
+    decode) grind "$small" "" CLATTN_TEST_ROWS="$rows" CK_RUN_CASE=decode ;;
+    projections | tiles) grind "$small" "$cases" CLATTN_TEST_ROWS="$rows" ;;
     # Tiles of a matrix engine take bfloat16, so that the cases are run as that.
-    bf16) grind "$1" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 8" ;;
+    bf16) grind "$small" "" CLATTN_TEST_ROWS="$rows" CLATTN_TEST_TYPE=bf16 CLATTN_TEST_TAKEN="${rows%% *} 8" ;;
     *) echo "$run: no cases are $cases" && status=1 ;;
     esac
 done <<END
 $runs
 END
+grind "$1/tests/test_block" "" CLATTN_TEST_EVERY=24
 rm -f "$log"
 exit $status

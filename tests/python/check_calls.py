@@ -49,6 +49,29 @@ def turned(x, base=10000.0, offset=0):
     return np.concatenate([a * np.cos(angle) - b * np.sin(angle), a * np.sin(angle) + b * np.cos(angle)], -1)
 
 
+def block():
+    """Norm, activation, embedding and argmax, of arrays and of Buffers."""
+    x, y, w = numbers(2, 3, 20), numbers(2, 3, 20), numbers(20)
+    h = (x + y).astype(np.float64)
+    close(clattn.norm(x, weight=w), x / np.sqrt((x.astype(np.float64) ** 2).mean(-1, keepdims=True) + 1e-6) * w, "RMSNorm")
+    out, total = clattn.norm(x, residual=y, sum=True, kind="layer", bias=w, epsilon=0.5)
+    close(total, h, "sum")
+    close(out, (h - h.mean(-1, keepdims=True)) / np.sqrt(h.var(-1, keepdims=True) + 0.5) + w, "LayerNorm of a sum")
+    a, b = clattn.Buffer(x), clattn.Buffer(y)
+    check(clattn.norm(a, residual=b, sum=b, out=a)[1] is b, "norm in place")
+    close(b.numpy(), h, "norm in place: the sum")
+    silu = x / (1 + np.exp(-x.astype(np.float64)))
+    close(clattn.activation(x, "silu", up=y), silu * y, "SwiGLU")
+    check(clattn.activation(x, "relu", out="float16").dtype == np.float16, "activation into another type")
+    close(clattn.embedding([[1, 0, 7]], x[0], scale=2), np.stack([2 * x[0, 1], 2 * x[0, 0], 0 * x[0, 0]])[None], "embedding")
+    check(np.array_equal(clattn.argmax(x), x.argmax(-1)), "argmax")
+    check(np.array_equal(clattn.argmax(clattn.Buffer(x)).numpy(), x.argmax(-1)), "argmax of a Buffer")
+    refused("activation", clattn.activation, x, "tanh")
+    refused("sum: True", clattn.norm, x, residual=y, sum="float32")
+    refused("residual", clattn.norm, x, sum=True)
+    refused("[B, N]", clattn.embedding, [1, 2], x[0])
+
+
 def calls():
     x = numbers(2, 3, 7, 16)
     close(clattn.rope(x, layout="half"), turned(x), "rope")
@@ -206,6 +229,7 @@ def readme():
 names()
 readme()
 calls()
+block()
 plans()
 groups()
 print(f"{python_checks.checks} checks of the calls")

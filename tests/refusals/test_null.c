@@ -74,6 +74,28 @@ static clattn_packed some_packed;
       clattn_dropout_mask_enqueue(c, NULL, &(clattn_dropout_mask_params){0}, 0, NULL, NULL), "queue")        \
     X(dropout_mask_list, clattn_dropout_mask_enqueue(c, q, &(clattn_dropout_mask_params){0}, 1, NULL, NULL), \
       "wait_list")                                                                                           \
+    X(norm_params, clattn_norm_enqueue(c, q, NULL, 0, NULL, NULL), "params")                                 \
+    X(norm_queue, clattn_norm_enqueue(c, NULL, &(clattn_norm_params){0}, 0, NULL, NULL), "queue")            \
+    X(norm_list, clattn_norm_enqueue(c, q, &(clattn_norm_params){0}, 1, NULL, NULL), "wait_list")            \
+    X(norm_buffers, clattn_norm_enqueue(c, q, &(clattn_norm_params){0}, 0, NULL, NULL), "x: ")               \
+    X(activation_params, clattn_activation_enqueue(c, q, NULL, 0, NULL, NULL), "params")                     \
+    X(activation_queue, clattn_activation_enqueue(c, NULL, &(clattn_activation_params){0}, 0, NULL, NULL),   \
+      "queue")                                                                                               \
+    X(activation_list, clattn_activation_enqueue(c, q, &(clattn_activation_params){0}, 1, NULL, NULL),       \
+      "wait_list")                                                                                           \
+    X(activation_buffers, clattn_activation_enqueue(c, q, &(clattn_activation_params){0}, 0, NULL, NULL),    \
+      "x: ")                                                                                                 \
+    X(embedding_params, clattn_embedding_enqueue(c, q, NULL, 0, NULL, NULL), "params")                       \
+    X(embedding_queue, clattn_embedding_enqueue(c, NULL, &(clattn_embedding_params){0}, 0, NULL, NULL),      \
+      "queue")                                                                                               \
+    X(embedding_list, clattn_embedding_enqueue(c, q, &(clattn_embedding_params){0}, 1, NULL, NULL),          \
+      "wait_list")                                                                                           \
+    X(embedding_buffers, clattn_embedding_enqueue(c, q, &(clattn_embedding_params){0}, 0, NULL, NULL),       \
+      "ids: ")                                                                                               \
+    X(argmax_params, clattn_argmax_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
+    X(argmax_queue, clattn_argmax_enqueue(c, NULL, &(clattn_argmax_params){0}, 0, NULL, NULL), "queue")      \
+    X(argmax_list, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 1, NULL, NULL), "wait_list")      \
+    X(argmax_buffers, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 0, NULL, NULL), "x: ")         \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

@@ -6,7 +6,9 @@
 
 enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
 
-const char *const small_names[SMALL_CALLS] = {"append", "rope", "dropout mask", "block mask", "layer's keys"};
+const char *const small_names[SMALL_CALLS] = {"append",     "rope",         "dropout mask",
+                                              "block mask", "layer's keys", "norm",
+                                              "activation", "embedding",    "argmax"};
 
 static const int32_t starts[BATCH] = {0, 3}, lengths[BATCH] = {5, 2};
 
@@ -79,9 +81,37 @@ static void open_layer_kv(struct small_call *c, struct place *place) {
     p->k = add(c, place, WRITTEN, kv), p->v = add(c, place, WRITTEN, kv);
 }
 
+static const struct guarded_shape block_rows = {CLATTN_TYPE_F16, 3, {BATCH, ROWS, WIDTH}, LAYOUT_PADDED},
+                                  block_ids = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, LAYOUT_DENSE};
+
+static void open_norm(struct small_call *c, struct place *place) {
+    const struct guarded_shape width = {CLATTN_TYPE_BF16, 1, {WIDTH}, LAYOUT_DENSE};
+    c->norm.x = add(c, place, READ, block_rows), c->norm.weight = add(c, place, READ, width);
+    c->norm.residual = add(c, place, READ, block_rows);
+    c->norm.sum = add(c, place, WRITTEN, block_rows);
+    c->norm.out = add(c, place, WRITTEN, block_rows);
+}
+
+static void open_activation(struct small_call *c, struct place *place) {
+    c->activation.activation = CLATTN_ACTIVATION_SILU;
+    c->activation.x = add(c, place, READ, block_rows), c->activation.up = add(c, place, READ, block_rows);
+    c->activation.out = add(c, place, WRITTEN, block_rows);
+}
+
+static void open_embedding(struct small_call *c, struct place *place) {
+    const struct guarded_shape table = {CLATTN_TYPE_BF16, 2, {CAPACITY, WIDTH}, LAYOUT_PADDED};
+    c->embedding.ids = add(c, place, READ, block_ids), c->embedding.table = add(c, place, READ, table);
+    c->embedding.out = add(c, place, WRITTEN, block_rows);
+}
+
+static void open_argmax(struct small_call *c, struct place *place) {
+    c->argmax.x = add(c, place, READ, block_rows), c->argmax.out = add(c, place, WRITTEN, block_ids);
+}
+
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
-        open_append, open_rope, open_dropout, open_block_mask, open_layer_kv};
+        open_append, open_rope,       open_dropout,   open_block_mask, open_layer_kv,
+        open_norm,   open_activation, open_embedding, open_argmax};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -101,6 +131,14 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_dropout_mask_enqueue(context, queue, &c->dropout, count, list, event);
     case SMALL_BLOCK_MASK:
         return clattn_block_mask_enqueue(context, queue, &c->attention, count, list, event);
+    case SMALL_NORM:
+        return clattn_norm_enqueue(context, queue, &c->norm, count, list, event);
+    case SMALL_ACTIVATION:
+        return clattn_activation_enqueue(context, queue, &c->activation, count, list, event);
+    case SMALL_EMBEDDING:
+        return clattn_embedding_enqueue(context, queue, &c->embedding, count, list, event);
+    case SMALL_ARGMAX:
+        return clattn_argmax_enqueue(context, queue, &c->argmax, count, list, event);
     default:
         return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, count, list, event);
     }
@@ -114,11 +152,16 @@ void small_empty(struct small_call *c) {
     c->dropout.mask.shape[2] = 0;
     c->attention.q.shape[2] = c->attention.out.shape[2] = blocks->shape[2] = 0;
     c->layer_kv.y.shape[1] = c->layer_kv.k.shape[2] = c->layer_kv.v.shape[2] = 0;
+    c->norm.x.shape[1] = c->norm.residual.shape[1] = c->norm.sum.shape[1] = c->norm.out.shape[1] = 0;
+    c->activation.x.shape[1] = c->activation.up.shape[1] = c->activation.out.shape[1] = 0;
+    c->embedding.ids.shape[1] = c->embedding.out.shape[1] = 0;
+    c->argmax.x.shape[1] = c->argmax.out.shape[1] = 0;
 }
 
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
-        c->layer_kv.k.rank = 2;
+        c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank = c->embedding.out.rank =
+            c->argmax.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

@@ -1,12 +1,23 @@
 // small_calls.h: the calls beside attention, layer and linear, each ready on small tensors of its own: new rows into a cache, RoPE
-// alone, dropout's mask, a block mask, the keys and values of a layer. For suites that ask of every call the same: events,
-// faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
+// alone, dropout's mask, a block mask, the keys and values of a layer, and those of block.h. For suites that ask of every call the
+// same: events, faults, threads, guard pages. Leaves out what is right: each call's own suite says it.
 #ifndef CLATTN_TESTS_SMALL_CALLS_H
 #define CLATTN_TESTS_SMALL_CALLS_H
 
 #include "evidence/device/guarded.h"
 
-enum { SMALL_APPEND, SMALL_ROPE, SMALL_DROPOUT_MASK, SMALL_BLOCK_MASK, SMALL_LAYER_KV, SMALL_CALLS };
+enum {
+    SMALL_APPEND,
+    SMALL_ROPE,
+    SMALL_DROPOUT_MASK,
+    SMALL_BLOCK_MASK,
+    SMALL_LAYER_KV,
+    SMALL_NORM,
+    SMALL_ACTIVATION,
+    SMALL_EMBEDDING,
+    SMALL_ARGMAX,
+    SMALL_CALLS
+};
 extern const char *const small_names[SMALL_CALLS];
 
 struct small_call {
@@ -18,6 +29,10 @@ struct small_call {
     clattn_dropout_mask_params dropout;
     clattn_attention_params attention;
     clattn_layer_kv_params layer_kv;
+    clattn_norm_params norm;
+    clattn_activation_params activation;
+    clattn_embedding_params embedding;
+    clattn_argmax_params argmax;
 };
 
 void small_open(struct small_call *call, int which, struct place *place);

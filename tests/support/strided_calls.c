@@ -353,6 +353,60 @@ static void open_block_mask(struct strided_call *c) {
     c->enqueue = mask_blocks;
 }
 
+static clattn_status norm(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
+    return clattn_norm_enqueue(context, queue, &c->norm, 0, NULL, NULL);
+}
+
+static void open_norm(struct strided_call *c) {
+    clattn_norm_params *p = &c->norm;
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_norm_params, p->, x, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_norm_params, p->, residual, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_norm_params, p->, sum, WRITTEN, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_norm_params, p->, out, WRITTEN, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_norm_params, p->, weight, READ, F32, 1, s.keys);
+    ADD(clattn_norm_params, p->, bias, READ, F32, 1, s.keys);
+    p->kind = CLATTN_NORM_KIND_LAYER;
+    c->enqueue = norm;
+}
+
+static clattn_status activate(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
+    return clattn_activation_enqueue(context, queue, &c->activation, 0, NULL, NULL);
+}
+
+static void open_activation(struct strided_call *c) {
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_activation_params, c->activation., x, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_activation_params, c->activation., up, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_activation_params, c->activation., out, WRITTEN, F32, 3, s.b, s.n, s.keys);
+    c->activation.activation = CLATTN_ACTIVATION_GELU;
+    c->enqueue = activate;
+}
+
+static clattn_status embed(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
+    return clattn_embedding_enqueue(context, queue, &c->embedding, 0, NULL, NULL);
+}
+
+static void open_embedding(struct strided_call *c) {
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_embedding_params, c->embedding., ids, READ | ANY, I32, 2, s.b, s.n);
+    ADD(clattn_embedding_params, c->embedding., table, READ, F32, 2, 3, s.keys);
+    ADD(clattn_embedding_params, c->embedding., out, WRITTEN, F32, 3, s.b, s.n, s.keys);
+    c->enqueue = embed;
+}
+
+static clattn_status find_greatest(const struct strided_call *c, clattn_context *context,
+                                   cl_command_queue queue) {
+    return clattn_argmax_enqueue(context, queue, &c->argmax, 0, NULL, NULL);
+}
+
+static void open_argmax(struct strided_call *c) {
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_argmax_params, c->argmax., x, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_argmax_params, c->argmax., out, WRITTEN | ANY, I32, 2, s.b, s.n);
+    c->enqueue = find_greatest;
+}
+
 static const struct {
     const char *name;
     void (*open)(struct strided_call *c);
@@ -371,7 +425,11 @@ static const struct {
              {"rope", open_rope},
              {"merge", open_merge},
              {"dropout mask", open_dropout_mask},
-             {"block mask", open_block_mask}};
+             {"block mask", open_block_mask},
+             {"norm", open_norm},
+             {"activation", open_activation},
+             {"embedding", open_embedding},
+             {"argmax", open_argmax}};
 const int strided_count = (int)(sizeof calls / sizeof calls[0]);
 
 void strided_open(struct strided_call *c, int n, bool small, struct place *place) {

@@ -35,6 +35,10 @@ struct strided_call {
         clattn_rope_params rope;
         clattn_merge_params merge;
         clattn_dropout_mask_params dropout;
+        clattn_norm_params norm;
+        clattn_activation_params activation;
+        clattn_embedding_params embedding;
+        clattn_argmax_params argmax;
     };
     struct guarded packed; // the buffer of packed weights
 };

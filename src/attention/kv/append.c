@@ -10,34 +10,22 @@
 
 #define GROUP 32 // work-items of a row, but on a CPU
 
-static knobs knobs_of(const clattn_context *c, const append *a) {
+static knobs knobs_of(const append *a) {
     const append_side *side = a->k.rows ? &a->k : &a->v;
-    const uint64_t most = c->capabilities.max_work_item[0] < c->capabilities.max_work_group
-                              ? c->capabilities.max_work_item[0]
-                              : c->capabilities.max_work_group;
     knobs k = {.type_q = (int)side->rows->type,
                .type_kv = (int)side->cache->type,
-               .work_group = 1,
                .ragged = a->packed,
                .paged = a->pages != NULL,
                .past = a->behind_past};
-    while (!c->capabilities.is_cpu && k.work_group < GROUP && (uint64_t)k.work_group * 2 <= most)
-        k.work_group *= 2;
     if (!a->rope || !a->k.rows) return k;
     k.rope = a->rope->layout == CLATTN_ROPE_INTERLEAVED ? 2 : 1;
     if (a->turned.positions) k.positions = cla_rope_positions_knob(a->rope);
     return k;
 }
 
-// In groups that the compiled kernel allows.
 static clattn_status get_program(clattn_context *c, const append *a, knobs *k, program **p) {
-    *k = knobs_of(c, a);
-    TRY(cla_program_get(c, KERNEL_APPEND, k, p));
-    while (k->work_group > 1 && (size_t)k->work_group > (*p)->group_limit) {
-        k->work_group /= 2;
-        TRY(cla_program_get(c, KERNEL_APPEND, k, p));
-    }
-    return CLATTN_OK;
+    *k = knobs_of(a);
+    return cla_program_get_group(c, KERNEL_APPEND, k, GROUP, p);
 }
 
 clattn_status cla_append_prepare(clattn_context *c, const append *a) {

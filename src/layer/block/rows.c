@@ -1,0 +1,362 @@
+// rows.c: what a block does to rows beside attention and projections (block.h): each call is checked, and becomes one launch.
+#include <math.h>
+
+#include "attention/call/tensor.h"
+#include "attention/call/views.h"
+#include "launch/entry.h"
+
+#define ROW_GROUP 256 // work-items of a row, but on a CPU
+#define ROWS_MOST (INT32_MAX - 65536)
+
+_Static_assert((int)CLATTN_ACTIVATION_SILU == ACTIVATE_SILU && (int)CLATTN_ACTIVATION_GELU == ACTIVATE_GELU &&
+                   (int)CLATTN_ACTIVATION_GELU_TANH == ACTIVATE_GELU_TANH &&
+                   (int)CLATTN_ACTIVATION_GELU_QUICK == ACTIVATE_GELU_QUICK &&
+                   (int)CLATTN_ACTIVATION_RELU == ACTIVATE_RELU &&
+                   (int)CLATTN_ACTIVATION_RELU_SQUARED == ACTIVATE_RELU_SQUARED &&
+                   (int)CLATTN_ACTIVATION_SIGMOID == ACTIVATE_SIGMOID,
+               "args.h has the numbers of clattn_activation");
+
+// A tensor of a call, and what it has to be.
+typedef struct row_view {
+    clattn_tensor *tensor;
+    const char *name, *axes;
+    unsigned types;
+    view_use use;         // READ or WRITE; one that is written may be one that is read, field by field
+    bool optional, alike; // alike: of the first one's type
+    int rank;
+    const int64_t *shape; // NULL: any; sizes of -1 are free
+} row_view;
+
+typedef struct row_call {
+    clattn_context *context;
+    const row_view *views;
+    int count;
+} row_call;
+
+static bool same_view(const clattn_tensor *a, const clattn_tensor *b) {
+    bool same = a->buffer && a->buffer == b->buffer && a->offset == b->offset && a->type == b->type &&
+                a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->shape[i] == b->shape[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
+static clattn_status check_view(const row_call *call, const row_view *v) {
+    const row_view *first = &call->views[0];
+    const tensor_rule rule = {v->name, v->axes, v->types, v->use != VIEW_READ, false};
+    if (v->optional && !cla_tensor_given(v->tensor)) return CLATTN_OK;
+    TRY(cla_tensor_check(call->context, v->tensor, v->rank, &rule));
+    if (v->shape) TRY(cla_tensor_check_shape(call->context, v->tensor, v->shape, &rule));
+    for (int i = 0; i < v->rank; i++)
+        if (v->tensor->shape[i] > ROWS_MOST)
+            return cla_context_fail(call->context, CLATTN_INVALID_ARGUMENT,
+                                    "%s: size %lld: at most %d is possible", v->name,
+                                    (long long)v->tensor->shape[i], ROWS_MOST);
+    if (v->alike && v->tensor->type != first->tensor->type)
+        return cla_context_fail(call->context, CLATTN_INVALID_ARGUMENT,
+                                "%s: its type differs from %s's: both must be stored alike", v->name,
+                                first->name);
+    return CLATTN_OK;
+}
+
+// A view that is written in the place of one that is read counts once.
+static clattn_status check_memory(const row_call *call) {
+    call_views v;
+    cla_views_begin(&v, call->context);
+    for (int i = 0; i < call->count; i++) {
+        const row_view *at = &call->views[i];
+        bool same = false;
+        for (int j = 0; j < call->count; j++)
+            same = same || ((call->views[j].use == VIEW_READ) != (at->use == VIEW_READ) &&
+                            same_view(at->tensor, call->views[j].tensor));
+        if (at->use != VIEW_READ || !same)
+            cla_views_add(&v, at->name, at->tensor, same ? VIEW_BOTH : at->use);
+    }
+    return cla_views_check(&v);
+}
+
+static clattn_status check_call(clattn_context *c, const row_view *views, int count) {
+    const row_call call = {c, views, count};
+    const given_views given = {.context = c};
+    for (int i = 0; i < count; i++) cla_given_views(&given, views[i].optional, &views[i].tensor, 1);
+    for (int i = 0; i < count; i++) TRY(check_view(&call, &views[i]));
+    return check_memory(&call);
+}
+#define CHECK_CALL(c, views) check_call(c, views, (int)(sizeof(views) / sizeof(views)[0]))
+
+static clattn_status check_width(clattn_context *c, const char *name, int64_t width) {
+    if (width > 0) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its last size is 0: must be 1 or more", name);
+}
+
+// On a CPU a work-item has a core's widest vectors, elsewhere as much as one load.
+static int lanes_of(const clattn_context *c) {
+    return c->capabilities.is_cpu ? 16 : 4;
+}
+
+static double flops_of(const clattn_tensor *x) {
+    return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
+}
+
+// A launch with a work-group for each row of [B, N, ...], or a work-item for each LANES numbers.
+static clattn_status begin_groups(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *x,
+                                  launch *l) {
+    k->lanes = lanes_of(c);
+    TRY(cla_program_get_group(c, id, k, ROW_GROUP, &l->program));
+    l->flops = flops_of(x), l->cuts_first = true;
+    l->local[0] = (size_t)k->work_group, l->local[1] = l->local[2] = 1;
+    l->global[0] = l->local[0] * (size_t)x->shape[1], l->global[1] = (size_t)x->shape[0], l->global[2] = 1;
+    return CLATTN_OK;
+}
+
+static clattn_status begin_items(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *out,
+                                 launch *l) {
+    const int lanes = k->lanes = lanes_of(c);
+    const size_t items[3] = {((size_t)out->shape[2] + (size_t)lanes - 1) / (size_t)lanes,
+                             (size_t)out->shape[1], (size_t)out->shape[0]};
+    TRY(cla_program_get(c, id, k, &l->program));
+    l->flops = flops_of(out), l->cuts_first = true;
+    cla_launch_items(l, c, items, (const size_t[3]){64, 1, 1});
+    return CLATTN_OK;
+}
+
+// ------------------------------------------------------------------------------------------------ norm ---
+typedef struct norm_job {
+    clattn_context *context;
+    clattn_norm_params params;
+} norm_job;
+
+static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_params *p) {
+    if ((unsigned)p->kind >= CLATTN_NORM_KIND_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kind: %d is none of CLATTN_NORM_KIND_*",
+                                (int)p->kind);
+    if (!isfinite(p->epsilon) || p->epsilon < 0.0f)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "epsilon: %g: must be 0 or more",
+                                (double)p->epsilon);
+    if (p->plus_one && !cla_tensor_given(&p->weight))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "plus_one: is there for weight, which is absent");
+    if (cla_tensor_given(&p->sum) && !cla_tensor_given(&p->residual))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "sum: is that of x and residual, which is absent");
+    if (cla_tensor_given(&p->weight) && cla_tensor_given(&p->bias) && p->weight.type != p->bias.type)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "bias: its type differs from weight's: both must be stored alike");
+    return check_width(c, "x", p->x.shape[2]);
+}
+
+static clattn_status check_norm(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
+    norm_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (norm_job){c, *(const clattn_norm_params *)params};
+    clattn_norm_params *p = &job->params;
+    const int64_t *s = p->x.shape, width[1] = {s[2]};
+    const row_view views[] = {
+        {&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+        {&p->residual, "residual", "[B, N, M]", TYPES_FLOAT, VIEW_READ, true, false, 3, s},
+        {&p->sum, "sum", "[B, N, M]", TYPES_FLOAT, VIEW_WRITE, true, true, 3, s},
+        {&p->out, "out", "[B, N, M]", TYPES_FLOAT, VIEW_WRITE, false, false, 3, s},
+        {&p->weight, "weight", "[M]", TYPES_FLOAT, VIEW_READ, true, false, 1, width},
+        {&p->bias, "bias", "[M]", TYPES_FLOAT, VIEW_READ, true, false, 1, width}};
+    TRY(CHECK_CALL(c, views));
+    return check_norm_numbers(c, p);
+}
+
+static float epsilon_of(const clattn_norm_params *p) {
+    if (p->epsilon > 0.0f) return p->epsilon;
+    return p->kind == CLATTN_NORM_KIND_RMS ? 1e-6f : 1e-5f;
+}
+
+static clattn_status run_norm(void *from, chain *steps) {
+    const norm_job *job = from;
+    const clattn_norm_params *p = &job->params;
+    const bool adds = cla_tensor_given(&p->residual), stores = cla_tensor_given(&p->sum),
+               weighs = cla_tensor_given(&p->weight), shifts = cla_tensor_given(&p->bias);
+    row_norm_args a = {.x = cla_tensor_view(&p->x),
+                       .out = cla_tensor_view(&p->out),
+                       .weight_offset = p->weight.offset,
+                       .bias_offset = p->bias.offset,
+                       .width = (int)p->x.shape[2],
+                       .flags = (adds ? ROW_NORM_ADDS : 0) | (stores ? ROW_NORM_STORES : 0) |
+                                (p->kind == CLATTN_NORM_KIND_LAYER ? ROW_NORM_CENTERS : 0) |
+                                (weighs ? ROW_NORM_WEIGHS : 0) | (shifts ? ROW_NORM_SHIFTS : 0),
+                       .epsilon = epsilon_of(p),
+                       .more = p->plus_one ? 1.0f : 0.0f};
+    if (adds) a.residual = cla_tensor_view(&p->residual);
+    if (stores) a.sum = cla_tensor_view(&p->sum);
+    knobs k = {.type_q = (int)p->x.type,
+               .type_bias = (int)(adds ? p->residual.type : p->x.type),
+               .type_kv = (int)(weighs   ? p->weight.type
+                                : shifts ? p->bias.type
+                                         : p->x.type),
+               .type_out = (int)p->out.type};
+    launch l = {0};
+    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
+    TRY(begin_groups(job->context, KERNEL_ROW_NORM, &k, &p->x, &l));
+    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->residual.buffer);
+    cla_launch_buffer(&l, &p->sum.buffer), cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_buffer(&l, &p->weight.buffer), cla_launch_buffer(&l, &p->bias.buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static const entry norm_entry = {.check = check_norm, .run = run_norm};
+
+clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queue,
+                                  const clattn_norm_params *params, cl_uint wait_count,
+                                  const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    norm_job job;
+    return cla_entry_enqueue(&norm_entry, context, params, &at, &job);
+}
+
+// ------------------------------------------------------------------------------------------ activation ---
+typedef struct activation_job {
+    clattn_context *context;
+    clattn_activation_params params;
+} activation_job;
+
+static clattn_status check_activation(clattn_context *c, const void *params, entry_purpose purpose,
+                                      void *to) {
+    activation_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (activation_job){c, *(const clattn_activation_params *)params};
+    clattn_activation_params *p = &job->params;
+    const int64_t *s = p->x.shape;
+    const row_view views[] = {{&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+                              {&p->up, "up", "[B, N, M]", TYPES_FLOAT, VIEW_READ, true, true, 3, s},
+                              {&p->out, "out", "[B, N, M]", TYPES_FLOAT, VIEW_WRITE, false, false, 3, s}};
+    if ((unsigned)p->activation >= CLATTN_ACTIVATION_COUNT)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "activation: %d is none of CLATTN_ACTIVATION_*",
+                                (int)p->activation);
+    TRY(CHECK_CALL(c, views));
+    if (p->activation == CLATTN_ACTIVATION_NONE && !cla_tensor_given(&p->up))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "activation: is NONE, and up is absent: nothing would be done to x");
+    return check_width(c, "x", s[2]);
+}
+
+static clattn_status run_activation(void *from, chain *steps) {
+    const activation_job *job = from;
+    const clattn_activation_params *p = &job->params;
+    activate_args a = {.x = cla_tensor_view(&p->x),
+                       .out = cla_tensor_view(&p->out),
+                       .batch = (int)p->x.shape[0],
+                       .n = (int)p->x.shape[1],
+                       .width = (int)p->x.shape[2],
+                       .how = (int)p->activation,
+                       .gates = cla_tensor_given(&p->up)};
+    knobs k = {.type_q = (int)p->x.type, .type_out = (int)p->out.type};
+    launch l = {0};
+    if (a.gates) a.up = cla_tensor_view(&p->up);
+    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
+    TRY(begin_items(job->context, KERNEL_ACTIVATE, &k, &p->out, &l));
+    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->up.buffer);
+    cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static const entry activation_entry = {.check = check_activation, .run = run_activation};
+
+clattn_status clattn_activation_enqueue(clattn_context *context, cl_command_queue queue,
+                                        const clattn_activation_params *params, cl_uint wait_count,
+                                        const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    activation_job job;
+    return cla_entry_enqueue(&activation_entry, context, params, &at, &job);
+}
+
+// ------------------------------------------------------------------------------------------- embedding ---
+typedef struct embedding_job {
+    clattn_context *context;
+    clattn_embedding_params params;
+} embedding_job;
+
+static clattn_status check_embedding(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
+    embedding_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (embedding_job){c, *(const clattn_embedding_params *)params};
+    clattn_embedding_params *p = &job->params;
+    const int64_t shape[3] = {p->ids.shape[0], p->ids.shape[1], p->table.shape[1]};
+    const row_view views[] = {{&p->ids, "ids", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_READ, .rank = 2},
+                              {&p->table, "table", "[V, M]", TYPES_FLOAT, VIEW_READ, .rank = 2},
+                              {&p->out, "out", "[B, N, M]", TYPES_FLOAT, VIEW_WRITE, false, false, 3, shape}};
+    TRY(CHECK_CALL(c, views));
+    if (!isfinite(p->scale))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "scale: %g: must be finite", (double)p->scale);
+    return check_width(c, "table", p->table.shape[1]);
+}
+
+static clattn_status run_embedding(void *from, chain *steps) {
+    const embedding_job *job = from;
+    const clattn_embedding_params *p = &job->params;
+    const embed_args a = {.ids = cla_tensor_view(&p->ids),
+                          .out = cla_tensor_view(&p->out),
+                          .table_offset = p->table.offset,
+                          .table_row = p->table.stride[0],
+                          .batch = (int)p->out.shape[0],
+                          .n = (int)p->out.shape[1],
+                          .width = (int)p->out.shape[2],
+                          .rows = (int)p->table.shape[0],
+                          .scale = p->scale != 0.0f ? p->scale : 1.0f};
+    knobs k = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
+    launch l = {0};
+    if (cla_tensor_is_empty(&p->out)) return CLATTN_OK;
+    TRY(begin_items(job->context, KERNEL_EMBED, &k, &p->out, &l));
+    cla_launch_buffer(&l, &p->ids.buffer), cla_launch_buffer(&l, &p->table.buffer);
+    cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static const entry embedding_entry = {.check = check_embedding, .run = run_embedding};
+
+clattn_status clattn_embedding_enqueue(clattn_context *context, cl_command_queue queue,
+                                       const clattn_embedding_params *params, cl_uint wait_count,
+                                       const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    embedding_job job;
+    return cla_entry_enqueue(&embedding_entry, context, params, &at, &job);
+}
+
+// ---------------------------------------------------------------------------------------------- argmax ---
+typedef struct argmax_job {
+    clattn_context *context;
+    clattn_argmax_params params;
+} argmax_job;
+
+static clattn_status check_argmax(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
+    argmax_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (argmax_job){c, *(const clattn_argmax_params *)params};
+    clattn_argmax_params *p = &job->params;
+    const row_view views[] = {
+        {&p->x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+        {&p->out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, p->x.shape}};
+    TRY(CHECK_CALL(c, views));
+    return check_width(c, "x", p->x.shape[2]);
+}
+
+static clattn_status run_argmax(void *from, chain *steps) {
+    const argmax_job *job = from;
+    const clattn_argmax_params *p = &job->params;
+    const argmax_args a = {
+        .x = cla_tensor_view(&p->x), .out = cla_tensor_view(&p->out), .width = (int)p->x.shape[2]};
+    knobs k = {.type_q = (int)p->x.type};
+    launch l = {0};
+    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
+    TRY(begin_groups(job->context, KERNEL_ARGMAX, &k, &p->x, &l));
+    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static const entry argmax_entry = {.check = check_argmax, .run = run_argmax};
+
+clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue queue,
+                                    const clattn_argmax_params *params, cl_uint wait_count,
+                                    const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    argmax_job job;
+    return cla_entry_enqueue(&argmax_entry, context, params, &at, &job);
+}

@@ -1,0 +1,457 @@
+// test_block.c: norms with residual and sum, activations and gates, embedding rows and argmax, against their formulas in double:
+// every pair of types, layouts, widths with and without a tail, results in the place of what is read, numbers that are not finite,
+// sizes of 0; all of it also with the work-groups of a device that is no CPU, which the suite's own clGetDeviceInfo in front of the
+// loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
+#define _GNU_SOURCE
+#include "support/harness.h"
+#include "support/next_function.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "evidence/device/guarded.h"
+#include "evidence/reference/random.h"
+#include "evidence/reference/reference.h"
+#include "evidence/reference/storage.h"
+
+#define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
+enum { BATCH = 2, ROWS = 3, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
+
+static const clattn_type types[] = {CLATTN_TYPE_F32, CLATTN_TYPE_F16, CLATTN_TYPE_BF16};
+static const int widths[] = {1, 3, 16, 47, 64, 256, MOST_WIDTH};
+
+static bool is_gpu;        // what the device says to be
+static clattn_context *on; // a context of such a device
+
+CL_API_ENTRY cl_int CL_API_CALL clGetDeviceInfo(cl_device_id device, cl_device_info what, size_t size,
+                                                void *value, size_t *size_ret) {
+    cl_int (*real)(cl_device_id, cl_device_info, size_t, void *, size_t *);
+    *(void **)&real = next("clGetDeviceInfo");
+    const cl_int code = real(device, what, size, value, size_ret);
+    if (code == CL_SUCCESS && what == CL_DEVICE_TYPE && is_gpu && value)
+        *(cl_device_type *)value = CL_DEVICE_TYPE_GPU;
+    return code;
+}
+
+// A tensor on the device and its numbers, as stored, on the host.
+typedef struct array {
+    struct guarded memory;
+    double *values;
+} array;
+
+// Numbers of I32 are in [0, most), others in [-most, most).
+static array given(struct random *random, const struct guarded_shape *shape, double most, bool written) {
+    const int64_t count = guarded_shape_count(shape);
+    const bool whole = shape->type == CLATTN_TYPE_I32;
+    array a = {.values = reference_alloc(count + 1)};
+    for (int64_t n = 0; n < count; n++) {
+        const double x = random_uniform(random, whole ? 0 : -most, most);
+        a.values[n] = whole ? floor(x) : storage_round(shape->type, x);
+    }
+    a.memory = written ? guarded_in_out(harness_place(), shape, a.values)
+                       : guarded_input(harness_place(), shape, a.values);
+    return a;
+}
+
+static array empty(const struct guarded_shape *shape) {
+    return (array){guarded_output(harness_place(), shape), reference_alloc(guarded_shape_count(shape) + 1)};
+}
+
+static void release(array *a) {
+    if (a->values) guarded_release(&a->memory), free(a->values);
+}
+
+static void assert_ok(clattn_status status) {
+    ck_assert_msg(status == CLATTN_OK, "%s: %s", clattn_status_name(status), harness_log_text());
+}
+
+// Each number is within `bound` and the rounding of its type of what was wanted; not finite where that is not.
+static void assert_near(const char *name, const array *got, const double *want, const double *bound) {
+    const clattn_type type = got->memory.view.type;
+    double *is = reference_alloc(guarded_count(&got->memory.view) + 1);
+    ck_assert_msg(guarded_read(&got->memory, harness()->queue, is), "%s: something around it changed", name);
+    for (int64_t n = 0; n < guarded_count(&got->memory.view); n++) {
+        const double rounded = storage_round(type, want[n]),
+                     most = bound[n] + 1.01 * storage_roundoff(type) * (fabs(want[n]) + bound[n]) +
+                            1e-7 * (type == CLATTN_TYPE_F16);
+        ck_assert_msg(isnan(want[n])       ? isnan(is[n])
+                      : !isfinite(rounded) ? is[n] == rounded
+                                           : fabs(is[n] - want[n]) <= most,
+                      "%s: number %lld is %.9g, not %.9g within %.3g", name, (long long)n, is[n], want[n],
+                      most);
+    }
+    free(is);
+}
+
+static void assert_intact(const char *name, const array *read) {
+    ck_assert_msg(!read->values || guarded_intact(&read->memory, harness()->queue), "%s: an input changed",
+                  name);
+}
+
+// ------------------------------------------------------------------------------------------------ norm ---
+enum norm_place { APART, IN_X, IN_RESIDUAL };
+
+typedef struct norm_case {
+    clattn_norm_params params; // views are filled in
+    clattn_type x, residual, weight, out;
+    int width;
+    enum layout layout;
+    bool adds, sums, weighs, shifts;
+    enum norm_place out_in, sum_in;
+    char name[96];
+} norm_case;
+
+static norm_case norm_case_of(int n) {
+    norm_case c = {.x = types[n % 3], .weight = types[n / 3 % 3], .out = types[(n + n / 3) % 3]};
+    c.residual = n % 9 % 4 == 1 ? types[(n + 1) % 3] : c.x;
+    c.width = widths[n % COUNT(widths)], c.layout = (enum layout)(n % LAYOUT_COUNT);
+    c.params.kind = n / 2 % 2 ? CLATTN_NORM_KIND_LAYER : CLATTN_NORM_KIND_RMS;
+    c.adds = n % 8 != 3, c.sums = c.adds && n % 16 < 12;
+    c.weighs = n % 5 != 1, c.shifts = n % 4 == 2, c.params.plus_one = c.weighs && n % 7 == 2;
+    c.params.epsilon = n % 6 == 4 ? 0.25f : 0;
+    c.out_in = c.out != c.x ? APART : (enum norm_place)(n / 5 % 3), c.sum_in = (enum norm_place)(n / 4 % 3);
+    if (!c.adds && c.out_in == IN_RESIDUAL) c.out_in = IN_X;
+    if (c.out_in == IN_RESIDUAL && c.residual != c.out) c.out_in = APART;
+    if (c.sums && (c.sum_in == c.out_in || (c.sum_in == IN_RESIDUAL && c.residual != c.x))) c.sum_in = APART;
+    snprintf(c.name, sizeof c.name, "norm case %d: %s of %d%s%s", n, c.params.kind ? "layer" : "rms", c.width,
+             c.adds ? ", residual" : "", c.sums ? ", sum" : "");
+    return c;
+}
+
+// One row: what is wanted of h, and how far single precision may be from it.
+static void norm_row(const norm_case *c, const double *h, const double *weight, const double *bias,
+                     double *want, double *bound) {
+    double mean = 0, squares = 0, largest = 0;
+    const bool layer = c->params.kind == CLATTN_NORM_KIND_LAYER;
+    const double epsilon = c->params.epsilon > 0 ? (double)c->params.epsilon : layer ? 1e-5 : 1e-6;
+    for (int d = 0; d < c->width; d++)
+        mean += layer ? h[d] / c->width : 0, largest = fmax(largest, fabs(h[d]));
+    for (int d = 0; d < c->width; d++) squares += (h[d] - mean) * (h[d] - mean);
+    const double by = 1 / sqrt(squares / c->width + epsilon);
+    for (int d = 0; d < c->width; d++) {
+        const double w = (c->weighs ? weight[d] : 1) + c->params.plus_one, b = c->shifts ? bias[d] : 0;
+        want[d] = (h[d] - mean) * by * w + b;
+        bound[d] = 6 * 0x1p-23 * (fabs(w) * by * largest + fabs(b));
+    }
+}
+
+typedef struct norm_arrays {
+    array x, residual, sum, out, weight, bias;
+} norm_arrays;
+
+static norm_arrays norm_bind(norm_case *c, struct random *random) {
+    const struct guarded_shape rows = {c->x, 3, {BATCH, ROWS, c->width}, c->layout},
+                               out = {c->out, 3, {BATCH, ROWS, c->width}, c->layout},
+                               residual = {c->residual, 3, {BATCH, ROWS, c->width}, c->layout},
+                               width = {c->weight, 1, {c->width}, c->layout};
+    clattn_norm_params *p = &c->params;
+    norm_arrays a = {.x = given(random, &rows, 2, c->out_in == IN_X || (c->sums && c->sum_in == IN_X))};
+    if (c->adds)
+        a.residual =
+            given(random, &residual, 2, c->out_in == IN_RESIDUAL || (c->sums && c->sum_in == IN_RESIDUAL));
+    if (c->weighs) a.weight = given(random, &width, 1, false);
+    if (c->shifts) a.bias = given(random, &width, 1, false);
+    if (c->sums && c->sum_in == APART) a.sum = empty(&rows);
+    if (c->out_in == APART) a.out = empty(&out);
+    p->x = a.x.memory.view, p->residual = a.residual.memory.view;
+    p->weight = a.weight.memory.view, p->bias = a.bias.memory.view;
+    const clattn_tensor *const places[] = {&a.out.memory.view, &p->x, &p->residual};
+    p->out = *places[c->out_in];
+    if (c->sums) p->sum = c->sum_in == APART ? a.sum.memory.view : *places[c->sum_in];
+    return a;
+}
+
+// h is rounded to x's type where it is stored; a float32 sum of two 16-bit numbers may be half an ulp off before that.
+static void norm_run(norm_case *c) {
+    struct random random = {(uint64_t)c->width + 1};
+    norm_arrays a = norm_bind(c, &random);
+    double *h = reference_alloc(MOST), *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
+    const int count = BATCH * ROWS * c->width;
+    array *const places[] = {&a.out, &a.x, &a.residual};
+    harness_log_clear();
+    assert_ok(clattn_norm_enqueue(on, harness()->queue, &c->params, 0, NULL, NULL));
+    for (int n = 0; n < count; n++) h[n] = a.x.values[n] + (c->adds ? a.residual.values[n] : 0);
+    for (int n = 0; n < count; n++) bound[n] = 0x1p-23 * fabs(h[n]);
+    if (c->sums) {
+        array *sum = c->sum_in == APART ? &a.sum : places[c->sum_in];
+        assert_near(c->name, sum, h, bound);
+        ck_assert(guarded_read(&sum->memory, harness()->queue, h)); // as it is stored
+    }
+    for (int n = 0; n < count; n += c->width)
+        norm_row(c, h + n, a.weight.values, a.bias.values, want + n, bound + n);
+    assert_near(c->name, places[c->out_in], want, bound);
+    if (c->out_in != IN_X && !(c->sums && c->sum_in == IN_X)) assert_intact(c->name, &a.x);
+    if (c->out_in != IN_RESIDUAL && !(c->sums && c->sum_in == IN_RESIDUAL))
+        assert_intact(c->name, &a.residual);
+    assert_intact(c->name, &a.weight), assert_intact(c->name, &a.bias);
+    release(&a.x), release(&a.residual), release(&a.sum), release(&a.out), release(&a.weight),
+        release(&a.bias);
+    free(h), free(want), free(bound);
+}
+
+START_TEST(norms) {
+    bool places[3][3] = {{false}};
+    for (int n = 0; n < 315; n += harness_every()) {
+        norm_case c = norm_case_of(n);
+        places[c.out_in][c.sums ? c.sum_in : APART] = true;
+        norm_run(&c);
+    }
+    ck_assert(harness_every() > 1 || (places[IN_X][IN_RESIDUAL] && places[IN_RESIDUAL][IN_X] &&
+                                      places[IN_X][APART] && places[APART][IN_X]));
+}
+END_TEST
+
+// A NaN, an infinity or a row of zeros is its row's alone.
+START_TEST(rows_are_apart) {
+    enum { WIDTH = 20 };
+    struct random random = {5};
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, 4, WIDTH}, LAYOUT_DENSE};
+    double x[4 * WIDTH], want[4 * WIDTH], bound[4 * WIDTH];
+    for (int n = 0; n < 4 * WIDTH; n++)
+        x[n] = n / WIDTH == 3 ? 0 : storage_round(CLATTN_TYPE_F32, random_uniform(&random, -1, 1));
+    x[3] = (double)NAN, x[2 * WIDTH + 17] = (double)INFINITY;
+    for (int kind = 0; kind < 2; kind++) {
+        struct guarded in = guarded_input(harness_place(), &shape, x);
+        array out = empty(&shape);
+        norm_case c = {.width = WIDTH,
+                       .params = {in.view, .out = out.memory.view, .kind = (clattn_norm_kind)kind}};
+        assert_ok(clattn_norm_enqueue(on, harness()->queue, &c.params, 0, NULL, NULL));
+        for (int n = 0; n < 4; n++)
+            norm_row(&c, x + n * WIDTH, NULL, NULL, want + n * WIDTH, bound + n * WIDTH);
+        // fmax drops a NaN; an infinity over itself is NaN, and all else of its row 0, or NaN with its mean.
+        for (int d = 0; d < WIDTH; d++) {
+            bound[2 * WIDTH + d] = 0;
+            if (kind == 0) want[2 * WIDTH + d] = d == 17 ? (double)NAN : 0;
+        }
+        assert_near("rows apart", &out, want, bound);
+        guarded_release(&in), release(&out);
+    }
+}
+END_TEST
+
+// ------------------------------------------------------------------------------------------ activation ---
+static double activated(double x, clattn_activation how) {
+    switch (how) {
+    case CLATTN_ACTIVATION_SILU:
+        return x / (1 + exp(-x));
+    case CLATTN_ACTIVATION_GELU:
+        return 0.5 * x * erfc(-x * sqrt(0.5));
+    case CLATTN_ACTIVATION_GELU_TANH: // 1 + tanh(y) without its cancellation
+        return x / (1 + exp(-2 * sqrt(2 / 3.14159265358979323846) * (x + 0.044715 * x * x * x)));
+    case CLATTN_ACTIVATION_GELU_QUICK:
+        return x / (1 + exp(-1.702 * x));
+    case CLATTN_ACTIVATION_RELU:
+        return x < 0 ? 0 : x;
+    case CLATTN_ACTIVATION_RELU_SQUARED:
+        return x < 0 ? 0 : x * x;
+    case CLATTN_ACTIVATION_SIGMOID:
+        return 1 / (1 + exp(-x));
+    default:
+        return x;
+    }
+}
+
+// By how many roundings the argument of the exponential function is off where it is not x itself, which moves the result by as many.
+static double argument_error(double x, clattn_activation how) {
+    const double a = fmin(fabs(x), 10);
+    return how == CLATTN_ACTIVATION_GELU         ? 2 * a * a
+           : how == CLATTN_ACTIVATION_GELU_TANH  ? 2 * a + a * a * a / 4
+           : how == CLATTN_ACTIVATION_GELU_QUICK ? 2 * fmin(fabs(x), 100)
+                                                 : 0;
+}
+
+// The first numbers of a row are hard ones.
+static const double hard[] = {0,
+                              -0.0,
+                              1,
+                              -1,
+                              5.5,
+                              -5.5,
+                              12,
+                              -12,
+                              60,
+                              -60,
+                              100,
+                              -100,
+                              1e30,
+                              -1e30,
+                              3e38,
+                              -3e38,
+                              1e-30,
+                              -1e-30,
+                              (double)INFINITY,
+                              (double)NAN,
+                              -87.5,
+                              -88.5,
+                              88.5};
+
+static void activation_run(int n, clattn_activation how, bool gates, bool in_place) {
+    struct random random = {(uint64_t)n};
+    const int width = widths[n % COUNT(widths)], count = BATCH * ROWS * width;
+    const clattn_type type = types[n % 3], out_type = in_place ? type : types[n / 3 % 3];
+    const struct guarded_shape rows = {type, 3, {BATCH, ROWS, width}, (enum layout)(n % LAYOUT_COUNT)},
+                               of_out = {
+                                   out_type, 3, {BATCH, ROWS, width}, (enum layout)((n + 1) % LAYOUT_COUNT)};
+    array x = given(&random, &rows, 6, in_place), up = {0}, out = {0};
+    double *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
+    char name[64];
+    snprintf(name, sizeof name, "activation %d, case %d", (int)how, n);
+    if (gates) up = given(&random, &rows, 2, false);
+    guarded_release(&x.memory);
+    for (int i = 0; i < COUNT(hard) && i < width; i++) x.values[i] = storage_round(type, hard[i]);
+    x.memory = in_place ? guarded_in_out(harness_place(), &rows, x.values)
+                        : guarded_input(harness_place(), &rows, x.values);
+    if (!in_place) out = empty(&of_out);
+    const array *result = in_place ? &x : &out;
+    const clattn_activation_params p = {x.memory.view, up.memory.view, result->memory.view, how};
+    for (int i = 0; i < count; i++) {
+        const double y = activated(x.values[i], how), by = gates ? up.values[i] : 1;
+        want[i] = storage_round(CLATTN_TYPE_F32, y) * by;
+        bound[i] = isfinite(y) ? 0x1p-22 * (6 + argument_error(x.values[i], how)) * fabs(y * by) + 1e-36 : 0;
+        if (!isfinite(want[i]) && isfinite(storage_round(CLATTN_TYPE_F32, y))) bound[i] = 0;
+    }
+    harness_log_clear();
+    assert_ok(clattn_activation_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+    assert_near(name, result, want, bound);
+    if (!in_place) assert_intact(name, &x);
+    assert_intact(name, &up);
+    release(&x), release(&up), release(&out);
+    free(want), free(bound);
+}
+
+START_TEST(activations) {
+    for (int how = 0; how < CLATTN_ACTIVATION_COUNT; how++)
+        for (int n = 0; n < 18; n += harness_every())
+            activation_run(n + how, (clattn_activation)how, n % 2 || how == CLATTN_ACTIVATION_NONE,
+                           n % 3 == 1);
+}
+END_TEST
+
+// The two halves of one projection's rows, the result over the first.
+START_TEST(halves_of_one_projection) {
+    enum { WIDTH = 40 };
+    struct random random = {8};
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {BATCH, ROWS, 2 * WIDTH}, LAYOUT_PADDED};
+    array both = given(&random, &shape, 3, true);
+    double want[BATCH * ROWS * 2 * WIDTH], bound[BATCH * ROWS * 2 * WIDTH];
+    clattn_activation_params p = {.x = both.memory.view, .activation = CLATTN_ACTIVATION_SILU};
+    p.x.shape[2] = WIDTH, p.up = p.x, p.up.offset += WIDTH, p.out = p.x;
+    for (int i = 0; i < BATCH * ROWS * 2 * WIDTH; i++) {
+        const bool gate = i % (2 * WIDTH) < WIDTH;
+        want[i] = gate ? activated(both.values[i], p.activation) * both.values[i + WIDTH] : both.values[i];
+        bound[i] = gate ? 1e-5 * fabs(want[i]) : 0;
+    }
+    assert_ok(clattn_activation_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+    assert_near("halves", &both, want, bound);
+    release(&both);
+}
+END_TEST
+
+// -------------------------------------------------------------------------------- embedding and argmax ---
+START_TEST(embeddings) {
+    enum { TABLE = 11 };
+    for (int n = 0; n < 45; n += harness_every()) {
+        struct random random = {(uint64_t)n};
+        const int width = widths[n % COUNT(widths)];
+        const enum layout layout = (enum layout)(n % LAYOUT_COUNT);
+        const struct guarded_shape of_ids = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)},
+                                   of_table = {types[n % 3], 2, {TABLE, width}, layout},
+                                   of_out = {types[n / 3 % 3], 3, {BATCH, ROWS, width}, layout};
+        array table = given(&random, &of_table, 1, false), out = empty(&of_out);
+        const double ids[BATCH * ROWS] = {3, TABLE - 1, 0, -1, TABLE, n % 2 ? INT32_MIN : INT32_MAX};
+        struct guarded id = guarded_input(harness_place(), &of_ids, ids);
+        double *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
+        const clattn_embedding_params p = {id.view, table.memory.view, out.memory.view, n % 2 ? 0 : 2.5f};
+        for (int i = 0; i < BATCH * ROWS * width; i++) {
+            const double row = ids[i / width];
+            want[i] =
+                row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * (n % 2 ? 1 : 2.5);
+            bound[i] = n % 2 ? 0 : 0x1p-23 * fabs(want[i]);
+        }
+        assert_ok(clattn_embedding_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+        assert_near("embedding", &out, want, bound);
+        assert_intact("embedding", &table);
+        ck_assert(guarded_intact(&id, harness()->queue));
+        release(&table), release(&out), guarded_release(&id);
+        free(want), free(bound);
+    }
+}
+END_TEST
+
+// Places of the greatest, by hand.
+static int argmax_of(const double *x, int width) {
+    int best = 0;
+    for (int i = 1; i < width && !isnan(x[best]); i++)
+        if (isnan(x[i]) || x[i] > x[best]) best = i;
+    return best;
+}
+
+START_TEST(greatest) {
+    for (int n = 0; n < 42; n += harness_every()) {
+        struct random random = {(uint64_t)n + 40};
+        const int width = widths[n % COUNT(widths)];
+        const enum layout layout = (enum layout)(n % LAYOUT_COUNT);
+        const struct guarded_shape shape = {types[n % 3], 3, {BATCH, ROWS, width}, layout},
+                                   places = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)};
+        array x = given(&random, &shape, 4, false), out = empty(&places);
+        double want[BATCH * ROWS], bound[BATCH * ROWS] = {0};
+        guarded_release(&x.memory);
+        for (int i = 0; i < width; i++) {
+            double *at = x.values + i;
+            if (n % 2) at[0] = floor(at[0]); // many are the greatest
+            at[width] = -(double)INFINITY;
+            if (i >= width / 2) at[2 * width] = (double)NAN; // so that a lane meets several
+            if (i == width / 3) at[3 * width] = (double)INFINITY;
+            at[4 * width] = i == width - 1 ? 9 : at[4 * width];
+        }
+        x.memory = guarded_input(harness_place(), &shape, x.values);
+        for (int i = 0; i < BATCH * ROWS; i++) want[i] = argmax_of(x.values + i * width, width);
+        const clattn_argmax_params p = {x.memory.view, out.memory.view};
+        assert_ok(clattn_argmax_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+        assert_near("argmax", &out, want, bound);
+        assert_intact("argmax", &x);
+        release(&x), release(&out);
+    }
+}
+END_TEST
+
+// Nothing is to be done, and nothing is asked of buffers.
+START_TEST(sizes_of_zero) {
+    const int64_t rows[] = {2, 0, 8}, ids[] = {2, 0}, table[] = {0, 8};
+    const clattn_tensor x = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 3, rows),
+                        i = clattn_tensor_dense(NULL, CLATTN_TYPE_I32, 2, ids),
+                        t = clattn_tensor_dense(NULL, CLATTN_TYPE_F32, 2, table);
+    clattn_context *c = on;
+    cl_command_queue q = harness()->queue;
+    assert_ok(clattn_norm_enqueue(c, q, &(clattn_norm_params){.x = x, .out = x}, 0, NULL, NULL));
+    assert_ok(clattn_activation_enqueue(
+        c, q, &(clattn_activation_params){.x = x, .out = x, .activation = CLATTN_ACTIVATION_SILU}, 0, NULL,
+        NULL));
+    assert_ok(clattn_embedding_enqueue(c, q, &(clattn_embedding_params){i, t, x, 0}, 0, NULL, NULL));
+    assert_ok(clattn_argmax_enqueue(c, q, &(clattn_argmax_params){x, i}, 0, NULL, NULL));
+}
+END_TEST
+
+static void begin_cpu(void) {
+    on = harness()->context;
+}
+static void begin_gpu(void) {
+    is_gpu = true;
+    on = harness_open((clattn_context_params){.context = harness()->opencl, .log = harness_log()});
+    is_gpu = false;
+    ck_assert(!clattn_context_capabilities(on)->is_cpu);
+}
+static void end_gpu(void) {
+    clattn_context_destroy(on);
+}
+
+int main(void) {
+    const TTest *const tests[] = {norms,      rows_are_apart, activations,   halves_of_one_projection,
+                                  embeddings, greatest,       sizes_of_zero, NULL};
+    Suite *suite = suite_create("block");
+    tcase_add_unchecked_fixture(harness_add(suite, "as the device is", tests), begin_cpu, NULL);
+    tcase_add_unchecked_fixture(harness_add(suite, "as no CPU", tests), begin_gpu, end_gpu);
+    return harness_run(suite);
+}
