@@ -76,7 +76,8 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l);
 // Work-items that know nothing of one another, of which the kernel ignores those past the end: the launch's grid, rounded
 // up to groups of at most the shape that is asked for. The program must be there.
 void cla_launch_items(launch *l, const clattn_context *context, const size_t items[3], const size_t shape[3]);
-// The shape of such a group, from what a group may have in all and in each dimension.
-void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
-                      size_t group[3]);
+// The shape of such a group, powers of a step, from what a group may have in all and in each dimension. The step is 4 on a CPU, whose
+// drivers compile a kernel anew for every shape of group, and 2 elsewhere, where an idle work-item is a lane that waits.
+void cla_launch_group(const size_t items[3], const size_t shape[3], size_t step, uint64_t most,
+                      const uint64_t most_of[3], size_t group[3]);
 #endif

@@ -120,13 +120,13 @@ clattn_status cla_launch_enqueue(chain *c, const launch *l) {
     return CLATTN_OK;
 }
 
-void cla_launch_group(const size_t items[3], const size_t shape[3], uint64_t most, const uint64_t most_of[3],
-                      size_t group[3]) {
+void cla_launch_group(const size_t items[3], const size_t shape[3], size_t step, uint64_t most,
+                      const uint64_t most_of[3], size_t group[3]) {
     uint64_t left = most ? most : 1;
     for (int i = 0; i < 3; i++) {
         const uint64_t limit = most_of[i] < left ? most_of[i] : left;
         size_t n = 1;
-        while (n < shape[i] && n < items[i] && 2 * n <= limit) n *= 2;
+        while (n < shape[i] && n < items[i] && step * n <= limit) n *= step;
         group[i] = n;
         left /= n;
     }
@@ -136,7 +136,8 @@ void cla_launch_items(launch *l, const clattn_context *context, const size_t ite
                       const size_t shape[3]) {
     const clattn_capabilities *device = &context->capabilities;
     const uint64_t allowed = l->program->group_limit;
-    cla_launch_group(items, shape, allowed < device->max_work_group ? allowed : device->max_work_group,
+    cla_launch_group(items, shape, device->is_cpu ? 4 : 2,
+                     allowed < device->max_work_group ? allowed : device->max_work_group,
                      device->max_work_item, l->local);
     for (int i = 0; i < 3; i++) l->global[i] = (items[i] + l->local[i] - 1) / l->local[i] * l->local[i];
 }

@@ -39,9 +39,10 @@ static const clattn_rope scalings[] = {
     {.scaling = CLATTN_ROPE_SCALING_DYNAMIC, .factor = 2, .original_length = 64, .length = 300}};
 enum { SCALINGS = sizeof scalings / sizeof scalings[0], WAYS = SCALINGS * 4 };
 
-// Types of 16 bits see every scaling, layout and width, and not all of them together.
+// Types of 16 bits see every scaling and width, and not all of them together; float16 in one layout, as kernels load it alone
+// otherwise than bfloat16, of which there are both.
 static int step_of(clattn_type type) {
-    return type == CLATTN_TYPE_F32 ? 1 : 3;
+    return type == CLATTN_TYPE_F32 ? 1 : type == CLATTN_TYPE_BF16 ? 3 : 6;
 }
 
 static clattn_rope rope_of(int way) {

@@ -231,7 +231,7 @@ int main(int argc, char **argv) {
     if (wanted)
         tcase_add_test(words, many_inside_their_memory);
     else
-        tcase_add_loop_test(words, inside_their_memory, 0, 18);
+        tcase_add_loop_test(words, inside_their_memory, 0, 12);
     tcase_add_test(words, all_words_were_used);
     if (wanted) return harness_run(suite);
     harness_add(suite, "divisions", (const TTest *const[]){divisions, NULL});

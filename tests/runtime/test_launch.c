@@ -119,26 +119,29 @@ START_TEST(limits) {
 }
 END_TEST
 
-// Groups: no more work-items than there are, than are asked for, than the device and the kernel allow, in each dimension.
+// Groups: powers of a step; no more work-items than there are, to the next power, than are asked for, than the device and the kernel allow, in each dimension.
 START_TEST(groups) {
     static const struct {
-        size_t items[3], shape[3];
+        size_t items[3], shape[3], step;
         uint64_t most, most_of[3];
         size_t want[3];
     } cases[] = {
-        {{1000, 7, 3}, {64, 1, 1}, 1024, {1024, 1024, 64}, {64, 1, 1}},
-        {{1000, 7, 3}, {16, 4, 1}, 1024, {1024, 1024, 64}, {16, 4, 1}},
-        {{1000, 7, 3}, {16, 4, 1}, 32, {1024, 1024, 64}, {16, 2, 1}},
-        {{1000, 7, 3}, {64, 4, 1}, 48, {1024, 1024, 64}, {32, 1, 1}},
-        {{1000, 7, 3}, {64, 4, 2}, 1024, {16, 2, 1}, {16, 2, 1}},
-        {{3, 1, 3}, {64, 4, 1}, 1024, {1024, 1024, 64}, {4, 1, 1}},
-        {{1, 1, 1}, {64, 4, 1}, 1024, {1024, 1024, 64}, {1, 1, 1}},
-        {{1000, 7, 3}, {64, 4, 1}, 1, {1024, 1024, 64}, {1, 1, 1}},
-        {{1000, 7, 3}, {64, 4, 1}, 0, {0, 0, 0}, {1, 1, 1}},
+        {{1000, 7, 3}, {64, 1, 1}, 2, 1024, {1024, 1024, 64}, {64, 1, 1}},
+        {{1000, 7, 3}, {16, 4, 1}, 2, 1024, {1024, 1024, 64}, {16, 4, 1}},
+        {{1000, 7, 3}, {16, 4, 1}, 2, 32, {1024, 1024, 64}, {16, 2, 1}},
+        {{1000, 7, 3}, {64, 4, 1}, 2, 48, {1024, 1024, 64}, {32, 1, 1}},
+        {{1000, 7, 3}, {64, 4, 2}, 2, 1024, {16, 2, 1}, {16, 2, 1}},
+        {{3, 1, 3}, {64, 4, 1}, 2, 1024, {1024, 1024, 64}, {4, 1, 1}},
+        {{1, 1, 1}, {64, 4, 1}, 2, 1024, {1024, 1024, 64}, {1, 1, 1}},
+        {{1000, 7, 3}, {64, 4, 1}, 2, 1, {1024, 1024, 64}, {1, 1, 1}},
+        {{1000, 7, 3}, {64, 4, 1}, 2, 0, {0, 0, 0}, {1, 1, 1}},
+        {{1000, 2, 3}, {64, 4, 1}, 4, 1024, {1024, 1024, 64}, {64, 4, 1}},
+        {{5, 1, 3}, {64, 4, 1}, 4, 1024, {1024, 1024, 64}, {16, 1, 1}},
+        {{1000, 7, 3}, {64, 4, 1}, 4, 48, {1024, 1024, 64}, {16, 1, 1}},
     };
     for (size_t n = 0; n < sizeof cases / sizeof cases[0]; n++) {
         size_t got[3];
-        cla_launch_group(cases[n].items, cases[n].shape, cases[n].most, cases[n].most_of, got);
+        cla_launch_group(cases[n].items, cases[n].shape, cases[n].step, cases[n].most, cases[n].most_of, got);
         for (int i = 0; i < 3; i++)
             ck_assert_msg(got[i] == cases[n].want[i], "case %zu: %zu in dimension %d", n, got[i], i);
     }
