@@ -119,7 +119,8 @@ START_TEST(limits) {
 }
 END_TEST
 
-// Groups: powers of a step; no more work-items than there are, to the next power, than are asked for, than the device and the kernel allow, in each dimension.
+// Groups: powers of a step; no more work-items than there are, to the next power, than are asked for, than the device and the
+// kernel allow, in each dimension.
 START_TEST(groups) {
     static const struct {
         size_t items[3], shape[3], step;
