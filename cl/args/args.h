@@ -499,19 +499,19 @@ ARGS_SIZE(row_norm_args, 192);
 #define ACTIVATE_SIGMOID 7
 typedef struct activate_args {
     args_view x, up, out;
-    args_i32 batch, n, width, how, gates, unused;
+    args_i32 width, how, gates, unused;
 } activate_args;
-ARGS_SIZE(activate_args, 144);
+ARGS_SIZE(activate_args, 136);
 
 // embed.cl: out[b,n] = table[ids[b,n]] * scale.
 typedef struct embed_args {
     args_view ids, out;
     args_i64 table_offset, table_row;
-    args_i32 batch, n, width, rows;
+    args_i32 width, rows;
     args_f32 scale;
     args_i32 unused;
 } embed_args;
-ARGS_SIZE(embed_args, 120);
+ARGS_SIZE(embed_args, 112);
 
 // argmax.cl: out[b,n] = the place of the greatest of x[b,n].
 typedef struct argmax_args {

@@ -1,6 +1,6 @@
 // activate.cl: an activation of x, times `up` where that is given: SwiGLU, GeGLU and their like (Shazeer 2020).
 // TYPE_Q is the storage of x and up, TYPE_OUT that of out.
-#include "lanes/lanes.clh"
+#include "steps/rows.clh"
 
 // e^x as a power of two, whose exponent x * log2(e) is taken in two parts, since one loses too much for large x. Above 88, near
 // where float32 ends, infinity; below -87 e^-87, which nobody tells from 0 beside 1.
@@ -33,13 +33,14 @@ VEC activated(VEC x, int how) {
     }
 }
 
-// Global size: (ceil(width / LANES), rows, batch). Work-items past the end do nothing.
-__kernel void activate(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_Q) * up,
-                       __global ELEMENT(TYPE_OUT) * out, const activate_args args) {
-    const int d = (int)get_global_id(0) * LANES, n = (int)get_global_id(1), b = (int)get_global_id(2);
-    const int count = args.width - d;
-    if (count <= 0 || n >= args.n || b >= args.batch) return;
-    VEC y = activated(LOAD_LANES_UP_TO(TYPE_Q, x, view_row(&args.x, b, n, 0) + d, count), args.how);
-    if (args.gates) y *= LOAD_LANES_UP_TO(TYPE_Q, up, view_row(&args.up, b, n, 0) + d, count);
-    STORE_LANES_UP_TO(TYPE_OUT, out, view_row(&args.out, b, n, 0) + d, y, count);
+__kernel ROW_GROUP void activate(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_Q) * up,
+                                 __global ELEMENT(TYPE_OUT) * out, const activate_args args) {
+    const int n = (int)get_group_id(0), b = UNIFORM_ID(1), width = args.width;
+    const long x_at = view_row(&args.x, b, n, 0), up_at = view_row(&args.up, b, n, 0),
+               out_at = view_row(&args.out, b, n, 0);
+    FOR_ROW(d, width) {
+        VEC y = activated(LOAD_LANES_UP_TO(TYPE_Q, x, x_at + d, width - d), args.how);
+        if (args.gates) y *= LOAD_LANES_UP_TO(TYPE_Q, up, up_at + d, width - d);
+        STORE_LANES_UP_TO(TYPE_OUT, out, out_at + d, y, width - d);
+    }
 }

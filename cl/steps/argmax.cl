@@ -1,10 +1,6 @@
 // argmax.cl: the place of a row's greatest number, the first of several; a NaN is greater than all, as in NumPy and PyTorch.
-// A work-group has a row. TYPE_Q is the storage of x.
-#include "lanes/lanes.clh"
-
-#if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
-#error "WORK_GROUP is a power of two"
-#endif
+// TYPE_Q is the storage of x.
+#include "steps/rows.clh"
 
 // Whether number x at place i comes before number y at place j.
 bool comes_first(float x, int i, float y, int j) {
@@ -12,9 +8,8 @@ bool comes_first(float x, int i, float y, int j) {
     return x > y || (x == y && i < j);
 }
 
-// Global size: (WORK_GROUP * rows, batch).
-__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
-argmax(__global const ELEMENT(TYPE_Q) * x, __global int *out, const argmax_args args) {
+__kernel ROW_GROUP void argmax(__global const ELEMENT(TYPE_Q) * x, __global int *out,
+                               const argmax_args args) {
     __local float best[WORK_GROUP];
     __local int place[WORK_GROUP];
     const int lane = (int)get_local_id(0), n = (int)get_group_id(0), b = UNIFORM_ID(1);
@@ -22,7 +17,7 @@ argmax(__global const ELEMENT(TYPE_Q) * x, __global int *out, const argmax_args 
     // Of each lane; a NaN once it is met, as no comparison with it holds.
     VEC most = (VEC)(-INFINITY);
     VEC_INT where = (VEC_INT)(INT_MAX);
-    for (int d = lane * LANES; d < args.width; d += WORK_GROUP * LANES) {
+    FOR_ROW(d, args.width) {
         const VEC y = LOAD_LANES_UP_TO(TYPE_Q, x, at + d, args.width - d);
         const VEC_INT i = lane_numbers() + d;
         const VEC_INT take = (i < args.width) & ~isnan(most) & (isnan(y) | (y > most) | (where == INT_MAX));

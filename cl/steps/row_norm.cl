@@ -2,11 +2,8 @@
 // x + residual, whose sum may be stored. A work-group has a row. Each number is one work-item's from its first load to its last
 // store, so that sum and out may lie where x or the residual does.
 // TYPE_Q is the storage of x and sum, TYPE_BIAS that of the residual, TYPE_KV that of weight and bias, TYPE_OUT that of out.
-#include "lanes/lanes.clh"
+#include "steps/rows.clh"
 
-#if WORK_GROUP < 1 || (WORK_GROUP & (WORK_GROUP - 1)) != 0
-#error "WORK_GROUP is a power of two"
-#endif
 #if !STORE_IS_FLOAT(TYPE_KV)
 #error "weight and bias are float32, float16 or bfloat16"
 #endif
@@ -20,10 +17,7 @@ typedef struct norm_row {
     __global const ELEMENT(TYPE_BIAS) * residual;
     long x_at, residual_at;
     bool adds;
-    int lane;
 } norm_row;
-
-#define FOR_ROW(r, d) for (int d = (r)->lane * LANES; d < (r)->args->width; d += WORK_GROUP * LANES)
 
 // The numbers from d on, less the mean; 0 behind the row's end.
 VEC row_lanes(const norm_row *r, int d, float mean) {
@@ -37,14 +31,15 @@ VEC row_lanes(const norm_row *r, int d, float mean) {
 // The sum over the work-group of x, or of the squares of x - mean, for all of it.
 float row_sum(const norm_row *r, __local float *part, bool squares, float mean) {
     VEC sums = (VEC)(0.0f);
-    FOR_ROW(r, d) {
+    FOR_ROW(d, r->args->width) {
         const VEC x = row_lanes(r, d, mean);
         sums += squares ? x * x : x;
     }
-    part[r->lane] = sum_lanes(sums);
+    const int lane = (int)get_local_id(0);
+    part[lane] = sum_lanes(sums);
     for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
         barrier(CLK_LOCAL_MEM_FENCE); // the sums of the upper half must be there before they are added
-        if (r->lane < half_size) part[r->lane] += part[r->lane + half_size];
+        if (lane < half_size) part[lane] += part[lane + half_size];
     }
     barrier(CLK_LOCAL_MEM_FENCE);
     const float sum = part[0];
@@ -52,12 +47,10 @@ float row_sum(const norm_row *r, __local float *part, bool squares, float mean) 
     return sum;
 }
 
-// Global size: (WORK_GROUP * rows, batch).
-__kernel __attribute__((reqd_work_group_size(WORK_GROUP, 1, 1))) void
-row_norm(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_BIAS) * residual,
-         __global ELEMENT(TYPE_Q) * sum, __global ELEMENT(TYPE_OUT) * out,
-         __global const ELEMENT(TYPE_KV) * weight, __global const ELEMENT(TYPE_KV) * bias,
-         const row_norm_args args) {
+__kernel ROW_GROUP void row_norm(__global const ELEMENT(TYPE_Q) * x,
+                                 __global const ELEMENT(TYPE_BIAS) * residual, __global ELEMENT(TYPE_Q) * sum,
+                                 __global ELEMENT(TYPE_OUT) * out, __global const ELEMENT(TYPE_KV) * weight,
+                                 __global const ELEMENT(TYPE_KV) * bias, const row_norm_args args) {
     __local float part[WORK_GROUP];
     const int n = (int)get_group_id(0), b = UNIFORM_ID(1), width = args.width;
     norm_row r = {&args,
@@ -65,18 +58,17 @@ row_norm(__global const ELEMENT(TYPE_Q) * x, __global const ELEMENT(TYPE_BIAS) *
                   residual,
                   view_row(&args.x, b, n, 0),
                   view_row(&args.residual, b, n, 0),
-                  (args.flags & ROW_NORM_ADDS) != 0,
-                  (int)get_local_id(0)};
+                  (args.flags & ROW_NORM_ADDS) != 0};
     if (args.flags & ROW_NORM_STORES) {
         const long sum_at = view_row(&args.sum, b, n, 0);
-        FOR_ROW(&r, d) STORE_LANES_UP_TO(TYPE_Q, sum, sum_at + d, row_lanes(&r, d, 0.0f), width - d);
+        FOR_ROW(d, width) STORE_LANES_UP_TO(TYPE_Q, sum, sum_at + d, row_lanes(&r, d, 0.0f), width - d);
         r.x = sum, r.x_at = sum_at, r.adds = false; // what is normalised is the sum as it is stored
     }
     float mean = 0.0f;
     if (args.flags & ROW_NORM_CENTERS) mean = row_sum(&r, part, false, 0.0f) / (float)width;
     const float by = 1.0f / sqrt(row_sum(&r, part, true, mean) / (float)width + args.epsilon);
     const long out_at = view_row(&args.out, b, n, 0);
-    FOR_ROW(&r, d) {
+    FOR_ROW(d, width) {
         VEC y = row_lanes(&r, d, mean) * by;
         if (args.flags & ROW_NORM_WEIGHS)
             y *= LOAD_LANES_UP_TO(TYPE_KV, weight, args.weight_offset + d, width - d) + args.more;

@@ -117,23 +117,17 @@ static void tell_rest(const absent_device *d) {
                            merge = {.id = KERNEL_MERGE, .knobs = {.type_out = type}},
                            from = {.id = KERNEL_CONVERT, .knobs = {.type_q = type}},
                            to = {.id = KERNEL_CONVERT, .knobs = {.type_out = type, .type_bias = type}};
-        static const struct {
-            enum kernel_id id;
-            int work_group;
-        } rows[] = {{KERNEL_ROW_NORM, 256}, {KERNEL_ACTIVATE, 0}, {KERNEL_EMBED, 0}, {KERNEL_ARGMAX, 256}};
+        static const enum kernel_id rows[] = {KERNEL_ROW_NORM, KERNEL_ACTIVATE, KERNEL_EMBED, KERNEL_ARGMAX};
         tell(d, "rope", &rope, 0, 0, "rope");
         tell(d, "append", &append, 32, 0, "append");
         tell(d, "merge", &merge, 0, 0, "merge");
         tell(d, "convert", &from, 0, 0, "convert");
         tell(d, "convert", &to, 0, 0, "convert");
         for (size_t n = 0; n < sizeof rows / sizeof rows[0]; n++) {
-            const program_spec spec = {.id = rows[n].id,
-                                       .knobs = {.type_q = type,
-                                                 .type_kv = type,
-                                                 .type_out = type,
-                                                 .lanes = 4,
-                                                 .work_group = rows[n].work_group}};
-            tell(d, "block", &spec, rows[n].work_group, 0, "block");
+            const program_spec spec = {
+                .id = rows[n],
+                .knobs = {.type_q = type, .type_kv = type, .type_out = type, .lanes = 4, .work_group = 256}};
+            tell(d, "block", &spec, 256, 0, "block");
         }
     }
 }

@@ -34,6 +34,24 @@ static program_spec variant_of(int n) {
 }
 #define VARIANTS 5
 
+// Kernels of rows: one work-item on a CPU, whose drivers may not launch assembler in larger groups; elsewhere as many as are asked
+// for, where the device and the kernel allow that.
+START_TEST(groups_of_rows) {
+    clattn_context *c = open_context(NULL);
+    for (int cpu = 0; cpu < 2; cpu++) {
+        knobs k = {.lanes = 4};
+        program *p;
+        c->capabilities.is_cpu = cpu;
+        ck_assert_int_eq(cla_program_get_group(c, KERNEL_ARGMAX, &k, 32, &p), CLATTN_OK);
+        ck_assert_int_eq(k.work_group, cpu ? 1 : 32);
+        c->capabilities.max_work_group = 16;
+        ck_assert_int_eq(cla_program_get_group(c, KERNEL_ARGMAX, &k, 32, &p), CLATTN_OK);
+        ck_assert_int_eq(k.work_group, cpu ? 1 : 16);
+    }
+    clattn_context_destroy(c);
+}
+END_TEST
+
 START_TEST(every_part_counts) {
     clattn_context *c = open_context(NULL);
     program *all[VARIANTS], *again;
@@ -219,6 +237,7 @@ END_TEST
 
 int main(void) {
     const TTest *const tests[] = {every_part_counts,
+                                  groups_of_rows,
                                   cache_keeps_them_apart,
                                   drivers_that_must_not_be_asked,
                                   inserted_text_is_compiled,

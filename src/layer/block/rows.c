@@ -98,25 +98,14 @@ static double flops_of(const clattn_tensor *x) {
     return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
 }
 
-// A launch with a work-group for each row of [B, N, ...], or a work-item for each LANES numbers.
-static clattn_status begin_groups(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *x,
-                                  launch *l) {
+// A launch with a work-group for each row of [B, N, ...].
+static clattn_status begin_rows(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *x,
+                                launch *l) {
     k->lanes = lanes_of(c);
     TRY(cla_program_get_group(c, id, k, ROW_GROUP, &l->program));
     l->flops = flops_of(x), l->cuts_first = true;
     l->local[0] = (size_t)k->work_group, l->local[1] = l->local[2] = 1;
     l->global[0] = l->local[0] * (size_t)x->shape[1], l->global[1] = (size_t)x->shape[0], l->global[2] = 1;
-    return CLATTN_OK;
-}
-
-static clattn_status begin_items(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *out,
-                                 launch *l) {
-    const int lanes = k->lanes = lanes_of(c);
-    const size_t items[3] = {((size_t)out->shape[2] + (size_t)lanes - 1) / (size_t)lanes,
-                             (size_t)out->shape[1], (size_t)out->shape[0]};
-    TRY(cla_program_get(c, id, k, &l->program));
-    l->flops = flops_of(out), l->cuts_first = true;
-    cla_launch_items(l, c, items, (const size_t[3]){64, 1, 1});
     return CLATTN_OK;
 }
 
@@ -191,7 +180,7 @@ static clattn_status run_norm(void *from, chain *steps) {
                .type_out = (int)p->out.type};
     launch l = {0};
     if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_groups(job->context, KERNEL_ROW_NORM, &k, &p->x, &l));
+    TRY(begin_rows(job->context, KERNEL_ROW_NORM, &k, &p->x, &l));
     cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->residual.buffer);
     cla_launch_buffer(&l, &p->sum.buffer), cla_launch_buffer(&l, &p->out.buffer);
     cla_launch_buffer(&l, &p->weight.buffer), cla_launch_buffer(&l, &p->bias.buffer);
@@ -240,8 +229,6 @@ static clattn_status run_activation(void *from, chain *steps) {
     const clattn_activation_params *p = &job->params;
     activate_args a = {.x = cla_tensor_view(&p->x),
                        .out = cla_tensor_view(&p->out),
-                       .batch = (int)p->x.shape[0],
-                       .n = (int)p->x.shape[1],
                        .width = (int)p->x.shape[2],
                        .how = (int)p->activation,
                        .gates = cla_tensor_given(&p->up)};
@@ -249,7 +236,7 @@ static clattn_status run_activation(void *from, chain *steps) {
     launch l = {0};
     if (a.gates) a.up = cla_tensor_view(&p->up);
     if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_items(job->context, KERNEL_ACTIVATE, &k, &p->out, &l));
+    TRY(begin_rows(job->context, KERNEL_ACTIVATE, &k, &p->out, &l));
     cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->up.buffer);
     cla_launch_buffer(&l, &p->out.buffer);
     cla_launch_value(&l, &a, sizeof a);
@@ -294,15 +281,13 @@ static clattn_status run_embedding(void *from, chain *steps) {
                           .out = cla_tensor_view(&p->out),
                           .table_offset = p->table.offset,
                           .table_row = p->table.stride[0],
-                          .batch = (int)p->out.shape[0],
-                          .n = (int)p->out.shape[1],
                           .width = (int)p->out.shape[2],
                           .rows = (int)p->table.shape[0],
                           .scale = p->scale != 0.0f ? p->scale : 1.0f};
     knobs k = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
     launch l = {0};
     if (cla_tensor_is_empty(&p->out)) return CLATTN_OK;
-    TRY(begin_items(job->context, KERNEL_EMBED, &k, &p->out, &l));
+    TRY(begin_rows(job->context, KERNEL_EMBED, &k, &p->out, &l));
     cla_launch_buffer(&l, &p->ids.buffer), cla_launch_buffer(&l, &p->table.buffer);
     cla_launch_buffer(&l, &p->out.buffer);
     cla_launch_value(&l, &a, sizeof a);
@@ -345,7 +330,7 @@ static clattn_status run_argmax(void *from, chain *steps) {
     knobs k = {.type_q = (int)p->x.type};
     launch l = {0};
     if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_groups(job->context, KERNEL_ARGMAX, &k, &p->x, &l));
+    TRY(begin_rows(job->context, KERNEL_ARGMAX, &k, &p->x, &l));
     cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->out.buffer);
     cla_launch_value(&l, &a, sizeof a);
     return cla_launch_enqueue(steps, &l);
