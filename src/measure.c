@@ -89,7 +89,7 @@ static uint64_t time_once(const trial *t, const linear *l) {
     return cla_os_time_ns() - start + 1;
 }
 
-// What one size gave. The two take turns, so that another use of the machine slows both; the round that compiles does
+// The times of one size. The two take turns, so that another use of the machine slows both; the round that compiles does
 // not count.
 typedef struct contest {
     bool native, clblast; // it runs

@@ -46,7 +46,7 @@ typedef struct args_view {
     args_i64 offset, batch, head, row, column;
 } args_view;
 
-// What one call does; or-ed into attention_args.flags.
+// The options of one call, or-ed into attention_args.flags.
 #define ARGS_SOFTCAP 1       // s = softcap * tanh(s / softcap)
 #define ARGS_BIAS 2          // additive bias
 #define ARGS_ALIBI 4         // slopes are in the table
@@ -63,7 +63,7 @@ typedef struct args_view {
 // Those of them that change a score: the bits of the knob SCORE_OPS, and of the planner's problem.score_ops.
 #define ARGS_SCORE_OPS                                                                                       \
     (ARGS_SOFTCAP | ARGS_BIAS | ARGS_ALIBI | ARGS_MASK | ARGS_HEAD_SCALES | ARGS_MODS | ARGS_BLOCKS)
-// Which score tap the `scores` kernel writes.
+// The score tap that the `scores` kernel writes.
 #define ARGS_TAP_RAW 0
 #define ARGS_TAP_SOFTCAP 1
 #define ARGS_TAP_MASKED 2
@@ -72,7 +72,7 @@ typedef struct args_view {
 // call (present with ARGS_BATCH_ROWS, else absent) and then [heads][ARGS_HEAD_WORDS] as float bits (present with one
 // of ARGS_HEAD_FLAGS).
 #define ARGS_ITEM_WORDS 4
-// Of a ragged batch (knob RAGGED) an item has more words: behind those four the first row of its queries and of its keys
+// In a ragged batch (knob RAGGED) an item has more words: behind those four the first row of its queries and of its keys
 // among all of the packed tensors; then, of the n-th item, the n-th sequence in the order in which they are worked on: how
 // many units of work stand before its own (tiles of query rows, or passes over them), and its number. What is behind the last
 // of them has ARGS_NO_SEQUENCE units before it.
@@ -193,7 +193,7 @@ typedef struct sinks_args {
 } sinks_args;
 ARGS_SIZE(sinks_args, 32);
 
-// What one launch of the unfused path's kernels does of the call.
+// The part of a call that one launch of the unfused path's kernels does.
 typedef struct chunk_args {
     args_i32 first_item, first_row; // where it starts: item b*heads + h, and row
     args_i32 rows;                  // rows of scores that one item of the chunk has
@@ -278,7 +278,7 @@ typedef struct append_args {
 } append_args;
 ARGS_SIZE(append_args, 304);
 
-// Of keys that have a past in front of the cache (knob PAST): its rows, or where in the table an item's number of them begins; -1:
+// For keys that have a past in front of the cache (knob PAST): its rows, or where in the table an item's number of them begins; -1:
 // all have `rows`. A row's place and position count them, its row of the cache does not.
 typedef struct append_past_args {
     args_i32 rows, word;
@@ -394,7 +394,7 @@ ARGS_SIZE(convert_args, 80);
 #define SUBGROUPS_SIZE_QCOM 32
 #define SUBGROUP_PROBE_ITEMS 64 // work-items of the group that probes them
 
-// What the arrays of any work-item may take of it: a tile far beyond builds, and overruns a stack.
+// The most that the arrays of a work-item may take of it: a tile far beyond builds, and overruns a stack.
 #define PRIVATE_BYTES_MOST (4 << 20)
 
 // Projections.
@@ -447,7 +447,7 @@ typedef struct linear_pack_args {
 } linear_pack_args;
 ARGS_SIZE(linear_pack_args, 32);
 
-// What a layer does between its projections and attention.
+// Steps of a layer between its projections and attention.
 
 // norm.cl: x[b,h,n,d], in place. flags: NORM_SCALES: divided by the root of its mean square; NORM_WEIGHTS: multiplied by
 // weights, which begin at w_offset, plus `more`; ARGS_BATCH_ROWS: positions are shifted by the table of args.h.
@@ -472,7 +472,7 @@ typedef struct gate_args {
 } gate_args;
 ARGS_SIZE(gate_args, 104);
 
-// What a transformer block does beside its layer of attention and its projections. Views are of [B, N, width].
+// Steps of a transformer block beside its layer of attention and its projections. Views are of [B, N, width].
 
 // row_norm.cl. flags: ROW_NORM_ADDS: of x + residual; STORES: that sum is written; CENTERS: less the mean; WEIGHS, SHIFTS:
 // times weight + more, plus bias.
@@ -519,6 +519,16 @@ typedef struct argmax_args {
     args_i32 width, unused;
 } argmax_args;
 ARGS_SIZE(argmax_args, 88);
+
+// sample.cl: out[b,n] = a place of x[b,n], drawn. by and to_exp2: 1 / temperature, and that times log2(e); top_p is 1 where it leaves
+// all; margin: how far below the greatest min_p leaves numbers.
+typedef struct sample_args {
+    args_view x, out;
+    args_i32 width, top_k;
+    args_f32 by, to_exp2, top_p, margin;
+    args_u32 seed[2]; // its low and its high word
+} sample_args;
+ARGS_SIZE(sample_args, 112);
 
 // layer_few_lanes.cl: what its work-groups share, in one buffer: the projections, and how far all of them are. The counters are
 // 0 before a launch and after it.

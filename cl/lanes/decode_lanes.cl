@@ -183,7 +183,7 @@ void add_tile(const score_call *call, query_rows *rows, const key_tile *tile DRO
     for (int r = 0; r + VALUE_ROWS <= ROWS; r += VALUE_ROWS) add_values(rows, tile, r);
 }
 
-// What row r starts with: its place, its interval of keys, and the sink, which is a key without a value.
+// Begin row r: its place, its interval of keys, and the sink, which is a key without a value.
 void start_row(const score_call *call, const mask_rows *bounds, query_rows *rows, int r, int h_kv,
                int index) {
     const attention_args *a = call->args;

@@ -35,7 +35,7 @@ typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 typedef __global ELEMENT(TYPE_OUT) * y_pointer;
 
-// What a work-item owns of y, and where its rows are.
+// The part of y that a work-item owns, and where its rows are.
 typedef struct owned {
     int rows, columns, first_column;
     long x_at[TILE_ROWS], y_at[TILE_ROWS];

@@ -92,7 +92,7 @@ long x_place(const linear_args *a, int k) {
     return k / a->x_head_columns * a->x_head + k % a->x_head_columns;
 }
 
-// What the rows of a block have in common for all work-items.
+// The places of a block's rows, the same for all work-items.
 typedef struct row_places {
     long x[ROW_BLOCK], y[ROW_BLOCK], position[ROW_BLOCK];
 } row_places;

@@ -30,7 +30,7 @@ typedef struct tile_places {
 #endif
 } tile_places;
 
-// Which column of the tile the n-th line of its chunk is. Work-item tx has lines tx + GROUP_COLUMNS * j: with RoPE lines 0
+// The column of the tile that the n-th line of its chunk is. Work-item tx has lines tx + GROUP_COLUMNS * j: with RoPE lines 0
 // and 1 of those are a pair, and 2 and 3.
 TILES_INLINE int line_column(int n) {
 #if ROPE

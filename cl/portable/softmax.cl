@@ -15,7 +15,7 @@
 
 // With DROPOUT the weights are those that meet the values: dropped, or multiplied by the factor.
 #if DROPOUT
-// Of key j; *quad and *drops are those of the key before.
+// The factor of key j, 0 where it is dropped; *quad and *drops are those of the key before.
 float dropout_factor(const dropout_args *a, int b, int h, int i, int j, int *quad, uint *drops) {
     if (*quad != j / 4) *drops = dropout_drops(a, b, h, i, j / 4);
     *quad = j / 4;

@@ -33,7 +33,7 @@ kv_head probe_head(__global const uint *at) {
     return h;
 }
 
-// Of the first words of `words` come the query rows, one behind the other; behind PROBE_ASK_RESULT words of result there are
+// The first words of `words` give the query rows, one behind the other; behind PROBE_ASK_RESULT words of result there are
 // PROBE_ASK_TILES tiles of KEY_TILE keys, then as many of values. A round is a tile of both; they are taken in turn, and the
 // last word of the result says whose turn it is, so that none is in a cache when it is read. result: the output rows as
 // floats. rounds 0 is one round.

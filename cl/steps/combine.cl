@@ -3,7 +3,7 @@
 // Partial results are float32, with the maximum m_s and the sum l_s of each range: softmax_store of softmax.clh. Two results
 // that a caller holds are merge.cl's subject. Called after kernels that split the keys; global size
 // (ceil(Dv / COMBINE_COLUMNS) or more, Nq, B*H), any local size.
-// Of a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
+// In a ragged batch rows are those of the packed tensors: global size (..., all of them, H).
 #include "call/softmax.clh"
 #include "call/items.clh"
 

@@ -28,7 +28,7 @@ sequence_rows rows_of(__global const int *cu, long offset, long stride, int b, i
 sequence_rows queries_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
     return rows_of(cu, a->q_offset, a->q_stride, b, a->total_q, limits[TABLE_ITEM_WORDS * (long)b + 1]);
 }
-// Of a cache all keys that the caller's lengths leave, or an array's number of them; packed ones follow the item's past.
+// An item of a cache has all keys that the caller's lengths leave, or an array's number of them; packed ones follow the item's past.
 sequence_rows keys_of(__global const int *cu, __global const int *limits, const ragged_args *a, int b) {
     const int most = max(limits[TABLE_ITEM_WORDS * (long)b + 2], 0);
     const int past = clamp(a->past_word < 0 ? a->past_rows : limits[a->past_word + b], 0, most);

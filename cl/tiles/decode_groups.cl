@@ -8,7 +8,7 @@
 // shuffles within a sub-group where SUBGROUP says that they were probed; one maximum of the chunk and the weights; then V.
 // Barriers stand between the steps, and, where partial sums meet in local memory, twice in each block of keys.
 //
-// What a launch reads from global memory, of the keys that some row sees, each number once in its storage type:
+// A launch reads from global memory, of the keys that some row sees, each number once in its storage type:
 //   passes * (K + V) + splits * q      passes = ceil(group * Nq / ROWS); q: of whole passes
 // and of int8 a scale for each eight numbers; it writes splits * rows * (Dv + 1) numbers. More than four rows make passes
 // that read K and V again, side by side in the grid, so that what the first brings into a cache serves the others.
@@ -83,13 +83,13 @@ typedef struct key_eights {
     float8 k0, k1, k2, k3;
 } key_eights;
 
-// What a row of the pass is.
+// A row of the pass.
 typedef struct pass_row {
     int h, i, first, last; // query head and row; keys that it sees
     float scale;           // of a product to SCORE_UNIT
 } pass_row;
 
-// What all work-items of the group share.
+// All that the work-items of the group share.
 typedef struct decode_group {
     const attention_args *args;
     const score_call *call;
@@ -326,7 +326,7 @@ STEP_INLINE void weigh(const decode_group *g, pass_state *x, int c0, int count, 
 }
 
 #if DROPOUT
-// Of the chunk's weights those that dropout drops become 0: the work-items share fours of keys in a row.
+// Set the chunk's weights that dropout drops to 0: the work-items share fours of keys in a row.
 STEP_INLINE void drop_weights(const decode_group *g, const dropout_args *a, int c0, int count) {
     const int quads = (c0 + count - 1) / 4 - c0 / 4 + 1;
     __local float *weights = (__local float *)g->weights;

@@ -15,7 +15,7 @@
 #include "call/score.clh"
 #include "tiles/subgroups.clh"
 
-// What a work-item does with its own rows between the barriers: products become scores, weights and values become the output,
+// The work of a work-item on its own rows between the barriers: products become scores, weights and values become the output,
 // and that goes to memory. A vector has the rows of one key or column.
 
 // Row r of a tile with HEAD_ROWS is query row r / group of head r % group of those that read the key/value head h; else row r of
@@ -82,7 +82,7 @@ TILES_INLINE VEC rows_sum(VEC x) {
 #else
 #error "SUBGROUP is GROUP_COLUMNS, or, where there are shuffles, more"
 #endif
-// What is subtracted from scores, as softmax_base; and m grows to the maximum of itself and all the rows' scores.
+// The number that is subtracted from scores, as softmax_base; and m grows to the maximum of itself and all the rows' scores.
 TILES_INLINE VEC rows_base(VEC m) {
     return m == -INFINITY ? (VEC)(0.0f) : m;
 }
@@ -415,7 +415,7 @@ TILES_INLINE VEC largest(const tiles_sums *s) {
 }
 
 #if DROPOUT
-// What dropout drops of the tile: of the four keys from 4 n on and a work-item's rows, MICRO_ROWS bits a key, in word n of
+// Find the weights of the tile that dropout drops: of the four keys from 4 n on and a work-item's rows, MICRO_ROWS bits a key, in word n of
 // those rows. Each work-item finds one.
 TILES_INLINE void find_dropped(__local int *dropped, const dropout_args *a, const score_rows *r,
                                int first_row, int k0, int id) {
@@ -462,7 +462,7 @@ TILES_INLINE float finish_maximum(__local const float *partial, __local float *b
     return most;
 }
 
-// What finish_sum takes: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
+// Put where finish_sum takes them: the sums of each work-item's keys, or with SUBGROUP of a row's, and the rows' maxima.
 TILES_INLINE void put_sums(__local float4 *partial, __local float4 *bases, int id, VEC l, ROWS_MAXIMA m) {
     const int ty = id / GROUP_COLUMNS, tx = id % GROUP_COLUMNS;
 #if SUBGROUP

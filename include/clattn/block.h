@@ -1,8 +1,8 @@
 /* block.h: what a transformer block does beside its attention layer and its projections: norms with residual addition,
- * activations and gates, embedding rows, and the greatest logit. With layer.h a whole decoder needs no kernel of its own.
+ * activations and gates, embedding rows, and the choice of a token by its logits. With layer.h a whole decoder needs no kernel of its own.
  * Included by clattn.h, which tells the letters and the rules.
  *
- * All four functions: x and out are [B, N, width] views whose last axis is contiguous; numbers are stored as f32, f16 or bf16,
+ * All functions: x and out are [B, N, width] views whose last axis is contiguous; numbers are stored as f32, f16 or bf16,
  * and computed in float32. Sizes of zero: B or N of 0 does nothing and succeeds; a width of 0 is refused. They take no
  * scratch memory. wait_list and event as in clattn_attention_enqueue.
  * Lifetime  buffers must live until the commands are done.
@@ -92,6 +92,27 @@ typedef struct clattn_argmax_params {
 
 CLATTN_API clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue queue,
                                                const clattn_argmax_params *params, cl_uint wait_count,
+                                               const cl_event *wait_list, cl_event *event);
+
+/* out[b, n] = a place of x[b, n], drawn with the probabilities softmax(x / temperature), of those places alone that are left by
+ * top_k, then top_p, then min_p, in this order as in Hugging Face's transformers. Equal arguments draw equal places, whatever the
+ * strides; each step wants another seed. Words are Philox 4x32-10 [Salmon et al. 2011] of key `seed` and counter (v / 4, n, 2^32 - 1, b),
+ * and a place is that of the greatest of x / temperature - log(-log(u)), where u = ((word >> 9) + 1/2) / 2^23 [Gumbel 1954]. Sums are
+ * float32, so that a place which top_p leaves by a rounding alone may be left on one device and not on another.
+ * A row with a NaN gives the place of the first, one with an infinity that of an infinity. V is at most 2^24. */
+typedef struct clattn_sample_params {
+    clattn_tensor x;   /* [B, N, V]: logits */
+    clattn_tensor out; /* i32 [B, N], any strides */
+    float temperature; /* above 0; for the greatest there is clattn_argmax_enqueue */
+    int32_t top_k;     /* the so many greatest, and what equals the last of them; 0: all */
+    float
+        top_p; /* the fewest of the greatest, and equals, that have this probability together; 0 or 1: all */
+    float min_p; /* those that have this much of the greatest's probability; 0: all */
+    uint64_t seed;
+} clattn_sample_params;
+
+CLATTN_API clattn_status clattn_sample_enqueue(clattn_context *context, cl_command_queue queue,
+                                               const clattn_sample_params *params, cl_uint wait_count,
                                                const cl_event *wait_list, cl_event *event);
 #ifdef __cplusplus
 }

@@ -3,7 +3,7 @@
 #ifndef CLATTN_DEVICE_DEFECTS_H
 #define CLATTN_DEVICE_DEFECTS_H
 
-// What a platform may do badly.
+// The things that a platform may do badly.
 typedef enum defect_of {
     DEFECT_OF_BINARIES,  // it must not be asked for a program's binary
     DEFECT_OF_SUBGROUPS, // its sub-groups must not be used

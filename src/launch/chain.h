@@ -46,7 +46,7 @@ typedef struct launch {
 clattn_status cla_chain_begin(chain *c, clattn_context *context, cl_command_queue queue, cl_uint wait_count,
                               const cl_event *wait_list);
 
-// What a command that is not a launch does first: the tables must be there. Then its wait list, and where its event
+// The first step of a command that is not a launch: the tables must be there. Then its wait list, and where its event
 // goes, NULL where none is needed; then chain_took with that event.
 clattn_status cla_chain_write_tables(chain *c);
 void cla_chain_waits(const chain *c, cl_uint *count, const cl_event **list);

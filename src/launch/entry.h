@@ -11,7 +11,7 @@ typedef enum entry_purpose {
     ENTRY_ENQUEUE
 } entry_purpose;
 
-// What a step before the first command returns where a compiled kernel allows less than was planned, which the planner
+// The status of a step before the first command where a compiled kernel allows less than was planned, which the planner
 // now knows: the call is checked and planned again.
 #define ENTRY_PLAN_AGAIN ((clattn_status)CLATTN_STATUS_COUNT)
 

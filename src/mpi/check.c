@@ -51,8 +51,8 @@ static clattn_status check_tensors(clattn_mpi *w, const clattn_mpi_attention_par
     return q[3] && values[3] ? CLATTN_OK : FAIL("head size 0: must be 1 or more");
 }
 
-// What the library says of the tensors themselves: types, strides, buffers. Ways that read rows on their own show it no others. What
-// it cannot do at once a way may do in pieces.
+// Ask the library about the tensors themselves: types, strides, buffers. Ways that read rows on their own show it no others. A call
+// that it cannot do at once a way may do in pieces.
 static clattn_status ask_library(clattn_mpi *w, const clattn_mpi_attention_params *p) {
     const clattn_attention_params call = {
         .q = p->q,

@@ -49,7 +49,7 @@ static void fill(clattn_mpi *w, const clattn_mpi_attention_params *p, bool decod
     c->largest = (int64_t)clattn_context_capabilities(w->context)->max_allocation_bytes;
 }
 
-// Which ranks differ from rank 0, and how, by the first field in which any does.
+// Tell which ranks differ from rank 0, and how, by the first field in which any does.
 static clattn_status compare(clattn_mpi *w, const call_words *all, const char *name, size_t offset) {
     char who[160] = "";
     size_t at = 0;

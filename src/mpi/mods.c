@@ -16,7 +16,7 @@ static bool is_word(char c) {
     return isalnum((unsigned char)c) || c == '_';
 }
 
-// Of a comment that begins here, up to the text's end where it never closes; 0: none does.
+// The length of a comment that begins here, up to the text's end where it never closes; 0: none begins.
 static size_t comment_length(const char *at) {
     if (at[0] != '/' || (at[1] != '/' && at[1] != '*')) return 0;
     if (at[1] == '/') return strcspn(at, "\n");
@@ -24,7 +24,7 @@ static size_t comment_length(const char *at) {
     return end ? (size_t)(end + 2 - at) : strlen(at);
 }
 
-// Of the comment, word or sign that begins here. A number, such as 1e5f, is a word.
+// The length of the comment, word or sign that begins here. A number, such as 1e5f, is a word.
 static size_t token_length(const char *at, bool *word) {
     size_t size = comment_length(at);
     *word = size == 0 && is_word(*at);

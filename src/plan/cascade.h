@@ -6,7 +6,7 @@
 #define CLATTN_PLAN_CASCADE_H
 #include "plan/variant.h"
 
-// Which of a call's axes become heads, and which query rows, of a launch whose batch is the call's key/value heads and which
+// How a call's axes become heads and query rows of a launch whose batch is the call's key/value heads and which
 // has one of those: a view has one stride for each, so that axes which become one must lie one behind the other.
 typedef enum cascade_fold {
     CASCADE_ITEMS, // heads: the batch; rows: the heads of a group, and in them the rows
@@ -17,7 +17,7 @@ typedef enum cascade_fold {
     CASCADE_FOLDS
 } cascade_fold;
 
-// What the rule looks at beside the problem.
+// All that the rule looks at besides the problem.
 typedef struct cascade_input {
     clattn_cascade asked;
     int prefix;     // past rows that all items see wholly
@@ -48,6 +48,6 @@ problem cla_cascade_suffix(const problem *p, const cascade_input *c);
 clattn_status cla_cascade_choose(const plan_input *in, const problem *p, const cascade_input *c,
                                  const variant *today, cascade_plan *plan);
 
-// What the plan says of it: appended to why[size]; nothing where there is no shared past.
+// Append the plan's words about it to why[size]; nothing where there is no shared past.
 void cla_cascade_explain(const cascade_plan *plan, char *why, size_t size);
 #endif

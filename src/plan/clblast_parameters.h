@@ -17,9 +17,9 @@ typedef struct clblast_kernel {
 
 extern const clblast_kernel cla_clblast_kernels[CLBLAST_KERNELS];
 
-// Which of them a word of a tuned row means; CLBLAST_KERNELS: none.
+// The kernel that a word of a tuned row means; CLBLAST_KERNELS: none.
 int cla_clblast_kernel_of(const char *word);
-// Which parameter that is; -1: none.
+// The number of the parameter of that name; -1: there is none.
 int cla_clblast_parameter_of(int kernel, const char *name);
 
 // Why these values, -1 where one was not given, are nothing for the kernel; NULL: they are.

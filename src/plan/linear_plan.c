@@ -22,7 +22,7 @@ static const tuned_row *linear_row(const plan_input *in, const linear_problem *p
                                                                   : row;
 }
 
-// What the library prefers where no row of the caller's says it.
+// The library's own preference, where no row of the caller's decides.
 static const tuned_row *default_row(const plan_input *in, const linear_problem *p) {
     static const tuned_row rows = {.id = KERNEL_LINEAR_ROWS}, tiles = {.id = KERNEL_LINEAR_TILES},
                            matrix = {.id = KERNEL_LINEAR_MATRIX};

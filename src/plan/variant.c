@@ -138,7 +138,7 @@ void cla_variant_explain(const plan_input *in, const problem *p, const variant *
              p->kernel == CLATTN_KERNEL_AUTO ? "" : "as asked, ", own, text);
 }
 
-// Of a family that was not taken; where it fits, v is what it would do.
+// The reason why a family was not taken; where it fits, v is filled with what it would do.
 static const char *why_not(const plan_input *in, const problem *p, const variant *chosen, const family *f,
                            variant *v) {
     if (p->kernel != CLATTN_KERNEL_AUTO && p->kernel != f->path) return "another kernel was asked for";

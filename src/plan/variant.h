@@ -6,11 +6,11 @@
 #include "plan/problem.h"
 #include "plan/rows/tuned.h"
 
-// What a measurement on the device found of a projection, by the rows that it has.
+// The result of a measurement of projections on the device, by the rows that they have.
 enum { PLAN_FEW_ROWS, PLAN_MANY_ROWS, PLAN_MEASURES };
 enum plan_measured { PLAN_NOT_MEASURED = 0, PLAN_NATIVE_FASTER, PLAN_CLBLAST_FASTER };
 
-// What the planner knows besides the problem.
+// All that the planner knows besides the problem.
 typedef struct plan_input {
     const clattn_capabilities *device;
     const tuned_rows *own, *shipped; // the caller's rows, then the library's
@@ -54,7 +54,7 @@ void cla_variant_refusal(const variant *v, char why[256]);
 // Why it was chosen, as one line: apart, because a call does not need it.
 void cla_variant_explain(const plan_input *in, const problem *p, const variant *v, char why[256]);
 
-// What family number `index` says of the problem, for the path that the problem asks for (AUTO: its own): whether it is
+// Ask family number `index` about the problem, for the path that the problem asks for (AUTO: its own): whether it is
 // `chosen`'s, else why not. False past the end; families of projections are passed over.
 bool cla_variant_review(const plan_input *in, const problem *p, const variant *chosen, int *index,
                         const family **which, char why[256]);
@@ -66,7 +66,7 @@ int cla_plan_lanes(const plan_input *in);
 bool cla_plan_has_lanes(const plan_input *in);
 // The same for a kernel that a row names: at least 4.
 int cla_variant_lanes(const plan_input *in);
-// What a tuned row's condition `lanes` is compared with: the width that is taken, else the reported one.
+// The number that a tuned row's condition `lanes` is compared with: the width that is taken, else the reported one.
 int cla_plan_lanes_key(const plan_input *in);
 
 // How the unfused path cuts its scores: items of (batch, head) and rows that it holds at once.

@@ -179,6 +179,11 @@ def _argmax(g):
     return _Form(clattn_argmax_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
 
 
+def _sample(g):
+    x = _given(g, "x", "[B, N, V]")
+    return _Form(clattn_sample_params(), {}, x, [_out(g, "out", x.shape[:2], "int32")])
+
+
 _contexts = weakref.WeakSet()
 
 
@@ -345,6 +350,11 @@ class Context(_Closed):
     def argmax(self, x, *, out=None):
         """The places int32 [B, N] of the greatest of x [B, N, V], the first of several; a NaN is greater than all."""
         return self._run("clattn_argmax_enqueue", _argmax, {"x": x, "out": out})
+
+    def sample(self, x, *, temperature=1.0, top_k=0, top_p=0.0, min_p=0.0, seed=0, out=None):
+        """Places int32 [B, N] drawn from softmax(x / temperature) of logits x [B, N, V], of what top_k, top_p and min_p leave."""
+        given = {"x": x, "temperature": temperature, "top_k": top_k, "top_p": top_p, "min_p": min_p, "seed": seed, "out": out}
+        return self._run("clattn_sample_enqueue", _sample, given)
 
     def measure(self):
         """Measure what plans ask of the device: seconds. cache_dir keeps the answers."""

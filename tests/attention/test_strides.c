@@ -232,7 +232,7 @@ START_TEST(no_tensor_is_forgotten) {
         }
         free(text);
     }
-    ck_assert_int_gt(found, 91);
+    ck_assert_int_gt(found, 93);
 }
 END_TEST
 

@@ -351,4 +351,5 @@ const struct subject faults_calls[] = {
     SMALL(SMALL_ACTIVATION),
     SMALL(SMALL_EMBEDDING),
     SMALL(SMALL_ARGMAX),
+    SMALL(SMALL_SAMPLE),
     {.name = NULL}};

@@ -242,7 +242,7 @@ refuse -DCOMBINE_COLUMNS=0 cl/steps/combine.cl
 refuse -DTYPE_OUT=4 cl/steps/merge.cl
 for rope in 0 1 2; do lint -DROPE=$rope -DWORK_GROUP=64 -DTYPE_Q=2 -DTYPE_KV=$rope cl/linear/norm.cl; done
 refuse -DWORK_GROUP=24 cl/linear/norm.cl
-for kernel in row_norm activate embed argmax; do
+for kernel in row_norm activate embed argmax sample; do
     for type in 0 1 2; do
         lint -DTYPE_Q=$type -DTYPE_KV=$(((type + 1) % 3)) -DTYPE_OUT=$type -DLANES=4 -DWORK_GROUP=64 cl/steps/$kernel.cl
     done

@@ -1,4 +1,4 @@
-// test_block.c: norms with residual and sum, activations and gates, embedding rows and argmax, against their formulas in double:
+// test_block.c: norms with residual and sum, activations and gates, embedding rows, argmax and samples, against their formulas in double:
 // types, layouts, widths with and without a tail, results in the place of what is read, numbers that are not finite,
 // sizes of 0; what has work-groups also with those of a device that is no CPU, which the suite's own clGetDeviceInfo in front of the
 // loader's makes of PoCL's. Leaves out refusals (test_errors_block.c).
@@ -178,7 +178,6 @@ static void norm_run(norm_case *c) {
     double *h = reference_alloc(MOST), *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
     const int count = BATCH * ROWS * c->width;
     array *const places[] = {&a.out, &a.x, &a.residual};
-    harness_log_clear();
     assert_ok(clattn_norm_enqueue(on, harness()->queue, &c->params, 0, NULL, NULL));
     for (int n = 0; n < count; n++) h[n] = a.x.values[n] + (c->adds ? a.residual.values[n] : 0);
     for (int n = 0; n < count; n++) bound[n] = 0x1p-23 * fabs(h[n]);
@@ -320,7 +319,6 @@ static void activation_run(int n, clattn_activation how, bool gates, bool in_pla
         bound[i] = isfinite(y) ? 0x1p-22 * (6 + argument_error(x.values[i], how)) * fabs(y * by) + 1e-36 : 0;
         if (!isfinite(want[i]) && isfinite(storage_round(CLATTN_TYPE_F32, y))) bound[i] = 0;
     }
-    harness_log_clear();
     assert_ok(clattn_activation_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
     assert_near(name, result, want, bound);
     if (!in_place) assert_intact(name, &x);
@@ -388,7 +386,6 @@ START_TEST(embeddings) {
 }
 END_TEST
 
-// Places of the greatest, by hand.
 static int argmax_of(const double *x, int width) {
     int best = 0;
     for (int i = 1; i < width && !isnan(x[best]); i++)
@@ -425,6 +422,133 @@ START_TEST(greatest) {
 }
 END_TEST
 
+// ---------------------------------------------------------------------------------------------- sample ---
+// The number by which a place is chosen, as block.h tells.
+static double drawn_by(const clattn_sample_params *p, double x, int b, int n, int v) {
+    const uint32_t key[2] = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)},
+                   counter[4] = {(uint32_t)v / 4, (uint32_t)n, UINT32_MAX, (uint32_t)b};
+    uint32_t words[4];
+    philox(counter, key, words);
+    return x / (double)p->temperature - log(-log(((words[v % 4] >> 9) + 0.5) / 0x1p23));
+}
+
+static int falling(const void *a, const void *b) {
+    const double x = *(const double *)a, y = *(const double *)b;
+    return (x < y) - (x > y);
+}
+
+// The least number that is left of a row, by sorting it, and one that would be left were probabilities a little larger.
+static double least_left(const clattn_sample_params *p, const double *row, int width, double slack) {
+    double sorted[MOST_WIDTH], weight[MOST_WIDTH], all = 0, sum = 0, least = -(double)INFINITY;
+    int count = width;
+    memcpy(sorted, row, (size_t)width * sizeof *row);
+    qsort(sorted, (size_t)width, sizeof *sorted, falling);
+    if (p->top_k > 0 && p->top_k < width)
+        for (count = p->top_k; count < width && sorted[count] == sorted[count - 1];) count++;
+    for (int i = 0; i < count; i++) all += weight[i] = exp((sorted[i] - sorted[0]) / (double)p->temperature);
+    for (int i = 0; i < count; i++) {
+        if (p->top_p > 0 && p->top_p < 1 && sum >= ((double)p->top_p + slack) * all && sorted[i] < least)
+            break;
+        if (weight[i] < (double)p->min_p - slack) break;
+        sum += weight[i], least = sorted[i];
+    }
+    return least;
+}
+
+static void sample_run(const clattn_sample_params *of, clattn_type type, int width, enum layout layout) {
+    struct random random = {of->seed + 3};
+    const struct guarded_shape shape = {type, 3, {BATCH, ROWS, width}, layout},
+                               places = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)};
+    array x = given(&random, &shape, 4, false), out = empty(&places);
+    clattn_sample_params p = *of;
+    double got[BATCH * ROWS];
+    p.x = x.memory.view, p.out = out.memory.view;
+    assert_ok(clattn_sample_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+    ck_assert(guarded_read(&out.memory, harness()->queue, got));
+    for (int r = 0; r < BATCH * ROWS; r++) {
+        const double *row = x.values + r * width, least = least_left(&p, row, width, -1e-5),
+                     surely = least_left(&p, row, width, 1e-5);
+        double most = -(double)INFINITY;
+        ck_assert_msg(got[r] >= 0 && got[r] < width, "row %d of %d: place %g", r, width, got[r]);
+        const double is = drawn_by(&p, row[(int)got[r]], r / ROWS, r % ROWS, (int)got[r]);
+        for (int v = 0; v < width; v++)
+            if (row[v] >= fmax(least, surely)) most = fmax(most, drawn_by(&p, row[v], r / ROWS, r % ROWS, v));
+        ck_assert_msg(row[(int)got[r]] >= fmin(least, surely), "row %d of %d: place %g is not left", r, width,
+                      got[r]);
+        ck_assert_msg(is >= most - 1e-4 * (1 + fabs(most)), "row %d of %d: place %g has %g, another has %g",
+                      r, width, got[r], is, most);
+    }
+    assert_intact("sample", &x);
+    release(&x), release(&out);
+}
+
+START_TEST(samples) {
+    static const clattn_sample_params ways[] = {
+        {.temperature = 1},
+        {.temperature = 0.3f, .top_k = 5},
+        {.temperature = 1.5f, .top_p = 0.6f},
+        {.temperature = 2, .min_p = 0.2f},
+        {.temperature = 0.8f, .top_k = 40, .top_p = 0.9f, .min_p = 0.05f},
+        {.temperature = 1, .top_k = 1},
+        {.temperature = 1, .top_p = 1e-6f},
+        {.temperature = 1e-30f, .top_p = 0.5f},
+        {.temperature = 1e30f, .top_k = 100000, .top_p = 1}};
+    for (int n = 0; n < 7 * COUNT(ways); n += harness_every()) {
+        clattn_sample_params p = ways[n % COUNT(ways)];
+        p.seed = (uint64_t)n * UINT64_C(0x1234567890ab);
+        sample_run(&p, mixes[n % 3].x, widths[n / 3 % COUNT(widths)], (enum layout)(n % LAYOUT_COUNT));
+    }
+}
+END_TEST
+
+// Probabilities: what many rows of the same logits draw. Chi-squared of 7 degrees of freedom is above 29.9 once in 10,000 times.
+START_TEST(samples_by_probability) {
+    enum { DRAWS = 4000, PLACES = 8 };
+    static const double logits[PLACES] = {0.5, -1, 2, 0, 1, -3, 1.5, -0.25};
+    double got[DRAWS], all = 0, chi = 0;
+    int count[PLACES] = {0};
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, 1, PLACES}, LAYOUT_DENSE},
+                               places = {CLATTN_TYPE_I32, 2, {1, DRAWS}, LAYOUT_DENSE};
+    struct guarded x = guarded_input(harness_place(), &shape, logits),
+                   out = guarded_output(harness_place(), &places);
+    clattn_sample_params p = {x.view, out.view, .temperature = 0.7f, .seed = 11};
+    p.x.shape[1] = DRAWS, p.x.stride[1] = 0; // one row for all
+    assert_ok(clattn_sample_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+    ck_assert(guarded_read(&out, harness()->queue, got));
+    for (int n = 0; n < DRAWS; n++) count[(int)got[n]]++;
+    for (int v = 0; v < PLACES; v++) all += exp(logits[v] / 0.7);
+    for (int v = 0; v < PLACES; v++) {
+        const double wanted = DRAWS * exp(logits[v] / 0.7) / all;
+        chi += (count[v] - wanted) * (count[v] - wanted) / wanted;
+    }
+    ck_assert_msg(chi < 29.9, "chi-squared is %g", chi);
+    guarded_release(&x), guarded_release(&out);
+}
+END_TEST
+
+// The first NaN, an infinity, and rows in which all is -inf.
+START_TEST(samples_of_no_numbers) {
+    enum { WIDTH = 37 };
+    const struct guarded_shape shape = {CLATTN_TYPE_F32, 3, {1, 4, WIDTH}, LAYOUT_PADDED},
+                               places = {CLATTN_TYPE_I32, 2, {1, 4}, LAYOUT_DENSE};
+    double x[4 * WIDTH], got[4];
+    for (int n = 0; n < 4 * WIDTH; n++) x[n] = n / WIDTH == 2 ? -(double)INFINITY : n % 5;
+    x[20] = x[30] = (double)NAN, x[WIDTH + 9] = x[3 * WIDTH + 9] = (double)INFINITY;
+    x[3 * WIDTH + 4] = -(double)INFINITY;
+    struct guarded in = guarded_input(harness_place(), &shape, x),
+                   out = guarded_output(harness_place(), &places);
+    for (int way = 0; way < 4; way++) {
+        clattn_sample_params p = {in.view, out.view, .temperature = 1};
+        p.top_k = way % 2 ? 3 : 0, p.top_p = way / 2 ? 0.5f : 0, p.min_p = way == 3 ? 0.1f : 0;
+        assert_ok(clattn_sample_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
+        ck_assert(guarded_read(&out, harness()->queue, got));
+        ck_assert_msg(got[0] == 20 && got[1] == 9 && got[3] == 9, "%g, %g, %g", got[0], got[1], got[3]);
+        ck_assert(got[2] >= 0 && got[2] < WIDTH);
+    }
+    guarded_release(&in), guarded_release(&out);
+}
+END_TEST
+
 // Nothing is to be done, and nothing is asked of buffers.
 START_TEST(sizes_of_zero) {
     const int64_t rows[] = {2, 0, 8}, ids[] = {2, 0}, table[] = {0, 8};
@@ -439,6 +563,7 @@ START_TEST(sizes_of_zero) {
         NULL));
     assert_ok(clattn_embedding_enqueue(c, q, &(clattn_embedding_params){i, t, x, 0}, 0, NULL, NULL));
     assert_ok(clattn_argmax_enqueue(c, q, &(clattn_argmax_params){x, i}, 0, NULL, NULL));
+    assert_ok(clattn_sample_enqueue(c, q, &(clattn_sample_params){x, i, .temperature = 1}, 0, NULL, NULL));
 }
 END_TEST
 
@@ -456,9 +581,18 @@ static void end_gpu(void) {
 }
 
 int main(void) {
-    const TTest *const tests[] = {norms,      rows_are_apart, activations,   halves_of_one_projection,
-                                  embeddings, greatest,       sizes_of_zero, NULL};
-    const TTest *const in_groups[] = {norms, rows_are_apart, greatest, NULL};
+    const TTest *const tests[] = {norms,
+                                  rows_are_apart,
+                                  activations,
+                                  halves_of_one_projection,
+                                  embeddings,
+                                  greatest,
+                                  samples,
+                                  samples_by_probability,
+                                  samples_of_no_numbers,
+                                  sizes_of_zero,
+                                  NULL};
+    const TTest *const in_groups[] = {norms, rows_are_apart, greatest, samples, samples_of_no_numbers, NULL};
     Suite *suite = suite_create("block");
     tcase_add_unchecked_fixture(harness_add(suite, "as the device is", tests), begin_cpu, NULL);
     tcase_add_unchecked_fixture(harness_add(suite, "as no CPU", in_groups), begin_gpu, end_gpu);

@@ -117,7 +117,8 @@ static void tell_rest(const absent_device *d) {
                            merge = {.id = KERNEL_MERGE, .knobs = {.type_out = type}},
                            from = {.id = KERNEL_CONVERT, .knobs = {.type_q = type}},
                            to = {.id = KERNEL_CONVERT, .knobs = {.type_out = type, .type_bias = type}};
-        static const enum kernel_id rows[] = {KERNEL_ROW_NORM, KERNEL_ACTIVATE, KERNEL_EMBED, KERNEL_ARGMAX};
+        static const enum kernel_id rows[] = {KERNEL_ROW_NORM, KERNEL_ACTIVATE, KERNEL_EMBED, KERNEL_ARGMAX,
+                                              KERNEL_SAMPLE};
         tell(d, "rope", &rope, 0, 0, "rope");
         tell(d, "append", &append, 32, 0, "append");
         tell(d, "merge", &merge, 0, 0, "merge");

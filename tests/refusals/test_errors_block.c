@@ -8,6 +8,7 @@ struct block_calls {
     clattn_activation_params activation;
     clattn_embedding_params embedding;
     clattn_argmax_params argmax;
+    clattn_sample_params sample;
 };
 
 #include "refusals/refused.h"
@@ -87,10 +88,29 @@ enum { BATCH = 2, ROWS = 5, SIZE = 24, TABLE = 7 };
     X(places_repeat, "out: ", p->argmax.out.stride[1] = 0)                                                   \
     X(places_in_x, "overlaps", p->argmax.out.buffer = p->argmax.x.buffer)
 
+#define SAMPLE(X)                                                                                            \
+    X(drawn_type, "out: ", p->sample.out.type = CLATTN_TYPE_F32)                                             \
+    X(drawn_from_type, "x: ", p->sample.x.type = CLATTN_TYPE_I8)                                             \
+    X(drawn_rows, "out: ", p->sample.out.shape[1] = 1)                                                       \
+    X(drawn_width, "x: ", p->sample.x.shape[2] = 0)                                                          \
+    X(drawn_from_many, "x: ",                                                                                \
+      (p->sample.x.shape[2] = (1 << 24) + 1,                                                                 \
+       p->sample.x.shape[0] = p->sample.x.shape[1] = p->sample.out.shape[0] = p->sample.out.shape[1] = 0))   \
+    X(drawn_in_x, "overlaps", p->sample.out.buffer = p->sample.x.buffer)                                     \
+    X(temperature_none, "temperature: ", p->sample.temperature = 0)                                          \
+    X(temperature_below, "temperature: ", p->sample.temperature = -1)                                        \
+    X(temperature_nan, "temperature: ", p->sample.temperature = NAN)                                         \
+    X(temperature_infinite, "temperature: ", p->sample.temperature = INFINITY)                               \
+    X(top_k, "top_k: ", p->sample.top_k = -1)                                                                \
+    X(top_p, "top_p: ", p->sample.top_p = 1.5f)                                                              \
+    X(top_p_nan, "top_p: ", p->sample.top_p = NAN)                                                           \
+    X(min_p, "min_p: ", p->sample.min_p = -0.5f)
+
 REFUSED_TABLE(norms, NORM)
 REFUSED_TABLE(activations, ACTIVATION)
 REFUSED_TABLE(embeddings, EMBEDDING)
 REFUSED_TABLE(greatest, ARGMAX)
+REFUSED_TABLE(samples, SAMPLE)
 
 static clattn_tensor rows_of(struct refused_buffers *b, bool output, int64_t width) {
     return refused_buffer(b, output,
@@ -123,6 +143,10 @@ static void make_argmax(struct refused_buffers *b, REFUSED_PARAMS *p) {
     p->argmax.x = rows_of(b, false, SIZE), p->argmax.out = ids_of(b, true);
 }
 
+static void make_sample(struct refused_buffers *b, REFUSED_PARAMS *p) {
+    p->sample.x = rows_of(b, false, SIZE), p->sample.out = ids_of(b, true), p->sample.temperature = 1;
+}
+
 // A test of every row of a table.
 #define REFUSALS(table, part)                                                                                \
     START_TEST(table##_refused) {                                                                            \
@@ -142,6 +166,7 @@ REFUSALS(norms, norm)
 REFUSALS(activations, activation)
 REFUSALS(embeddings, embedding)
 REFUSALS(greatest, argmax)
+REFUSALS(samples, sample)
 
 int main(void) {
     Suite *suite = suite_create("errors_block");
@@ -150,5 +175,6 @@ int main(void) {
     REFUSED_LOOP(group, activations_refused, activations);
     REFUSED_LOOP(group, embeddings_refused, embeddings);
     REFUSED_LOOP(group, greatest_refused, greatest);
+    REFUSED_LOOP(group, samples_refused, samples);
     return harness_run(suite);
 }

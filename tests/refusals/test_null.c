@@ -96,6 +96,10 @@ static clattn_packed some_packed;
     X(argmax_queue, clattn_argmax_enqueue(c, NULL, &(clattn_argmax_params){0}, 0, NULL, NULL), "queue")      \
     X(argmax_list, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 1, NULL, NULL), "wait_list")      \
     X(argmax_buffers, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 0, NULL, NULL), "x: ")         \
+    X(sample_params, clattn_sample_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
+    X(sample_queue, clattn_sample_enqueue(c, NULL, &(clattn_sample_params){0}, 0, NULL, NULL), "queue")      \
+    X(sample_list, clattn_sample_enqueue(c, q, &(clattn_sample_params){0}, 1, NULL, NULL), "wait_list")      \
+    X(sample_buffers, clattn_sample_enqueue(c, q, &(clattn_sample_params){0}, 0, NULL, NULL), "x: ")         \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

@@ -8,7 +8,7 @@
 //                                  "flash :" takes the portable flash kernel on every device
 //              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h)
 //              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
-//              CLATTN_TEST_EVERY   N: of a list of cases (case_list.h) every Nth alone
+//              CLATTN_TEST_EVERY   N: of a list of cases (case_list.h) one in N alone
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H

@@ -6,9 +6,9 @@
 
 enum { BATCH = 2, HEADS = 2, ROWS = 5, CAPACITY = 9, SIZE = 8, WIDTH = 12 };
 
-const char *const small_names[SMALL_CALLS] = {"append",     "rope",         "dropout mask",
-                                              "block mask", "layer's keys", "norm",
-                                              "activation", "embedding",    "argmax"};
+const char *const small_names[SMALL_CALLS] = {"append",       "rope",  "dropout mask", "block mask",
+                                              "layer's keys", "norm",  "activation",   "embedding",
+                                              "argmax",       "sample"};
 
 static const int32_t starts[BATCH] = {0, 3}, lengths[BATCH] = {5, 2};
 
@@ -108,10 +108,16 @@ static void open_argmax(struct small_call *c, struct place *place) {
     c->argmax.x = add(c, place, READ, block_rows), c->argmax.out = add(c, place, WRITTEN, block_ids);
 }
 
+static void open_sample(struct small_call *c, struct place *place) {
+    c->sample =
+        (clattn_sample_params){.temperature = 0.7f, .top_k = 9, .top_p = 0.8f, .min_p = 0.1f, .seed = 5};
+    c->sample.x = add(c, place, READ, block_rows), c->sample.out = add(c, place, WRITTEN, block_ids);
+}
+
 void small_open(struct small_call *c, int which, struct place *place) {
     static void (*const open[SMALL_CALLS])(struct small_call *, struct place *) = {
         open_append, open_rope,       open_dropout,   open_block_mask, open_layer_kv,
-        open_norm,   open_activation, open_embedding, open_argmax};
+        open_norm,   open_activation, open_embedding, open_argmax,     open_sample};
     *c = (struct small_call){.which = which};
     open[which](c, place);
 }
@@ -139,6 +145,8 @@ clattn_status small_enqueue(const struct small_call *c, clattn_context *context,
         return clattn_embedding_enqueue(context, queue, &c->embedding, count, list, event);
     case SMALL_ARGMAX:
         return clattn_argmax_enqueue(context, queue, &c->argmax, count, list, event);
+    case SMALL_SAMPLE:
+        return clattn_sample_enqueue(context, queue, &c->sample, count, list, event);
     default:
         return clattn_layer_kv_enqueue(context, queue, &c->layer_kv, count, list, event);
     }
@@ -156,12 +164,13 @@ void small_empty(struct small_call *c) {
     c->activation.x.shape[1] = c->activation.up.shape[1] = c->activation.out.shape[1] = 0;
     c->embedding.ids.shape[1] = c->embedding.out.shape[1] = 0;
     c->argmax.x.shape[1] = c->argmax.out.shape[1] = 0;
+    c->sample.x.shape[1] = c->sample.out.shape[1] = 0;
 }
 
 void small_spoil(struct small_call *c) {
     c->append.k.rank = c->rope.y.rank = c->dropout.mask.rank = c->attention.score.block_mask.rank =
         c->layer_kv.k.rank = c->norm.out.rank = c->activation.out.rank = c->embedding.out.rank =
-            c->argmax.x.rank = 2;
+            c->argmax.x.rank = c->sample.x.rank = 2;
 }
 
 // NaN counts as a number of its own.

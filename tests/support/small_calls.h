@@ -16,6 +16,7 @@ enum {
     SMALL_ACTIVATION,
     SMALL_EMBEDDING,
     SMALL_ARGMAX,
+    SMALL_SAMPLE,
     SMALL_CALLS
 };
 extern const char *const small_names[SMALL_CALLS];
@@ -33,6 +34,7 @@ struct small_call {
     clattn_activation_params activation;
     clattn_embedding_params embedding;
     clattn_argmax_params argmax;
+    clattn_sample_params sample;
 };
 
 void small_open(struct small_call *call, int which, struct place *place);

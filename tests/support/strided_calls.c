@@ -407,6 +407,18 @@ static void open_argmax(struct strided_call *c) {
     c->enqueue = find_greatest;
 }
 
+static clattn_status draw(const struct strided_call *c, clattn_context *context, cl_command_queue queue) {
+    return clattn_sample_enqueue(context, queue, &c->sample, 0, NULL, NULL);
+}
+
+static void open_sample(struct strided_call *c) {
+    const struct sizes s = sizes_of(c);
+    ADD(clattn_sample_params, c->sample., x, READ, F32, 3, s.b, s.n, s.keys);
+    ADD(clattn_sample_params, c->sample., out, WRITTEN | ANY, I32, 2, s.b, s.n);
+    c->sample.temperature = 1, c->sample.top_k = 3;
+    c->enqueue = draw;
+}
+
 static const struct {
     const char *name;
     void (*open)(struct strided_call *c);
@@ -429,7 +441,8 @@ static const struct {
              {"norm", open_norm},
              {"activation", open_activation},
              {"embedding", open_embedding},
-             {"argmax", open_argmax}};
+             {"argmax", open_argmax},
+             {"sample", open_sample}};
 const int strided_count = (int)(sizeof calls / sizeof calls[0]);
 
 void strided_open(struct strided_call *c, int n, bool small, struct place *place) {

@@ -39,6 +39,7 @@ struct strided_call {
         clattn_activation_params activation;
         clattn_embedding_params embedding;
         clattn_argmax_params argmax;
+        clattn_sample_params sample;
     };
     struct guarded packed; // the buffer of packed weights
 };

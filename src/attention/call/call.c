@@ -145,7 +145,7 @@ static clattn_status check_optional_tensors(call *c, bool planning) {
     return CLATTN_OK;
 }
 
-// What score_mod and mask_mod read, and what they become.
+// Check the buffers that score_mod and mask_mod read, and turn the texts into functions.
 static clattn_status check_mods(call *c, bool planning) {
     const clattn_score *s = &c->params.score;
     for (int n = 0; n < CLATTN_MOD_BUFFERS; n++) {
@@ -236,7 +236,7 @@ void cla_call_leave_rope(call *c) {
     lay_out_workspace(c);
 }
 
-// Of a call that was never checked, too, which has no context yet.
+// A call that was never checked is taken, too: it has no context yet.
 void cla_call_release(call *c) {
     if (c->arrays) cla_host_release(&c->context->host, c->arrays);
     if (c->ragged.words) cla_host_release(&c->context->host, c->ragged.words);

@@ -26,7 +26,7 @@ int cla_kv_length(const call *c, int b) {
     return c->params.score.kv_lengths ? c->params.score.kv_lengths[b] : cla_kv_most(c, b);
 }
 
-// Of the launch: what is counted from its first key on.
+// Keys of the launch, counted from its first key on.
 int cla_call_keys(const call *c, int b) {
     return cla_kv_length(c, b) - (c->params.score.kv_lengths ? c->first_key : 0);
 }
@@ -50,7 +50,7 @@ static double held_sum(double n, double at, double most) {
     return (high - low) * (2.0 * at + low + high - 1.0) / 2.0 + (n - high) * most;
 }
 
-// What the rows of one batch item see of its first keys, as items.clh has it.
+// How many of its first keys the rows of one batch item see together, as items.clh has it.
 static double seen_of(const call *c, int b, int first, int rows, double keys) {
     const clattn_score *s = &c->params.score;
     const attention_args *a = &c->args;

@@ -101,7 +101,7 @@ clattn_status cla_call_table(call *c, chain *steps) {
     return cla_sinks_borrow(c, steps, &c->with_sinks);
 }
 
-// What of the keys lies in a buffer: where they begin, or how many they are, or nothing.
+// The array on the device that says where an item's keys begin, or how many they are; NULL: the host knows.
 static const clattn_tensor *keys_array(const call *c) {
     const clattn_kv *kv = &c->params.kv;
     return c->ragged.packed_keys                      ? &kv->cu_seqlens_kv_device

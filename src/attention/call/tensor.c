@@ -81,7 +81,7 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
                                                   : "f32, f16 or bf16");
 }
 
-// What a size, which is below 2^31, can be multiplied with and stay below 2^59.
+// A size below 2^31 times this stays below 2^59.
 #define SMALL ((int64_t)1 << 28)
 
 // Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.

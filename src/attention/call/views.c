@@ -96,7 +96,7 @@ static cl_int find_part(view_memory *m) {
     return code;
 }
 
-// Of a sub-buffer, its parent's bytes; of memory that the caller gave, the host's.
+// A sub-buffer's space is its parent's bytes, and that of memory which the caller gave is the host's.
 static cl_int find_space(view_memory *m) {
     cl_mem parent = NULL;
     cl_mem_flags flags = m->access;

@@ -203,7 +203,7 @@ static clattn_status check_position(const append_job *job, int64_t start, int64_
                             (long long)r->position, (long long)start, (long long)rows);
 }
 
-// Of each batch item. What is checked is what the kernel gets.
+// Take the start and the length of each batch item. The numbers that are checked are those that the kernel gets.
 static clattn_status take_starts(append_job *job, bool copy) {
     const clattn_append_params *p = &job->params;
     const int64_t batch = batch_of(&job->append), n = rows_of(&job->append);

@@ -7,7 +7,7 @@
 #include "attention/call/seen.h"
 #include "base/host.h"
 
-// What packed keys are not beside.
+// Refuse what cannot be given beside packed keys.
 static clattn_status check_keys_given(clattn_context *x, const clattn_attention_params *p) {
     const bool lengths = cla_tensor_given(&p->kv.kv_lengths_device), packed = cla_ragged_packs_keys(p);
     if (lengths && p->score.kv_lengths)

@@ -24,9 +24,9 @@ typedef struct ragged_batch {
     cl_mem limits; // the host's part of a table that is made on the device
 } ragged_batch;
 
-// Which of its arrays and numbers there are, before the tensors are looked at.
+// Check which of its arrays and numbers are given, before the tensors are looked at.
 clattn_status cla_ragged_check_given(clattn_context *context, const clattn_attention_params *p);
-// What the views say, against one another, and arrays on the host; those are copied where the call will run.
+// Check the views against one another, and the arrays on the host, which are copied where the call will run.
 clattn_status cla_ragged_check(struct call *c, bool planning);
 // Then the lengths of clattn_score, which are within those of the sequences.
 clattn_status cla_ragged_take_lengths(struct call *c, bool planning);

@@ -28,7 +28,7 @@ static bool takes(parser *p, const char *token) {
     return true;
 }
 
-// What stands here, as a refusal names it.
+// The length of the thing that stands here, as a refusal names it.
 static int length_here(const char *at) {
     const int word = cla_mod_word_length(at), sign = cla_mod_operator_length(at);
     return word ? word : sign ? sign : *at != '\0';

@@ -6,7 +6,7 @@
 
 #include "attention/mods/mod_words.h"
 
-// What an expression may have at most: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/mods/test_mods_checked.c).
+// The most that an expression may have: it is compiled on the caller's thread, whose stack may be 512 KiB (tests/mods/test_mods_checked.c).
 #define MOD_TOKENS 1024 // words, numbers, operators and brackets
 #define MOD_PREFIXES 32 // operators and casts in front of one another
 #define MOD_NESTED 40   // brackets, prefixes and middles of choices in one another
@@ -28,9 +28,9 @@ typedef enum mod_kind {
     MOD_SCALARS // anything that has no vector form
 } mod_kind;
 
-// What a checked expression has guarded, as compilers take what C does not define for something that never happens: a division of
-// whole numbers by what may be 0 or -1; + - * and the sign of signed ones, which may leave their type; a call whose numbers a
-// driver's function may not be defined for.
+// The operations of a checked expression that are guarded, because a compiler assumes that what C does not define never happens: a
+// division of whole numbers by what may be 0 or -1; + - * and the sign of signed ones, which may leave their type; a call whose
+// numbers a driver's function may not be defined for.
 typedef enum mod_guard { GUARD_NONE, GUARD_DIVISION, GUARD_WRAP, GUARD_CALL } mod_guard;
 
 typedef struct mod_node {

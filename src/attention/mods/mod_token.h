@@ -5,7 +5,7 @@
 
 // Past spaces and comments, which are closed: mods_text.c has seen to that.
 const char *cla_mod_skip(const char *at);
-// Of the word, or of the longest operator of C, that begins here; 0: none.
+// The length of the word, or of the longest operator of C, that begins here; 0: there is none.
 int cla_mod_word_length(const char *at);
 int cla_mod_operator_length(const char *at);
 

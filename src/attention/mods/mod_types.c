@@ -34,17 +34,17 @@ mod_type cla_mod_unsigned(mod_type t) {
     return is_signed(t) ? (mod_type)(t + 1) : t;
 }
 
-// What a number is counted with.
+// The type that a number is counted in.
 static mod_type promoted(mod_type t) {
     return t < MOD_INT ? MOD_INT : t;
 }
 
-// What a comparison of vectors gives: whole numbers of their size, with a sign.
+// The type of a comparison of vectors: whole numbers of their size, with a sign.
 static mod_type compared(mod_type t) {
     return t == MOD_FLOAT ? MOD_INT : t == MOD_DOUBLE ? MOD_LONG : is_signed(t) ? t : (mod_type)(t - 1);
 }
 
-// What two become before they are counted with: of a vector and a number the vector. False: no compiler takes them.
+// The type of two operands before they are counted with: a vector and a number become the vector. False: no compiler takes them.
 static bool common(const mod_node *a, const mod_node *b, mod_type *type, int *width) {
     const mod_node *v = a->width >= b->width ? a : b, *s = v == a ? b : a;
     *width = v->width;
@@ -65,7 +65,7 @@ static void count_as(mod_node *x, mod_type t, int width) {
     x->is_part = true, x->of = t, x->of_width = width;
 }
 
-// What may leave its type as a signed number is counted without a sign, which wraps around. Of two numbers the first takes the second
+// A signed number that may leave its type is counted without a sign, which wraps around. Of two numbers the first takes the second
 // with it.
 static void guard_wrap(mod_parser *p, mod_node *x) {
     if (!p->source->checked || !is_signed(x->type)) return;
@@ -109,7 +109,7 @@ bool cla_mod_type_conversion(mod_parser *p, mod_node *x) {
     return true;
 }
 
-// What a call's numbers have in common, which those that it takes alike are converted to; false: they do not fit.
+// The type that a call's numbers have in common, to which those that it takes alike are converted; false: they do not fit.
 static bool type_alike(mod_parser *p, mod_node *x, int alike) {
     const mod_shape shape = x->function->shape;
     mod_node counted = *part(p, x, 0);
@@ -132,7 +132,7 @@ static bool type_alike(mod_parser *p, mod_node *x, int alike) {
     return fit;
 }
 
-// What a call gives, by what it takes.
+// The type of a call, by those that it takes.
 static bool type_given(mod_parser *p, mod_node *x) {
     const mod_word *f = x->function;
     const mod_type first = promoted(part(p, x, 0)->type), bits = part(p, x, 0)->type;

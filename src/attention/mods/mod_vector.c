@@ -33,7 +33,7 @@ static bool is_vector(const vectors *v, int n) {
     return (node(v, n)->by & v->varies) != 0;
 }
 
-// Of a tree that is for vectors, so of no other type.
+// The types that a tree for vectors may have.
 static const char *const
     scalar_types[] = {[MOD_BOOL] = "int", [MOD_INT] = "int", [MOD_UINT] = "uint", [MOD_FLOAT] = "float"},
     *const vector_types[] = {
@@ -133,7 +133,7 @@ static void emit_unary(vectors *v, const mod_node *x) {
     put(v, ")");
 }
 
-// What the parts of an operator are converted to.
+// The type that the parts of an operator are converted to.
 static mod_type operand_type(const vectors *v, const mod_node *x) {
     const mod_node *a = node(v, x->part[0]), *b = node(v, x->part[1]);
     const bool shifts = x->length == 2 && (x->at[0] == '<' || x->at[0] == '>') && x->at[0] == x->at[1];
@@ -142,7 +142,7 @@ static mod_type operand_type(const vectors *v, const mod_node *x) {
     return of == MOD_BOOL && !(x->length == 1 && strchr("&|^", *x->at)) ? MOD_INT : of;
 }
 
-// What a struct keeps for all keys; -1: nothing.
+// The place in the struct of a value that is kept for all keys; -1: it is not kept.
 static int kept_place(const vectors *v, int n) {
     for (int k = 0; k < v->kept_count; k++)
         if (v->kept[k] == n) return k;
@@ -255,7 +255,7 @@ static void emit_call(vectors *v, int n) {
     const bool vector = is_vector(v, n);
     mod_type of = node(v, x->part[0])->type;
     if (of == MOD_BOOL) of = MOD_INT;
-    // Of numbers select asks whether the third is 0, of vectors for its sign.
+    // Of numbers, select asks whether the third is 0; of vectors, it asks for the sign.
     if (f->shape == MOD_SELECT && !vector) put(v, "("), emit(v, x->part[2]), put(v, " ? ");
     if (f->shape == MOD_SELECT && !vector) {
         emit_as(v, x->part[1], of, false), put(v, " : "), emit_as(v, x->part[0], of, false), put(v, ")");

@@ -4,7 +4,7 @@
 #define CLATTN_ATTENTION_MODS_MOD_VECTOR_H
 #include "attention/mods/mod_parse.h"
 
-// What a kernel's vectors hold: the values of MOD_LANES in cl/call/mods.clh.
+// The things that a kernel's vectors can hold: the values of MOD_LANES in cl/call/mods.clh.
 #define MOD_LANES_ROWS 1  // neighbouring query rows of one head, and one key
 #define MOD_LANES_HEADS 2 // query rows of several heads, and one key
 #define MOD_LANES_KEYS 3  // neighbouring keys, and one query row

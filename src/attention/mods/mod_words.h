@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-// What a number is in C, and what the numbers of a vector are; a bool is what a comparison gives, in C an int of 0 or 1. Each
+// The type of a number in C, and of the numbers of a vector; a bool is what a comparison gives, in C an int of 0 or 1. Each
 // signed type stands before the unsigned one of its size. There are vector forms of bool, int, uint and float alone.
 typedef enum mod_type {
     MOD_BOOL,
@@ -23,7 +23,7 @@ typedef enum mod_type {
 } mod_type;
 const char *cla_mod_type_name(mod_type type);
 
-// What a value depends on.
+// The things that a value can depend on.
 #define MOD_BY_ROW 1u   // i, row
 #define MOD_BY_HEAD 2u  // h
 #define MOD_BY_KEY 4u   // j

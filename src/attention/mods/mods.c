@@ -80,7 +80,7 @@ static void put_vector_reader(mod_form *w, const mod_text *t, int n) {
     put(w, ");\n}\n");
 }
 
-// What a kernel that defines MOD_LANES takes in place of the functions of numbers.
+// Write the functions that a kernel with MOD_LANES takes in place of those of numbers.
 static void put_vectors(mod_form *w, const mod_text *t, char *forms[2][MOD_LANES_MOST]) {
     if (!forms[0][0] && !forms[1][0]) return;
     put(w, "#if MOD_LANES && !" PROGRAM_PLAIN "\n");

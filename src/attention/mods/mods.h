@@ -24,7 +24,7 @@ typedef struct mods_found {
 clattn_status cla_mods_find(clattn_context *context, const clattn_score *score, mods_found *found);
 void cla_mods_release(clattn_context *context);
 
-// What the kernels see of the buffers.
+// The buffers as the kernels see them.
 mod_args cla_mods_arguments(const clattn_score *score);
 // The arguments of a launch, in the order of MOD_ARGUMENTS; none where score_ops has none of them.
 void cla_mods_set(const clattn_score *score, int score_ops, const mod_args *args, launch *l);

@@ -16,7 +16,7 @@ typedef struct mod_text {
         clattn_type type;
     } buffers[CLATTN_MOD_BUFFERS];
     char *inserted;
-    // Of score_mod and mask_mod why they run lane by lane; empty: as vectors.
+    // Why score_mod and mask_mod run lane by lane; empty: they run as vectors.
     char why[2][MOD_WHY];
     program *programs; // once it has gone
 } mod_text;

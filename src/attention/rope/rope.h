@@ -17,7 +17,7 @@ typedef struct rope_turn_range {
 } rope_turn_range;
 rope_turn_range cla_rope_range(const clattn_rope *r);
 bool cla_rope_has_sections(const clattn_rope *r);
-// What cosines and sines are multiplied by.
+// The factor of cosines and sines.
 double cla_rope_amplitude(const clattn_rope *r);
 
 // All that clattn_rope says but for positions: of a head, where it has a layout. Then positions of `rows` rows in `batch`

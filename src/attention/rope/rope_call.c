@@ -242,7 +242,7 @@ static clattn_status check_counted(const rope_job *job, int64_t offset, int64_t 
                             (long long)most);
 }
 
-// Of each batch item, in the words of args.h.
+// Take the offset of each batch item into the words of args.h.
 static clattn_status take_offsets(rope_job *job, int64_t least, int64_t most, bool copy) {
     const clattn_rope_params *p = &job->params;
     const int64_t batch = p->x.shape[0];

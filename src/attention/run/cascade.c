@@ -66,7 +66,7 @@ static const char *hidden_keys(const call *c, int prefix) {
     return NULL;
 }
 
-// What depends on the item, the head or the row within an item by more than a stride.
+// Why a cascade is not possible: some option depends on the item, the head or the row by more than a stride. NULL: it is.
 static const char *options_refusal(const call *c, int prefix) {
     const problem *m = &c->problem;
     const int64_t own = m->n_kv - (int64_t)prefix;

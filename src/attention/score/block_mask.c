@@ -24,7 +24,7 @@ static void take_masks(clattn_attention_params *p) {
     p->workspace = NULL, p->progress = NULL;
 }
 
-// What is written is the one thing that an attention call only reads.
+// The block mask, which an attention call only reads, is the one tensor that is written here.
 static clattn_status check(clattn_context *context, const void *params, entry_purpose purpose, void *job) {
     call *c = job;
     call_views v;

@@ -114,7 +114,7 @@ static const char *array_of(const call *c, const array_rule *rule) {
     return data;
 }
 
-// What is checked is what the kernels will get: another thread may write to the caller's arrays meanwhile.
+// Copy the arrays first, so that kernels get the numbers that are checked: another thread may write to the caller's arrays meanwhile.
 static clattn_status copy_arrays(call *c) {
     size_t words = 0;
     for (size_t i = 0; i < ARRAY_RULES; i++)

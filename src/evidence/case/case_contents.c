@@ -45,7 +45,7 @@ static void hide_nan(struct case_data *data) {
     }
 }
 
-// Which keys of a key/value head some row sees, and which numbers of the bias belong to a pair that is seen.
+// Find the keys of a key/value head that some row sees, and which numbers of the bias belong to a pair that is seen.
 struct seen {
     struct reference r;
     double *keys, *bias; // [B, Hkv, Nkv], as the bias; 0: nobody

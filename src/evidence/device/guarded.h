@@ -45,7 +45,7 @@ enum layout {
     LAYOUT_COUNT,
     LAYOUT_LOOSE // scattered, the last stride, too
 };
-// Of a tensor whose last stride may be any (tensor.h).
+// The layout of a tensor whose last stride may be any (tensor.h).
 static inline enum layout layout_loose(enum layout of_call) {
     return of_call == LAYOUT_SCATTERED ? LAYOUT_LOOSE : of_call;
 }

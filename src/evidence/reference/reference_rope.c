@@ -55,7 +55,7 @@ bool reference_has_sections(const clattn_rope *rope) {
     return rope->sections[0] != 0 || rope->sections[1] != 0 || rope->sections[2] != 0;
 }
 
-// Which of three positions pair d turns by, as Transformers' two ways have it: slices that follow one another, or every
+// The one of three positions that pair d turns by, as Transformers' two ways have it: slices that follow one another, or every
 // third pair taken over from the first axis.
 static int axis_of(const clattn_rope *rope, int64_t d) {
     int64_t end = 0;

@@ -12,7 +12,7 @@
 #define UNSET 255
 #define TRIES 200 // of a row whose values do not go together
 
-// Which pairs of values may meet, asked once, and how often each is in the rows so far.
+// The pairs of values that may meet, asked once, and how often each is in the rows so far.
 struct seen {
     const struct pairs_options *options;
     bool meet[PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS][PAIRS_MOST_FACTORS][PAIRS_MOST_LEVELS];

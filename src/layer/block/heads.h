@@ -16,7 +16,7 @@ typedef struct head_norm {
     float amplitude;
 } head_norm;
 
-// What the caller says of a norm, checked: its fields, and the weights of q and k where their names are not NULL, of which
+// Check what the caller says of a norm: its fields, and the weights of q and k where their names are not NULL, of which
 // each has so many heads of so many numbers.
 typedef struct norm_options {
     clattn_norm how;
@@ -27,7 +27,7 @@ typedef struct norm_options {
     int64_t heads[2], head_dim;
 } norm_options;
 clattn_status cla_norm_check(clattn_context *context, const norm_options *o, bool planning);
-// Of tensor 0 or 1, which this projection makes, without RoPE.
+// The norm of tensor 0 or 1, which this projection makes, without RoPE.
 head_norm cla_norm_of(const norm_options *o, int which, const linear *made);
 
 // Whether there is anything to do; then for x = [B, heads, N, D].

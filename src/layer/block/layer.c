@@ -76,7 +76,7 @@ static clattn_status enqueue_output(layer *l, chain *steps) {
     return cla_linear_enqueue(steps, o, l->workspace, l->scratch);
 }
 
-// What the kernels that turn heads read.
+// The buffers that the kernels which turn heads read.
 static void bind_rope(layer *l, bool is_query, rope_rows *r) {
     r->table = !r->flags ? NULL : is_query ? l->call.table : l->call.past_table;
     r->turns = l->turns ? l->call.frequencies : NULL;

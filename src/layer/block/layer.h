@@ -26,7 +26,7 @@ typedef struct layer {
     cl_mem workspace;
     uint64_t workspace_bytes, scratch; // all of it; where the projections' scratch starts
     norm_options norm;
-    // What is before these starts as zero.
+    // All fields before these start as zero.
     linear of[PROJECTIONS]; // of[PROJECT_OUT].x is the heads' result
     head_norm q_norm, k_norm;
     call call;                  // attention on parts of the workspace, checked

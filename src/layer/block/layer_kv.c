@@ -43,7 +43,7 @@ static clattn_status check_tensors(const kv_job *job) {
     return CLATTN_OK;
 }
 
-// Of Hkv heads as k has them; both matrices are stored alike.
+// The matrices are those of Hkv heads, as k has them, and both are stored alike.
 static clattn_status check_matrices(const kv_job *job) {
     clattn_context *c = job->context;
     const clattn_layer_kv_params *p = &job->params;
@@ -153,7 +153,7 @@ static clattn_status prepare(kv_job *job) {
     return cla_norm_prepare(job->context, &job->k_norm, job->params.k.type);
 }
 
-// What can refuse comes first.
+// Steps that can refuse come first.
 static clattn_status run(void *from, chain *steps) {
     kv_job *job = from;
     cl_mem scratch = NULL;

@@ -88,7 +88,7 @@ static void choose_rope(layer *l) {
     const bool norms = l->norm.how != CLATTN_NORM_NONE;
     const float amplitude = (float)cla_rope_amplitude(&l->params.rope);
     l->q_norm = cla_norm_of(&l->norm, 0, &q), l->k_norm = cla_norm_of(&l->norm, 1, &k);
-    // What is appended attention turns on its way.
+    // Attention turns appended keys on their way.
     if (l->params.rope.layout == CLATTN_ROPE_NONE || l->appends || counts_sequences(l)) return;
     q.rope = cla_rope_rows_of(&l->call, true);
     k.rope = cla_rope_rows_of(&l->call, false);
@@ -109,7 +109,7 @@ static void choose_rope(layer *l) {
     cla_call_leave_rope(&l->call);
 }
 
-// What the projections have besides their tensors: packed weights, and how float32 may be multiplied.
+// Fill what the projections have besides their tensors: packed weights, and how float32 may be multiplied.
 static clattn_status take_packed(layer *l) {
     const clattn_layer_params *p = &l->params;
     const clattn_packed *const packed[] = {&p->packed_wq, &p->packed_wk, &p->packed_wv, &p->packed_gate,
@@ -207,7 +207,7 @@ static clattn_status choose_projection(layer *l, call_views *v) {
     return lay_out_parts(l);
 }
 
-// What the call knows of where q, k, v and the heads' result lie, keys and values of the caller's where they were.
+// Move q, k, v and the heads' result to where they lie in scratch memory; keys and values of the caller's stay where they are.
 static void move_parts(layer *l, uint64_t own) {
     clattn_tensor *k = l->ready ? &l->params.kv.k : &l->of[PROJECT_K].y,
                   *v = l->ready ? &l->params.kv.v : &l->of[PROJECT_V].y;

@@ -1,11 +1,13 @@
 // rows.c: what a block does to rows beside attention and projections (block.h): each call is checked, and becomes one launch.
+#include <float.h>
 #include <math.h>
 
 #include "attention/call/tensor.h"
 #include "attention/call/views.h"
 #include "launch/entry.h"
 
-#define ROW_GROUP 256 // work-items of a row, but on a CPU
+#define ROW_GROUP 256         // work-items of a row, but on a CPU
+#define SAMPLE_MOST (1 << 24) // counts are float32
 #define ROWS_MOST (INT32_MAX - 65536)
 
 _Static_assert((int)CLATTN_ACTIVATION_SILU == ACTIVATE_SILU && (int)CLATTN_ACTIVATION_GELU == ACTIVATE_GELU &&
@@ -344,4 +346,70 @@ clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue qu
     const entry_queue at = {queue, wait_count, wait_list, event};
     argmax_job job;
     return cla_entry_enqueue(&argmax_entry, context, params, &at, &job);
+}
+
+// ---------------------------------------------------------------------------------------------- sample ---
+typedef struct sample_job {
+    clattn_context *context;
+    clattn_sample_params params;
+} sample_job;
+
+static clattn_status check_fraction(clattn_context *c, const char *name, float x) {
+    if (x >= 0.0f && x <= 1.0f) return CLATTN_OK;
+    return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: %g: must be 0 to 1", name, (double)x);
+}
+
+static clattn_status check_sample(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
+    sample_job *job = to;
+    (void)purpose; // there is only the enqueue
+    *job = (sample_job){c, *(const clattn_sample_params *)params};
+    clattn_sample_params *p = &job->params;
+    const row_view views[] = {
+        {&p->x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+        {&p->out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, p->x.shape}};
+    TRY(CHECK_CALL(c, views));
+    if (!(p->temperature > 0.0f) || isinf(p->temperature))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "temperature: %g: must be above 0 and finite",
+                                (double)p->temperature);
+    if (p->top_k < 0)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "top_k: %d: must be 0 or more", (int)p->top_k);
+    TRY(check_fraction(c, "top_p", p->top_p));
+    TRY(check_fraction(c, "min_p", p->min_p));
+    if (p->x.shape[2] > SAMPLE_MOST)
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
+                                "x: its last size is %lld: at most %d is possible", (long long)p->x.shape[2],
+                                SAMPLE_MOST);
+    return check_width(c, "x", p->x.shape[2]);
+}
+
+static clattn_status run_sample(void *from, chain *steps) {
+    const sample_job *job = from;
+    const clattn_sample_params *p = &job->params;
+    const double by = 1.0 / (double)p->temperature;
+    const sample_args a = {.x = cla_tensor_view(&p->x),
+                           .out = cla_tensor_view(&p->out),
+                           .width = (int)p->x.shape[2],
+                           .top_k = p->top_k < p->x.shape[2] ? p->top_k : 0,
+                           .by = (float)fmin(by, FLT_MAX),
+                           .to_exp2 = (float)fmin(by * 1.4426950408889634, FLT_MAX),
+                           .top_p = p->top_p > 0.0f ? p->top_p : 1.0f,
+                           .margin = p->min_p > 0.0f ? (float)(-log((double)p->min_p) / by) : INFINITY,
+                           .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)}};
+    knobs k = {.type_q = (int)p->x.type};
+    launch l = {0};
+    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
+    TRY(begin_rows(job->context, KERNEL_SAMPLE, &k, &p->x, &l));
+    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->out.buffer);
+    cla_launch_value(&l, &a, sizeof a);
+    return cla_launch_enqueue(steps, &l);
+}
+
+static const entry sample_entry = {.check = check_sample, .run = run_sample};
+
+clattn_status clattn_sample_enqueue(clattn_context *context, cl_command_queue queue,
+                                    const clattn_sample_params *params, cl_uint wait_count,
+                                    const cl_event *wait_list, cl_event *event) {
+    const entry_queue at = {queue, wait_count, wait_list, event};
+    sample_job job;
+    return cla_entry_enqueue(&sample_entry, context, params, &at, &job);
 }

@@ -44,7 +44,7 @@ static const clblast_calls *look_for(clattn_context *context) {
 }
 #endif
 
-// Of threads that come together each looks, and the first answer counts.
+// Threads that come together each look, and the first answer counts.
 static const clblast_calls *calls_of(clattn_context *context) {
     static const clblast_calls absent = {0};
     const clblast_calls *known = atomic_load(&context->clblast), *unknown = NULL;

@@ -10,7 +10,7 @@ typedef struct matrix {
     int64_t offset, stride;
 } matrix;
 
-// What became of a call: whose is the code.
+// The outcome of a call: it says whose the code is.
 typedef enum clblast_outcome {
     CLBLAST_DONE,
     CLBLAST_BUILD_FAILED, // the driver's compiler refused a kernel

@@ -43,7 +43,7 @@ clattn_status cla_linear_check_matrix(clattn_context *context, const clattn_tens
 clattn_status cla_linear_check_projection(clattn_context *context, clattn_projection wanted);
 clattn_status cla_linear_check_precision(clattn_context *context, clattn_precision precision);
 
-// What a projection does to its result: where CLBlast may write it, the bias is added to it afterwards.
+// How a projection treats its result: where CLBlast may write it, the bias is added to it afterwards.
 view_use cla_linear_output_use(clattn_projection wanted);
 
 // CLBlast counts elements in 32 bits: refuse what lies beyond, in the views or in a workspace of so many bytes.
@@ -64,7 +64,7 @@ clattn_status cla_linear_enqueue(chain *c, const linear *l, cl_mem scratch, uint
 // The native kernel (linear_native.c); y is written whole. What it takes packed is packed already.
 clattn_status cla_linear_native_prepare(clattn_context *context, const linear *l);
 clattn_status cla_linear_native_enqueue(chain *c, const linear *l);
-// What the planner says of it: whether the native kernel is to be taken, and whether a measurement can change that.
+// Ask the planner about it: whether the native kernel is to be taken, and whether a measurement can change that.
 typedef struct projection_answer {
     enum plan_measured of[PLAN_MEASURES];
     bool sure; // the runs agreed

@@ -76,7 +76,7 @@ static clattn_status prepare(void *from) {
     return job->empty ? CLATTN_OK : cla_linear_prepare(job->context, &job->linear);
 }
 
-// What can refuse comes first: a kernel that does not build, a workspace that is too small.
+// Steps that can refuse come first: a kernel that does not build, a workspace that is too small.
 static clattn_status run_once(linear_job *job, chain *steps) {
     cl_mem workspace = NULL;
     TRY(prepare(job));

@@ -11,7 +11,7 @@
 #define LAYOUT "linear_matrix 1" // changes with every change of how weights lie packed
 #define MOST_WORDS (WORKSPACE_MOST / sizeof(uint32_t))
 
-// What clattn_packed.made holds.
+// The words of clattn_packed.made.
 enum { MADE_LAYOUT, MADE_DEVICE, MADE_ROWS, MADE_COLUMNS, MADE_TYPE, MADE_OFFSET, MADE_SUM, MADE_WORDS };
 _Static_assert(sizeof(clattn_packed) == sizeof(cl_mem) + MADE_WORDS * sizeof(uint64_t), "its words");
 

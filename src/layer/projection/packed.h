@@ -12,7 +12,7 @@ clattn_tensor cla_packed_view(const clattn_tensor *w, cl_mem buffer, uint64_t at
 clattn_status cla_packed_prepare(clattn_context *context, const clattn_tensor *w);
 clattn_status cla_packed_enqueue(chain *c, const clattn_tensor *w, const clattn_tensor *packed);
 
-// What the caller has of a checked w, as a view: no buffer where it is absent. Refuses what was not made for this w on this
+// The caller's packed weights of a checked w, as a view: no buffer where they are absent. Refuses what was not made for this w on this
 // device.
 clattn_status cla_packed_check(clattn_context *context, const char *name, const clattn_packed *packed,
                                const clattn_tensor *w, clattn_tensor *view);

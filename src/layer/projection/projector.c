@@ -34,7 +34,7 @@ void cla_projector_destroy(clattn_context *context) {
     context->projector = NULL;
 }
 
-// Of which an answer is kept.
+// The name under which an answer is kept: device, driver, kernels and what is measured.
 static void measure_key(const clattn_context *c, uint8_t key[CACHE_KEY_BYTES]) {
     const clattn_capabilities *of = &c->capabilities;
     static const char what[] = "projection rounds";
@@ -59,7 +59,7 @@ static bool is_answer(const unsigned char *bytes, size_t count) {
     return ok;
 }
 
-// What the cache folder keeps: a file is read, nothing is run.
+// The answer that the cache folder keeps: a file is read, nothing is run.
 static projection_answer kept_answer(clattn_context *context) {
     uint8_t key[CACHE_KEY_BYTES];
     unsigned char *kept = NULL;
@@ -84,7 +84,7 @@ static void keep_answer(clattn_context *context, const projection_answer *answer
     cla_cache_store(context->cache, key, kept, sizeof kept);
 }
 
-// What was measured here, or what the cache folder keeps: planning runs nothing.
+// The answer that was measured here, or that the cache folder keeps: planning runs nothing.
 static projection_answer measured(clattn_context *context) {
     struct projector *p = context->projector;
     if (context->no_measurements) return (projection_answer){.sure = false};

@@ -18,7 +18,7 @@ const family *const cla_families[] = {
 };
 const int cla_family_count = (int)(sizeof cla_families / sizeof cla_families[0]);
 
-// What a problem asks beyond out and log-sum-exp, and what is said of a family that lacks it. Most special first.
+// The things that a problem may ask beyond out and log-sum-exp, and the words for a family that lacks one. The most special come first.
 static const struct {
     unsigned can;
     const char *text;

@@ -6,7 +6,7 @@
 #include "program/knobs.h"
 #include "plan/linear_plan.h"
 
-// What a family can do beyond out and log-sum-exp; `lacks` in families.c says what it lacks.
+// The things that a family can do beyond out and log-sum-exp; `lacks` in families.c says what it lacks.
 #define CAN_WEIGHTS 1      // returns attention weights, as float32
 #define CAN_WEIGHTS_16 2   // also as f16 or bf16
 #define CAN_TAPS 4         // returns score taps
@@ -39,7 +39,7 @@ struct family {
     bool shares_heads; // a group has rows of all query heads that read its key/value head
     bool subgroups;    // may use sub-groups, whose probes then run: cla_planner_input
     bool needs_row;    // taken only where a tuned row names its kernel
-    // What is wrong with a row's knobs, completed by the family's own defaults; NULL: nothing.
+    // The fault of a row's knobs, completed by the family's own defaults; NULL: nothing.
     const char *(*knobs_refusal)(const knobs *row);
     // Attention: fill knobs, grid and bytes. Returns why it cannot be, or NULL.
     const char *(*fit)(const plan_input *in, const problem *p, const tuned_row *row, variant *v);
@@ -51,9 +51,9 @@ struct family {
 extern const family *const cla_families[];
 extern const int cla_family_count;
 
-// What a problem asks beyond out and log-sum-exp, as bits of `can`.
+// All that a problem asks beyond out and log-sum-exp, as bits of `can`.
 unsigned cla_family_wants(const problem *p);
-// What it lacks of all that, whatever the sizes are; or NULL.
+// The first of those things that it lacks, whatever the sizes are; or NULL.
 const char *cla_family_lacks(const family *f, const problem *p, unsigned wants);
 // Why this family does not take the problem that wants so much, or NULL and `v` filled. `row` is the first tuned row for a
 // kernel of its path, or NULL.

@@ -125,7 +125,7 @@ static const char *knobs_refusal(const knobs *row) {
     return NULL;
 }
 
-// What the kernel's knob WIDE says of how rows are read: by eights where that makes loads of 16 bytes of smaller types.
+// The kernel's knob WIDE: rows are read by eights where that makes loads of 16 bytes of smaller types.
 static int reads_by(const problem *p, int chunk) {
     const int first = p->align_q < p->align_k ? p->align_q : p->align_k,
               least = first < p->align_v ? first : p->align_v;

@@ -7,7 +7,7 @@
 #define FEWEST_ROWS 32           // fewer read W for a product that hides nothing of it
 #define FEWEST_ROWS_UNPACKED 128 // that pay for packing W with each call
 #define FEWEST_REDUCTION 64      // of split numbers: a short chain of multiply-adds has a smaller error
-// Of their peaks (Xeon with AMX, PoCL 3.1, Nov 2026): one product on tiles is bound by loads, several are by products.
+// Parts of their peaks (Xeon with AMX, PoCL 3.1, Nov 2026): one product on tiles is bound by loads, several are by products.
 #define REACHED_BY_ONE 0.2f
 #define REACHED_BY_SEVERAL 0.4f
 #define REACHED_BY_LANES 0.85f

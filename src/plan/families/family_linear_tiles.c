@@ -67,7 +67,7 @@ static int64_t groups_of(const linear_problem *p, const knobs *k) {
     return rows > INT32_MAX ? rows : rows * columns;
 }
 
-// Of the tiles that fit and begin with shapes[first], the first that gives each compute unit its share, else the last of
+// Choose, among the tiles that fit and begin with shapes[first], the first that gives each compute unit its share, else the last of
 // those that still have 64 work-items. False: none fits.
 static bool choose_tile(const plan_input *in, const linear_problem *p, const knobs *row, knobs *best) {
     bool found = false;

@@ -54,7 +54,7 @@ static bool is_listed(const char *list, const char *word) {
     return false;
 }
 
-// Which kernel of CLBlast a row is for; negative: none.
+// The kernel of CLBlast that a row is for; negative: none.
 static int clblast_kernel_of(const tuned_row *row) {
     return (int)row->id - TUNED_CLBLAST_KERNELS;
 }

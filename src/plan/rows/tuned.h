@@ -47,7 +47,7 @@ typedef struct tuned_rows {
     const struct clattn_host_memory *host; // where they lie (base/host.h)
 } tuned_rows;
 
-// What a row's conditions are compared with.
+// The numbers that a row's conditions are compared with.
 typedef struct tuned_key {
 #define CONDITION(word, field, what) int field;
 #include "plan/conditions.def"

@@ -48,7 +48,7 @@ void compare_times_of(const json_t *row, compare_times *times);
 // A text of a file for the terminal, which control characters would steer.
 const char *row_shown(const json_t *row, const char *key, char buffer[256]);
 
-// Which rows are to be compared with which, where one thing differs: `dtype`, `device`, `kernel` or `file`.
+// The one thing that differs between the rows that are compared: `dtype`, `device`, `kernel` or `file`.
 enum { COMPARE_BY_FILES = 0, COMPARE_BY_DTYPE, COMPARE_BY_DEVICE, COMPARE_BY_KERNEL, COMPARE_BY_FILE };
 extern const char *const compare_by_words[]; // in the order of the enum, after the first; ending with NULL
 

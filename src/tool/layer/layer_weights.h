@@ -52,7 +52,7 @@ typedef struct layer_weights {
     int64_t parts[2]; // of what is packed, heads of q and of each of k and v; 0: as many of each
 } layer_weights;
 
-// Which of the schemes `names` begins with, such as "llama:".
+// The scheme that `names` begins with, such as "llama:".
 bool layer_weights_named(const layer_weights *w, const char *scheme);
 // Find and load. Returns -1, else the exit status with a line printed.
 int layer_weights_load(layer_weights *w);

@@ -9,7 +9,7 @@
 #include "tool/cli/report.h"
 #include "tool/verify/verify_case.h"
 
-// What a variant takes: families.def.
+// The variants and what each takes, from families.def.
 typedef enum takes { TAKES_ANY, TAKES_BF16, TAKES_TERMS } takes;
 
 static const struct {
