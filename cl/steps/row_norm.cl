@@ -35,16 +35,7 @@ float row_sum(const norm_row *r, __local float *part, bool squares, float mean) 
         const VEC x = row_lanes(r, d, mean);
         sums += squares ? x * x : x;
     }
-    const int lane = (int)get_local_id(0);
-    part[lane] = sum_lanes(sums);
-    for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the sums of the upper half must be there before they are added
-        if (lane < half_size) part[lane] += part[lane + half_size];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const float sum = part[0];
-    barrier(CLK_LOCAL_MEM_FENCE); // all have read it before the next sum begins
-    return sum;
+    return sum_of_group(sums, part);
 }
 
 __kernel ROW_GROUP void row_norm(__global const ELEMENT(TYPE_Q) * x,

@@ -30,7 +30,7 @@ uint order_of(float x) {
 
 // The weight of the row's numbers from `least` on, where the greatest weighs 1, or how many there are. It has barriers.
 float row_total(const sample_row *r, uint least, bool weighs, __local float *part) {
-    const int lane = (int)get_local_id(0), width = r->args->width;
+    const int width = r->args->width;
     VEC sums = (VEC)(0.0f);
     FOR_ROW(d, width) {
         const VEC y = LOAD_LANES_UP_TO(TYPE_Q, r->x, r->at + d, width - d);
@@ -38,15 +38,7 @@ float row_total(const sample_row *r, uint least, bool weighs, __local float *par
         const VEC weight = y == r->most ? (VEC)(1.0f) : exp2_lanes((y - r->most) * r->args->to_exp2);
         sums += in ? (weighs ? weight : (VEC)(1.0f)) : (VEC)(0.0f);
     }
-    part[lane] = sum_lanes(sums);
-    for (int half_size = WORK_GROUP / 2; half_size > 0; half_size /= 2) {
-        barrier(CLK_LOCAL_MEM_FENCE); // the sums of the upper half must be there before they are added
-        if (lane < half_size) part[lane] += part[lane + half_size];
-    }
-    barrier(CLK_LOCAL_MEM_FENCE);
-    const float total = part[0];
-    barrier(CLK_LOCAL_MEM_FENCE); // all have read it before the next sum begins
-    return total;
+    return sum_of_group(sums, part);
 }
 
 // The greatest least number, at least `floor`, from which on the total is still what is wanted.

@@ -39,6 +39,13 @@ static clattn_family some_families[2];
 static clattn_engine some_engine;
 static clattn_packed some_packed;
 
+// The rows of an operation whose empty parameters are good but for their buffers.
+#define ENQUEUED(X, op, word)                                                                                \
+    X(op##_params, clattn_##op##_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
+    X(op##_queue, clattn_##op##_enqueue(c, NULL, &(clattn_##op##_params){0}, 0, NULL, NULL), "queue")        \
+    X(op##_list, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 1, NULL, NULL), "wait_list")        \
+    X(op##_buffers, clattn_##op##_enqueue(c, q, &(clattn_##op##_params){0}, 0, NULL, NULL), word)
+
 // X(name, the call, the word of its line): c is a context and q its queue.
 #define REFUSED(X)                                                                                           \
     X(attention_plan_params, clattn_attention_plan(c, NULL, &some_plan), "params")                           \
@@ -55,51 +62,21 @@ static clattn_packed some_packed;
     X(attention_enqueue_buffers, clattn_attention_enqueue(c, q, &good.attention, 0, NULL, NULL), "q: ")      \
     X(engines_engines, clattn_context_engines(c, NULL, 1, &some_count), "engines")                           \
     X(engines_count, clattn_context_engines(c, &some_engine, 1, NULL), "count")                              \
-    X(merge_params, clattn_merge_enqueue(c, q, NULL, 0, NULL, NULL), "params")                               \
-    X(merge_queue, clattn_merge_enqueue(c, NULL, &(clattn_merge_params){0}, 0, NULL, NULL), "queue")         \
-    X(merge_list, clattn_merge_enqueue(c, q, &(clattn_merge_params){0}, 1, NULL, NULL), "wait_list")         \
-    X(merge_buffers, clattn_merge_enqueue(c, q, &(clattn_merge_params){0}, 0, NULL, NULL), "out_a")          \
-    X(rope_params, clattn_rope_enqueue(c, q, NULL, 0, NULL, NULL), "params")                                 \
-    X(rope_queue, clattn_rope_enqueue(c, NULL, &(clattn_rope_params){0}, 0, NULL, NULL), "queue")            \
-    X(rope_list, clattn_rope_enqueue(c, q, &(clattn_rope_params){0}, 1, NULL, NULL), "wait_list")            \
-    X(rope_buffers, clattn_rope_enqueue(c, q, &(clattn_rope_params){0}, 0, NULL, NULL), "x")                 \
+    ENQUEUED(X, merge, "out_a")                                                                              \
+    ENQUEUED(X, rope, "x")                                                                                   \
     X(rope_prepare_params, clattn_rope_prepare(c, NULL), "params")                                           \
-    X(append_params, clattn_append_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
-    X(append_queue, clattn_append_enqueue(c, NULL, &(clattn_append_params){0}, 0, NULL, NULL), "queue")      \
-    X(append_list, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 1, NULL, NULL), "wait_list")      \
-    X(append_buffers, clattn_append_enqueue(c, q, &(clattn_append_params){0}, 0, NULL, NULL), "k_new")       \
+    ENQUEUED(X, append, "k_new")                                                                             \
     X(append_prepare_params, clattn_append_prepare(c, NULL), "params")                                       \
     X(dropout_mask_params, clattn_dropout_mask_enqueue(c, q, NULL, 0, NULL, NULL), "params")                 \
     X(dropout_mask_queue,                                                                                    \
       clattn_dropout_mask_enqueue(c, NULL, &(clattn_dropout_mask_params){0}, 0, NULL, NULL), "queue")        \
     X(dropout_mask_list, clattn_dropout_mask_enqueue(c, q, &(clattn_dropout_mask_params){0}, 1, NULL, NULL), \
       "wait_list")                                                                                           \
-    X(norm_params, clattn_norm_enqueue(c, q, NULL, 0, NULL, NULL), "params")                                 \
-    X(norm_queue, clattn_norm_enqueue(c, NULL, &(clattn_norm_params){0}, 0, NULL, NULL), "queue")            \
-    X(norm_list, clattn_norm_enqueue(c, q, &(clattn_norm_params){0}, 1, NULL, NULL), "wait_list")            \
-    X(norm_buffers, clattn_norm_enqueue(c, q, &(clattn_norm_params){0}, 0, NULL, NULL), "x: ")               \
-    X(activation_params, clattn_activation_enqueue(c, q, NULL, 0, NULL, NULL), "params")                     \
-    X(activation_queue, clattn_activation_enqueue(c, NULL, &(clattn_activation_params){0}, 0, NULL, NULL),   \
-      "queue")                                                                                               \
-    X(activation_list, clattn_activation_enqueue(c, q, &(clattn_activation_params){0}, 1, NULL, NULL),       \
-      "wait_list")                                                                                           \
-    X(activation_buffers, clattn_activation_enqueue(c, q, &(clattn_activation_params){0}, 0, NULL, NULL),    \
-      "x: ")                                                                                                 \
-    X(embedding_params, clattn_embedding_enqueue(c, q, NULL, 0, NULL, NULL), "params")                       \
-    X(embedding_queue, clattn_embedding_enqueue(c, NULL, &(clattn_embedding_params){0}, 0, NULL, NULL),      \
-      "queue")                                                                                               \
-    X(embedding_list, clattn_embedding_enqueue(c, q, &(clattn_embedding_params){0}, 1, NULL, NULL),          \
-      "wait_list")                                                                                           \
-    X(embedding_buffers, clattn_embedding_enqueue(c, q, &(clattn_embedding_params){0}, 0, NULL, NULL),       \
-      "ids: ")                                                                                               \
-    X(argmax_params, clattn_argmax_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
-    X(argmax_queue, clattn_argmax_enqueue(c, NULL, &(clattn_argmax_params){0}, 0, NULL, NULL), "queue")      \
-    X(argmax_list, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 1, NULL, NULL), "wait_list")      \
-    X(argmax_buffers, clattn_argmax_enqueue(c, q, &(clattn_argmax_params){0}, 0, NULL, NULL), "x: ")         \
-    X(sample_params, clattn_sample_enqueue(c, q, NULL, 0, NULL, NULL), "params")                             \
-    X(sample_queue, clattn_sample_enqueue(c, NULL, &(clattn_sample_params){0}, 0, NULL, NULL), "queue")      \
-    X(sample_list, clattn_sample_enqueue(c, q, &(clattn_sample_params){0}, 1, NULL, NULL), "wait_list")      \
-    X(sample_buffers, clattn_sample_enqueue(c, q, &(clattn_sample_params){0}, 0, NULL, NULL), "x: ")         \
+    ENQUEUED(X, norm, "x: ")                                                                                 \
+    ENQUEUED(X, activation, "x: ")                                                                           \
+    ENQUEUED(X, embedding, "ids: ")                                                                          \
+    ENQUEUED(X, argmax, "x: ")                                                                               \
+    ENQUEUED(X, sample, "x: ")                                                                               \
     X(layer_plan_params, clattn_layer_plan(c, NULL, &some_plan), "params")                                   \
     X(layer_plan_plan, clattn_layer_plan(c, &good.layer, NULL), "plan")                                      \
     X(layer_workspace_params, clattn_layer_workspace(c, NULL, &some_bytes), "params")                        \

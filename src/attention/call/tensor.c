@@ -97,6 +97,14 @@ static int64_t last_index(const clattn_tensor *t) {
     return index;
 }
 
+bool cla_tensor_same_view(const clattn_tensor *a, const clattn_tensor *b) {
+    bool same = a->buffer && a->buffer == b->buffer && a->offset == b->offset && a->type == b->type &&
+                a->rank == b->rank;
+    for (int i = 0; same && i < a->rank; i++)
+        same = a->shape[i] == b->shape[i] && a->stride[i] == b->stride[i];
+    return same;
+}
+
 int64_t cla_tensor_end(const clattn_tensor *t) {
     return cla_tensor_count(t) ? last_index(t) + 1 : t->offset;
 }

@@ -27,6 +27,8 @@ bool cla_tensor_given(const clattn_tensor *t);
 void cla_tensor_drop_absent(clattn_tensor *const views[], int count);
 bool cla_tensor_is_empty(const clattn_tensor *t); // an axis has no elements
 int64_t cla_tensor_count(const clattn_tensor *t);
+// The same elements in the same places: an output in place of an input.
+bool cla_tensor_same_view(const clattn_tensor *a, const clattn_tensor *b);
 // One past the last element of a checked view, in elements from the start of its buffer.
 int64_t cla_tensor_end(const clattn_tensor *t);
 

@@ -197,12 +197,6 @@ typedef struct rope_job {
     clattn_rope_params params; // a copy
 } rope_job;
 
-static bool same_view(const clattn_tensor *a, const clattn_tensor *b) {
-    bool same = a->buffer && a->buffer == b->buffer && a->offset == b->offset && a->type == b->type;
-    for (int i = 0; i < 4; i++) same = same && a->shape[i] == b->shape[i] && a->stride[i] == b->stride[i];
-    return same;
-}
-
 static clattn_status check_tensors(rope_job *job, bool planning) {
     clattn_context *c = job->context;
     const clattn_rope_params *p = &job->params;
@@ -212,7 +206,7 @@ static clattn_status check_tensors(rope_job *job, bool planning) {
     TRY(cla_tensor_check(c, &p->x, 4, &x));
     TRY(cla_tensor_check(c, &p->y, 4, &y));
     TRY(cla_tensor_check_shape(c, &p->y, s, &y));
-    job->in_place = same_view(&p->x, &p->y);
+    job->in_place = cla_tensor_same_view(&p->x, &p->y);
     if (s[3] < 1 || s[3] > INT32_MAX)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "x: head size %lld: must be 1 to 2^31 - 1",
                                 (long long)s[3]);

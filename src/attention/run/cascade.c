@@ -53,7 +53,8 @@ static unsigned folds_of(const call *c) {
 // Whether some row of an item does not see all of the first `prefix` keys, by its position or a length.
 static const char *hidden_keys(const call *c, int prefix) {
     const clattn_score *s = &c->params.score;
-    for (int b = 0; b < cla_call_items_apart(c); b++) {
+    const int apart = cla_call_items_apart(c);
+    for (int b = 0; b < apart; b++) {
         const int64_t rows = s->q_lengths ? s->q_lengths[b] : c->problem.n_q, first = cla_call_shift(c, b);
         if (rows == 0) continue;
         const int64_t keys = cla_kv_length(c, b), last = first + rows - 1;
@@ -83,8 +84,8 @@ static const char *options_refusal(const call *c, int prefix) {
 
 // Past rows that all items have; 0: they have differently many, or none.
 static int prefix_of(const call *c) {
-    const int prefix = cla_kv_past(&c->params.kv, 0);
-    for (int b = 1; b < cla_call_items_apart(c); b++)
+    const int prefix = cla_kv_past(&c->params.kv, 0), apart = cla_call_items_apart(c);
+    for (int b = 1; b < apart; b++)
         if (cla_kv_past(&c->params.kv, b) != prefix) return 0;
     return prefix;
 }

@@ -6,6 +6,7 @@
 #include "attention/call/views.h"
 #include "launch/entry.h"
 
+#define ROW_TENSORS 6         // the most that a kernel of rows has
 #define ROW_GROUP 256         // work-items of a row, but on a CPU
 #define SAMPLE_MOST (1 << 24) // counts are float32
 #define ROWS_MOST (INT32_MAX - 65536)
@@ -26,7 +27,7 @@ typedef struct row_view {
     view_use use;         // READ or WRITE; one that is written may be one that is read, field by field
     bool optional, alike; // alike: of the first one's type
     int rank;
-    const int64_t *shape; // NULL: any; sizes of -1 are free
+    const int64_t *shape; // NULL: any
 } row_view;
 
 typedef struct row_call {
@@ -34,14 +35,6 @@ typedef struct row_call {
     const row_view *views;
     int count;
 } row_call;
-
-static bool same_view(const clattn_tensor *a, const clattn_tensor *b) {
-    bool same = a->buffer && a->buffer == b->buffer && a->offset == b->offset && a->type == b->type &&
-                a->rank == b->rank;
-    for (int i = 0; same && i < a->rank; i++)
-        same = a->shape[i] == b->shape[i] && a->stride[i] == b->stride[i];
-    return same;
-}
 
 static clattn_status check_view(const row_call *call, const row_view *v) {
     const row_view *first = &call->views[0];
@@ -70,7 +63,7 @@ static clattn_status check_memory(const row_call *call) {
         bool same = false;
         for (int j = 0; j < call->count; j++)
             same = same || ((call->views[j].use == VIEW_READ) != (at->use == VIEW_READ) &&
-                            same_view(at->tensor, call->views[j].tensor));
+                            cla_tensor_same_view(at->tensor, call->views[j].tensor));
         if (at->use != VIEW_READ || !same)
             cla_views_add(&v, at->name, at->tensor, same ? VIEW_BOTH : at->use);
     }
@@ -100,23 +93,28 @@ static double flops_of(const clattn_tensor *x) {
     return PACE_MOVE_FLOPS * (double)cla_tensor_count(x);
 }
 
-// A launch with a work-group for each row of [B, N, ...].
-static clattn_status begin_rows(clattn_context *c, enum kernel_id id, knobs *k, const clattn_tensor *x,
-                                launch *l) {
-    k->lanes = lanes_of(c);
-    TRY(cla_program_get_group(c, id, k, ROW_GROUP, &l->program));
-    l->flops = flops_of(x), l->cuts_first = true;
-    l->local[0] = (size_t)k->work_group, l->local[1] = l->local[2] = 1;
-    l->global[0] = l->local[0] * (size_t)x->shape[1], l->global[1] = (size_t)x->shape[0], l->global[2] = 1;
-    return CLATTN_OK;
+// A launch with a work-group for each row of `rows` [B, N, ...].
+typedef struct row_launch {
+    enum kernel_id id;
+    knobs knobs;
+    const clattn_tensor *rows, *tensors[ROW_TENSORS]; // in the order of the kernel's arguments
+} row_launch;
+
+static clattn_status enqueue_rows(chain *steps, const row_launch *w, const void *args, size_t bytes) {
+    knobs k = w->knobs;
+    launch l = {.flops = flops_of(w->rows), .cuts_first = true};
+    if (cla_tensor_is_empty(w->rows)) return CLATTN_OK;
+    k.lanes = lanes_of(steps->context);
+    TRY(cla_program_get_group(steps->context, w->id, &k, ROW_GROUP, &l.program));
+    l.local[0] = (size_t)k.work_group, l.local[1] = l.local[2] = 1;
+    l.global[0] = l.local[0] * (size_t)w->rows->shape[1];
+    l.global[1] = (size_t)w->rows->shape[0], l.global[2] = 1;
+    for (int i = 0; i < ROW_TENSORS && w->tensors[i]; i++) cla_launch_buffer(&l, &w->tensors[i]->buffer);
+    cla_launch_value(&l, args, bytes);
+    return cla_launch_enqueue(steps, &l);
 }
 
 // ------------------------------------------------------------------------------------------------ norm ---
-typedef struct norm_job {
-    clattn_context *context;
-    clattn_norm_params params;
-} norm_job;
-
 static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_params *p) {
     if ((unsigned)p->kind >= CLATTN_NORM_KIND_COUNT)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "kind: %d is none of CLATTN_NORM_KIND_*",
@@ -136,10 +134,9 @@ static clattn_status check_norm_numbers(clattn_context *c, const clattn_norm_par
 }
 
 static clattn_status check_norm(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
-    norm_job *job = to;
+    clattn_norm_params *p = to;
     (void)purpose; // there is only the enqueue
-    *job = (norm_job){c, *(const clattn_norm_params *)params};
-    clattn_norm_params *p = &job->params;
+    *p = *(const clattn_norm_params *)params;
     const int64_t *s = p->x.shape, width[1] = {s[2]};
     const row_view views[] = {
         {&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
@@ -158,8 +155,7 @@ static float epsilon_of(const clattn_norm_params *p) {
 }
 
 static clattn_status run_norm(void *from, chain *steps) {
-    const norm_job *job = from;
-    const clattn_norm_params *p = &job->params;
+    const clattn_norm_params *p = from;
     const bool adds = cla_tensor_given(&p->residual), stores = cla_tensor_given(&p->sum),
                weighs = cla_tensor_given(&p->weight), shifts = cla_tensor_given(&p->bias);
     row_norm_args a = {.x = cla_tensor_view(&p->x),
@@ -174,20 +170,15 @@ static clattn_status run_norm(void *from, chain *steps) {
                        .more = p->plus_one ? 1.0f : 0.0f};
     if (adds) a.residual = cla_tensor_view(&p->residual);
     if (stores) a.sum = cla_tensor_view(&p->sum);
-    knobs k = {.type_q = (int)p->x.type,
-               .type_bias = (int)(adds ? p->residual.type : p->x.type),
-               .type_kv = (int)(weighs   ? p->weight.type
-                                : shifts ? p->bias.type
-                                         : p->x.type),
-               .type_out = (int)p->out.type};
-    launch l = {0};
-    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_rows(job->context, KERNEL_ROW_NORM, &k, &p->x, &l));
-    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->residual.buffer);
-    cla_launch_buffer(&l, &p->sum.buffer), cla_launch_buffer(&l, &p->out.buffer);
-    cla_launch_buffer(&l, &p->weight.buffer), cla_launch_buffer(&l, &p->bias.buffer);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    const knobs types = {.type_q = (int)p->x.type,
+                         .type_bias = (int)(adds ? p->residual.type : p->x.type),
+                         .type_kv = (int)(weighs   ? p->weight.type
+                                          : shifts ? p->bias.type
+                                                   : p->x.type),
+                         .type_out = (int)p->out.type};
+    const row_launch w = {
+        KERNEL_ROW_NORM, types, &p->x, {&p->x, &p->residual, &p->sum, &p->out, &p->weight, &p->bias}};
+    return enqueue_rows(steps, &w, &a, sizeof a);
 }
 
 static const entry norm_entry = {.check = check_norm, .run = run_norm};
@@ -196,22 +187,16 @@ clattn_status clattn_norm_enqueue(clattn_context *context, cl_command_queue queu
                                   const clattn_norm_params *params, cl_uint wait_count,
                                   const cl_event *wait_list, cl_event *event) {
     const entry_queue at = {queue, wait_count, wait_list, event};
-    norm_job job;
+    clattn_norm_params job;
     return cla_entry_enqueue(&norm_entry, context, params, &at, &job);
 }
 
 // ------------------------------------------------------------------------------------------ activation ---
-typedef struct activation_job {
-    clattn_context *context;
-    clattn_activation_params params;
-} activation_job;
-
 static clattn_status check_activation(clattn_context *c, const void *params, entry_purpose purpose,
                                       void *to) {
-    activation_job *job = to;
+    clattn_activation_params *p = to;
     (void)purpose; // there is only the enqueue
-    *job = (activation_job){c, *(const clattn_activation_params *)params};
-    clattn_activation_params *p = &job->params;
+    *p = *(const clattn_activation_params *)params;
     const int64_t *s = p->x.shape;
     const row_view views[] = {{&p->x, "x", "[B, N, M]", TYPES_FLOAT, VIEW_READ, .rank = 3},
                               {&p->up, "up", "[B, N, M]", TYPES_FLOAT, VIEW_READ, true, true, 3, s},
@@ -227,22 +212,16 @@ static clattn_status check_activation(clattn_context *c, const void *params, ent
 }
 
 static clattn_status run_activation(void *from, chain *steps) {
-    const activation_job *job = from;
-    const clattn_activation_params *p = &job->params;
+    const clattn_activation_params *p = from;
     activate_args a = {.x = cla_tensor_view(&p->x),
                        .out = cla_tensor_view(&p->out),
                        .width = (int)p->x.shape[2],
                        .how = (int)p->activation,
                        .gates = cla_tensor_given(&p->up)};
-    knobs k = {.type_q = (int)p->x.type, .type_out = (int)p->out.type};
-    launch l = {0};
+    const knobs types = {.type_q = (int)p->x.type, .type_out = (int)p->out.type};
     if (a.gates) a.up = cla_tensor_view(&p->up);
-    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_rows(job->context, KERNEL_ACTIVATE, &k, &p->out, &l));
-    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->up.buffer);
-    cla_launch_buffer(&l, &p->out.buffer);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    const row_launch w = {KERNEL_ACTIVATE, types, &p->x, {&p->x, &p->up, &p->out}};
+    return enqueue_rows(steps, &w, &a, sizeof a);
 }
 
 static const entry activation_entry = {.check = check_activation, .run = run_activation};
@@ -251,21 +230,15 @@ clattn_status clattn_activation_enqueue(clattn_context *context, cl_command_queu
                                         const clattn_activation_params *params, cl_uint wait_count,
                                         const cl_event *wait_list, cl_event *event) {
     const entry_queue at = {queue, wait_count, wait_list, event};
-    activation_job job;
+    clattn_activation_params job;
     return cla_entry_enqueue(&activation_entry, context, params, &at, &job);
 }
 
 // ------------------------------------------------------------------------------------------- embedding ---
-typedef struct embedding_job {
-    clattn_context *context;
-    clattn_embedding_params params;
-} embedding_job;
-
 static clattn_status check_embedding(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
-    embedding_job *job = to;
+    clattn_embedding_params *p = to;
     (void)purpose; // there is only the enqueue
-    *job = (embedding_job){c, *(const clattn_embedding_params *)params};
-    clattn_embedding_params *p = &job->params;
+    *p = *(const clattn_embedding_params *)params;
     const int64_t shape[3] = {p->ids.shape[0], p->ids.shape[1], p->table.shape[1]};
     const row_view views[] = {{&p->ids, "ids", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_READ, .rank = 2},
                               {&p->table, "table", "[V, M]", TYPES_FLOAT, VIEW_READ, .rank = 2},
@@ -277,8 +250,7 @@ static clattn_status check_embedding(clattn_context *c, const void *params, entr
 }
 
 static clattn_status run_embedding(void *from, chain *steps) {
-    const embedding_job *job = from;
-    const clattn_embedding_params *p = &job->params;
+    const clattn_embedding_params *p = from;
     const embed_args a = {.ids = cla_tensor_view(&p->ids),
                           .out = cla_tensor_view(&p->out),
                           .table_offset = p->table.offset,
@@ -286,14 +258,9 @@ static clattn_status run_embedding(void *from, chain *steps) {
                           .width = (int)p->out.shape[2],
                           .rows = (int)p->table.shape[0],
                           .scale = p->scale != 0.0f ? p->scale : 1.0f};
-    knobs k = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
-    launch l = {0};
-    if (cla_tensor_is_empty(&p->out)) return CLATTN_OK;
-    TRY(begin_rows(job->context, KERNEL_EMBED, &k, &p->out, &l));
-    cla_launch_buffer(&l, &p->ids.buffer), cla_launch_buffer(&l, &p->table.buffer);
-    cla_launch_buffer(&l, &p->out.buffer);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    const knobs types = {.type_kv = (int)p->table.type, .type_out = (int)p->out.type};
+    const row_launch w = {KERNEL_EMBED, types, &p->out, {&p->ids, &p->table, &p->out}};
+    return enqueue_rows(steps, &w, &a, sizeof a);
 }
 
 static const entry embedding_entry = {.check = check_embedding, .run = run_embedding};
@@ -302,40 +269,33 @@ clattn_status clattn_embedding_enqueue(clattn_context *context, cl_command_queue
                                        const clattn_embedding_params *params, cl_uint wait_count,
                                        const cl_event *wait_list, cl_event *event) {
     const entry_queue at = {queue, wait_count, wait_list, event};
-    embedding_job job;
+    clattn_embedding_params job;
     return cla_entry_enqueue(&embedding_entry, context, params, &at, &job);
 }
 
 // ---------------------------------------------------------------------------------------------- argmax ---
-typedef struct argmax_job {
-    clattn_context *context;
-    clattn_argmax_params params;
-} argmax_job;
+// Logits, and the place chosen in each row of them.
+static clattn_status check_choice(clattn_context *c, clattn_tensor *x, clattn_tensor *out) {
+    const row_view views[] = {
+        {x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
+        {out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, x->shape}};
+    TRY(CHECK_CALL(c, views));
+    return check_width(c, "x", x->shape[2]);
+}
 
 static clattn_status check_argmax(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
-    argmax_job *job = to;
+    clattn_argmax_params *p = to;
     (void)purpose; // there is only the enqueue
-    *job = (argmax_job){c, *(const clattn_argmax_params *)params};
-    clattn_argmax_params *p = &job->params;
-    const row_view views[] = {
-        {&p->x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
-        {&p->out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, p->x.shape}};
-    TRY(CHECK_CALL(c, views));
-    return check_width(c, "x", p->x.shape[2]);
+    *p = *(const clattn_argmax_params *)params;
+    return check_choice(c, &p->x, &p->out);
 }
 
 static clattn_status run_argmax(void *from, chain *steps) {
-    const argmax_job *job = from;
-    const clattn_argmax_params *p = &job->params;
+    const clattn_argmax_params *p = from;
     const argmax_args a = {
         .x = cla_tensor_view(&p->x), .out = cla_tensor_view(&p->out), .width = (int)p->x.shape[2]};
-    knobs k = {.type_q = (int)p->x.type};
-    launch l = {0};
-    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_rows(job->context, KERNEL_ARGMAX, &k, &p->x, &l));
-    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->out.buffer);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    const row_launch w = {KERNEL_ARGMAX, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
+    return enqueue_rows(steps, &w, &a, sizeof a);
 }
 
 static const entry argmax_entry = {.check = check_argmax, .run = run_argmax};
@@ -344,30 +304,21 @@ clattn_status clattn_argmax_enqueue(clattn_context *context, cl_command_queue qu
                                     const clattn_argmax_params *params, cl_uint wait_count,
                                     const cl_event *wait_list, cl_event *event) {
     const entry_queue at = {queue, wait_count, wait_list, event};
-    argmax_job job;
+    clattn_argmax_params job;
     return cla_entry_enqueue(&argmax_entry, context, params, &at, &job);
 }
 
 // ---------------------------------------------------------------------------------------------- sample ---
-typedef struct sample_job {
-    clattn_context *context;
-    clattn_sample_params params;
-} sample_job;
-
 static clattn_status check_fraction(clattn_context *c, const char *name, float x) {
     if (x >= 0.0f && x <= 1.0f) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: %g: must be 0 to 1", name, (double)x);
 }
 
 static clattn_status check_sample(clattn_context *c, const void *params, entry_purpose purpose, void *to) {
-    sample_job *job = to;
+    clattn_sample_params *p = to;
     (void)purpose; // there is only the enqueue
-    *job = (sample_job){c, *(const clattn_sample_params *)params};
-    clattn_sample_params *p = &job->params;
-    const row_view views[] = {
-        {&p->x, "x", "[B, N, V]", TYPES_FLOAT, VIEW_READ, .rank = 3},
-        {&p->out, "out", "[B, N]", TYPES_I32 | ANY_LAST_STRIDE, VIEW_WRITE, false, false, 2, p->x.shape}};
-    TRY(CHECK_CALL(c, views));
+    *p = *(const clattn_sample_params *)params;
+    TRY(check_choice(c, &p->x, &p->out));
     if (!(p->temperature > 0.0f) || isinf(p->temperature))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "temperature: %g: must be above 0 and finite",
                                 (double)p->temperature);
@@ -379,12 +330,11 @@ static clattn_status check_sample(clattn_context *c, const void *params, entry_p
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
                                 "x: its last size is %lld: at most %d is possible", (long long)p->x.shape[2],
                                 SAMPLE_MOST);
-    return check_width(c, "x", p->x.shape[2]);
+    return CLATTN_OK;
 }
 
 static clattn_status run_sample(void *from, chain *steps) {
-    const sample_job *job = from;
-    const clattn_sample_params *p = &job->params;
+    const clattn_sample_params *p = from;
     const double by = 1.0 / (double)p->temperature;
     const sample_args a = {.x = cla_tensor_view(&p->x),
                            .out = cla_tensor_view(&p->out),
@@ -395,13 +345,8 @@ static clattn_status run_sample(void *from, chain *steps) {
                            .top_p = p->top_p > 0.0f ? p->top_p : 1.0f,
                            .margin = p->min_p > 0.0f ? (float)(-log((double)p->min_p) / by) : INFINITY,
                            .seed = {(uint32_t)p->seed, (uint32_t)(p->seed >> 32)}};
-    knobs k = {.type_q = (int)p->x.type};
-    launch l = {0};
-    if (cla_tensor_is_empty(&p->x)) return CLATTN_OK;
-    TRY(begin_rows(job->context, KERNEL_SAMPLE, &k, &p->x, &l));
-    cla_launch_buffer(&l, &p->x.buffer), cla_launch_buffer(&l, &p->out.buffer);
-    cla_launch_value(&l, &a, sizeof a);
-    return cla_launch_enqueue(steps, &l);
+    const row_launch w = {KERNEL_SAMPLE, {.type_q = (int)p->x.type}, &p->x, {&p->x, &p->out}};
+    return enqueue_rows(steps, &w, &a, sizeof a);
 }
 
 static const entry sample_entry = {.check = check_sample, .run = run_sample};
@@ -410,6 +355,6 @@ clattn_status clattn_sample_enqueue(clattn_context *context, cl_command_queue qu
                                     const clattn_sample_params *params, cl_uint wait_count,
                                     const cl_event *wait_list, cl_event *event) {
     const entry_queue at = {queue, wait_count, wait_list, event};
-    sample_job job;
+    clattn_sample_params job;
     return cla_entry_enqueue(&sample_entry, context, params, &at, &job);
 }
