@@ -11,6 +11,7 @@
 // Rejected: one or two columns with many rows (5 to 11 GB/s of W at 16 rows against 17 with 5), and
 // linear_lanes.cl for 20 rows of 512 (46 % of the FMA peak against 69 % before that).
 #define STORAGE_PAIRS
+#define TAKES_BLOCKS
 #include "lanes/lanes.clh"
 #include "linear/linear_rope.clh"
 
@@ -33,6 +34,36 @@
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
 typedef __global const ELEMENT(TYPE_KV) * w_pointer;
 
+// What is read of W at once. Of a block the products with its n are summed, and its d comes once, as does m + 8 d where there is an m.
+#if STORE_IS_BLOCKS(TYPE_KV)
+typedef struct w_part {
+    vec_pair n;
+    float d, m;
+} w_part;
+REGISTER_INLINE w_part load_w(w_pointer w, long k) {
+    w_part part = {{PASTE(block_lanes_, TYPE_KV)(w, k), PASTE(block_lanes_, TYPE_KV)(w, k + LANES)},
+                   BLOCK_D(w, k)};
+#if TYPE_KV == STORE_Q4_1
+    part.m = fma(8.0f, part.d, BLOCK_M(w, k));
+#endif
+    return part;
+}
+#define LOAD_W(w, k) load_w(w, k)
+#define LOAD_W_PART(w, k, count) load_w(w, k) // blocks are whole
+#else
+typedef vec_pair w_part;
+#define LOAD_W(w, k) LOAD_PAIR(TYPE_KV, w, k)
+#define LOAD_W_PART(w, k, count) LOAD_PAIR_PART(TYPE_KV, w, k, count)
+#endif
+REGISTER_INLINE VEC add_part(vec_pair x, w_part w, VEC sum) {
+#if STORE_IS_BLOCKS(TYPE_KV)
+    sum = fma(fma(x.b, w.n.b, x.a * w.n.a), (VEC)(w.d), sum);
+    return TYPE_KV == STORE_Q4_1 ? fma(x.a + x.b, (VEC)(w.m), sum) : sum;
+#else
+    return fma(x.b, w.b, fma(x.a, w.a, sum));
+#endif
+}
+
 // sum += x w over `count` contiguous elements of ROW_BLOCK rows of x and COLUMN_BLOCK rows of W.
 REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer w[COLUMN_BLOCK], int count,
                                   VEC sum[ROW_BLOCK][COLUMN_BLOCK]) {
@@ -49,9 +80,9 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_X(x[r], k);
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const vec_pair ws = LOAD_PAIR(TYPE_KV, w[n], k);
+            const w_part ws = LOAD_W(w[n], k);
 #pragma unroll
-            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = fma(xs[r].b, ws.b, fma(xs[r].a, ws.a, acc[r][n]));
+            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
     }
     if (whole < count) {
@@ -60,9 +91,9 @@ REGISTER_INLINE void add_products(const x_pointer x[ROW_BLOCK], const w_pointer 
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = LOAD_PAIR_PART(TYPE_Q, x[r], whole, count - whole);
 #pragma unroll
         for (int n = 0; n < COLUMN_BLOCK; n++) {
-            const vec_pair ws = LOAD_PAIR_PART(TYPE_KV, w[n], whole, count - whole);
+            const w_part ws = LOAD_W_PART(w[n], whole, count - whole);
 #pragma unroll
-            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = fma(xs[r].b, ws.b, fma(xs[r].a, ws.a, acc[r][n]));
+            for (int r = 0; r < ROW_BLOCK; r++) acc[r][n] = add_part(xs[r], ws, acc[r][n]);
         }
     }
 #pragma unroll
@@ -132,7 +163,7 @@ void sum_block(const linear_args *a, x_pointer x, w_pointer w, const row_block *
         x_pointer xs[ROW_BLOCK];
         w_pointer ws[COLUMN_BLOCK];
         for (int r = 0; r < ROW_BLOCK; r++) xs[r] = x + rows->x[r] + head * a->x_head;
-        for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = w + columns->w[n] + k;
+        for (int n = 0; n < COLUMN_BLOCK; n++) ws[n] = BLOCK_AT(TYPE_KV, w + columns->w[n], k);
         add_products(xs, ws, min(a->x_head_columns, a->reduction - k), sum);
     }
 }

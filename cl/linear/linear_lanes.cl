@@ -22,6 +22,7 @@
 #ifndef COLUMN_BLOCK
 #define COLUMN_BLOCK 6
 #endif
+#define TAKES_BLOCKS
 #include "lanes/lanes.clh"
 #include "linear/linear_rope.clh"
 
@@ -127,7 +128,7 @@ void pack_x(const linear_args *a, x_pointer x, const long row_at[TILE_ROWS], int
 void pack_w(const linear_args *a, w_pointer w, int column, int k, int depth,
             float block[COLUMN_BLOCK][W_STRIDE]) {
     for (int n = 0; n < COLUMN_BLOCK; n++) {
-        w_pointer p = w + a->w_offset + min(column + n, a->columns - 1) * a->w_row + k;
+        w_pointer p = BLOCK_AT(TYPE_KV, w + a->w_offset + min(column + n, a->columns - 1) * a->w_row, k);
         const int exist = min(depth, a->reduction - k), whole = exist / SPAN * SPAN;
         for (int d = 0; d < whole; d += SPAN) VSTORE(LOAD_W(p, d), 0, block[n] + d / STEP);
 #if DOT_BF16
@@ -152,7 +153,7 @@ void multiply_block(const VEC x[TILE_STEPS][ROW_VECTORS], const float w[COLUMN_B
         for (int v = 0; v < ROW_VECTORS; v++) acc[n][v] = y[n][v];
     }
     for (int first = 0; first < depth / STEP; first += LANES) {
-        for (int n = 0; n < W_AHEAD; n++) PREFETCH(next + n * next_row + first * STEP);
+        for (int n = 0; n < W_AHEAD; n++) PREFETCH(BLOCK_AT(TYPE_KV, next + n * next_row, first * STEP));
 #pragma unroll 2
         for (int d = first; d < first + LANES; d++) {
 #pragma unroll
@@ -264,7 +265,8 @@ __kernel void linear_lanes(__global const ELEMENT(TYPE_Q) * x, __global const EL
             for (int p = 0; p < ROW_PANELS; p++) {
                 const int ahead = first_column + n + COLUMN_BLOCK + p * W_AHEAD,
                           most = args.columns - W_AHEAD;
-                w_pointer next = w + args.w_offset + max(min(ahead, most), 0) * args.w_row + k;
+                w_pointer next =
+                    BLOCK_AT(TYPE_KV, w + args.w_offset + max(min(ahead, most), 0) * args.w_row, k);
                 multiply_block(x_tile[p], w_block, depth, &y_tile[p][n], next, most < 0 ? 0 : args.w_row);
             }
         }

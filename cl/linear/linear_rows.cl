@@ -15,6 +15,7 @@
 #ifndef ROW_ITEMS
 #define ROW_ITEMS 32
 #endif
+#define TAKES_BLOCKS
 #include "linear/linear_rope.clh"
 #include "tiles/subgroups.clh"
 
@@ -34,8 +35,8 @@
 #if ROW_BLOCK != 1 && ROW_BLOCK != 2 && ROW_BLOCK != 4 && ROW_BLOCK != 8 && ROW_BLOCK != 16
 #error "ROW_BLOCK is 1, 2, 4, 8 or 16"
 #endif
-#if !STORE_IS_FLOAT(TYPE_KV)
-#error "weights are float32, float16 or bfloat16"
+#if STORE_IS_SCALED(TYPE_KV)
+#error "weights are float32, float16, bfloat16 or blocks"
 #endif
 
 typedef __global const ELEMENT(TYPE_Q) * x_pointer;
@@ -54,18 +55,18 @@ typedef __global const ELEMENT(TYPE_BIAS) * bias_pointer;
 #define RAW_1 uint4
 #define RAW_2 uint4
 #define RAW(type) PASTE(RAW_, type)
-#define LOAD_RAW(type, p) PASTE(load_raw_, type)(p)
+#define LOAD_RAW(type, p, i) PASTE(load_raw_, type)(p, i)
 #define LOW(type, raw) PASTE(four_, type)((raw).lo)
 #define HIGH(type, raw) PASTE(four_, type)((raw).hi)
-uint8 load_raw_0(__global const float *p) {
-    __global const uint4 *at = (__global const uint4 *)p;
+uint8 load_raw_0(__global const float *p, long i) {
+    __global const uint4 *at = (__global const uint4 *)(p + i);
     return (uint8)(at[0], at[1]);
 }
-uint4 load_raw_1(__global const half *p) {
-    return *(__global const uint4 *)p;
+uint4 load_raw_1(__global const half *p, long i) {
+    return *(__global const uint4 *)((__global const ushort *)p + i);
 }
-uint4 load_raw_2(__global const ushort *p) {
-    return *(__global const uint4 *)p;
+uint4 load_raw_2(__global const ushort *p, long i) {
+    return *(__global const uint4 *)(p + i);
 }
 float4 four_0(uint4 bits) {
     return as_float4(bits);
@@ -76,6 +77,16 @@ float4 four_1(uint2 bits) {
 float4 four_2(uint2 bits) {
     return as_float4(convert_uint4(as_ushort4(bits)) << 16);
 }
+#if STORE_IS_BLOCKS(TYPE_KV) // as numbers, which the scale makes of them
+#define RAW_8 float8
+#define RAW_9 float8
+#define RAW_10 float8
+DEFINE_LOAD_BLOCK(raw_, float8, uint8, BLOCK_EIGHT)
+#define FOUR(numbers) (numbers)
+#define four_8 FOUR
+#define four_9 FOUR
+#define four_10 FOUR
+#endif
 #endif
 
 // Names of a block's rows, by fours: PASS of them are summed at once.
@@ -163,7 +174,7 @@ linear_args pick(linear_args a, const linear_args *b, const linear_args *c, int 
 #define DECLARE(r) float4 sum##r = (float4)(0.0f);
 #define ADD_PIECE(r)                                                                                         \
     {                                                                                                        \
-        const RAW(TYPE_Q) raw = LOAD_RAW(TYPE_Q, x_at + places.x[r]);                                        \
+        const RAW(TYPE_Q) raw = LOAD_RAW(TYPE_Q, x_at, places.x[r]);                                         \
         const float4 lo = LOW(TYPE_Q, raw), hi = HIGH(TYPE_Q, raw);                                          \
         sum##r = MAD((float4)(lo.s0), t0, sum##r), sum##r = MAD((float4)(lo.s1), t1, sum##r);                \
         sum##r = MAD((float4)(lo.s2), t2, sum##r), sum##r = MAD((float4)(lo.s3), t3, sum##r);                \
@@ -206,8 +217,8 @@ linear_rows(x_pointer x, w_pointer w0, w_pointer w1, w_pointer w2, bias_pointer 
 #if WIDE
     const int whole = a.reduction / PIECE * PIECE;
     for (k = item * PIECE; k < whole; k += ROW_ITEMS * PIECE) {
-        const RAW(TYPE_KV) raw0 = LOAD_RAW(TYPE_KV, c0 + k), raw1 = LOAD_RAW(TYPE_KV, c1 + k),
-                           raw2 = LOAD_RAW(TYPE_KV, c2 + k), raw3 = LOAD_RAW(TYPE_KV, c3 + k);
+        const RAW(TYPE_KV) raw0 = LOAD_RAW(TYPE_KV, c0, k), raw1 = LOAD_RAW(TYPE_KV, c1, k),
+                           raw2 = LOAD_RAW(TYPE_KV, c2, k), raw3 = LOAD_RAW(TYPE_KV, c3, k);
         const float4 l0 = LOW(TYPE_KV, raw0), l1 = LOW(TYPE_KV, raw1), l2 = LOW(TYPE_KV, raw2),
                      l3 = LOW(TYPE_KV, raw3), h0 = HIGH(TYPE_KV, raw0), h1 = HIGH(TYPE_KV, raw1),
                      h2 = HIGH(TYPE_KV, raw2), h3 = HIGH(TYPE_KV, raw3);

@@ -4,12 +4,13 @@
 // freely and no copy of W in another type is made. RoPE turns the result before it is stored: the two columns of a pair are
 // one work-item's. The rows of all batch items are one row set. Local size TILES_GROUP; global size (TILES_GROUP *
 // ceil(B*rows / TILES_ROWS), ceil(columns / TILES_COLUMNS)). Few rows are linear_rows.cl's subject.
+#define TAKES_BLOCKS
 #include "tiles/tiles.clh"
 #include "linear/linear_rope.clh"
 #include "tiles/subgroups.clh"
 
-#if !STORE_IS_FLOAT(TYPE_KV)
-#error "weights are float32, float16 or bfloat16"
+#if STORE_IS_SCALED(TYPE_KV)
+#error "weights are float32, float16, bfloat16 or blocks"
 #endif
 #if 2 * GROUP_COLUMNS * TILES_TURNED_PITCH > TILES_TURNED_FOURS + TILES_CHUNK_FOURS
 #error "half a tile of the result does not fit the local memory of a chunk"

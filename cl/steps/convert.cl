@@ -1,6 +1,7 @@
 // convert.cl: y = x + bias, from one storage type to another; the bias is a row that every row gets.
 // The layer uses it around CLBlast, which multiplies in float32 and adds no bias. x and y may be one buffer. With
 // ARGS_BATCH_ROWS, rows from a batch item's query length on are not written; the table is that of args.h.
+#define CONVERTS_BLOCKS
 #include "base/common.clh"
 
 #if RAGGED
@@ -15,7 +16,7 @@ __kernel void convert(__global const ELEMENT(TYPE_Q) * x, __global ELEMENT(TYPE_
     const long b = (long)get_global_id(1);
     if (row >= args.rows || b >= args.batch) return;
     if ((args.flags & ARGS_BATCH_ROWS) && row >= table[ARGS_ITEM_WORDS * b + 1]) return;
-    float value = LOAD(TYPE_Q, x, args.x_offset + b * args.x_batch + row * args.x_row + column);
+    float value = LOAD(TYPE_Q, x + args.x_offset + b * args.x_batch + row * args.x_row, column);
     if (args.flags & ARGS_BIAS) value += LOAD(TYPE_BIAS, bias, args.bias_offset + column);
     STORE(TYPE_OUT, y, args.y_offset + b * args.y_batch + row * args.y_row + column, value);
 }

@@ -1,9 +1,10 @@
 // embed.cl: rows of a table by their numbers: the embedding of tokens, times a factor. A number that is no row's gives zeros.
 // TYPE_KV is the storage of the table, TYPE_OUT that of out.
+#define TAKES_BLOCKS
 #include "steps/rows.clh"
 
-#if !STORE_IS_FLOAT(TYPE_KV)
-#error "the table is float32, float16 or bfloat16"
+#if STORE_IS_SCALED(TYPE_KV)
+#error "the table is float32, float16, bfloat16 or blocks"
 #endif
 
 __kernel ROW_GROUP void embed(__global const int *ids, __global const ELEMENT(TYPE_KV) * table,
@@ -15,7 +16,7 @@ __kernel ROW_GROUP void embed(__global const int *ids, __global const ELEMENT(TY
                to = view_row(&args.out, b, n, 0);
     FOR_ROW(d, width) {
         VEC y = (VEC)(0.0f);
-        if (there) y = LOAD_LANES_UP_TO(TYPE_KV, table, from + d, width - d) * args.scale;
+        if (there) y = LOAD_LANES_UP_TO(TYPE_KV, table + from, d, width - d) * args.scale;
         STORE_LANES_UP_TO(TYPE_OUT, out, to + d, y, width - d);
     }
 }

@@ -74,7 +74,7 @@ CLATTN_API clattn_status clattn_activation_enqueue(clattn_context *context, cl_c
 /* out[b, n] = table[ids[b, n]] * scale. An id below 0 or of V or more, which only the device can see, gives a row of zeros. */
 typedef struct clattn_embedding_params {
     clattn_tensor ids;   /* i32 [B, N], any strides */
-    clattn_tensor table; /* [V, M] */
+    clattn_tensor table; /* [V, M]; of blocks (q8_0, q4_0, q4_1: tensor.h) [V, M / 32] */
     clattn_tensor out;   /* [B, N, M], any of the types */
     float scale;         /* 0: 1; Gemma's is sqrt(M) */
 } clattn_embedding_params;

@@ -71,7 +71,7 @@ typedef enum clattn_norm {
  * Weight matrices are [out, in], dense rows, as frameworks store them. Biases are optional. D
  * is wq's rows / heads, Dv is wv's rows / kv_heads; they may differ, and M need not be heads * D. x, y and
  * out share one type; so do the weight matrices, the biases and norms being of any. Source: Vaswani et al.
- * 2017, section 3.2.2.
+ * 2017, section 3.2.2. Matrices may lie in blocks, as in clattn_linear_params.
  *   Keys and values that are there already, such as those of an encoder's output that every step of a decoder attends, or
  * of a cache: kv.k and kv.v are given, as clattn_layer_kv_enqueue writes them, and y, wk, wv, bk, bv, packed_wk,
  * packed_wv and k_norm are absent. Such keys were normalised and turned when they were made: norm and rope are then of
@@ -169,7 +169,8 @@ CLATTN_API clattn_status clattn_layer_kv_enqueue(clattn_context *context, cl_com
 
 /* One projection, which a layer does several times:
  *   out[b,n,m] = sum_k x[b,n,k] * w[m,k] + bias[m]
- * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. */
+ * Storage is f32, f16 or bf16; sums are float32. x and out share one type; w and b may have others. w may lie in blocks, too
+ * (q8_0, q4_0, q4_1: tensor.h): K is then a multiple of 32, clattn's own kernels read w as it lies, and AUTO takes those. */
 typedef struct clattn_linear_params {
     clattn_tensor x;   /* [B, N, K] */
     clattn_tensor out; /* [B, N, M], x's type */
@@ -224,7 +225,7 @@ CLATTN_API clattn_status clattn_linear_enqueue(clattn_context *context, cl_comma
 
 /* Weights to pack. */
 typedef struct clattn_pack_params {
-    clattn_tensor w;            /* [M, K], as in clattn_linear_params; f16 has no use packed */
+    clattn_tensor w;            /* [M, K], as in clattn_linear_params; f16 and blocks have no use packed */
     clattn_precision precision; /* of the calls to come: of EXACT f32 has no use packed */
     cl_mem buffer;              /* the caller's, at least offset + clattn_linear_packed_bytes() bytes */
     int64_t offset;             /* bytes, a multiple of 64 */

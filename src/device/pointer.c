@@ -40,9 +40,14 @@ void cla_pointers_find(clattn_context *c) {
     if (c->capabilities.usm) find_usm(c, p);
 }
 
+// Bytes of which an address is a multiple: an element's; of a block, which the address keeps whole, those that its last bits count.
+static size_t alignment_of(clattn_type type) {
+    return clattn_type_numbers(type) > 1 ? 4 : clattn_type_size(type);
+}
+
 static bool can_take(const clattn_context *c, const clattn_tensor *t) {
     const uintptr_t address = (uintptr_t)(t->svm ? t->svm : t->usm);
-    const size_t size = clattn_type_size(t->type);
+    const size_t size = alignment_of(t->type);
     return !t->buffer && !(t->svm && t->usm) && (t->svm ? c->pointers.set_svm : c->pointers.set_usm) &&
            size && address % size == 0 && t->offset >= 0 && t->offset <= INT64_MAX / 16;
 }
@@ -54,14 +59,14 @@ void cla_pointers_take(const clattn_context *c, clattn_tensor *const views[], in
         if (!cla_pointer_is_left(t) || !can_take(c, t)) continue;
         const uintptr_t address = (uintptr_t)(t->svm ? t->svm : t->usm);
         t->buffer = (cl_mem)((address & ~(uintptr_t)3u) | (t->svm ? POINTER_SVM : POINTER_USM));
-        t->offset += (int64_t)((address & 3u) / clattn_type_size(t->type));
+        t->offset += (int64_t)((address & 3u) / alignment_of(t->type));
         t->svm = t->usm = NULL;
     }
 }
 
 clattn_status cla_pointer_refuse(clattn_context *c, const clattn_tensor *t, const char *name) {
     const bool svm = t->svm != NULL;
-    const size_t size = clattn_type_size(t->type);
+    const size_t size = alignment_of(t->type);
     if (cla_pointer_kind(t->buffer))
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: its buffer is not a memory object", name);
     if ((t->buffer != NULL) + (t->svm != NULL) + (t->usm != NULL) > 1)
@@ -74,8 +79,8 @@ clattn_status cla_pointer_refuse(clattn_context *c, const clattn_tensor *t, cons
                                     : "the device has no such memory: a buffer is needed");
     if (size && (uintptr_t)(svm ? t->svm : t->usm) % size)
         return cla_context_fail(c, CLATTN_INVALID_ARGUMENT,
-                                "%s: %s: its address is no multiple of its element's %llu bytes", name,
-                                svm ? "svm" : "usm", (unsigned long long)size);
+                                "%s: %s: its address is no multiple of %llu bytes", name, svm ? "svm" : "usm",
+                                (unsigned long long)size);
     return cla_context_fail(c, CLATTN_UNSUPPORTED, "%s: %s: this call takes buffers alone", name,
                             svm ? "svm" : "usm");
 }

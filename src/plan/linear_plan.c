@@ -31,6 +31,11 @@ static const tuned_row *default_row(const plan_input *in, const linear_problem *
     return p->rows <= FAMILY_FEW_ROWS || !cla_family_linear_tiles_fit(in) ? &rows : &tiles;
 }
 
+// Which CLBlast would take as a copy in float32, of every call.
+static bool is_blocks(const linear_problem *p) {
+    return clattn_type_numbers(p->type_w) > 1;
+}
+
 static bool is_clblast(const tuned_row *row) {
     return !row || row->id == TUNED_CLBLAST;
 }
@@ -41,7 +46,7 @@ int cla_variant_linear_measure(enum kernel_id id) {
 
 // Without lanes, weights of 16 bits are not for CLBlast, which would take them as a copy in float32.
 bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
-    if (linear_row(in, p, in->own) || cla_family_linear_matrix_wins(in, p)) return false;
+    if (linear_row(in, p, in->own) || cla_family_linear_matrix_wins(in, p) || is_blocks(p)) return false;
     return cla_plan_has_lanes(in) ? !is_clblast(default_row(in, p)) : p->type_w == CLATTN_TYPE_F32;
 }
 
@@ -49,7 +54,7 @@ bool cla_variant_linear_is_open(const plan_input *in, const linear_problem *p) {
 static bool prefers_clblast(const plan_input *in, const linear_problem *p) {
     const tuned_row *row = default_row(in, p);
     if (is_clblast(row)) return true;
-    if (row->id == KERNEL_LINEAR_MATRIX) return false;
+    if (row->id == KERNEL_LINEAR_MATRIX || is_blocks(p)) return false;
     const enum plan_measured known = in->measured[cla_variant_linear_measure(row->id)];
     if (cla_plan_has_lanes(in)) return known == PLAN_CLBLAST_FASTER;
     if (!in->has_clblast || p->type_w != CLATTN_TYPE_F32) return false;
@@ -82,7 +87,7 @@ const char *cla_variant_linear_why(const plan_input *in, const linear_problem *p
     if (native && row && row->id == KERNEL_LINEAR_MATRIX)
         return "a matrix engine's rate promises the shortest time";
     if (!cla_variant_linear_is_open(in, p))
-        return native ? "it reads weights of 16 bits as they are stored"
+        return native ? "it reads such weights as they are stored"
                       : "no tuned row prefers the native kernel on this device";
     if (in->measured[cla_variant_linear_measure(row->id)]) return "measured as the faster one on this device";
     if (cla_plan_has_lanes(in)) return "a shipped row prefers it, nothing was measured";

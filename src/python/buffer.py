@@ -48,7 +48,8 @@ class Buffer:
         array    a numpy array, or what numpy or torch makes one of
         dtype    "float32", "float16", "bfloat16", "bool", "int8", "int32", "float8_e4m3fn", "float8_e5m2", or what numpy calls them;
                  None: the array's. numpy has no bfloat16: of uint16 its bits are taken as they are, other numbers are rounded;
-                 numpy() gives BF16, see from_bf16(). Of float8 the bits of uint8 are taken, numbers are not: append() rounds them
+                 numpy() gives BF16, see from_bf16(). Of float8 the bits of uint8 are taken, numbers are not: append() rounds them;
+                 "q8_0", "q4_0", "q4_1": blocks of weights, of an array of BLOCKS, of a GGUF file's bytes (uint8), or made by to_blocks()
         context  a Context; None: that of the first device, as the functions of the module have it
 
     buffer[:, :, 3:7], .transpose(0, 2, 1, 3), .reshape, .broadcast_to are views of the same memory; buffer[...] = array, or .write,
@@ -58,7 +59,8 @@ class Buffer:
     def __init__(self, array, dtype=None, context=None):
         array = _array("array", array)
         word = _type("dtype", _narrow(array.dtype) if dtype is None else dtype)
-        array = np.ascontiguousarray(_stored("array", array, word)).reshape(array.shape)
+        array = _stored("array", array, word)
+        array = np.ascontiguousarray(array).reshape(array.shape)
         context = _context(context)
         with context._use():
             self._set(_Memory.copy(context, array), word, array.shape)
@@ -242,6 +244,10 @@ def _stored(name, array, word):
     kind = STORAGE[word][1]
     if array.dtype == kind:
         return array
+    if word in BLOCKS and array.dtype == np.uint8 and array.ndim and array.shape[-1] % kind.itemsize == 0:
+        return np.ascontiguousarray(array).view(kind)
+    if word in BLOCKS and array.dtype.kind == "f":
+        return to_blocks(array, word)
     if kind.names and array.dtype.name in (word, f"uint{8 * kind.itemsize}"):
         return np.ascontiguousarray(array).view(f"u{kind.itemsize}").view(kind).reshape(array.shape)
     if array.dtype == BF16 or array.dtype.name == "bfloat16":

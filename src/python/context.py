@@ -171,7 +171,9 @@ def _activate(g):
 
 def _embedding(g):
     ids, table = _given(g, "ids", "[B, N]"), _given(g, "table", "[V, M]")
-    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + table.shape[1:], table.dtype)])
+    word = _type("table", table.dtype)
+    width = table.shape[1] * library().clattn_type_numbers(STORAGE[word][0])
+    return _Form(clattn_embedding_params(), {}, table, [_out(g, "out", ids.shape + (width,), "float32" if word in BLOCKS else table.dtype)])
 
 
 def _argmax(g):

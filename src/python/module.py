@@ -47,12 +47,16 @@ for _struct in HEADER.values():
     _struct.kinds = dict(_struct._fields_)
 BF16 = np.dtype([("bf16", "<u2")])  # the upper half of a float32
 F8E4M3, F8E5M2 = np.dtype([("f8e4m3", "u1")]), np.dtype([("f8e5m2", "u1")])  # bytes of k and v, beside k_scale and v_scale
+# Blocks of 32 weights, as ggml and GGUF files lay them: an array of them has K / 32 where a matrix has K columns.
+BLOCKS = {"q8_0": np.dtype([("d", "<f2"), ("n", "i1", 32)]), "q4_0": np.dtype([("d", "<f2"), ("n", "u1", 16)]),
+          "q4_1": np.dtype([("d", "<f2"), ("m", "<f2"), ("n", "u1", 16)])}
 # A storage type's word, its number, and how numpy holds it. A block mask is bool to the header, and holds 0, 1 and 2.
 STORAGE = {"float32": (CLATTN_TYPE_F32, np.dtype(np.float32)), "float16": (CLATTN_TYPE_F16, np.dtype(np.float16)),
            "bfloat16": (CLATTN_TYPE_BF16, BF16), "bool": (CLATTN_TYPE_BOOL, np.dtype(bool)),
            "uint8": (CLATTN_TYPE_BOOL, np.dtype(np.uint8)), "int8": (CLATTN_TYPE_I8, np.dtype(np.int8)),
            "int32": (CLATTN_TYPE_I32, np.dtype(np.int32)),
-           "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2)}
+           "float8_e4m3fn": (CLATTN_TYPE_F8E4M3, F8E4M3), "float8_e5m2": (CLATTN_TYPE_F8E5M2, F8E5M2), "q8_0": (CLATTN_TYPE_Q8_0, BLOCKS["q8_0"]),
+           "q4_0": (CLATTN_TYPE_Q4_0, BLOCKS["q4_0"]), "q4_1": (CLATTN_TYPE_Q4_1, BLOCKS["q4_1"])}
 SHORT = {"f32": "float32", "f16": "float16", "bf16": "bfloat16", "i8": "int8", "i32": "int32",
          "f8e4m3": "float8_e4m3fn", "f8e5m2": "float8_e5m2"}
 CL_MEM_READ_WRITE, CL_MEM_READ_ONLY, CL_MEM_USE_HOST_PTR, CL_MEM_COPY_HOST_PTR = 1, 4, 8, 32
@@ -181,6 +185,37 @@ def to_bf16(x):
 def from_bf16(x):
     """bfloat16 numbers as float32."""
     return (np.ascontiguousarray(x).view(np.uint16).astype(np.uint32) << 16).view(np.float32)
+
+
+def to_blocks(x, dtype):
+    """Numbers [..., K] as blocks [..., K / 32] of "q8_0", "q4_0" or "q4_1", rounded as ggml does: the largest number of a block, or
+    its range, decides the scale."""
+    x = np.asarray(x, np.float32)
+    if not x.ndim or x.shape[-1] % 32:
+        raise ValueError(f"x: shape {x.shape}: a last size that is a multiple of 32 is wanted")
+    x = x.reshape(*x.shape[:-1], -1, 32)
+    blocks, low, high = np.zeros(x.shape[:-1], BLOCKS[dtype]), x.min(-1), x.max(-1)
+    d = np.maximum(-low, high) / 127 if dtype == "q8_0" else np.where(high >= -low, high, low) / -8 if dtype == "q4_0" else (high - low) / 15
+    blocks["d"] = d
+    by = np.divide(1, d, out=np.zeros_like(d), where=d != 0)[..., None]
+    if dtype == "q8_0":
+        blocks["n"] = np.rint(x * by)
+        return blocks
+    if dtype == "q4_1":
+        blocks["m"] = low
+    n = np.clip(np.floor((x - low[..., None]) * by + 0.5 if dtype == "q4_1" else x * by + 8.5), 0, 15).astype(np.uint8)
+    blocks["n"] = n[..., :16] | n[..., 16:] << 4
+    return blocks
+
+
+def from_blocks(blocks):
+    """The numbers [..., K] of blocks [..., K / 32], in float32."""
+    n, d = blocks["n"], blocks["d"].astype(np.float32)[..., None]
+    if blocks.dtype != BLOCKS["q8_0"]:
+        n = np.concatenate([n & 15, n >> 4], -1)
+    x = n.astype(np.float32) * d + blocks["m"].astype(np.float32)[..., None] if blocks.dtype == BLOCKS["q4_1"] else \
+        (n.astype(np.float32) - (8 if blocks.dtype == BLOCKS["q4_0"] else 0)) * d
+    return x.reshape(*blocks.shape[:-1], -1)
 
 
 def devices():

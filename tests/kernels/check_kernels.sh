@@ -211,6 +211,21 @@ refuse -DPAST=1 cl/lanes/layer_few_lanes.cl
 refuse -DROW_BLOCK=3 cl/linear/linear_rows.cl
 refuse -DWORK_GROUP=96 cl/linear/linear_rows.cl
 refuse -DROW_ITEMS=256 -DWORK_GROUP=64 cl/linear/linear_rows.cl
+# Weights in blocks, on CPUs with instructions of their own; x in none, and nothing that attention reads.
+for type in 8 9 10; do
+    lint -DTYPE_Q=$type cl/steps/convert.cl
+    lint -DTYPE_KV=$type cl/steps/embed.cl
+    for lanes in 4 8 16; do
+        lint_x86 -DTYPE_KV=$type -DLANES=$lanes -mf16c cl/linear/linear_few_lanes.cl
+        lint_x86 -DTYPE_KV=$type -DLANES=$lanes -DREDUCTION_TILE=64 cl/linear/linear_lanes.cl
+    done
+    for wide in 0 1 2; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_tiles.cl; done
+    for wide in 0 1; do lint -DTYPE_KV=$type -DWIDE=$wide cl/linear/linear_rows.cl; done
+    for kernel in linear/linear_few_lanes linear/linear_tiles steps/rope; do refuse -DTYPE_Q=$type cl/$kernel.cl; done
+    for kernel in lanes/flash_lanes tiles/flash_tiles steps/append linear/linear_matrix lanes/layer_few_lanes steps/row_norm; do
+        refuse -DTYPE_KV=$type cl/$kernel.cl
+    done
+done
 refuse -DTYPE_KV=4 cl/linear/linear_rows.cl
 refuse -DTYPE_KV=4 cl/linear/linear_tiles.cl
 refuse -DCHUNK=6 cl/linear/linear_tiles.cl

@@ -17,7 +17,7 @@
 #include "evidence/reference/storage.h"
 
 #define COUNT(list) ((int)(sizeof(list) / sizeof(list)[0]))
-enum { BATCH = 2, ROWS = 3, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
+enum { BATCH = 2, ROWS = 3, TABLE = 11, MOST_WIDTH = 531, MOST = BATCH * ROWS * MOST_WIDTH };
 
 // Types of x, of the residual or the table, of weights and of the result; the last is the stream of a decoder.
 static const struct mix {
@@ -50,13 +50,14 @@ typedef struct array {
 
 // Numbers of I32 are in [0, most), others in [-most, most).
 static array given(struct random *random, const struct guarded_shape *shape, double most, bool written) {
-    const int64_t count = guarded_shape_count(shape);
+    const int64_t count = guarded_shape_count(shape) * clattn_type_numbers(shape->type);
     const bool whole = shape->type == CLATTN_TYPE_I32;
     array a = {.values = reference_alloc(count + 1)};
     for (int64_t n = 0; n < count; n++) {
         const double x = random_uniform(random, whole ? 0 : -most, most);
         a.values[n] = whole ? floor(x) : storage_round(shape->type, x);
     }
+    if (clattn_type_numbers(shape->type) > 1) storage_round_blocks(shape->type, a.values, count);
     a.memory = written ? guarded_in_out(harness_place(), shape, a.values)
                        : guarded_input(harness_place(), shape, a.values);
     return a;
@@ -357,31 +358,29 @@ END_TEST
 
 // -------------------------------------------------------------------------------- embedding and argmax ---
 START_TEST(embeddings) {
-    enum { TABLE = 11 };
-    for (int n = 0; n < 45; n += harness_every()) {
+    for (int n = 0; n < 51; n += harness_every()) {
         struct random random = {(uint64_t)n};
-        const int width = widths[n % COUNT(widths)];
+        const clattn_type type = n < 45 ? mixes[n % MIXES].x : (clattn_type)(CLATTN_TYPE_Q8_0 + (n - 45) / 2);
+        const int width = n < 45 ? widths[n % COUNT(widths)] : 32 + 192 * (n % 2);
         const enum layout layout = (enum layout)(n % LAYOUT_COUNT);
         const struct guarded_shape of_ids = {CLATTN_TYPE_I32, 2, {BATCH, ROWS}, layout_loose(layout)},
-                                   of_table = {mixes[n % MIXES].x, 2, {TABLE, width}, layout},
+                                   of_table = {type, 2, {TABLE, width / clattn_type_numbers(type)}, layout},
                                    of_out = {mixes[n % MIXES].out, 3, {BATCH, ROWS, width}, layout};
         array table = given(&random, &of_table, 1, false), out = empty(&of_out);
         const double ids[BATCH * ROWS] = {3, TABLE - 1, 0, -1, TABLE, n % 2 ? INT32_MIN : INT32_MAX};
         struct guarded id = guarded_input(harness_place(), &of_ids, ids);
-        double *want = reference_alloc(MOST), *bound = reference_alloc(MOST);
+        double *want = reference_alloc(MOST), *bound = reference_alloc(MOST), by = n % 2 ? 1 : 2.5;
         const clattn_embedding_params p = {id.view, table.memory.view, out.memory.view, n % 2 ? 0 : 2.5f};
         for (int i = 0; i < BATCH * ROWS * width; i++) {
             const double row = ids[i / width];
-            want[i] =
-                row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * (n % 2 ? 1 : 2.5);
-            bound[i] = n % 2 ? 0 : 0x1p-23 * fabs(want[i]);
+            want[i] = row < 0 || row >= TABLE ? 0 : table.values[(int)row * width + i % width] * by;
+            bound[i] = n % 2 && n < 45 ? 0 : 0x1p-23 * (fabs(want[i]) + (n < 45 ? 0 : 1)); // q4_1 adds
         }
         assert_ok(clattn_embedding_enqueue(on, harness()->queue, &p, 0, NULL, NULL));
         assert_near("embedding", &out, want, bound);
         assert_intact("embedding", &table);
         ck_assert(guarded_intact(&id, harness()->queue));
-        release(&table), release(&out), guarded_release(&id);
-        free(want), free(bound);
+        release(&table), release(&out), guarded_release(&id), free(want), free(bound);
     }
 }
 END_TEST

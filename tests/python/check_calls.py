@@ -10,7 +10,7 @@ from python_checks import check, clattn, close, reference, refused
 
 random = np.random.default_rng(5)
 # What no function of the same name is: who calls it. The rest are functions of the module by their names without clattn_ and _enqueue.
-BEHIND = {"type_size": "Buffer", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
+BEHIND = {"type_size": "Buffer", "type_numbers": "BLOCKS", "type_name": "Buffer", "tensor_dense": "Buffer", "tensor_bhsd": "Buffer", "tensor_bshd": "Buffer",
     "status_name": "Error",
           "status_text": "Error", "version_number": "library", "device_list": "devices", "device_describe": "devices",
               "context_create": "Context",
@@ -74,6 +74,28 @@ def block():
     refused("sum: True", clattn.norm, x, residual=y, sum="float32")
     refused("residual", clattn.norm, x, sum=True)
     refused("[B, N]", clattn.embedding, [1, 2], x[0])
+
+
+def blocks():
+    """Weights in blocks: what is kept of numbers, and calls that read them."""
+    x, w = numbers(2, 3, 64) / 8, numbers(40, 64)  # results of about 1
+    for word, bits in (("q8_0", 7), ("q4_0", 3), ("q4_1", 4)):
+        kept = clattn.to_blocks(w, word)
+        back = clattn.from_blocks(kept)
+        check(kept.shape == (40, 2) and kept.dtype == clattn.BLOCKS[word], f"{word}: blocks")
+        reach = np.abs(w).reshape(40, 2, 32).max(-1, keepdims=True) * (2 if word == "q4_1" else 1)
+        check((np.abs(back - w).reshape(40, 2, 32) <= 1.01 * reach / (1 << bits)).all(), f"{word}: what is kept")
+        check(np.array_equal(clattn.from_blocks(clattn.to_blocks(back, word)), back) or word == "q4_1", f"{word}: kept once more")
+        want = x.astype(np.float64) @ back.T.astype(np.float64)
+        close(clattn.linear(x, kept), want, f"{word}: linear")
+        raw = np.frombuffer(kept.tobytes(), np.uint8).reshape(40, -1)
+        for made in (clattn.Buffer(w, word), clattn.Buffer(raw, word), clattn.Buffer(kept)):
+            check(made.dtype == word and made.shape == (40, 2), f"{word}: a Buffer")
+            close(clattn.linear(clattn.Buffer(x), made).numpy(), want, f"{word}: linear of Buffers")
+        close(clattn.embedding([[3, 0]], kept), back[[3, 0]][None], f"{word}: embedding")
+    refused("multiple of 32", clattn.to_blocks, w[:, :33], "q8_0")
+    refused("wanted", clattn.Buffer, np.ones(33, np.int32), "q8_0")
+    refused("x: type q8_0", clattn.linear, clattn.Buffer(w[None], "q8_0"), w)
 
 
 def calls():
@@ -234,6 +256,7 @@ names()
 readme()
 calls()
 block()
+blocks()
 plans()
 groups()
 print(f"{python_checks.checks} checks of the calls")

@@ -23,7 +23,8 @@ def compare(weights, options, prompt, count, tolerance, **own):
         tokens = [token for token, _ in made]
         single = smollm2.Decoder(weights, **options, **own, capacity=len(prompt) + count + 1, context=context)
         one = np.stack([single.step([token])[0] for token in prompt])
-    want = reference(weights, prompt + tokens, **options)
+    plain = {name: clattn.from_blocks(w) if w.dtype in clattn.BLOCKS.values() else w for name, w in weights.items()}
+    want = reference(plain, prompt + tokens, **options)
     steps = np.stack([logits for _, logits in made])
     errors = [np.abs(got - expected).max() for got,
         expected in ((first, want[:len(prompt)]), (one, want[:len(prompt)]), (steps, want[len(prompt) - 1:-1]))]
@@ -40,5 +41,8 @@ if len(sys.argv) > 2:
 else:
     weights, options = made_up()
     compare(weights, options, [3, 14, 15, 92, 65, 35], 12, 2e-6, projection="native")
+    for word in ("q8_0", "q4_0"):
+        kept = {name: clattn.to_blocks(w, word) if w.ndim == 2 else w for name, w in weights.items()}
+        compare(kept, options, [3, 14, 15, 92, 65, 35], 12, 2e-6)
     refused("the cache holds 4 tokens", smollm2.Decoder(weights, **options, capacity=4).step, [1, 2, 3, 4, 5])
 print(f"{python_checks.checks} checks of the decoder")

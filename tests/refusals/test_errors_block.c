@@ -71,6 +71,7 @@ enum { BATCH = 2, ROWS = 5, SIZE = 24, TABLE = 7 };
     X(ids_leave, "ids: ", p->embedding.ids.stride[0] = 1000000)                                              \
     X(table_rank, "table: ", p->embedding.table.rank = 3)                                                    \
     X(table_type, "table: ", p->embedding.table.type = CLATTN_TYPE_I8)                                       \
+    X(table_blocks, "out: shape", p->embedding.table.type = CLATTN_TYPE_Q8_0)                                \
     X(table_width, "table: ", p->embedding.table.shape[1] = p->embedding.out.shape[2] = 0)                   \
     X(table_handle, "table: ", p->embedding.table.buffer = NULL)                                             \
     X(e_out_rows, "out: ", p->embedding.out.shape[1] = ROWS + 1)                                             \

@@ -36,6 +36,11 @@ static const struct test_case good = {
     X(w_last_stride, "w", p->w.stride[1] = 2)                                                                \
     X(w_leaves, "w", p->w.stride[0] = 1000000)                                                               \
     X(w_type, "w", p->w.type = CLATTN_TYPE_BOOL)                                                             \
+    X(w_blocks_cut, "multiple of 32", p->w.type = CLATTN_TYPE_Q8_0)                                          \
+    X(w_blocks_columns, "w: shape", (p->w.type = CLATTN_TYPE_Q4_0, p->x.shape[2] = 32))                      \
+    X(w_blocks_offset, "2^57", (p->w.type = CLATTN_TYPE_Q4_1, p->w.offset = (int64_t)1 << 57))               \
+    X(x_blocks, "x: type q8_0", p->x.type = CLATTN_TYPE_Q8_0)                                                \
+    X(b_blocks, "b: type q4_0", p->b.type = CLATTN_TYPE_Q4_0)                                                \
     X(b_rank, "b", p->b.rank = 2)                                                                            \
     X(b_size, "b", p->b.shape[0] = 27)                                                                       \
     X(b_type, "b", p->b.type = CLATTN_TYPE_BOOL)                                                             \

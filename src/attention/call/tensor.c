@@ -74,15 +74,21 @@ static clattn_status check_type(clattn_context *c, const clattn_tensor *t, const
     if (type < CLATTN_TYPE_COUNT && (types >> type & 1u)) return CLATTN_OK;
     return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: type %s is not accepted here: %s is needed",
                             rule->name, clattn_type_name(t->type),
-                            types == TYPES_F32    ? "f32"
-                            : types == TYPES_BOOL ? "bool"
-                            : types == TYPES_I32  ? "i32"
-                            : types & TYPES_I32   ? "f32, f16, bf16, bool, i8 or i32"
-                                                  : "f32, f16 or bf16");
+                            types == TYPES_F32       ? "f32"
+                            : types == TYPES_BOOL    ? "bool"
+                            : types == TYPES_I32     ? "i32"
+                            : types & TYPES_I32      ? "f32, f16, bf16, bool, i8 or i32"
+                            : types == TYPES_WEIGHTS ? "f32, f16, bf16, q8_0, q4_0 or q4_1"
+                                                     : "f32, f16 or bf16");
 }
 
 // A size below 2^31 times this stays below 2^59.
 #define SMALL ((int64_t)1 << 28)
+
+// The power of two below which the bytes of so many elements are counted in 64 bits: of 16 bytes, or of a block.
+static int most_log2(clattn_type type) {
+    return clattn_type_numbers(type) > 1 ? 57 : 59;
+}
 
 // Index of the last element, relative to the buffer; -1 where 64 bits do not hold it in bytes.
 static int64_t last_index(const clattn_tensor *t) {
@@ -94,7 +100,11 @@ static int64_t last_index(const clattn_tensor *t) {
         if (!small && steps > 0 && t->stride[i] > (INT64_MAX / 16 - index) / steps) return -1;
         index += steps * t->stride[i];
     }
-    return index;
+    return index >> most_log2(t->type) ? -1 : index;
+}
+
+int64_t cla_tensor_width(const clattn_tensor *t) {
+    return t->shape[t->rank - 1] * clattn_type_numbers(t->type);
 }
 
 bool cla_tensor_same_view(const clattn_tensor *a, const clattn_tensor *b) {
@@ -125,9 +135,9 @@ static clattn_status check_numbers(clattn_context *c, const clattn_tensor *t, co
                                     "%s: strides %s: a stride must not be negative", rule->name,
                                     print_numbers(t->stride, t->rank).text);
     }
-    if (t->offset < 0 || t->offset > INT64_MAX / 16)
-        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^59", rule->name,
-                                (long long)t->offset);
+    if (t->offset < 0 || t->offset >> most_log2(t->type))
+        return cla_context_fail(c, CLATTN_INVALID_ARGUMENT, "%s: offset %lld: must be 0 to 2^%d", rule->name,
+                                (long long)t->offset, most_log2(t->type));
     return CLATTN_OK;
 }
 

@@ -32,7 +32,7 @@ static void linear_reference(const struct case_data *data, clattn_type plain,
     problem.in = t->width;
     problem.out = case_matrix_rows(t, LAYER_Q);
     problem.sample = sample != NULL ? sample->rows : NULL;
-    problem.x_period = problem.w_period = GUARDED_PERIOD;
+    problem.x_period = GUARDED_PERIOD, problem.w_period = GUARDED_PERIOD_OF(t->matrix_type);
     reference_linear(&problem, out);
 }
 

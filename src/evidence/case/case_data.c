@@ -16,6 +16,7 @@
 double *case_random(struct random *random, int64_t count, clattn_type type, double size) {
     double *values = reference_alloc(count);
     for (int64_t n = 0; n < count; n++) values[n] = storage_round(type, random_uniform(random, -size, size));
+    if (clattn_type_numbers(type) > 1) storage_round_blocks(type, values, count);
     return values;
 }
 
@@ -38,10 +39,10 @@ static double size_of(const struct test_case *t, int tensor) {
 // The table of a large tensor goes on past its period for one row.
 static double *random_input(const struct test_case *t, int tensor, struct random *random) {
     const struct guarded_shape shape = case_shape(t, tensor);
-    const int64_t count = guarded_shape_count(&shape);
+    const int64_t numbers = clattn_type_numbers(shape.type), count = guarded_shape_count(&shape) * numbers;
     if (shape.rank == 0) return NULL;
-    const int64_t table = count < GUARDED_PERIOD ? count : GUARDED_PERIOD,
-                  more = count > table ? shape.shape[shape.rank - 1] : 0;
+    const int64_t period = GUARDED_PERIOD_OF(shape.type), table = count < period ? count : period,
+                  more = count > table ? shape.shape[shape.rank - 1] * numbers : 0;
     double *x = tensor == CASE_MASK ? random_mask(random, table)
                                     : case_random(random, table, shape.type, size_of(t, tensor));
     double *whole = more > 0 ? realloc(x, (size_t)(table + more) * sizeof *x) : x;

@@ -43,7 +43,7 @@ const struct case_field case_fields[] = {
     OTHER("", ALIGN, FIELD_SCORED, score.alignment),
     {"kv", FIELD_TYPE, FIELD_ATTEND, AT(kv_type), AT(q_type), names_kv_types},
     TYPE("out", FIELD_ATTEND, out_type),
-    TYPE("matrix", FIELD_LAYER | FIELD_LINEAR, matrix_type),
+    {"matrix", FIELD_TYPE, FIELD_LAYER | FIELD_LINEAR, AT(matrix_type), AT(q_type), names_matrix_types},
     TYPE("vector", FIELD_LAYER | FIELD_LINEAR, bias_type),
     OTHER("my", WIDTH_Y, FIELD_LAYER, width_y),
     SIZE_LIKE("mo", FIELD_LAYER, width_out, width),

@@ -87,6 +87,7 @@ bool case_layer_is_whole(const struct test_case *t) {
 
 void case_layer_reference(const struct case_data *data, struct reference_layer *l) {
     const struct test_case *t = &data->test;
+    l->w_period = GUARDED_PERIOD_OF(t->matrix_type);
     l->norm = t->norm;
     l->norm_epsilon = t->norm_epsilon != 0.0f ? (double)t->norm_epsilon : 1e-6;
     l->norm_plus_one = t->norm_plus_one;

@@ -53,6 +53,14 @@ int64_t case_gate_rows(const struct test_case *t) {
     return t->gate == CASE_GATE_HEADS ? t->heads : t->heads * t->head_dim_v;
 }
 
+// A weight matrix of so many rows and columns, which may lie in blocks.
+static struct guarded_shape matrix_shape(const struct test_case *t, int64_t rows, int64_t columns) {
+    return (struct guarded_shape){.type = t->matrix_type,
+                                  .rank = 2,
+                                  .layout = t->layout,
+                                  .shape = {rows, columns / clattn_type_numbers(t->matrix_type)}};
+}
+
 static struct guarded_shape layer_shape(const struct test_case *t, int tensor) {
     struct guarded_shape shape = {.rank = 1, .layout = t->layout, .type = t->bias_type};
     shape.shape[0] = case_gate_rows(t);
@@ -60,12 +68,7 @@ static struct guarded_shape layer_shape(const struct test_case *t, int tensor) {
         shape.shape[0] = norm_size(t, tensor - CASE_NORM);
         return shape;
     }
-    if (tensor == CASE_GATE && shape.shape[0] > 0) {
-        shape.type = t->matrix_type;
-        shape.rank = 2;
-        shape.shape[1] = t->width;
-        return shape;
-    }
+    if (tensor == CASE_GATE && shape.shape[0] > 0) return matrix_shape(t, shape.shape[0], t->width);
     return tensor == CASE_GATE_BIAS && shape.shape[0] > 0 && t->gate_bias ? shape : (struct guarded_shape){0};
 }
 
@@ -117,9 +120,9 @@ static struct guarded_shape projection_shape(const struct test_case *t, int tens
     if (tensor == CASE_Y) return linear || y[2] == 0 ? absent : shape_of(t, t->q_type, 3, y);
     if (tensor == CASE_OUT) return shape_of(t, t->q_type, 3, out);
     if (tensor < CASE_MATRIX || tensor >= CASE_MASK || (linear && matrix != LAYER_Q)) return absent;
-    const int64_t sizes[] = {case_matrix_rows(t, matrix), case_matrix_columns(t, matrix)};
-    if (tensor < CASE_MATRIX_BIAS) return shape_of(t, t->matrix_type, 2, sizes);
-    return t->biases >> matrix & 1 ? shape_of(t, t->bias_type, 1, sizes) : absent;
+    const int64_t rows = case_matrix_rows(t, matrix);
+    if (tensor < CASE_MATRIX_BIAS) return matrix_shape(t, rows, case_matrix_columns(t, matrix));
+    return t->biases >> matrix & 1 ? shape_of(t, t->bias_type, 1, &rows) : absent;
 }
 
 struct guarded_shape case_shape(const struct test_case *t, int tensor) {

@@ -94,10 +94,19 @@ static const char *refusal_of_append(const struct test_case *t) {
                : "append: y has up to a million elements";
 }
 
+// Matrices of blocks have whole ones in each row.
+static bool columns_fit(const struct test_case *t) {
+    const int numbers = clattn_type_numbers(t->matrix_type);
+    return t->width % numbers == 0 && case_layer_width_y(t) % numbers == 0 &&
+           (t->op == CASE_LINEAR || t->heads * t->head_dim_v % numbers == 0);
+}
+
 static bool layer_valid(const struct test_case *t, char why[256]) {
     const char *no = refusal_of_append(t);
     if (no != NULL)
         ;
+    else if (case_projects(t) && !columns_fit(t))
+        no = "matrix: of blocks the widths, and heads times dv, are multiples of 32";
     else if (t->norm == CLATTN_NORM_NONE && (t->norm_plain || t->norm_plus_one || t->norm_epsilon != 0.0f))
         no = "normplain, normplus and normeps: need normheads or normwidth";
     else if (t->norm_plain && t->norm_plus_one)

@@ -147,13 +147,14 @@ static bool is_dense(const clattn_tensor *view) {
 
 // A dense tensor that repeats is its table's bytes again and again.
 static void scatter(struct guarded *tensor, const double *values) {
-    const int64_t count = guarded_count(&tensor->view),
-                  period = count < GUARDED_PERIOD ? count : GUARDED_PERIOD;
+    const int64_t count = guarded_count(&tensor->view), numbers = clattn_type_numbers(tensor->view.type),
+                  most = GUARDED_PERIOD_OF(tensor->view.type) / numbers, period = count < most ? count : most;
     const size_t size = clattn_type_size(tensor->view.type);
     const bool repeat = is_dense(&tensor->view);
     if (tensor->image == NULL) return;
     for (int64_t n = 0; n < (repeat ? period : count); n++)
-        storage_store(tensor->view.type, tensor->image, element(&tensor->view, n), values[n % period]);
+        storage_store_numbers(tensor->view.type, tensor->image, element(&tensor->view, n),
+                              values + n % period * numbers);
     for (int64_t n = period; repeat && n < count; n += period)
         memcpy(tensor->image + (size_t)n * size, tensor->image,
                (size_t)(count - n < period ? count - n : period) * size);

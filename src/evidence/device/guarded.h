@@ -70,6 +70,8 @@ struct guarded_shape {
 // host needs no copy of a large tensor. A table goes on past its period for one row, so that every row is
 // contiguous.
 #define GUARDED_PERIOD 1048573
+#define GUARDED_PERIOD_OF(type)                                                                              \
+    (GUARDED_PERIOD / clattn_type_numbers(type) * clattn_type_numbers(type)) // whole blocks
 
 // values: dense, row-major; rounded to the type when stored.
 struct guarded guarded_input(struct place *place, const struct guarded_shape *shape, const double *values);

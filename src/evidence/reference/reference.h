@@ -77,6 +77,7 @@ struct reference_layer {
     int64_t width, width_y, width_out; // M, My, Mo
     const double *x, *y;               // [B, Nq, M], [B, Nkv, My] (NULL: x)
     const double *wq, *wk, *wv, *wo;   // [out, in]
+    int64_t w_period;                  // of the matrices' tables, as in reference_linear
     const double *bq, *bk, *bv, *bo;   // NULL: absent
     struct reference attention;        // sizes, options, mask, bias, plain; its q, k, v are not looked at
     clattn_norm norm;                  // of q and k

@@ -57,7 +57,7 @@ static double *project_kv(const struct reference_layer *l, const double *w, cons
     const struct reference *a = &l->attention;
     struct reheading shape = {a->batch, a->kv_heads, a->n_kv, size, false};
     struct reference_linear linear = {.x = l->y != NULL ? l->y : l->x, .w = w, .b = b, .plain = a->plain};
-    linear.x_period = linear.w_period = a->period;
+    linear.x_period = a->period, linear.w_period = l->w_period;
     linear.rows = a->batch * a->n_kv;
     linear.in = l->y != NULL ? l->width_y : l->width;
     linear.out = a->kv_heads * size;
@@ -95,7 +95,7 @@ static void apply_gate(const struct reference_layer *l, double *rows) {
     gate.in = l->width;
     gate.out = l->gates;
     gate.plain = a->plain;
-    gate.x_period = gate.w_period = a->period;
+    gate.x_period = a->period, gate.w_period = l->w_period;
     double *gates = reference_alloc(gate.rows * gate.out);
     reference_linear(&gate, gates);
     for (int64_t c = 0; c < gate.rows * width; c++) {
@@ -119,7 +119,7 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     struct reference a = l->attention;
     struct reheading q_shape = {a.batch, a.heads, a.n_q, a.head_dim, false};
     struct reference_linear q_linear = {.x = l->x, .w = l->wq, .b = l->bq, .plain = a.plain};
-    q_linear.x_period = q_linear.w_period = a.period;
+    q_linear.x_period = a.period, q_linear.w_period = l->w_period;
     q_linear.rows = a.batch * a.n_q;
     q_linear.in = l->width;
     q_linear.out = a.heads * a.head_dim;
@@ -142,7 +142,7 @@ static void whole_layer(const struct reference_layer *l, const struct reference_
     o_linear.in = a.heads * a.head_dim_v;
     o_linear.out = l->width_out;
     o_linear.plain = a.plain;
-    o_linear.w_period = l->attention.period;
+    o_linear.w_period = l->w_period;
     reference_linear(&o_linear, result->out);
     forget_rows(l, result->out);
     free(q);

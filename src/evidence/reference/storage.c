@@ -55,7 +55,8 @@ double storage_unscaled(clattn_type type, double x) {
 }
 
 double storage_round(clattn_type type, double x) {
-    if (CLATTN_TYPE_IS_SCALED(type)) return x; // the scale of its row decides: case_kv.c
+    if (CLATTN_TYPE_IS_SCALED(type)) return x;   // the scale of its row decides: case_kv.c
+    if (clattn_type_numbers(type) > 1) return x; // that of its block: storage_round_blocks
     if (type == CLATTN_TYPE_I32) return nearbyint(x);
     if (type == CLATTN_TYPE_F16) return round_to(x, 10, -14, 65504.0);
     if (type == CLATTN_TYPE_BF16) return round_to(x, 7, -126, ldexp(255.0, 120));
@@ -126,8 +127,62 @@ void storage_store(clattn_type type, void *base, int64_t index, double x) {
     }
 }
 
+#define BLOCK 32
+
+// d and m of what a block's bytes become: d * n + m, n from `least` on.
+typedef struct block_scale {
+    double d, m;
+    int least, most;
+} block_scale;
+
+static block_scale scale_of(clattn_type type, const double *x) {
+    double low = x[0], high = x[0];
+    for (int n = 1; n < BLOCK; n++) low = fmin(low, x[n]), high = fmax(high, x[n]);
+    const double far = high >= -low ? high : low; // the number of the largest size
+    if (type == CLATTN_TYPE_Q8_0)
+        return (block_scale){storage_round(CLATTN_TYPE_F16, fabs(far) / 127), 0, -127, 127};
+    if (type == CLATTN_TYPE_Q4_0) return (block_scale){storage_round(CLATTN_TYPE_F16, far / -8), 0, -8, 7};
+    return (block_scale){storage_round(CLATTN_TYPE_F16, (high - low) / 15),
+                         storage_round(CLATTN_TYPE_F16, low), 0, 15};
+}
+
+static int number_of(const block_scale *s, double x) {
+    const double n = s->d == 0 ? 0 : nearbyint((x - s->m) / s->d);
+    return (int)fmin(fmax(n, s->least), s->most);
+}
+
+void storage_round_blocks(clattn_type type, double *values, int64_t count) {
+    for (double *x = values; x < values + count; x += BLOCK) {
+        const block_scale s = scale_of(type, x);
+        for (int n = 0; n < BLOCK; n++) x[n] = s.d * number_of(&s, x[n]) + s.m;
+    }
+}
+
+void storage_store_numbers(clattn_type type, void *base, int64_t index, const double *values) {
+    if (clattn_type_numbers(type) == 1) {
+        storage_store(type, base, index, *values);
+        return;
+    }
+    uint8_t *to = (uint8_t *)base + (size_t)index * clattn_type_size(type);
+    const block_scale s = scale_of(type, values);
+    const uint16_t d = half_bits(s.d), m = half_bits(s.m);
+    memcpy(to, &d, sizeof d), to += sizeof d;
+    if (type == CLATTN_TYPE_Q4_1) memcpy(to, &m, sizeof m), to += sizeof m;
+    for (int n = 0; n < BLOCK; n++) {
+        const int byte = number_of(&s, values[n]);
+        if (type == CLATTN_TYPE_Q8_0)
+            to[n] = (uint8_t)byte;
+        else if (n < BLOCK / 2)
+            to[n] = (uint8_t)(byte - s.least);
+        else
+            to[n - BLOCK / 2] = (uint8_t)(to[n - BLOCK / 2] | (byte - s.least) << 4);
+    }
+}
+
 void storage_poison(clattn_type type, void *base, int64_t count) {
-    for (int64_t n = 0; n < count; n++) {
+    if (clattn_type_numbers(type) > 1)
+        memset(base, 0xff, (size_t)count * clattn_type_size(type)); // scales of NaN
+    for (int64_t n = 0; n < count && clattn_type_numbers(type) == 1; n++) {
         if (type == CLATTN_TYPE_F32 || type == CLATTN_TYPE_I32) {
             ((uint32_t *)base)[n] = POISON_F32;
         } else if (type == CLATTN_TYPE_I8) {
@@ -150,7 +205,7 @@ double storage_roundoff(clattn_type type) {
 }
 
 clattn_type storage_coarser(clattn_type a, clattn_type b) {
-    // The numbers of a row are what its scale says, exactly.
-    if (CLATTN_TYPE_IS_SCALED(a) || CLATTN_TYPE_IS_SCALED(b)) return CLATTN_TYPE_IS_SCALED(a) ? b : a;
+    // The numbers of a row, or of a block, are what its scale says, exactly.
+    if (storage_roundoff(a) == 0.0 || storage_roundoff(b) == 0.0) return storage_roundoff(a) == 0.0 ? b : a;
     return a > b ? a : b;
 }

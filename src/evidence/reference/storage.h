@@ -1,5 +1,5 @@
 // storage.h: the storage types as the device sees them, on the host: rounding, loading and storing one
-// element. Leaves out int8 and 4-bit formats. Used by the reference (plain computation), the buffers and the
+// element. Used by the reference (plain computation), the buffers and the
 // suites.
 #ifndef CLATTN_EVIDENCE_REFERENCE_STORAGE_H
 #define CLATTN_EVIDENCE_REFERENCE_STORAGE_H
@@ -18,6 +18,12 @@ double storage_largest(clattn_type type);
 
 double storage_load(clattn_type type, const void *base, int64_t index);
 void storage_store(clattn_type type, void *base, int64_t index, double x);
+
+// Blocks of 32 numbers, in place: what a block keeps of them, so that storing them then keeps all. The largest number, or the
+// range, decides the scale, as in ggml.
+void storage_round_blocks(clattn_type type, double *values, int64_t count);
+// An element's number, or a block's numbers.
+void storage_store_numbers(clattn_type type, void *base, int64_t index, const double *values);
 
 // Fill with a NaN of one bit pattern (0xFF for bool), so that an element nobody wrote is known by its bits.
 void storage_poison(clattn_type type, void *base, int64_t count);

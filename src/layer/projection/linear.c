@@ -32,9 +32,12 @@ static bool direct_result(const linear *l) {
 static bool plain_or_native(const linear *l, const clattn_tensor *t) {
     return l->native || is_plain(t);
 }
+static int64_t numbers_of(const clattn_tensor *t) {
+    return cla_tensor_count(t) * clattn_type_numbers(t->type);
+}
 // Where a float32 copy that starts at byte `at` ends.
 static uint64_t end_of(uint64_t at, const clattn_tensor *t) {
-    return cla_workspace_add(at, (uint64_t)cla_tensor_count(t), sizeof(float));
+    return cla_workspace_add(at, (uint64_t)numbers_of(t), sizeof(float));
 }
 
 // Weights that the caller has not packed.
@@ -66,11 +69,11 @@ static bool bias_is_left(const linear *l) {
 }
 
 static double move_flops(const clattn_tensor *t) {
-    return PACE_MOVE_FLOPS * (double)cla_tensor_count(t);
+    return PACE_MOVE_FLOPS * (double)numbers_of(t);
 }
 
 double cla_linear_flops(const linear *l) {
-    double flops = 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+    double flops = 2.0 * (double)cla_tensor_count(&l->y) * (double)cla_tensor_width(&l->w);
     if (flops == 0.0) return 0.0;
     if (!plain_or_native(l, &l->x)) flops += move_flops(&l->x);
     if (!plain_or_native(l, &l->w) || packs(l)) flops += move_flops(&l->w);
@@ -100,7 +103,7 @@ static clattn_status enqueue_convert(chain *c, const clattn_tensor *x, const cla
                             .bias_offset = bias->offset,
                             .rows = x->shape[row],
                             .batch = flat ? 1 : (int)x->shape[0],
-                            .columns = (int)(flat ? x->shape[1] : x->shape[1] * x->shape[3]),
+                            .columns = (int)(flat ? cla_tensor_width(x) : x->shape[1] * x->shape[3]),
                             .flags =
                                 (cla_tensor_given(bias) ? ARGS_BIAS : 0) | (lengths ? ARGS_BATCH_ROWS : 0)};
     const size_t items[3] = {(size_t)a.columns * (size_t)a.rows, (size_t)a.batch, 1};
@@ -139,7 +142,8 @@ clattn_status cla_linear_prepare(clattn_context *context, const linear *l) {
 
 // A dense float32 view of scratch memory in the layout of CLBlast: heads joined.
 static clattn_tensor scratch_view(const clattn_tensor *t, cl_mem scratch, uint64_t *at) {
-    clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, t->shape)
+    const int64_t sides[2] = {t->shape[0], cla_tensor_width(t)};
+    clattn_tensor s = t->rank == 2 ? clattn_tensor_dense(scratch, CLATTN_TYPE_F32, 2, sides)
                                    : clattn_tensor_bshd(scratch, CLATTN_TYPE_F32, t->shape[0], t->shape[1],
                                                         t->shape[2], t->shape[3]);
     s.offset = (int64_t)(*at / sizeof(float));
@@ -162,7 +166,7 @@ static clattn_status multiply(chain *c, const linear *l, const clattn_tensor *y,
         w = scratch_view(&l->w, scratch, &at);
         TRY(enqueue_convert(c, &l->w, &w, &no_bias, NULL));
     }
-    const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], l->w.shape[1]};
+    const int64_t size[3] = {l->x.shape[0] * l->x.shape[2], l->w.shape[0], cla_tensor_width(&l->w)};
     const matrix mx = matrix_of(&x), mw = matrix_of(&w), my = matrix_of(y);
     const clattn_status status = cla_clblast_multiply(c, &mx, &mw, &my, size);
     if (status != CLATTN_OK) cla_projector_clblast_failed(c->context, status);

@@ -29,7 +29,8 @@ static void find_alignments(linear *l) {
                   in_x = heads | cla_tensor_row_alignment(&x) | buffer_alignment(&l->x),
                   in_w = cla_tensor_row_alignment(&w) | buffer_alignment(&l->w);
     l->align_x = (int)(in_x & -in_x);
-    l->align_w = (int)(in_w & -in_w);
+    l->align_w =
+        clattn_type_numbers(l->w.type) > 1 ? 16 : (int)(in_w & -in_w); // a block is read by its bytes
 }
 
 static linear_problem problem_of(const linear *l) {
@@ -39,7 +40,7 @@ static linear_problem problem_of(const linear *l) {
                             .type_bias = cla_tensor_given(&l->b) ? l->b.type : CLATTN_TYPE_F32,
                             .rows = l->x.shape[0] * l->x.shape[2],
                             .columns = l->w.shape[0],
-                            .reduction = l->w.shape[1],
+                            .reduction = cla_tensor_width(&l->w),
                             .rope_head = l->rope.rotary_dim ? (int)l->y.shape[3] : 0,
                             .rope_interleaved = l->rope.interleaved,
                             .split = l->split,
@@ -106,7 +107,7 @@ bool cla_linear_would_take_packed(clattn_context *context, const clattn_tensor *
     linear_problem p = {.type_w = w->type,
                         .rows = MANY_ROWS,
                         .columns = w->shape[0],
-                        .reduction = w->shape[1],
+                        .reduction = cla_tensor_width(w),
                         .split = split,
                         .packed = true,
                         .align_x = 1,
@@ -169,8 +170,8 @@ static linear_args args_of(const linear *l) {
                      .batch = (int)x->shape[0],
                      .rows = (int)x->shape[2],
                      .columns = (int)l->w.shape[0],
-                     .reduction = (int)l->w.shape[1],
-                     .x_head_columns = (int)(joined_heads(l) ? l->w.shape[1] : x->shape[3]),
+                     .reduction = (int)cla_tensor_width(&l->w),
+                     .x_head_columns = (int)(joined_heads(l) ? cla_tensor_width(&l->w) : x->shape[3]),
                      .y_head_columns = (int)y->shape[3],
                      .flags = (cla_tensor_given(&l->b) ? ARGS_BIAS : 0) | l->rope.flags,
                      .rotary_dim = l->rope.rotary_dim,
@@ -183,7 +184,7 @@ _Static_assert(3 * sizeof(linear_args) + (LAUNCH_MAX_ARGS - 3) * sizeof(cl_mem) 
                "the arguments of a launch fit every device");
 
 static double flops_of(const linear *l) {
-    return 2.0 * (double)cla_tensor_count(&l->y) * (double)l->w.shape[1];
+    return 2.0 * (double)cla_tensor_count(&l->y) * (double)cla_tensor_width(&l->w);
 }
 
 // Rows of every batch item from `first` on, which the launch counts from 0.
