@@ -17,7 +17,7 @@ trap 'rm -f "$said"' EXIT
 case "${CLATTN_TEST_KEPT:-all} ${1##*/}" in
 few\ test_building | few\ test_case | few\ test_embedding | few\ test_faults) ;;
 few\ test_group_faults | few\ test_host_memory | few\ test_keeping) ;;
-few\ test_linear | few\ test_measure | few\ test_mods | few\ test_places | few\ test_resources | few\ test_threads*) ;;
+few\ test_measure | few\ test_mods | few\ test_places | few\ test_resources | few\ test_threads*) ;;
 few\ *) unset CLATTN_TEST_CACHE ;;
 esac
 # What gave up before the suite could be judged, if anything did.

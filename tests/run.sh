@@ -1,6 +1,6 @@
 #!/bin/sh
 # Test on a fresh Debian or Ubuntu machine: install what is needed (as root or through sudo), build, test.
-#   sh tests/run.sh          every promise once, every family and option by its best cases: under 25 minutes on two cores
+#   sh tests/run.sh          every promise once, every family and option by its best cases: under 20 minutes on two cores
 #   sh tests/run.sh --all    all of it, most of an hour: tests/README.md says what this alone finds
 # CLATTN_INTEL=off leaves out of --all Intel's CPU runtime, a second OpenCL compiler of about 830 MB from PyPI, which goes into
 # the build folder's own environment; CLATTN_INTEL=full runs every suite on it and not only those that ask its compiler
@@ -40,7 +40,7 @@ step "driver" choose_driver
 step "build" build_folder build
 suite "host" build host
 later "verify: hard cases in every kernel" sh tests/program/check_verify.sh build
-later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build
+later "Oclgrind: races and bounds" sh tests/kernels/check_oclgrind.sh build $([ $all = on ] || echo half)
 later "bench and compare" sh tests/program/check_bench.sh build
 later "a newcomer's walk: every line of README and --help" python3 tests/program/check_walk.py build
 later "program: real layers, refusals, JSON" sh tests/program/check_program.sh build
@@ -82,7 +82,7 @@ step "build with sanitizers" build_folder build/sanitized -Dmpi=disabled -Db_san
 suite "sanitized, host" build/sanitized host
 if [ $all = on ]; then kind=device-once; else kind=sanitized; fi
 suite "sanitized, device" build/sanitized $kind
-steps_of "fuzzers, 12 s each" sh tests/fuzz/check_fuzzers.sh 12
+steps_of "fuzzers, 8 s each" sh tests/fuzz/check_fuzzers.sh 8
 if [ $all = on ]; then
     [ "${CLATTN_THOROUGH:-off}" = off ] || suite "device, every family" build thorough
     steps_of "kernels through the compilers of devices that are not here" sh tests/kernels/check_offline.sh build

@@ -180,6 +180,7 @@ suite() {
         [ "${all:-on}" = on ] || set -- "$@" --no-suite whole
         ;;
     everything) set -- --suite device --suite compiler --suite subgroups --suite thorough ;;
+    pages) set -- --suite pages $([ "${all:-on}" = on ] || echo --no-suite whole) ;;
     *) set -- --suite "$kind" ;;
     esac
     if [ "$runtime" = intel ]; then

@@ -307,12 +307,12 @@ int main(void) {
     tcase_add_loop_test(group, random_cases, 0, RANDOM_KINDS);
     harness_add(suite, "after them", seen);
     TCase *used = harness_add(suite, "pasts", (const TTest *const[]){NULL});
-    tcase_add_loop_test(used, pasts_at_both_ends, 0, (int)(sizeof pasts / sizeof pasts[0]));
+    harness_add_loop(used, pasts_at_both_ends, (int)(sizeof pasts / sizeof pasts[0]));
     // With a tuned row their kernels compile for a minute: CK_RUN_CASE then asks for them.
     const char *rows = getenv("CLATTN_TEST_ROWS");
     if (rows && *rows && !getenv("CK_RUN_CASE")) return harness_run(suite);
     TCase *each = harness_add(suite, "options", (const TTest *const[]){NULL});
-    tcase_add_loop_test(each, options_at_both_ends, 0, (int)(sizeof options / sizeof options[0]));
+    harness_add_loop(each, options_at_both_ends, (int)(sizeof options / sizeof options[0]));
     tcase_add_loop_test(each, small_calls, 0, SMALL_CALLS);
     tcase_add_loop_test(each, scattered_calls, 0, strided_count);
     return harness_run(suite);

@@ -255,8 +255,8 @@ END_TEST
 int main(void) {
     Suite *suite = suite_create("rope_alike");
     TCase *group = harness_add(suite, "alike", (const TTest *const[]){NULL});
-    tcase_add_loop_test(group, projections, 0, 3 * KERNELS);
-    tcase_add_loop_test(group, prefill_and_steps, 0, 3 * 3);
+    harness_add_loop(group, projections, 3 * KERNELS);
+    harness_add_loop(group, prefill_and_steps, 3 * 3);
     tcase_add_loop_test(group, whole_layers, 0, 2);
     return harness_run(suite);
 }

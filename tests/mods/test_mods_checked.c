@@ -236,6 +236,6 @@ int main(int argc, char **argv) {
     if (wanted) return harness_run(suite);
     harness_add(suite, "divisions", (const TTest *const[]){divisions, NULL});
     TCase *limits = harness_add(suite, "limits", (const TTest *const[]){NULL});
-    tcase_add_loop_test(limits, on_a_small_stack, 0, LARGEST);
+    harness_add_loop(limits, on_a_small_stack, LARGEST);
     return harness_run(suite);
 }

@@ -109,11 +109,6 @@ START_TEST(listed_case) {
 }
 END_TEST
 
-// CLATTN_TEST_EVERY: so many cases less, by a hash and not in turns: a list that goes through two types in turn keeps both.
-static bool is_taken(int n) {
-    return ((uint32_t)n * 2654435761u >> 16) % (uint32_t)harness_every() == 0;
-}
-
 void case_list_add(Suite *suite, const char *list, const char *group) {
     static const TTest *const none[] = {NULL};
     char path[1024], line[4096];
@@ -127,5 +122,5 @@ void case_list_add(Suite *suite, const char *list, const char *group) {
     if (count == first) evidence_end("%s: has no case", path);
     TCase *const cases_of_list = harness_add(suite, group, none);
     for (int n = first; n < count; n++)
-        if (is_taken(n)) tcase_add_loop_test(cases_of_list, listed_case, n, n + 1);
+        if (harness_takes(n)) tcase_add_loop_test(cases_of_list, listed_case, n, n + 1);
 }

@@ -167,6 +167,18 @@ int harness_every(void) {
     return every == NULL || atoi(every) < 1 ? 1 : atoi(every);
 }
 
+bool harness_takes(int n) {
+    const char *const every = getenv("CLATTN_TEST_EVERY"), *const share = every ? strchr(every, '/') : NULL;
+    return (((uint32_t)n * 2654435761u >> 16) + (share ? (uint32_t)atoi(share + 1) : 0)) %
+               (uint32_t)harness_every() ==
+           0;
+}
+
+void harness_add_loop(TCase *group, const TTest *test, int count) {
+    for (int n = 0; n < count; n++)
+        if (harness_takes(n)) tcase_add_loop_test(group, test, n, n + 1);
+}
+
 static int kernel_taken, kernel_counted;
 
 bool harness_counts_kernels(void) {

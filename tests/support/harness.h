@@ -8,7 +8,7 @@
 //                                  "flash :" takes the portable flash kernel on every device
 //              CLATTN_TEST_TYPE    bf16 or f16: float32 cases are run as that (case_assert.h)
 //              CLATTN_TEST_TAKEN   "kernel N": the suite fails where that kernel took less than N of its cases
-//              CLATTN_TEST_EVERY   N: of a list of cases (case_list.h) one in N alone
+//              CLATTN_TEST_EVERY   N, or N/SHARE: of lists that the suites take parts of one in N alone
 //              CLATTN_TEST_DATA    folder of the model data; suites that need it say so and skip without it
 //              CLATTN_TEST_NO_CLBLAST=1  the library was built without CLBlast: asking for it is UNSUPPORTED
 #ifndef CLATTN_TESTS_HARNESS_H
@@ -57,8 +57,12 @@ void harness_adopt(clattn_context *context);
 clattn_type harness_type(void);
 bool harness_counts_kernels(void);
 void harness_count_kernel(const char *name);
-// CLATTN_TEST_EVERY, else 1.
+// CLATTN_TEST_EVERY, else 1; and whether the n-th of a list is in its share: so many less, by a hash and not in turns, since a
+// list that goes through two types in turn keeps both so.
 int harness_every(void);
+bool harness_takes(int n);
+// Those iterations of a loop of tests that are in the share.
+void harness_add_loop(TCase *group, const TTest *test, int count);
 
 // Run a suite without forking (an OpenCL context does not survive a fork) and return main's exit status.
 int harness_run(Suite *suite);
